@@ -1,0 +1,40 @@
+# Needs Python 3.11 or newer with pip, and make. Everything else is put into .venv by the targets themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(PYTHON) -m pip --python $(BIN)/python install -qq --disable-pip-version-check
+HEART := src/antiphon/wire/*,src/antiphon/core/*,src/antiphon/dialects/*
+
+.PHONY: help setup serve test check golden bench format clean
+help: ## list these targets (the default)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+setup: .venv/dev ## make .venv with everything that development needs
+serve: .venv/runtime ## run the gateway on http://127.0.0.1:8484 (ARGS="…" goes to antiphon serve)
+	@exec $(BIN)/antiphon serve $(ARGS)
+test: .venv/dev ## run all tests; none of them needs a network (ARGS="…" goes to pytest)
+	$(BIN)/pytest -q -n auto $(ARGS)
+check: .venv/dev ## what CI runs: format, lint, types, tests, and 100 % branch coverage of the heart
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q -n auto --cov --cov-report=
+	$(BIN)/coverage report --include='$(HEART)' --fail-under=100
+golden: .venv/dev ## rewrite the golden transcripts; review the diff like code
+	$(BIN)/pytest -q tests/golden --update-golden
+bench: .venv/runtime ## print what a chunk costs
+	$(BIN)/python bench/heart.py $(ARGS)
+format: .venv/dev ## mend what format and lint can mend by themselves
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+clean: ## remove .venv, caches and reports
+	rm -rf .venv .coverage htmlcov dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The stamps are older than pyproject.toml exactly when the environment has to be made again.
+.venv/runtime: pyproject.toml
+	@echo "making .venv with $(PYTHON): once, and again when pyproject.toml changes"
+	@$(PYTHON) -m venv --without-pip .venv
+	@$(INSTALL) --editable .
+	@touch $@
+.venv/dev: .venv/runtime
+	@echo "adding the development tools to .venv"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@

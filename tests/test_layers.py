@@ -1,0 +1,336 @@
+"""The laws of docs/architecture.md that a machine can check: layers, purity, names and budgets.
+
+A rule is a function from a module to its offences, one line of text each. The tests of the first
+half run every rule over the source tree; those of the second plant an offence and see it caught.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "antiphon"
+
+# From the bottom up: a module imports its own layer or one to the left of it.
+LAYERS = "errors config wire core dialects providers pipeline store engine server cli".split()
+PURE = {"errors", "wire", "core", "dialects", "pipeline"}
+ALLOWED = {layer: set(LAYERS[: rank + 1]) for rank, layer in enumerate(LAYERS)}
+ALLOWED |= {layer: ALLOWED[layer] & PURE for layer in PURE}  # a pure module stands on pure ones
+ALLOWED["replay"] = PURE | {"replay"}
+ALLOWED["antiphon"] = PURE | {"replay"}  # the package itself: what it re-exports
+ALLOWED["server"] |= {"antiphon"}
+ALLOWED["cli"] |= {"antiphon", "replay"}
+ALLOWED["__main__"] = {"cli"}
+
+IMPURE = set(
+    """
+    asyncio atexit concurrent contextvars ctypes datetime fcntl fileinput getpass glob http
+    importlib io locale logging mmap multiprocessing os pathlib pickle platform queue random
+    runpy sched secrets select selectors shelve shutil signal site socket socketserver sqlite3
+    ssl subprocess sys tempfile threading time tomllib tracemalloc urllib uuid warnings
+    webbrowser zoneinfo _thread
+    """.split()
+)
+IMPURE_CALLS = {"__import__", "breakpoint", "eval", "exec", "input", "open", "print"}
+PURE_LIBRARIES = {"antiphon", "jsonschema_rs", "msgspec"}
+
+NAMELESS = {"core", "wire", "pipeline"}
+PROVIDER = re.compile(
+    "anthropic|bedrock|cerebras|claude|dashscope|deepseek|fireworks|gemini|groq|kimi|minimax|mistral"
+    "|moonshot|ollama|openrouter|perplexity|qwen|sambanova|siliconflow|vllm|volcengine|xiaomi|zhipu",
+    re.IGNORECASE,
+)
+
+FILE_LINES = 400
+FUNCTION_LINES = 40
+EMPTY_WORDS = {"base", "common", "handler", "helper", "impl", "manager", "misc", "util"}
+
+
+class Module:
+    """One source file, by its path below the package and its text."""
+
+    def __init__(self, path: str, source: str) -> None:
+        self.path = PurePosixPath(path)
+        self.source = source
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.source, str(self.path))
+
+    @property
+    def layer(self) -> str:
+        return (
+            "antiphon"
+            if str(self.path) == "__init__.py"
+            else self.path.parts[0].removesuffix(".py")
+        )
+
+    def imports(self) -> Iterator[tuple[int, str]]:
+        """Line and full dotted name of everything imported, at any depth, for types or not."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                origin = self._origin(node)
+                yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
+
+    def _origin(self, node: ast.ImportFrom) -> str:
+        if not node.level:
+            return node.module or ""
+        package = ["antiphon", *self.path.parent.parts]
+        parents = package[: len(package) - node.level + 1]
+        return ".".join([*parents, *filter(None, [node.module])])
+
+
+Rule = Callable[[Module], list[str]]
+
+
+def _layer_of(name: str) -> str:
+    """The layer of a dotted name inside the package; a name of the package itself is `antiphon`."""
+    part = name.split(".")[1] if "." in name else ""
+    return part if part in ALLOWED else "antiphon"
+
+
+def layer_offences(module: Module) -> list[str]:
+    if module.layer not in ALLOWED:
+        return [f"{module.path}: belongs to no layer"]
+    return [
+        f"{module.path}:{line}: {module.layer} imports {name}"
+        for line, name in module.imports()
+        if name.split(".")[0] == "antiphon" and _layer_of(name) not in ALLOWED[module.layer]
+    ]
+
+
+def purity_offences(module: Module) -> list[str]:
+    if module.layer not in PURE:
+        return []
+    imported = [
+        f"{module.path}:{line}: imports {name}"
+        for line, name in module.imports()
+        if (root := name.split(".")[0]) in IMPURE
+        or root not in sys.stdlib_module_names | PURE_LIBRARIES
+    ]
+    called = [
+        f"{module.path}:{node.lineno}: calls {node.func.id}()"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in IMPURE_CALLS
+    ]
+    return imported + called
+
+
+def _words(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every identifier and literal with its line. A bare string is documentation, not code."""
+    documentation = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if node not in documentation:
+            for _, value in ast.iter_fields(node):
+                if isinstance(value, str | bytes):
+                    yield getattr(node, "lineno", 0), str(value)
+
+
+def provider_name_offences(module: Module) -> list[str]:
+    if module.layer not in NAMELESS:
+        return []
+    words = [(0, str(module.path)), *_words(module.tree)]
+    return [
+        f"{module.path}:{line}: names {found[0]}"
+        for line, word in words
+        if (found := PROVIDER.search(word))
+    ]
+
+
+def file_budget_offences(module: Module) -> list[str]:
+    lines = len(module.source.splitlines())
+    return [f"{module.path}: {lines} lines"] if lines > FILE_LINES else []
+
+
+def function_budget_offences(module: Module) -> list[str]:
+    """A function is measured from its `def` to its last line; nested ones count in both."""
+    return [
+        f"{module.path}:{node.lineno}: {node.name} has {lines} lines"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
+    ]
+
+
+def empty_name_offences(module: Module) -> list[str]:
+    words = re.split(r"[/_]+", str(module.path.with_suffix("")))
+    return [
+        f"{module.path}: {word!r} says nothing"
+        for word in words
+        if {word, word.removesuffix("s")} & EMPTY_WORDS
+    ]
+
+
+# --- the rules over the source tree ---------------------------------------------------------------
+
+MODULES = [
+    Module(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8"))
+    for path in sorted(PACKAGE.rglob("*.py"))
+]
+
+
+def offences(rule: Rule) -> list[str]:
+    return [offence for module in MODULES for offence in rule(module)]
+
+
+def test_there_is_source_to_judge() -> None:
+    assert MODULES
+
+
+def test_a_module_imports_only_its_own_or_a_lower_layer() -> None:
+    assert offences(layer_offences) == []
+
+
+def test_the_heart_and_the_stages_do_no_io_and_read_no_clock() -> None:
+    assert offences(purity_offences) == []
+
+
+def test_core_wire_and_pipeline_name_no_provider() -> None:
+    assert offences(provider_name_offences) == []
+
+
+def test_no_file_is_longer_than_its_budget() -> None:
+    assert offences(file_budget_offences) == []
+
+
+def test_no_function_is_longer_than_its_budget() -> None:
+    assert offences(function_budget_offences) == []
+
+
+def test_no_module_has_a_name_that_explains_nothing() -> None:
+    assert offences(empty_name_offences) == []
+
+
+# --- the rules themselves -------------------------------------------------------------------------
+
+LONG_FUNCTION = "def long():\n" + "    x = 1\n" * FUNCTION_LINES
+FULL_FUNCTION = "def full():\n" + "    x = 1\n" * (FUNCTION_LINES - 1)
+TABLE = "TABLE = {\n" + "    1: 1,\n" * (2 * FUNCTION_LINES) + "}\n"
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "source", "offence"),
+    [
+        (
+            layer_offences,
+            "core/a.py",
+            "import antiphon.dialects.chat",
+            "core imports antiphon.dialects",
+        ),
+        (
+            layer_offences,
+            "core/a.py",
+            "from antiphon import engine",
+            "core imports antiphon.engine",
+        ),
+        (
+            layer_offences,
+            "core/a.py",
+            "from antiphon import __version__",
+            "core imports antiphon.__v",
+        ),
+        (
+            layer_offences,
+            "core/a.py",
+            "from ..dialects import chat",
+            "core imports antiphon.dialects.chat",
+        ),
+        (layer_offences, "core/__init__.py", "from .. import store", "core imports antiphon.store"),
+        (
+            layer_offences,
+            "core/a.py",
+            "from antiphon.config import C",
+            "core imports antiphon.config.C",
+        ),
+        (layer_offences, "pipeline/a.py", "import antiphon.providers", "pipeline imports"),
+        (
+            layer_offences,
+            "wire/a.py",
+            "def f():\n    import antiphon.core",
+            "wire/a.py:2: wire imports",
+        ),
+        (layer_offences, "replay.py", "import antiphon.engine", "replay imports antiphon.engine"),
+        (layer_offences, "engine/a.py", "import antiphon.replay", "engine imports antiphon.replay"),
+        (
+            layer_offences,
+            "__init__.py",
+            "from .cli import main",
+            "antiphon imports antiphon.cli.main",
+        ),
+        (layer_offences, "extra/a.py", "", "extra/a.py: belongs to no layer"),
+        (purity_offences, "core/a.py", "import asyncio", "imports asyncio"),
+        (purity_offences, "wire/a.py", "from os import path", "imports os.path"),
+        (purity_offences, "pipeline/a.py", "import time as t", "imports time"),
+        (
+            purity_offences,
+            "dialects/a.py",
+            "def f():\n    from uuid import uuid4",
+            "a.py:2: imports uuid",
+        ),
+        (purity_offences, "dialects/a.py", "import aiohttp.web", "imports aiohttp.web"),
+        (purity_offences, "core/a.py", "x = open('x')", "calls open()"),
+        (provider_name_offences, "core/a.py", "def is_deepseek(): ...", "names deepseek"),
+        (provider_name_offences, "wire/a.py", "x = y.QwenChunk", "names Qwen"),
+        (provider_name_offences, "wire/a.py", "x = f(zhipu=1)", "names zhipu"),
+        (
+            provider_name_offences,
+            "pipeline/a.py",
+            "if name == 'openrouter': ...",
+            "names openrouter",
+        ),
+        (provider_name_offences, "pipeline/a.py", "x = f'{y} on Groq'", "names Groq"),
+        (provider_name_offences, "core/a.py", "x = b'gemini'", "names gemini"),
+        (provider_name_offences, "core/mistral.py", "", "names mistral"),
+        (file_budget_offences, "cli/a.py", "x = 1\n" * (FILE_LINES + 1), "401 lines"),
+        (function_budget_offences, "cli/a.py", LONG_FUNCTION, "long has 41 lines"),
+        (function_budget_offences, "cli/a.py", f"async {LONG_FUNCTION}", "long has 41 lines"),
+        (empty_name_offences, "core/utils.py", "", "'utils' says nothing"),
+        (empty_name_offences, "core/stream_handler.py", "", "'handler' says nothing"),
+        (empty_name_offences, "core/helpers/a.py", "", "'helpers' says nothing"),
+    ],
+)
+def test_a_planted_offence_is_caught(rule: Rule, path: str, source: str, offence: str) -> None:
+    [found] = rule(Module(path, source))
+    assert offence in found
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "source"),
+    [
+        (layer_offences, "core/a.py", "from antiphon.wire.sse import SSEDecoder\nfrom . import b"),
+        (
+            layer_offences,
+            "cli/a.py",
+            "from antiphon import __version__, replay\nimport antiphon.engine",
+        ),
+        (layer_offences, "replay.py", "from antiphon.pipeline.bridge import Bridge"),
+        (layer_offences, "__init__.py", "from .replay import replay\n__version__ = '1'"),
+        (layer_offences, "core/a.py", "import antiphonal.engine"),
+        (purity_offences, "core/a.py", "import json\nimport msgspec\nfrom typing import Any"),
+        (purity_offences, "engine/a.py", "import asyncio\nimport aiohttp\nopen('x')"),
+        (purity_offences, "core/a.py", "x = reader.open()"),
+        (provider_name_offences, "core/a.py", '"""Seen at DeepSeek."""\n# and Groq\nx = 1'),
+        (provider_name_offences, "core/a.py", "x: int\n'Mistral sends none.'"),
+        (provider_name_offences, "dialects/anthropic.py", "x = 'anthropic'"),
+        (file_budget_offences, "cli/a.py", "x = 1\n" * FILE_LINES),
+        (function_budget_offences, "cli/a.py", FULL_FUNCTION),
+        (function_budget_offences, "cli/a.py", TABLE),
+        (empty_name_offences, "core/database.py", ""),
+    ],
+)
+def test_what_the_laws_allow_is_left_alone(rule: Rule, path: str, source: str) -> None:
+    assert rule(Module(path, source)) == []
