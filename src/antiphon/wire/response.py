@@ -1,0 +1,84 @@
+"""The Response object: every field the API always sends, with the value it has by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from antiphon.wire.items import Document, Item
+
+ResponseStatus: TypeAlias = Literal[
+    "queued", "in_progress", "completed", "incomplete", "failed", "cancelled"
+]
+
+
+class InputTokensDetails(Struct, frozen=True):
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class OutputTokensDetails(Struct, frozen=True):
+    reasoning_tokens: int = 0
+
+
+class ResponseUsage(Struct, frozen=True, kw_only=True):
+    input_tokens: int = 0
+    input_tokens_details: InputTokensDetails = InputTokensDetails()
+    output_tokens: int = 0
+    output_tokens_details: OutputTokensDetails = OutputTokensDetails()
+    total_tokens: int = 0
+
+
+class ResponseError(Struct, frozen=True):
+    code: str
+    message: str
+
+
+class IncompleteDetails(Struct, frozen=True):
+    reason: str
+
+
+def _text() -> Document:
+    return {"format": {"type": "text"}, "verbosity": "medium"}
+
+
+def _reasoning() -> Document:
+    return {"effort": None, "summary": None}
+
+
+class Response(Struct, frozen=True, kw_only=True):
+    id: str
+    object: Literal["response"] = "response"
+    created_at: int
+    completed_at: int | None = None
+    status: ResponseStatus = "in_progress"
+    background: bool = False
+    error: ResponseError | None = None
+    incomplete_details: IncompleteDetails | None = None
+    instructions: str | Sequence[Document] | None = None
+    max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    model: str
+    output: Sequence[Item] = ()
+    parallel_tool_calls: bool = True
+    previous_response_id: str | None = None
+    conversation: Document | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    prompt_cache_key: str | None = None
+    reasoning: Document | None = field(default_factory=_reasoning)
+    safety_identifier: str | None = None
+    service_tier: str = "default"
+    store: bool = True
+    temperature: float = 1.0
+    text: Document = field(default_factory=_text)
+    tool_choice: str | Document = "auto"
+    tools: Sequence[Document] = ()
+    top_logprobs: int = 0
+    top_p: float = 1.0
+    truncation: str = "disabled"
+    usage: ResponseUsage | None = None
+    user: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)

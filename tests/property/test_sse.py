@@ -1,0 +1,112 @@
+"""Framing holds for any stream and any cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.wire.sse import Frame, NDJSONDecoder, SSEDecoder, SSEEncoder, wire_document
+
+
+class Note(msgspec.Struct, frozen=True, tag_field="type", tag="test.note"):
+    text: str
+
+
+class Bare(msgspec.Struct, frozen=True, tag_field="type", tag="test.bare"):
+    pass
+
+
+# A little of everything that could be mistaken for something else.
+values = st.text(st.sampled_from('a :{"\u2028\u2029\x85\x0b\x0c\ufeff\u00e9\U0001f600'), max_size=8)
+names = st.sampled_from(["data", "event", "id", "retry", "", "mood", " data", "\ufeffdata"])
+lines = st.one_of(
+    st.builds("{}{}{}".format, names, st.sampled_from(["", ":", ": ", ":  "]), values),
+    st.sampled_from(["", "", "data: 1", ": ping", "\ufeffdata: 2"]),
+)
+ends = st.sampled_from(["\n", "\n", "\r", "\r\n"])
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> bytes:
+    """Lines with their ends, perhaps a mark before the first and no end after the last."""
+    body = "".join(line + end for line, end in draw(st.lists(st.tuples(lines, ends), max_size=16)))
+    return (draw(st.sampled_from(["", "\ufeff"])) + body + draw(st.just("") | lines)).encode()
+
+
+def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+def run(decoder: SSEDecoder | NDJSONDecoder, chunks: list[bytes]) -> list[Frame]:
+    return [frame for chunk in chunks for frame in decoder.feed(chunk)] + decoder.close()
+
+
+def slow_frames(data: bytes) -> list[Frame]:
+    """The same in the plainest words: the whole text at once, by the book, field by field."""
+    frames, payload, event = [], list[str](), ""
+    text = data.decode()
+    text = text[1:] if text.startswith("\ufeff") else text
+    for line in [*re.split(r"\r\n|\r|\n", text), ""]:
+        name, value = line.split(":", 1) if ":" in line else (line, "")
+        value = value[1:] if value.startswith(" ") else value
+        if line == "":
+            if "\n".join(payload):
+                frames.append(Frame("\n".join(payload).encode(), event))
+            payload, event = [], ""
+        elif name == "data":
+            payload.append(value)
+        elif name == "event":
+            event = value
+    return frames
+
+
+def slow_lines(data: bytes) -> list[Frame]:
+    text = data.removeprefix(b"\xef\xbb\xbf")
+    return [Frame(line) for line in re.split(rb"[\r\n]", text) if not re.fullmatch(rb"\s*", line)]
+
+
+cut_lists = st.lists(st.integers(0, 200), max_size=12)
+readers: list[tuple[Callable[[], SSEDecoder | NDJSONDecoder], Callable[[bytes], list[Frame]]]] = [
+    (SSEDecoder, slow_frames),
+    (NDJSONDecoder, slow_lines),
+]
+
+
+@given(streams(), cut_lists)
+def test_frames_do_not_depend_on_where_the_network_cuts(data: bytes, cuts: list[int]) -> None:
+    for decoder, slow in readers:
+        expected = slow(data)
+        assert run(decoder(), [data]) == expected
+        assert run(decoder(), pieces(data, cuts)) == expected
+        assert run(decoder(), pieces(data, list(range(len(data))))) == expected
+
+
+@given(streams(), cut_lists)
+def test_comments_are_counted_the_same_at_any_cut(data: bytes, cuts: list[int]) -> None:
+    whole, cut = SSEDecoder(), SSEDecoder()
+    run(whole, [data])
+    run(cut, pieces(data, cuts))
+    text = data.decode().removeprefix("\ufeff")
+    assert whole.comments == cut.comments
+    assert whole.comments == sum(line[:1] == ":" for line in re.split(r"[\r\n]", text))
+
+
+@given(st.lists(st.lists(st.builds(Note, st.text()) | st.builds(Bare), max_size=4)), cut_lists)
+def test_what_the_encoder_writes_the_decoder_reads(
+    batches: list[list[Note | Bare]], cuts: list[int]
+) -> None:
+    encoder = SSEEncoder()
+    stream = b"".join(encoder.feed(batch) for batch in batches)
+    events = [event for batch in batches for event in batch]
+    frames = run(SSEDecoder(), pieces(stream, cuts))
+    assert [msgspec.json.decode(frame.data) for frame in frames] == [
+        wire_document(event, number) for number, event in enumerate(events)
+    ]
+    assert [msgspec.json.decode(frame.data, type=Note | Bare) for frame in frames] == events
+    assert [frame.event for frame in frames] == [f"test.{type(e).__name__.lower()}" for e in events]

@@ -1,0 +1,166 @@
+"""What a response repeats of its request, in a shape that the official client accepts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from openai.types.responses import Response as OfficialResponse
+
+from antiphon.wire.echo import opened
+from antiphon.wire.request import Request
+from tests.full_request import CHOICES, FULL, TOOLS, Document
+
+
+def echo(**fields: Any) -> Document:
+    """The opened response on the wire, once the official client has accepted it."""
+    request = Request.parse(json.dumps({"model": "m", **fields}).encode())
+    response = opened(request, response_id="resp_1", created_at=1700000000)
+    document: Document = msgspec.json.decode(msgspec.json.encode(response))
+    OfficialResponse.model_validate(document)
+    return document
+
+
+def test_a_bare_request_opens_a_response_of_defaults() -> None:
+    assert echo() == {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1700000000,
+        "completed_at": None,
+        "status": "in_progress",
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "max_output_tokens": None,
+        "max_tool_calls": None,
+        "model": "m",
+        "output": [],
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "conversation": None,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "prompt_cache_key": None,
+        "reasoning": {"effort": None, "summary": None},
+        "safety_identifier": None,
+        "service_tier": "default",
+        "store": True,
+        "temperature": 1.0,
+        "text": {"format": {"type": "text"}, "verbosity": "medium"},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_logprobs": 0,
+        "top_p": 1.0,
+        "truncation": "disabled",
+        "usage": None,
+        "user": None,
+        "metadata": {},
+    }
+
+
+def test_everything_that_was_said_is_repeated() -> None:
+    document = echo(**FULL)
+    same = """
+        model background instructions max_output_tokens max_tool_calls parallel_tool_calls
+        previous_response_id presence_penalty frequency_penalty prompt_cache_key safety_identifier
+        store temperature text tool_choice top_logprobs top_p truncation user metadata
+    """.split()
+    assert {name: document[name] for name in same} == {name: FULL[name] for name in same}
+    assert document["reasoning"] == {"effort": "high", "summary": "concise"}
+
+
+def test_falsy_values_are_not_taken_for_absent() -> None:
+    document = echo(temperature=0, top_p=0, parallel_tool_calls=False, store=False, instructions="")
+    assert (document["temperature"], document["top_p"]) == (0.0, 0.0)
+    assert (document["parallel_tool_calls"], document["store"]) == (False, False)
+    assert document["instructions"] == ""
+
+
+def test_a_conversation_is_repeated_as_an_object() -> None:
+    assert echo(conversation="conv_1")["conversation"] == {"id": "conv_1"}
+    assert echo(conversation={"id": "conv_1", "x": 1})["conversation"] == {"id": "conv_1"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [("auto", "default"), ("default", "default"), ("fast", "priority"), ("flex", "flex")],
+)
+def test_the_tier_is_told_as_the_api_tells_it(asked: str, told: str) -> None:
+    assert echo(service_tier=asked)["service_tier"] == told
+
+
+def test_only_efforts_of_the_api_are_repeated() -> None:
+    assert echo(reasoning={"effort": "max"})["reasoning"] == {"effort": "max", "summary": None}
+    assert echo(reasoning={"effort": "ultra"})["reasoning"] == {"effort": None, "summary": None}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_tool_of_any_type_leaves_the_response_acceptable(tool: Document) -> None:
+    told = [each["type"] for each in echo(tools=[tool])["tools"]]
+    assert told == ([] if tool["type"] == "telepathy" else [tool["type"]])
+
+
+def test_a_function_is_repeated_with_all_four_of_its_fields() -> None:
+    [tool] = echo(tools=[{"type": "function", "name": "f"}])["tools"]
+    assert tool == {
+        "type": "function",
+        "name": "f",
+        "description": None,
+        "parameters": None,
+        "strict": None,
+    }
+    given = {
+        "type": "function",
+        "name": "f",
+        "description": "d",
+        "parameters": {"authorization": 1},
+        "strict": False,
+        "defer_loading": True,
+    }
+    assert echo(tools=[given])["tools"] == [given]
+
+
+def test_a_namespace_is_repeated_with_the_tools_the_api_knows() -> None:
+    inner: list[Document] = [{"type": "function", "name": "f"}, {"type": "custom", "name": "c"}]
+    namespace = {"type": "namespace", "name": "n", "tools": [*inner, {"type": "telepathy"}]}
+    [tool] = echo(tools=[namespace])["tools"]
+    assert tool["description"] == ""
+    assert [each["name"] for each in tool["tools"]] == ["f", "c"]
+    assert tool["tools"][0]["strict"] is None
+
+
+def test_a_custom_tool_is_repeated_as_it_came() -> None:
+    custom = {
+        "type": "custom",
+        "name": "c",
+        "format": {"type": "grammar", "syntax": "regex", "definition": "a"},
+    }
+    assert echo(tools=[custom])["tools"] == [custom]
+
+
+def test_no_secret_is_repeated() -> None:
+    document = echo(tools=TOOLS)
+    assert "secret" in json.dumps(TOOLS)
+    assert "secret" not in json.dumps(document)
+    mcp = next(tool for tool in document["tools"] if tool["type"] == "mcp")
+    assert mcp["server_url"] == "https://example.org"
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_choice_of_any_form_leaves_the_response_acceptable(choice: Any) -> None:
+    told = echo(tool_choice=choice)["tool_choice"]
+    if choice in ({"type": "web_search"}, {"type": "web_search_2025_08_26"}):
+        assert told == {"type": "web_search_preview"}
+    elif isinstance(choice, dict) and choice.get("mode") == "none":
+        assert told == "none"
+    else:
+        assert told == choice
+
+
+def test_the_request_is_not_changed_by_its_echo() -> None:
+    request = Request.parse(json.dumps(FULL).encode())
+    opened(request, response_id="resp_1", created_at=1)
+    assert request.raw == FULL

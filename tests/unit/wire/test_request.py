@@ -1,0 +1,377 @@
+"""Requests: what is understood, what defaults mean, and how a mistake is told."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import Any
+
+import pytest
+
+from antiphon.errors import InvalidRequest
+from antiphon.wire.request import INCLUDABLE, Request
+from tests.full_request import FULL, ITEMS, TOOLS
+
+
+def parse(**fields: Any) -> Request:
+    return Request.parse(json.dumps({"model": "m", **fields}).encode())
+
+
+def refusal(body: bytes) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        Request.parse(body)
+    return caught.value
+
+
+def refused(**fields: Any) -> InvalidRequest:
+    return refusal(json.dumps({"model": "m", **fields}).encode())
+
+
+# --- what is understood ---------------------------------------------------------------------------
+
+
+def test_absent_fields_have_the_defaults_of_the_api() -> None:
+    assert parse() == Request(
+        raw={"model": "m"},
+        model="m",
+        input=(),
+        stream=False,
+        store=True,
+        background=False,
+        tool_choice="auto",
+        parallel_tool_calls=None,
+        text_format={"type": "text"},
+        truncation="disabled",
+        service_tier="auto",
+        metadata={},
+    )
+
+
+def test_every_field_reaches_its_place() -> None:
+    request = Request.parse(json.dumps(FULL).encode())
+    same = """
+        model instructions previous_response_id prompt stream stream_options store background
+        tool_choice parallel_tool_calls max_tool_calls reasoning max_output_tokens temperature top_p
+        top_logprobs presence_penalty frequency_penalty truncation metadata service_tier
+        prompt_cache_key safety_identifier user
+    """.split()
+    assert {name: getattr(request, name) for name in same} == {name: FULL[name] for name in same}
+    assert request.input == tuple(ITEMS)
+    assert request.tools == tuple(TOOLS)
+    assert request.include == frozenset(FULL["include"])
+    assert request.context_management == tuple(FULL["context_management"])
+    assert (request.text_format, request.verbosity) == (FULL["text"]["format"], "low")
+    assert (request.effort, request.summary) == ("high", "concise")
+    assert request.conversation is None
+    assert request.unknown == ()
+
+
+def test_the_document_is_kept_untouched() -> None:
+    document = {"model": "m", "input": "hello", "text": None, "mood": {"sunny": [1, 2.5, None]}}
+    assert Request.parse(json.dumps(document).encode()).raw == document
+
+
+@pytest.mark.parametrize("name", sorted({*FULL, "conversation"} - {"model"}))
+def test_null_is_the_same_as_absent(name: str) -> None:
+    given = parse(**{name: None})
+    assert given.raw == {"model": "m", name: None}
+    fields = [name for name in Request.__struct_fields__ if name != "raw"]
+    assert [getattr(given, each) for each in fields] == [getattr(parse(), each) for each in fields]
+
+
+def test_a_string_is_one_user_message() -> None:
+    message = {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": "hello"}],
+    }
+    assert parse(input="hello").input == (message,)
+
+
+def test_a_warm_up_with_an_empty_string_and_one_token_is_served() -> None:
+    request = parse(input="", max_output_tokens=1)
+    assert request.input[0]["content"] == [{"type": "input_text", "text": ""}]
+    assert request.max_output_tokens == 1
+
+
+def test_an_empty_list_is_no_input() -> None:
+    assert parse(input=[]).input == ()
+
+
+@pytest.mark.parametrize("given", ["conv_1", {"id": "conv_1"}, {"id": "conv_1", "more": 1}])
+def test_a_conversation_is_an_id_or_an_object_with_one(given: Any) -> None:
+    assert parse(conversation=given).conversation == "conv_1"
+
+
+@pytest.mark.parametrize("effort", ["none", "max", "ultra", "深思"])
+def test_any_word_may_be_an_effort(effort: str) -> None:
+    assert parse(reasoning={"effort": effort}).effort == effort
+
+
+def test_the_old_name_of_the_summary_still_counts() -> None:
+    assert parse(reasoning={"generate_summary": "detailed"}).summary == "detailed"
+    both = {"summary": "auto", "generate_summary": "detailed"}
+    assert parse(reasoning=both).summary == "auto"
+
+
+@pytest.mark.parametrize("name", INCLUDABLE)
+def test_every_includable_may_be_included(name: str) -> None:
+    assert parse(include=[name, name]).include == {name}
+
+
+def test_a_null_format_is_plain_text() -> None:
+    assert parse(text={"format": None, "verbosity": None}).text_format == {"type": "text"}
+
+
+def test_fields_that_no_version_of_the_api_has_are_listed() -> None:
+    request = parse(seed=1, mood="good", client_metadata={"a": "b"}, stop=None)
+    assert request.unknown == ("seed", "mood")
+
+
+def test_what_others_decide_is_accepted() -> None:
+    assert parse(background=True).background
+    assert parse(background=False, store=False).store is False
+    assert parse(moderation={"model": "m"}).unknown == ()
+
+
+def test_sixteen_pairs_of_the_longest_metadata_fit() -> None:
+    metadata = {f"{index:064}": "v" * 512 for index in range(16)}
+    assert parse(metadata=metadata).metadata == metadata
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+BOOLEANS = "stream store background parallel_tool_calls generate".split()
+STRINGS = """
+    model input instructions previous_response_id conversation truncation service_tier
+    prompt_cache_key prompt_cache_retention safety_identifier user stream_id type tool_choice
+""".split()
+NUMBERS = """
+    max_output_tokens max_tool_calls top_logprobs temperature top_p presence_penalty
+    frequency_penalty
+""".split()
+ARRAYS = "include tools context_management".split()
+OBJECTS = """
+    prompt stream_options text reasoning metadata moderation access_programs image
+    prompt_cache_options multi_agent client_metadata
+""".split()
+
+
+def test_no_field_is_left_out_of_these_tests() -> None:
+    assert {*BOOLEANS, *STRINGS, *NUMBERS, *ARRAYS, *OBJECTS} == {*FULL, "conversation"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *product(BOOLEANS, ("false", 0, {})),
+        *product(STRINGS, (5, True, 1.5)),
+        *product(NUMBERS, ("1", True, [1])),
+        *product(ARRAYS, ({}, "auto", 1)),
+        *product(OBJECTS, ([], "{}", 1)),
+    ],
+)
+def test_a_value_of_the_wrong_type_names_its_field(name: str, value: Any) -> None:
+    error = refused(**{name: value})
+    assert (error.param, error.wire_code) == (name, "invalid_type")
+    assert (error.status, error.kind) == (400, "invalid_request_error")
+    assert error.message.startswith(f"'{name}' must be ")
+
+
+MODE = {"mode": "never"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "code"),
+    [
+        ({"model": " "}, "model", "invalid_value"),
+        ({"previous_response_id": ""}, "previous_response_id", "invalid_value"),
+        ({"conversation": ""}, "conversation", "invalid_value"),
+        ({"conversation": {}}, "conversation.id", "missing_required_parameter"),
+        ({"conversation": {"id": 1}}, "conversation.id", "invalid_type"),
+        ({"prompt": {}}, "prompt.id", "missing_required_parameter"),
+        ({"prompt": {"id": "p", "version": 1}}, "prompt.version", "invalid_type"),
+        ({"prompt": {"id": "p", "variables": {"a": 1}}}, "prompt.variables.a", "invalid_type"),
+        (
+            {"prompt": {"id": "p", "variables": {"a": {"type": "input_text"}}}},
+            "prompt.variables.a.text",
+            "missing_required_parameter",
+        ),
+        (
+            {"stream_options": {"include_obfuscation": 1}},
+            "stream_options.include_obfuscation",
+            "invalid_type",
+        ),
+        ({"include": ["usage"]}, "include[0]", "invalid_value"),
+        ({"include": [INCLUDABLE[0], None]}, "include[1]", "invalid_type"),
+        ({"max_tool_calls": 0}, "max_tool_calls", "integer_below_min_value"),
+        ({"max_output_tokens": 0}, "max_output_tokens", "integer_below_min_value"),
+        ({"max_output_tokens": 10**400}, "max_output_tokens", "integer_above_max_value"),
+        ({"max_output_tokens": 1.0}, "max_output_tokens", "invalid_type"),
+        ({"temperature": -0.1}, "temperature", "decimal_below_min_value"),
+        ({"temperature": 2.1}, "temperature", "decimal_above_max_value"),
+        ({"temperature": 10**400}, "temperature", "decimal_above_max_value"),
+        ({"top_p": -1}, "top_p", "decimal_below_min_value"),
+        ({"top_p": 1.1}, "top_p", "decimal_above_max_value"),
+        ({"top_logprobs": -1}, "top_logprobs", "integer_below_min_value"),
+        ({"top_logprobs": 21}, "top_logprobs", "integer_above_max_value"),
+        ({"presence_penalty": -2.1}, "presence_penalty", "decimal_below_min_value"),
+        ({"frequency_penalty": 2.1}, "frequency_penalty", "decimal_above_max_value"),
+        ({"truncation": "on"}, "truncation", "invalid_value"),
+        ({"service_tier": "standard"}, "service_tier", "invalid_value"),
+        ({"safety_identifier": "s" * 129}, "safety_identifier", "string_above_max_length"),
+        ({"context_management": []}, "context_management", "empty_array"),
+        ({"context_management": [{}]}, "context_management[0].type", "missing_required_parameter"),
+        ({"context_management": [{"type": "x"}]}, "context_management[0].type", "invalid_value"),
+        (
+            {"context_management": [{"type": "compaction", "compact_threshold": 999}]},
+            "context_management[0].compact_threshold",
+            "integer_below_min_value",
+        ),
+        ({"metadata": {"a": 1}}, "metadata.a", "invalid_type"),
+        ({"metadata": {"a": "v" * 513}}, "metadata.a", "string_above_max_length"),
+        ({"metadata": {"k" * 65: "v"}}, "metadata", "string_above_max_length"),
+        (
+            {"metadata": {str(index): "v" for index in range(17)}},
+            "metadata",
+            "object_above_max_properties",
+        ),
+        ({"text": {"verbosity": "loud"}}, "text.verbosity", "invalid_value"),
+        ({"text": {"format": "json"}}, "text.format", "invalid_type"),
+        ({"text": {"format": {}}}, "text.format.type", "missing_required_parameter"),
+        ({"text": {"format": {"type": "xml"}}}, "text.format.type", "invalid_value"),
+        ({"reasoning": {"effort": ""}}, "reasoning.effort", "invalid_value"),
+        ({"reasoning": {"effort": 3}}, "reasoning.effort", "invalid_type"),
+        ({"reasoning": {"summary": "long"}}, "reasoning.summary", "invalid_value"),
+        ({"reasoning": {"generate_summary": 1}}, "reasoning.generate_summary", "invalid_type"),
+        ({"reasoning": {"context": "none"}}, "reasoning.context", "invalid_value"),
+        ({"reasoning": {"mode": 1}}, "reasoning.mode", "invalid_type"),
+        ({"moderation": {}}, "moderation.model", "missing_required_parameter"),
+        (
+            {"moderation": {"model": "m", "policy": {"input": MODE}}},
+            "moderation.policy.input.mode",
+            "invalid_value",
+        ),
+        ({"access_programs": {"cyber": "all"}}, "access_programs.cyber", "invalid_value"),
+        (
+            {"image": {"context_compression": True}},
+            "image.context_compression",
+            "invalid_type",
+        ),
+        ({"prompt_cache_options": {"ttl": "1h"}}, "prompt_cache_options.ttl", "invalid_value"),
+        ({"prompt_cache_options": {"mode": "x"}}, "prompt_cache_options.mode", "invalid_value"),
+        ({"prompt_cache_options": {"prewarm": 1}}, "prompt_cache_options.prewarm", "invalid_type"),
+        ({"prompt_cache_retention": "1h"}, "prompt_cache_retention", "invalid_value"),
+        ({"type": "response.cancel"}, "type", "invalid_value"),
+        ({"background": True, "store": False}, "background", "invalid_value"),
+        (
+            {"previous_response_id": "resp_1", "conversation": "conv_1"},
+            "previous_response_id",
+            "mutually_exclusive_parameters",
+        ),
+        ({"messages": []}, "messages", "unsupported_parameter"),
+        ({"max_tokens": 5}, "max_tokens", "unsupported_parameter"),
+        ({"response_format": {"type": "text"}}, "response_format", "unsupported_parameter"),
+        ({"reasoning_effort": "low"}, "reasoning_effort", "unsupported_parameter"),
+    ],
+)
+def test_a_wrong_value_names_its_place(fields: dict[str, Any], param: str, code: str) -> None:
+    error = refused(**fields)
+    assert (error.param, error.wire_code) == (param, code)
+    assert f"'{param}'" in error.message
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "naïve", "line\n", None, 1])
+def test_the_name_of_a_schema_is_checked(name: Any) -> None:
+    given = {"type": "json_schema", "name": name, "schema": {}}
+    assert refused(text={"format": given}).param == "text.format.name"
+
+
+@pytest.mark.parametrize(
+    ("extra", "param"),
+    [
+        ({}, "text.format.schema"),
+        ({"schema": True}, "text.format.schema"),
+        ({"schema": None}, "text.format.schema"),
+        ({"schema": {}, "strict": "yes"}, "text.format.strict"),
+        ({"schema": {}, "description": 1}, "text.format.description"),
+    ],
+)
+def test_the_fields_of_a_schema_format_are_checked(extra: dict[str, Any], param: str) -> None:
+    assert refused(text={"format": {"type": "json_schema", "name": "n", **extra}}).param == param
+
+
+def test_a_request_without_a_model_says_so() -> None:
+    for body in (b"{}", b'{"model": null}'):
+        error = refusal(body)
+        assert (error.param, error.wire_code) == ("model", "missing_required_parameter")
+
+
+def test_an_input_beyond_its_limit_is_refused() -> None:
+    error = refused(input="a" * (10 * 1024 * 1024 + 1))
+    assert (error.param, error.wire_code) == ("input", "string_above_max_length")
+
+
+# --- how it is told -------------------------------------------------------------------------------
+
+
+def test_a_message_says_what_is_expected_and_what_was_given() -> None:
+    assert refused(temperature=3).message == "'temperature' must be at most 2, not 3."
+    assert refused(tools={}).message == "'tools' must be an array, not an object."
+    assert "not a string" in refused(stream="false").message
+    assert "use 'input'" in refused(messages=[]).message
+
+
+def test_a_misspelled_word_gets_the_nearest_one() -> None:
+    message = refused(truncation="disable").message
+    assert message == (
+        "'truncation' cannot be 'disable'; it is one of 'auto', 'disabled'."
+        " Did you mean 'disabled'?"
+    )
+    assert "Did you mean" not in refused(truncation="zzz").message
+
+
+def test_an_error_repeats_only_a_little_of_what_was_sent() -> None:
+    assert len(refused(truncation="x" * 100_000).message) < 200
+    assert len(refused(max_output_tokens=10**4000).message) < 200
+    assert len(refused(metadata={"k" * 100_000: 1}).message) < 200
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b"", "it ends too early (line 1, column 1)"),
+        (b'{"model": "m"', "it ends too early (line 1, column 14)"),
+        (b'{"model": "m",\n "input" 1}', "expected ':' (line 2, column 10)"),
+        (b'{"model": "m", "top_p": NaN}', "(line 1, column 25)"),
+        (b'{"model": "\xff"}', "not UTF-8 at byte 11"),
+        (b'{"model": "m", "input": "\xed\xa0\x80"}', "not UTF-8 at byte 25"),
+        (b'{"model": "m", "top_p": 1e999}', "out of range"),
+        (b'{"model": "m", "top_p": ' + b"9" * 9999 + b"}", "out of range"),
+        (b'{"model": "m", "input": "\\ud800 and more"}', "surrogate"),
+        (b"hello", "line 1"),
+    ],
+)
+def test_a_body_that_is_not_json_says_where(body: bytes, place: str) -> None:
+    error = refusal(body)
+    assert error.message.startswith("The request body cannot be read as JSON: ")
+    assert place in error.message
+    assert (error.status, error.param, error.wire_code) == (400, None, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"), [(b"[]", "an array"), (b"null", "null"), (b'"hello"', "a string")]
+)
+def test_a_body_that_is_no_object_says_what_it_is(body: bytes, kind: str) -> None:
+    error = refusal(body)
+    assert error.message == f"The request body must be an object, not {kind}."
+    assert (error.status, error.param, error.wire_code) == (400, None, "invalid_type")
+
+
+@pytest.mark.parametrize("depth", [100, 500, 100_000])
+def test_a_nesting_bomb_is_a_client_error(depth: int) -> None:
+    error = refusal(b'{"model": "m", "tools": ' + b"[" * depth + b"]" * depth + b"}")
+    assert (error.message, error.wire_code) == (
+        "The request body is nested more than 100 levels deep.",
+        "invalid_value",
+    )

@@ -1,0 +1,256 @@
+"""Framing, rule by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+
+from antiphon.wire.sse import (
+    DONE,
+    Frame,
+    NDJSONDecoder,
+    SSEDecoder,
+    SSEEncoder,
+    wire_document,
+)
+from tests import corpus
+
+
+class Note(msgspec.Struct, frozen=True, tag_field="type", tag="test.note"):
+    text: str = ""
+    marks: tuple[int, ...] = ()
+
+
+class Bare(msgspec.Struct, frozen=True, tag_field="type", tag="test.bare"):
+    pass
+
+
+def read(*chunks: bytes) -> list[Frame]:
+    """The frames of a stream that came in these chunks and was then closed."""
+    decoder = SSEDecoder()
+    return [frame for chunk in chunks for frame in decoder.feed(chunk)] + decoder.close()
+
+
+def read_lines(*chunks: bytes) -> list[Frame]:
+    decoder = NDJSONDecoder()
+    return [frame for chunk in chunks for frame in decoder.feed(chunk)] + decoder.close()
+
+
+def bytewise(data: bytes) -> Iterable[bytes]:
+    return (data[i : i + 1] for i in range(len(data)))
+
+
+# --- SSE in ------------------------------------------------------------------------------------
+
+
+def test_a_frame_leaves_as_soon_as_its_blank_line_has_come() -> None:
+    decoder = SSEDecoder()
+    assert decoder.feed(b"data: one\n") == []
+    assert decoder.feed(b"\n") == [Frame(b"one")]
+    assert decoder.close() == []
+
+
+def test_one_chunk_may_hold_many_frames() -> None:
+    assert SSEDecoder().feed(b"data: 1\n\ndata: 2\n\ndata: 3\n\n") == [
+        Frame(b"1"),
+        Frame(b"2"),
+        Frame(b"3"),
+    ]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+def test_a_line_may_end_with_cr_or_lf_or_both(end: bytes) -> None:
+    stream = end.join([b"event: greeting", b"data: 1", b"", b"data: 2", b"data: 3", b"", b""])
+    expected = [Frame(b"1", "greeting"), Frame(b"2\n3")]
+    assert read(stream) == expected
+    assert read(*bytewise(stream)) == expected
+
+
+def test_line_ends_may_be_mixed_within_a_stream() -> None:
+    assert read(b"data: 1\r\ndata: 2\rdata: 3\n\r\ndata: 4\n\n") == [Frame(b"1\n2\n3"), Frame(b"4")]
+
+
+def test_a_crlf_cut_in_two_is_one_line_end() -> None:
+    assert read(b"data: 1\r", b"\ndata: 2\r", b"\n\r", b"\n") == [Frame(b"1\n2")]
+
+
+def test_an_empty_chunk_inside_a_crlf_changes_nothing() -> None:
+    assert read(b"data: 1\r", b"", b"\ndata: 2\r\n\r\n") == [Frame(b"1\n2")]
+
+
+def test_a_second_lf_after_a_cut_crlf_is_a_blank_line() -> None:
+    decoder = SSEDecoder()
+    assert [decoder.feed(chunk) for chunk in (b"data: 1\r", b"\n", b"\n")] == [
+        [],
+        [],
+        [Frame(b"1")],
+    ]
+
+
+def test_a_cr_alone_ends_a_frame_without_waiting_for_more() -> None:
+    assert SSEDecoder().feed(b"data: 1\r\r") == [Frame(b"1")]
+
+
+def test_lines_of_data_are_joined_by_a_newline() -> None:
+    assert read(b'data: {"a":\ndata:\ndata: 1}\n\n') == [Frame(b'{"a":\n\n1}')]
+
+
+def test_at_most_one_space_after_the_colon_is_dropped() -> None:
+    assert read(b"data:0\n\ndata: 1\n\ndata:  2\n\ndata:\t3\n\n") == [
+        Frame(b"0"),
+        Frame(b"1"),
+        Frame(b" 2"),
+        Frame(b"\t3"),
+    ]
+
+
+def test_only_the_first_colon_separates() -> None:
+    assert read(b"event:a:b\ndata: c: d\n\n") == [Frame(b"c: d", "a:b")]
+
+
+def test_an_event_name_holds_for_one_frame() -> None:
+    assert read(b"event: first\nevent:last\ndata: 1\n\ndata: 2\n\n") == [
+        Frame(b"1", "last"),
+        Frame(b"2"),
+    ]
+
+
+def test_a_name_without_data_does_not_pass_to_the_next_frame() -> None:
+    assert read(b"event: ping\n\ndata: 1\n\n") == [Frame(b"1")]
+
+
+def test_an_event_name_in_no_known_encoding_is_still_read() -> None:
+    assert read(b"event: caf\xe9\ndata: 1\n\n") == [Frame(b"1", "caf\ufffd")]
+
+
+def test_other_fields_are_ignored() -> None:
+    assert read(b"id: 7\nretry: 100\nretry\nmood: fine\n data: 0\nDATA: 0\ndata: 1\n\n") == [
+        Frame(b"1")
+    ]
+
+
+@pytest.mark.parametrize(
+    "stream", [b"\n\n\n", b"id: 1\n\n", b"data\n\n", b"data:\n\n", b"data: \n\n"]
+)
+def test_a_frame_without_data_is_not_delivered(stream: bytes) -> None:
+    assert read(stream, b"data: 1\n\n") == [Frame(b"1")]
+
+
+def test_comments_are_skipped_and_counted() -> None:
+    decoder = SSEDecoder()
+    assert decoder.feed(b": PROCESSING\n\n:\ndata: 1\n: inside\ndata: 2\n\n") == [Frame(b"1\n2")]
+    assert decoder.comments == 3
+
+
+@pytest.mark.parametrize(
+    "chunks", [[b"\xef\xbb\xbfdata: 1\n\n"], [b"\xef", b"\xbb\xbfd", b"ata: 1"]]
+)
+def test_a_leading_byte_order_mark_is_dropped(chunks: list[bytes]) -> None:
+    assert read(*chunks) == [Frame(b"1")]
+
+
+def test_a_byte_order_mark_elsewhere_is_no_mark() -> None:
+    assert read(b"data: \xef\xbb\xbf1\n\n\xef\xbb\xbfdata: 2\n\n") == [Frame(b"\xef\xbb\xbf1")]
+
+
+@pytest.mark.parametrize("character", "\u2028 \u2029 \x85 \x0b \x0c \x1c \x1d \x1e".split(" "))
+def test_only_cr_and_lf_end_a_line(character: str) -> None:
+    data = f'{{"text":"a{character}b"}}'.encode()
+    assert read(b"data: " + data + b"\n\n") == [Frame(data)]
+    assert read(*bytewise(b"data: " + data + b"\n\n")) == [Frame(data)]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r", b"\r\n"])
+def test_a_last_frame_without_its_blank_line_is_delivered_at_close(end: bytes) -> None:
+    decoder = SSEDecoder()
+    assert decoder.feed(b"event: end\ndata: 1" + end) == []
+    assert decoder.close() == [Frame(b"1", "end")]
+    assert decoder.close() == []
+
+
+def test_an_empty_stream_has_no_frames() -> None:
+    assert read() == read(b"") == read(b"\xef\xbb\xbf") == []
+
+
+def test_a_large_frame_in_small_pieces_is_put_together_once() -> None:
+    text = b"0123456789" * 20_000
+    assert read(*bytewise(b"data: " + text + b"\n\n")) == [Frame(text)]
+
+
+@pytest.mark.skipif(corpus.root() is None, reason=corpus.ABSENT)
+def test_recorded_streams_read_the_same_whole_and_byte_by_byte() -> None:
+    recorded = corpus.cases(wire="sse")
+    assert recorded
+    for case in recorded:
+        frames = read(case.data)
+        assert frames, case.id
+        if len(case.data) < 60_000:
+            assert read(*bytewise(case.data)) == frames, case.id
+        size = len(case.data) // 97 + 1
+        assert read(*(case.data[i : i + size] for i in range(0, len(case.data), size))) == frames
+
+
+# --- NDJSON in ---------------------------------------------------------------------------------
+
+
+def test_every_line_of_ndjson_is_a_frame() -> None:
+    decoder = NDJSONDecoder()
+    assert decoder.feed(b'{"a":1}\n{"b"') == [Frame(b'{"a":1}')]
+    assert decoder.feed(b":2}\n") == [Frame(b'{"b":2}')]
+    assert decoder.close() == []
+
+
+def test_blank_lines_of_ndjson_are_skipped() -> None:
+    assert read_lines(b"\n1\n \t\n\r\n2\r\n") == [Frame(b"1"), Frame(b"2")]
+
+
+def test_a_last_line_of_ndjson_needs_no_newline() -> None:
+    assert read_lines(*bytewise(b"1\r\n2")) == [Frame(b"1"), Frame(b"2")]
+
+
+# --- SSE out -----------------------------------------------------------------------------------
+
+
+def test_an_event_is_named_and_numbered() -> None:
+    encoder = SSEEncoder()
+    assert encoder.feed([Note("hi\u2028\n", (1, 2))]) == (
+        b"event: test.note\n"
+        b'data: {"type":"test.note","sequence_number":0,'
+        b'"text":"hi\xe2\x80\xa8\\n","marks":[1,2]}\n\n'
+    )
+
+
+def test_an_event_without_fields_is_only_named_and_numbered() -> None:
+    assert SSEEncoder().feed([Bare()]) == (
+        b'event: test.bare\ndata: {"type":"test.bare","sequence_number":0}\n\n'
+    )
+
+
+def test_numbers_run_on_from_one_batch_to_the_next() -> None:
+    encoder = SSEEncoder()
+    stream = encoder.feed([Bare(), Note()]) + encoder.feed([]) + encoder.feed([Bare()] * 9)
+    numbers = [msgspec.json.decode(frame.data)["sequence_number"] for frame in read(stream)]
+    assert numbers == list(range(11))
+    assert encoder.sequence_number == 11
+
+
+def test_a_value_that_is_no_event_is_refused_before_a_number_is_spent() -> None:
+    encoder = SSEEncoder()
+    for stranger in (Frame(b""), msgspec.defstruct("Other", [], tag_field="kind", tag="a")()):
+        with pytest.raises(TypeError, match="is no event"):
+            encoder.feed([stranger])
+    assert encoder.sequence_number == 0
+
+
+def test_the_done_mark_is_a_frame_of_its_own() -> None:
+    assert read(DONE) == [Frame(b"[DONE]")]
+
+
+def test_a_wire_document_is_what_a_client_parses() -> None:
+    event = Note("hi", (1, 2))
+    document = wire_document(event, 0)
+    assert document == msgspec.json.decode(read(SSEEncoder().feed([event]))[0].data)
+    assert list(document) == ["type", "sequence_number", "text", "marks"]
+    assert wire_document(Bare(), 7) == {"type": "test.bare", "sequence_number": 7}
