@@ -1,0 +1,186 @@
+"""What stands inside of an item: text, and the media that a model may or may not take.
+
+Nothing is lost in silence: what a model does not take leaves a marker that the model can read and
+a diagnostic that the client can see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from antiphon.core.diagnostic import Decision, Diagnostic
+from antiphon.core.history import (
+    AudioPart,
+    FilePart,
+    HistoryCode,
+    ImagePart,
+    Part,
+    RefusalPart,
+    Said,
+    TextPart,
+)
+
+Item: TypeAlias = Mapping[str, Any]
+
+_MEDIA: Mapping[type, str] = {ImagePart: "image", FilePart: "file", AudioPart: "audio"}
+
+
+def string(value: Any) -> str | None:
+    """A text with something in it, or None."""
+    return value if isinstance(value, str) and value else None
+
+
+def mapping(value: Any) -> Item:
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings(value: Any) -> list[Item]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
+def json_text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+class Reader:
+    """Reads content for one model, and notes what could not stay as it was."""
+
+    def __init__(self, inputs: frozenset[str], *, tool_output_images: bool) -> None:
+        self._inputs = inputs
+        self._tool_output_images = tool_output_images
+        self._param = ""
+        self.subject = ""
+        self.position = 0
+        self.diagnostics: list[Diagnostic] = []
+
+    def turn_to(self, position: int, param: str, subject: str) -> None:
+        """The item that the following notes are about."""
+        self.position = position
+        self._param = f"{param}[{position}]"
+        self.subject = subject
+
+    def note(self, code: HistoryCode, decision: Decision, message: str) -> None:
+        self.diagnostics.append(
+            Diagnostic(
+                code=code,
+                decision=decision,
+                param=self._param,
+                message=message,
+                subject=self.subject,
+            )
+        )
+
+    def leave_out(self, why: str, code: HistoryCode = HistoryCode.ITEM_IGNORED) -> tuple[()]:
+        """Note that the item becomes nothing, and be that nothing."""
+        message = f"An item of type {self.subject!r} was left out. {why}"
+        self.note(code, Decision.IGNORED, message)
+        return ()
+
+    def parts(self, content: Any) -> tuple[Part, ...]:
+        """Content in any shape: a string, a list of parts, one part, nothing at all."""
+        values = content if isinstance(content, list | tuple) else (content,)
+        return tuple(part for part in map(self._part, values) if part is not None)
+
+    def text_only(self, parts: Iterable[Part]) -> tuple[tuple[Part, ...], tuple[Said, ...]]:
+        """Parts for a role that takes text alone, and the user message that brings the media."""
+        return self._apart(parts, keep=None)
+
+    def tool_output(self, parts: Iterable[Part]) -> tuple[tuple[Part, ...], tuple[Said, ...]]:
+        """Parts of a tool's answer, and the user message that brings what they cannot hold."""
+        return self._apart(parts, keep=ImagePart if self._tool_output_images else None)
+
+    def _apart(
+        self, parts: Iterable[Part], *, keep: type[Part] | None
+    ) -> tuple[tuple[Part, ...], tuple[Said, ...]]:
+        kept: list[Part] = []
+        moved: list[Part] = []
+        for part in parts:
+            kind = _MEDIA.get(type(part))
+            if kind is None or type(part) is keep:
+                kept.append(part)
+                continue
+            kept.append(TextPart(f"[{kind}: see the next message]"))
+            moved.append(part)
+            self.note(
+                HistoryCode(f"history.{kind}.moved"),
+                Decision.DEGRADED,
+                f"The {kind} stands in a user message of its own: its place takes text only.",
+            )
+        return tuple(kept), (Said("user", tuple(moved)),) if moved else ()
+
+    def _part(self, value: Any) -> Part | None:
+        match value:
+            case None | "":
+                return None
+            case str(text):
+                return TextPart(text)
+            case {"type": "refusal", "refusal": str(text)}:
+                return RefusalPart(text) if text else None
+            case {"type": "input_file"}:
+                return self._file(value)
+            case {"type": "input_audio"}:
+                return self._audio(value)
+            case {"type": "input_video" | "video_url"}:
+                return self._replaced("video", "this model takes no video")
+            case {"type": "input_image" | "computer_screenshot" | "image"} | {"image_url": _}:
+                return self._image(value)
+            case _:
+                return self._text(value)
+
+    def _text(self, value: Any) -> Part | None:
+        """The text of a part of whatever type; data without a type speaks for itself."""
+        match value:
+            case {"text": text}:
+                return TextPart(text) if string(text) else None
+            case {"type": str(kind)}:
+                message = f"A content part of type {kind!r} means nothing here."
+                self.note(HistoryCode.PART_IGNORED, Decision.IGNORED, message)
+                return None
+            case _:
+                return TextPart(json_text(value))
+
+    def _image(self, part: Item) -> Part:
+        place = part.get("image_url", part.get("url"))
+        nested = place if isinstance(place, Mapping) else {"url": place}
+        url = string(nested.get("url"))
+        if "image" not in self._inputs:
+            return self._replaced("image", "this model takes no images")
+        if url is None:
+            return self._replaced("image", "it came without an address or content")
+        return ImagePart(url, string(nested.get("detail", part.get("detail"))))
+
+    def _file(self, part: Item) -> Part:
+        file = FilePart(
+            filename=string(part.get("filename")),
+            url=string(part.get("file_url")),
+            data=string(part.get("file_data")),
+            file_id=string(part.get("file_id")),
+        )
+        linked = file.url is not None and file.data is None and file.file_id is None
+        if linked and "file_url" not in self._inputs:  # an address says more than a marker
+            name = file.filename or "file"
+            return self._replaced("file", "it is only linked", f"[{name}: {file.url}]")
+        if "file" not in self._inputs:
+            return self._replaced("file", "this model takes no files", name=file.filename)
+        if file == FilePart(filename=file.filename):
+            return self._replaced("file", "it came without content", name=file.filename)
+        return file
+
+    def _audio(self, part: Item) -> Part:
+        if "audio" not in self._inputs:
+            return self._replaced("audio", "this model takes no audio")
+        match part.get("input_audio"):
+            case {"data": str(data), "format": str(form)}:
+                return AudioPart(data, form)
+        return self._replaced("audio", "it came without content")
+
+    def _replaced(
+        self, kind: str, why: str, text: str | None = None, *, name: str | None = None
+    ) -> Part:
+        message = f"The {kind} did not reach the model: {why}."
+        self.note(HistoryCode(f"history.{kind}.replaced"), Decision.DEGRADED, message)
+        label = f"{kind} {name}" if name else kind
+        return TextPart(text or f"[{label} omitted: {why}]")

@@ -1,0 +1,113 @@
+"""The tools of a request, declared: what the provider is given, and who each of them is.
+
+The identities hold every tool, also those that may not be called now: calls of earlier turns are
+rendered under the same names whatever the choice of this turn is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from antiphon.core.choice import Selection, select
+from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.history import Step
+from antiphon.core.offer import Document, Offer, left_out
+from antiphon.core.plan import Capabilities, ToolChoice, ToolDeclaration
+from antiphon.core.toolbox import Toolbox
+from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
+from antiphon.errors import InvalidRequest
+
+
+class Declared(Struct, frozen=True, kw_only=True):
+    """Everything a plan says about tools."""
+
+    declarations: tuple[ToolDeclaration, ...] = ()
+    native_tools: tuple[Mapping[str, Any], ...] = ()
+    identities: ToolIdentityMap = NO_TOOLS
+    tool_choice: ToolChoice = ToolChoice()
+    steps: tuple[Step, ...] = ()
+    """The history, with every call under a tool that the identities know."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def declare(
+    tools: Sequence[Document],
+    choice: str | Document,
+    items: Sequence[Document],
+    steps: Sequence[Step],
+    capabilities: Capabilities,
+) -> Declared:
+    """Declare the request's own tools and those that its items carry."""
+    toolbox = Toolbox(capabilities)
+    toolbox.add_declared(tools)
+    toolbox.add_carried(items)
+    selection = select(choice, toolbox, capabilities)
+    offers, dropped = _within_limit(selection, toolbox, capabilities.max_tools)
+    placed = toolbox.place(steps)
+    return Declared(
+        declarations=_declarations(offers, toolbox),
+        native_tools=tuple(offer.document for offer in offers if offer.fate == "native"),
+        identities=toolbox.identities(),
+        tool_choice=selection.choice,
+        steps=placed,
+        diagnostics=(
+            *toolbox.diagnostics,
+            *_no_tools(toolbox, capabilities),
+            *selection.diagnostics,
+            *dropped,
+        ),
+    )
+
+
+def _no_tools(toolbox: Toolbox, capabilities: Capabilities) -> list[Diagnostic]:
+    if capabilities.tools or not toolbox.everything():
+        return []
+    return [left_out("all", "tools", "The model takes no tools: all were left out.")]
+
+
+def _within_limit(
+    selection: Selection, toolbox: Toolbox, limit: int
+) -> tuple[Sequence[Offer], list[Diagnostic]]:
+    """At most so many tools. A thread finds ever more of them: the oldest finds make room."""
+    offers, excess = selection.offers, len(selection.offers) - limit
+    if excess <= 0:
+        return offers, []
+    old = [
+        offer
+        for offer in offers
+        if offer.origin == "search" and toolbox.names[offer.key] != selection.choice.name
+    ][:excess]
+    if len(old) < excess:
+        raise InvalidRequest(
+            f"There are {len(offers)} tools, and the model takes {limit} at most.", param="tools"
+        )
+    gone = set(map(id, old))
+    message = f"The model takes {limit} tools at most: {excess} found earlier were left out."
+    kept = [offer for offer in offers if id(offer) not in gone]
+    return kept, [left_out("limit", "tools", message)]
+
+
+def _declarations(offers: Sequence[Offer], toolbox: Toolbox) -> tuple[ToolDeclaration, ...]:
+    groups = dict(toolbox.groups)
+    return tuple(
+        ToolDeclaration(
+            name=toolbox.names[offer.key],
+            description=_description(offer, groups),
+            parameters=offer.parameters,
+            strict=offer.strict,
+        )
+        for offer in offers
+        if offer.fate == "declared"
+    )
+
+
+def _description(offer: Offer, groups: dict[str, str]) -> str | None:
+    """What a namespace says about all of its tools is told once, with the first of them."""
+    about = groups.pop(offer.namespace, None) if offer.namespace else None
+    if about is None:
+        return offer.description
+    group = f"About all {offer.namespace} tools: {about}"
+    return f"{offer.description}\n\n{group}" if offer.description else group

@@ -1,0 +1,71 @@
+"""One visible decision: what became of a part of the request that was not served as it stands.
+
+Codes are stable: clients may match them. `docs/diagnostics.md` has a row for each, and a test that
+compares the two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+
+from msgspec import Struct
+
+HEADER_LIMIT = 1024
+
+
+class Decision(StrEnum):
+    """What became of a part of the request."""
+
+    SUPPORTED = "supported"
+    DEGRADED = "degraded"
+    IGNORED = "ignored"
+    REJECTED = "rejected"
+
+
+class Code(StrEnum):
+    """Every code that planning gives to a diagnostic."""
+
+    PARAM_IGNORED = "param.ignored"
+    PARAM_DEGRADED = "param.degraded"
+    PARAM_UNKNOWN = "param.unknown"
+    INCLUDE_IGNORED = "include.ignored"
+    EFFORT_IGNORED = "effort.ignored"
+    EFFORT_DEGRADED = "effort.degraded"
+    FORMAT_DEGRADED = "format.degraded"
+    FORMAT_IGNORED = "format.ignored"
+    TOOL_IGNORED = "tool.ignored"
+    TOOL_DEGRADED = "tool.degraded"
+    TOOL_REDECLARED = "tool.redeclared"
+    TOOL_CHOICE_DEGRADED = "tool_choice.degraded"
+
+
+class Diagnostic(Struct, frozen=True, kw_only=True):
+    """`code` is stable and dotted; `param` is the request's own path."""
+
+    code: str
+    decision: Decision
+    param: str
+    message: str
+    subject: str = ""
+    """What it is about, in a word; where empty, the path without its indexes says it."""
+
+
+def diagnostics_header(diagnostics: Iterable[Diagnostic]) -> str:
+    """The number of diagnostics and their codes, short and clean enough for an HTTP header."""
+    found = list(diagnostics)
+    header = str(len(found))
+    separator = "; codes="
+    for label in dict.fromkeys(map(_label, found)):
+        if len(header) + len(separator) + len(label) > HEADER_LIMIT:
+            break
+        header += separator + label
+        separator = ","
+    return header
+
+
+def _label(diagnostic: Diagnostic) -> str:
+    subject = diagnostic.subject or re.sub(r"\[\d+\]", "", diagnostic.param)
+    # A client chooses this text: nothing in it may end a value or a header.
+    return f"{diagnostic.code}:{re.sub(r'[^A-Za-z0-9_.-]', '_', subject)}"

@@ -1,0 +1,178 @@
+"""Every kind of fault on one page: what it is called, who is to blame, and what follows from it.
+
+A kind is our own word for a failure and, as a rule, the `code` of the fault. `ROWS` holds what
+follows from it, `STATUSES` the kind that an HTTP status alone stands for. What vendors call these
+kinds is in `core.fault_code`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class FaultType(StrEnum):
+    """The family of a fault, for people and for policies."""
+
+    api_error = "api_error"
+    rate_limit = "rate_limit"
+    content_blocked = "content_blocked"
+    timeout = "timeout"
+    provider_overloaded = "provider_overloaded"
+    auth = "auth"
+    billing = "billing"
+    permission = "permission"
+    invalid_request = "invalid_request"
+    model_error = "model_error"
+    context_length = "context_length"
+    protocol = "protocol"
+    connection = "connection"
+    cancelled = "cancelled"
+    unknown = "unknown"
+
+
+class Scope(StrEnum):
+    """What the fault would hit again: the thing to change, or to rest, before the next attempt."""
+
+    key = "key"
+    provider = "provider"
+    model = "model"
+    request = "request"
+    content = "content"
+    client = "client"
+
+
+class Kind(StrEnum):
+    """Our word for one way to fail."""
+
+    CONNECTION_FAILED = "connection_failed"
+    CONNECT_TIMEOUT = "connect_timeout"
+    FIRST_TOKEN_TIMEOUT = "first_token_timeout"
+    IDLE_TIMEOUT = "idle_timeout"
+    TOTAL_TIMEOUT = "total_timeout"
+    UPSTREAM_TIMEOUT = "upstream_timeout"
+    RATE_LIMIT = "rate_limit_exceeded"
+    BILLING = "insufficient_quota"
+    AUTH = "invalid_api_key"
+    PERMISSION = "permission_denied"
+    MODEL = "model_not_found"
+    NOT_FOUND = "not_found"
+    INVALID_REQUEST = "invalid_request"
+    INVALID_IMAGE = "invalid_image"
+    REASONING_REJECTED = "reasoning_rejected"
+    CONTEXT_LENGTH = "context_length_exceeded"
+    CONTENT_BLOCKED = "content_filter"
+    OVERLOADED = "overloaded"
+    SERVER_ERROR = "server_error"
+    BAD_GATEWAY = "bad_gateway"
+    TOOL_USE_FAILED = "tool_use_failed"
+    INVALID_CHUNK = "invalid_chunk"
+    CANCELLED = "cancelled"
+    INTERNAL = "internal_error"
+    SHUTDOWN = "shutting_down"
+    API_ERROR = "api_error"
+    UNKNOWN = "unknown"
+
+
+class Row(Struct, frozen=True):
+    """What follows from a kind.
+
+    `retryable`: the same request to the same place may do better. `public_code`: the `error.code`
+    of a failed response. `cooldown_s`: how long the scope rests when the provider does not say;
+    infinite means until somebody mends it.
+    """
+
+    type: FaultType
+    retryable: bool
+    scope: Scope
+    public_code: str
+    http_status: int
+    cooldown_s: float | None = None
+
+
+_T, _S, _K = FaultType, Scope, Kind
+
+ROWS: Mapping[str, Row] = {
+    _K.CONNECTION_FAILED: Row(_T.connection, True, _S.provider, "server_error", 502, 5.0),
+    _K.CONNECT_TIMEOUT: Row(_T.timeout, True, _S.provider, "server_error", 504, 5.0),
+    _K.FIRST_TOKEN_TIMEOUT: Row(_T.timeout, True, _S.provider, "server_error", 504),
+    _K.IDLE_TIMEOUT: Row(_T.timeout, True, _S.provider, "server_error", 504),
+    # The whole budget of the request is spent: there is nothing left to retry with.
+    _K.TOTAL_TIMEOUT: Row(_T.timeout, False, _S.provider, "server_error", 504),
+    _K.UPSTREAM_TIMEOUT: Row(_T.timeout, True, _S.provider, "server_error", 504),
+    _K.RATE_LIMIT: Row(_T.rate_limit, True, _S.key, "rate_limit_exceeded", 429, 60.0),
+    _K.BILLING: Row(_T.billing, False, _S.key, "insufficient_quota", 429, 3600.0),
+    _K.AUTH: Row(_T.auth, False, _S.key, "server_error", 502, math.inf),
+    _K.PERMISSION: Row(_T.permission, False, _S.key, "server_error", 502, 300.0),
+    _K.MODEL: Row(_T.model_error, False, _S.model, "invalid_prompt", 404, 300.0),
+    _K.NOT_FOUND: Row(_T.api_error, False, _S.provider, "invalid_prompt", 404),
+    _K.INVALID_REQUEST: Row(_T.invalid_request, False, _S.request, "invalid_prompt", 400),
+    _K.INVALID_IMAGE: Row(_T.invalid_request, False, _S.request, "invalid_prompt", 400),
+    # Retried once, without the state of earlier turns that the provider does not accept.
+    _K.REASONING_REJECTED: Row(_T.invalid_request, True, _S.request, "server_error", 400),
+    _K.CONTEXT_LENGTH: Row(_T.context_length, False, _S.request, "context_length_exceeded", 400),
+    _K.CONTENT_BLOCKED: Row(_T.content_blocked, False, _S.content, "invalid_prompt", 400),
+    # Inside a stream an overload is `server_error`: Codex gives up on `server_is_overloaded`.
+    _K.OVERLOADED: Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
+    _K.SERVER_ERROR: Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
+    _K.BAD_GATEWAY: Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
+    # The model wrote a call that its server could not read; the next sample may be better.
+    _K.TOOL_USE_FAILED: Row(_T.api_error, True, _S.model, "server_error", 502),
+    _K.INVALID_CHUNK: Row(_T.protocol, True, _S.provider, "server_error", 502),
+    _K.CANCELLED: Row(_T.cancelled, False, _S.client, "server_error", 499),
+    _K.INTERNAL: Row(_T.api_error, False, _S.request, "server_error", 500),
+    _K.SHUTDOWN: Row(_T.api_error, True, _S.request, "server_error", 503),
+    _K.API_ERROR: Row(_T.api_error, False, _S.request, "invalid_prompt", 400),
+    _K.UNKNOWN: Row(_T.unknown, False, _S.provider, "server_error", 502),
+}
+
+# A status that is not here: 3xx and 4xx are API_ERROR, 5xx are SERVER_ERROR.
+STATUSES: Mapping[int, Kind] = {
+    400: Kind.INVALID_REQUEST,
+    401: Kind.AUTH,
+    402: Kind.BILLING,
+    403: Kind.PERMISSION,
+    404: Kind.NOT_FOUND,
+    408: Kind.UPSTREAM_TIMEOUT,
+    410: Kind.NOT_FOUND,
+    413: Kind.CONTEXT_LENGTH,
+    422: Kind.INVALID_REQUEST,
+    424: Kind.SERVER_ERROR,  # Bedrock: the model behind the service failed
+    429: Kind.RATE_LIMIT,
+    434: Kind.PERMISSION,  # Zhipu: no access to this API
+    502: Kind.BAD_GATEWAY,
+    503: Kind.OVERLOADED,
+    504: Kind.UPSTREAM_TIMEOUT,
+    520: Kind.BAD_GATEWAY,  # 520 to 524: what Cloudflare says of a server behind it
+    521: Kind.BAD_GATEWAY,
+    522: Kind.UPSTREAM_TIMEOUT,
+    523: Kind.BAD_GATEWAY,
+    524: Kind.UPSTREAM_TIMEOUT,
+    529: Kind.OVERLOADED,
+}
+
+# These statuses mean one thing. All others are refined by what the provider says.
+FIRM_STATUSES = frozenset({401, 402, 408, 413, 504, 522, 524})
+
+# Codes of a failed response that clients know: the API's own, then those that Codex reads as well.
+ERROR_CODES = frozenset(
+    """
+    server_error rate_limit_exceeded invalid_prompt data_residency_mismatch bio_policy
+    misalignment_policy_violation vector_store_timeout invalid_image invalid_image_format
+    invalid_base64_image invalid_image_url image_too_large image_too_small image_parse_error
+    image_content_policy_violation invalid_image_mode image_file_too_large
+    unsupported_image_media_type empty_image_file failed_to_download_image image_file_not_found
+    context_length_exceeded insufficient_quota usage_not_included cyber_policy
+    server_is_overloaded slow_down
+    """.split()
+)
+
+# A provider that says one of these itself is quoted: no row says it more exactly.
+QUOTED_CODES = (
+    ERROR_CODES
+    - {row.public_code for row in ROWS.values()}
+    - frozenset({"server_is_overloaded", "slow_down", "usage_not_included"})
+)

@@ -1,0 +1,190 @@
+"""Reading JSON while it is being written: one string value, or just whether it has ended.
+
+Arguments of tool calls arrive in fragments cut anywhere, even inside an escape. Both readers here
+look at every character once, hold back no more than one unfinished escape, and never raise: what
+a model writes may be broken, and that is for the caller to judge.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+_SPACE = " \t\n\r"  # all that JSON calls white space
+
+_HEX = "[0-9a-fA-F]"
+_HIGH = f"[dD][89abAB]{_HEX}{{2}}"
+_LOW = f"[dD][c-fC-F]{_HEX}{{2}}"
+_LOW_BEGUN = rf"\\ (?: u (?: [dD] (?: [c-fC-F] {_HEX}? )? )? )?"
+
+# The inside of a string in tokens, the first that fits; together they cover any text.
+_TOKEN = re.compile(
+    rf"""
+      (?P<plain> [^"\\]+ )
+    | (?P<end> " )
+    | \\ (?P<simple> ["\\/bfnrt] )
+    | \\u (?P<high> {_HIGH} ) \\u (?P<low> {_LOW} )
+      # Cut off where it could still become one of the above or below: the next fragment decides.
+    | (?P<unfinished> \\ (?: u (?: {_HEX}{{0,3}} | {_HIGH} (?: {_LOW_BEGUN} )? ) )? \Z )
+    | (?P<lone> \\u [dD][89a-fA-F]{_HEX}{{2}} )
+    | \\u (?P<code> {_HEX}{{4}} )
+      # No escape that JSON knows: the backslash stands for itself, and reading goes on after it.
+    | (?P<stray> \\ )
+    """,
+    re.VERBOSE,
+)
+_MARK = re.compile(r'["{}\[\]]')
+_STRING_MARK = re.compile(r'"|\\.?', re.DOTALL)
+_SIMPLE = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class _StringReader:
+    """The inside of a JSON string, decoded as it comes; begins after the opening quote."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.rest = ""  # what followed the closing quote
+        self._held = ""
+
+    def feed(self, fragment: str) -> str:
+        if not self._held and '"' not in fragment and "\\" not in fragment:
+            return fragment
+        text = self._held + fragment
+        self._held = ""
+        pieces: list[str] = []
+        for token in _TOKEN.finditer(text):
+            match token.lastgroup:
+                case "plain" | "stray":
+                    pieces.append(token[0])
+                case "simple":
+                    pieces.append(_SIMPLE[token["simple"]])
+                case "code":
+                    pieces.append(chr(int(token["code"], 16)))
+                case "low":
+                    pieces.append(_astral(token["high"], token["low"]))
+                case "lone":
+                    pieces.append("\ufffd")
+                case "unfinished":
+                    self._held = token[0]
+                case _:
+                    self.closed = True
+                    self.rest = text[token.end() :]
+                    break
+        return "".join(pieces)
+
+
+def _astral(high: str, low: str) -> str:
+    return bytes.fromhex(high + low).decode("utf-16-be")
+
+
+class FieldState(StrEnum):
+    PENDING = "pending"  # nothing is decided yet
+    OPEN = "open"  # the opening quote of the value has been read
+    CLOSED = "closed"  # the string has ended; whatever follows is ignored
+    MISMATCH = "mismatch"  # the text does not open as agreed, and never will
+
+
+class JSONStringField:
+    """The string under the first key of an object, `{"input": "…"}`, as it is being written."""
+
+    def __init__(self, name: str) -> None:
+        self.state = FieldState.PENDING
+        self._name = name
+        self._ahead = '{":"'  # the marks still to come before the value; the key is between quotes
+        self._key = _StringReader()
+        self._key_text = ""
+        self._value = _StringReader()
+
+    def feed(self, fragment: str) -> str:
+        """Take the next fragment; return what it adds to the decoded value, perhaps nothing."""
+        if self.state is FieldState.PENDING:
+            fragment = self._open(fragment)
+        if self.state is not FieldState.OPEN:
+            return ""
+        text = self._value.feed(fragment)
+        if self._value.closed:
+            self.state = FieldState.CLOSED
+        return text
+
+    def _open(self, fragment: str) -> str:
+        """Read on towards the value; return what is left of the fragment."""
+        while fragment and self.state is FieldState.PENDING:
+            if self._ahead == ':"' and not self._key.closed:
+                fragment = self._read_key(fragment)
+            elif fragment := fragment.lstrip(_SPACE):
+                self._read_mark(fragment[0])
+                fragment = fragment[1:]
+        return fragment
+
+    def _read_key(self, fragment: str) -> str:
+        self._key_text += self._key.feed(fragment)
+        if self._key.closed:
+            agreed = self._key_text == self._name
+        else:
+            agreed = self._name.startswith(self._key_text)
+        if not agreed:
+            self.state = FieldState.MISMATCH
+        return self._key.rest
+
+    def _read_mark(self, mark: str) -> None:
+        if mark != self._ahead[0]:
+            self.state = FieldState.MISMATCH
+            return
+        self._ahead = self._ahead[1:]
+        if not self._ahead:
+            self.state = FieldState.OPEN
+
+
+class JSONProgress:
+    """Whether the text so far is one whole JSON object or array.
+
+    It follows brackets and strings and trusts the rest, so it costs nothing to run beside a
+    stream; whether a whole value is also a valid one is for a parser to say. Text that does not
+    open with a bracket is never complete: a number could always go on.
+    """
+
+    def __init__(self) -> None:
+        self.empty = True  # nothing but white space so far
+        self.complete = False
+        self.overrun = False  # something followed the end; then it is complete no more
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False  # the next character follows a backslash
+
+    @property
+    def open(self) -> bool:
+        """It has begun with a bracket that is not closed yet."""
+        return self._depth > 0
+
+    def feed(self, fragment: str) -> None:
+        if self.empty or self.complete:
+            fragment = fragment.lstrip(_SPACE)
+            if not fragment:
+                return
+            if self.complete:
+                self.complete, self.overrun = False, True
+            elif fragment[0] in "{[":
+                self._depth = 1
+                fragment = fragment[1:]
+            self.empty = False
+        if self._depth and fragment:
+            self._follow(fragment)
+
+    def _follow(self, fragment: str) -> None:
+        position = int(self._escaped)
+        self._escaped = False
+        while found := (_STRING_MARK if self._in_string else _MARK).search(fragment, position):
+            position = found.end()
+            match found[0]:
+                case '"':
+                    self._in_string = not self._in_string
+                case "{" | "[":
+                    self._depth += 1
+                case "}" | "]":
+                    self._depth -= 1
+                    if not self._depth:
+                        self.complete = True
+                        self.feed(fragment[position:])
+                        return
+                case escape:
+                    self._escaped = len(escape) == 1

@@ -1,0 +1,383 @@
+"""Deltas in, Responses events out: the heart of Antiphon.
+
+1. All stream state lives here and in the blocks; decoders and stages only pass values.
+2. One item is on the air at a time. What begins meanwhile waits, and is told in one piece when its
+   turn comes: text and reasoning yield at once, a call yields when its arguments are complete.
+3. A finish reason is remembered, never acted upon: only `finish` and `fail` end the response, and
+   exactly one of them does. Output after a finish reason is legal, because real providers send it.
+4. A call in the wrong phase raises a typed error and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import msgspec
+
+from antiphon.core.blocks import ReasoningBlock, RefusalBlock, Seal, TextBlock
+from antiphon.core.calls import CallBlock
+from antiphon.core.deltas import (
+    Annotation,
+    Delta,
+    Extra,
+    Failure,
+    Finish,
+    Reasoning,
+    ReasoningKind,
+    ReasoningState,
+    Refusal,
+    Start,
+    Text,
+    ToolCall,
+    ToolEnd,
+    Usage,
+)
+from antiphon.core.faults import ProviderFault, normalize_code
+from antiphon.core.finish import Outcome, outcome
+from antiphon.core.locale import describe
+from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
+from antiphon.core.usage import merged, wire_usage
+from antiphon.errors import (
+    BridgeError,
+    DeltaAfterTerminal,
+    IncompleteToolCall,
+    InvalidTransition,
+    OutputBeforeStart,
+)
+from antiphon.wire.events import Completed, Created, Event, Failed, Incomplete, InProgress
+from antiphon.wire.items import Document, Item, Status
+from antiphon.wire.response import IncompleteDetails, Response, ResponseError
+
+Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | CallBlock
+
+
+class Phase(StrEnum):
+    IDLE = "idle"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+
+
+class ResponseMachine:
+    """One response, from `start` to its terminal event."""
+
+    def __init__(
+        self,
+        response: Response,
+        *,
+        new_id: Callable[[str], str],
+        now: Callable[[], int],
+        tools: ToolIdentityMap = NO_TOOLS,
+        seal: Seal | None = None,
+        locale: str = "en",
+        empty_arguments: str = "",
+    ) -> None:
+        """`response` is the answer as far as the request decides it; ids and the clock come in.
+
+        `seal` turns provider state into `encrypted_content`; without it, state is only kept in
+        `states`. `empty_arguments` stands in for the arguments of a call that was given none.
+        """
+        self.phase = Phase.IDLE
+        self.pending_finish: Finish | None = None
+        self.fault: ProviderFault | None = None
+        self.states: list[ReasoningState] = []
+        self.upstream = Start()
+        self._response = response
+        self._new_id = new_id
+        self._now = now
+        self._tools = tools
+        self._seal = seal
+        self._locale = locale
+        self._empty_arguments = empty_arguments
+        self._items: list[Item] = []
+        self._on_air: Block | None = None
+        self._waiting: deque[Block] = deque()
+        self._calls: dict[int, CallBlock] = {}
+        self._callers: dict[str, int] = {}
+        self._usage: Usage | None = None
+        self._annotations: list[Annotation] = []
+
+    # Looking
+
+    @property
+    def snapshot(self) -> Response:
+        """The response as it stands now; built when asked for."""
+        output = [*self._items]
+        if self._on_air is not None and self._on_air.announced:
+            output.append(self._on_air.item())
+        usage = None if self._usage is None else wire_usage(self._usage)
+        return msgspec.structs.replace(self._response, output=tuple(output), usage=usage)
+
+    # Driving
+
+    def start(self, model: str | None = None) -> list[Event]:
+        """Begin. `model` is used only if the request did not name one."""
+        if self.phase is not Phase.IDLE:
+            raise self._refusal_to("start")
+        self.phase = Phase.IN_PROGRESS
+        model = self._response.model or model or "unknown"
+        self._response = msgspec.structs.replace(self._response, status="in_progress", model=model)
+        return [Created(self._response), InProgress(self._response)]
+
+    def feed(self, delta: Delta) -> list[Event]:
+        """Advance by one delta; returns the events the client must now see."""
+        return _FEEDERS[type(delta)](self, delta)
+
+    def text(self, text: str, logprobs: Sequence[Document] = ()) -> list[Event]:
+        self._expect_output("text")
+        if not text:
+            return []
+        tail = self._tail()
+        if isinstance(tail, TextBlock):
+            return tail.grow(text, logprobs)
+        block = TextBlock(self._new_id(TextBlock.prefix))
+        block.grow(text, logprobs)
+        for early in self._annotations:
+            block.annotate(early.annotation)
+        self._annotations.clear()
+        return self._begin(block)
+
+    def empty_message(self) -> list[Event]:
+        """Begin a message with nothing in it: a whole answer always has one."""
+        self._expect_output("message")
+        return self._begin(TextBlock(self._new_id(TextBlock.prefix)))
+
+    def refusal(self, text: str) -> list[Event]:
+        self._expect_output("refusal")
+        if not text:
+            return []
+        tail = self._tail()
+        if isinstance(tail, RefusalBlock):
+            return tail.grow(text)
+        block = RefusalBlock(self._new_id(RefusalBlock.prefix))
+        block.grow(text)
+        return self._begin(block)
+
+    def reasoning(self, text: str, kind: ReasoningKind = "raw", part: int = 0) -> list[Event]:
+        self._expect_output("reasoning")
+        if not text:
+            return []
+        tail = self._tail()
+        if isinstance(tail, ReasoningBlock):
+            return tail.grow(text, kind, part)
+        block = self._reasoning_block()
+        block.grow(text, kind, part)
+        return self._begin(block)
+
+    def reasoning_state(self, state: ReasoningState) -> list[Event]:
+        """Keep what the provider wants back; it leaves sealed, inside a reasoning item."""
+        self._expect_output("reasoning state")
+        self.states.append(state)
+        if self._seal is None:
+            return []
+        tail = self._tail()
+        if isinstance(tail, ReasoningBlock):
+            tail.keep(state)
+            return []
+        block = self._reasoning_block()
+        block.keep(state)
+        return self._begin(block)
+
+    def tool_call(self, delta: ToolCall) -> list[Event]:
+        self._expect_output("tool call")
+        if self._callers.get(delta.call_id or "", delta.index) != delta.index:
+            # Clients tell calls apart by their ids: whoever comes second gets one of ours.
+            delta = msgspec.structs.replace(delta, call_id=None)
+        block = self._calls.get(delta.index)
+        if block is None:
+            block = CallBlock(delta.index, self._tools, self._new_id, self._empty_arguments)
+            self._calls[delta.index] = block
+            self._waiting.append(block)
+        else:
+            block.accept(delta)
+        if delta.call_id:
+            self._callers[delta.call_id] = delta.index
+        events = block.grow(delta)
+        return events + self._advance() if self._waiting else events
+
+    def tool_end(self, index: int, *, complete: bool = True) -> list[Event]:
+        """The provider says a call has ended: it may leave the air at once."""
+        self._expect_output("tool end")
+        block = self._calls.get(index)
+        if block is None:
+            raise InvalidTransition(f"toolCall.index: there is no call {index} to end")
+        block.end(complete=complete)
+        if block is not self._on_air or block.nameless or block.truncated:
+            return []
+        return self._close_on_air(block.status(ended_well=False)) + self._advance()
+
+    def annotation(self, delta: Annotation) -> list[Event]:
+        """Cite in the text that is open, or in the next one."""
+        self._expect_output("annotation")
+        tail = self._tail()
+        if isinstance(tail, TextBlock):
+            return tail.annotate(delta.annotation)
+        self._annotations.append(delta)
+        return []
+
+    def usage(self, usage: Usage) -> list[Event]:
+        """Counts for the snapshot; no event. Numbers that are missing keep their earlier value."""
+        self._expect_output("usage")
+        self._usage = usage if self._usage is None else merged(self._usage, usage)
+        return []
+
+    def defer_finish(self, reason: str | None) -> list[Event]:
+        """Remember why the provider stopped; the last word wins, an empty one does not."""
+        self._expect_output("finish reason")
+        if reason or self.pending_finish is None:
+            self.pending_finish = Finish(reason)
+        return []
+
+    def note(self, delta: Start | Extra) -> list[Event]:
+        """Remember who answers; the rest is for traces."""
+        self._expect_output("delta")
+        if isinstance(delta, Start):
+            self.upstream = delta
+        return []
+
+    # Ending
+
+    def finish(self, reason: str | None = None) -> list[Event]:
+        """Close what is open and end the response, by this reason or the one remembered."""
+        self._expect_output("finish")
+        if not reason and self.pending_finish is not None:
+            reason = self.pending_finish.reason
+        how = outcome(reason)
+        ended_well = how.status == "completed"
+        if ended_well:
+            self._refuse_unfinished_calls()
+        last: Status = "completed" if how.whole else "incomplete"
+        events = self._close_all(last, ended_well=ended_well, publish=how.error_code is None)
+        return [*events, self._terminal(how)]
+
+    def fail(self, fault: ProviderFault) -> list[Event]:
+        """End the response with an error, keeping what was streamed."""
+        self._expect_output("failure")
+        events = self._close_all("incomplete", ended_well=False, publish=False)
+        self.fault = fault
+        code = normalize_code(fault.public_code)
+        message = describe(fault, self._locale)
+        return [*events, self._terminal(Outcome("failed", error_code=code, message=message))]
+
+    def _terminal(self, how: Outcome) -> Event:
+        self.phase = Phase(how.status)
+        reason, code = how.incomplete_reason, how.error_code
+        self._response = msgspec.structs.replace(
+            self._response,
+            status=how.status,
+            completed_at=self._now() if how.status == "completed" else None,
+            incomplete_details=IncompleteDetails(reason) if reason else None,
+            error=ResponseError(code, how.message or "") if code else None,
+        )
+        self._usage = self._usage or Usage()
+        return _TERMINALS[self.phase](self.snapshot)
+
+    def _refuse_unfinished_calls(self) -> None:
+        for block in self._open_blocks():
+            if isinstance(block, CallBlock) and (block.nameless or block.unfinished):
+                raise IncompleteToolCall(f"call {block.index} was not finished by the provider")
+
+    # The air
+
+    def _open_blocks(self) -> list[Block]:
+        return [*([self._on_air] if self._on_air is not None else []), *self._waiting]
+
+    def _tail(self) -> Block | None:
+        return self._waiting[-1] if self._waiting else self._on_air
+
+    def _reasoning_block(self) -> ReasoningBlock:
+        return ReasoningBlock(self._new_id(ReasoningBlock.prefix), self._seal)
+
+    def _begin(self, block: Block) -> list[Event]:
+        self._waiting.append(block)
+        return self._advance()
+
+    def _advance(self) -> list[Event]:
+        """Give the air to whoever waits, for as long as its holder may yield."""
+        events: list[Event] = []
+        while self._waiting:
+            holder = self._on_air
+            if isinstance(holder, CallBlock):
+                if holder.nameless or not holder.settled:
+                    break
+                events += self._close_on_air(holder.status(ended_well=False))
+            elif holder is not None:
+                events += self._close_on_air("completed")
+            events += self._next_on_air()
+        return events
+
+    def _next_on_air(self) -> list[Event]:
+        self._on_air = self._waiting.popleft()
+        return self._on_air.go_live(len(self._items))
+
+    def _close_on_air(self, status: Status) -> list[Event]:
+        assert self._on_air is not None
+        events, item = self._on_air.close(status)
+        self._items.append(item)
+        self._on_air = None
+        return events
+
+    def _close_all(self, last: Status, *, ended_well: bool, publish: bool) -> list[Event]:
+        """Close every open block in order; `last` is the status of the last one."""
+        events: list[Event] = []
+        while self._on_air is not None or self._waiting:
+            if self._on_air is None:
+                events += self._next_on_air()
+            block = self._on_air
+            if isinstance(block, CallBlock):
+                status = block.status(ended_well=ended_well)
+                events += self._end_call(block, status, publish=publish)
+            else:
+                events += self._close_on_air("completed" if self._waiting else last)
+        return events
+
+    def _end_call(self, block: CallBlock, status: Status, *, publish: bool) -> list[Event]:
+        """A whole call is done. A cut one is done only as incomplete, and never in a failure:
+        clients run a call as soon as they see it done."""
+        if not block.nameless and (publish or status == "completed"):
+            return self._close_on_air(status)
+        if block.announced:
+            self._items.append(block.item(status))
+        self._on_air = None
+        return []
+
+    # Guards
+
+    def _expect_output(self, what: str) -> None:
+        if self.phase is not Phase.IN_PROGRESS:
+            raise self._refusal_to(what)
+
+    def _refusal_to(self, what: str) -> BridgeError:
+        if self.phase is Phase.IDLE:
+            return OutputBeforeStart(f"{what}: the response has not started")
+        if self.phase is Phase.IN_PROGRESS:
+            return InvalidTransition(f"{what}: the response has started already")
+        return DeltaAfterTerminal(f"{what}: the response is {self.phase.value} already")
+
+
+_TERMINALS: Mapping[Phase, type[Completed] | type[Incomplete] | type[Failed]] = {
+    Phase.COMPLETED: Completed,
+    Phase.INCOMPLETE: Incomplete,
+    Phase.FAILED: Failed,
+}
+
+
+# Dispatch by type: the order of deltas' frequency does not matter to a table.
+_FEEDERS: Mapping[type[Delta], Callable[[ResponseMachine, Any], list[Event]]] = {
+    Text: lambda machine, delta: machine.text(delta.text, delta.logprobs),
+    Reasoning: lambda machine, delta: machine.reasoning(delta.text, delta.kind, delta.part),
+    ToolCall: ResponseMachine.tool_call,
+    Refusal: lambda machine, delta: machine.refusal(delta.text),
+    Usage: ResponseMachine.usage,
+    Finish: lambda machine, delta: machine.defer_finish(delta.reason),
+    Failure: lambda machine, delta: machine.fail(delta.fault),
+    Annotation: ResponseMachine.annotation,
+    ToolEnd: lambda machine, delta: machine.tool_end(delta.index, complete=delta.complete),
+    ReasoningState: ResponseMachine.reasoning_state,
+    Start: ResponseMachine.note,
+    Extra: ResponseMachine.note,
+}

@@ -1,0 +1,348 @@
+"""One tool as the client offers it, read into what a provider can be given.
+
+Every tool that a client runs itself becomes a function. What nobody here could run is left out, and
+says so; a restriction that could not be kept leaves its tool out, too, rather than widen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias, cast
+
+from msgspec import Struct, structs
+
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.plan import Capabilities
+from antiphon.core.tools import ToolType
+from antiphon.errors import InvalidRequest
+
+Document: TypeAlias = Mapping[str, Any]
+Key: TypeAlias = tuple[str | None, str]
+Origin: TypeAlias = Literal["request", "input", "search"]
+"""Where it was offered: with the request, by an item of the input, or as what a search found."""
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """A tool and its fate: declared as a function, run by the provider itself, or left out."""
+
+    type: str
+    name: str
+    namespace: str | None = None
+    fate: Literal["declared", "native", "left_out"] = "declared"
+    description: str | None = None
+    parameters: Document | None = None
+    strict: bool | None = None
+    document: Document = {}
+    origin: Origin = "request"
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name
+
+    @property
+    def tool_type(self) -> ToolType:
+        return cast("ToolType", self.type)
+
+    def same_as(self, other: Offer) -> bool:
+        """Whether a provider would be told the same of both."""
+        return (self.type, self.description, self.parameters, self.strict) == (
+            (other.type, other.description, other.parameters, other.strict)
+        )
+
+
+def family(kind: str) -> str:
+    """Dated and preview types are one tool: `web_search_2025_08_26` is `web_search`."""
+    for stem in ("web_search", "computer"):
+        if kind.startswith(stem):
+            return stem
+    return kind
+
+
+Reading: TypeAlias = tuple[Offer, list[Diagnostic]]
+
+
+def read_offer(
+    tool: object,
+    param: str,
+    capabilities: Capabilities,
+    *,
+    namespace: str | None = None,
+    origin: Origin = "request",
+) -> Reading:
+    """Read one tool; `InvalidRequest` names the field that cannot be understood."""
+    if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str):
+        raise InvalidRequest("A tool is an object with a type.", param=f"{param}.type")
+    kind: str = tool["type"]
+    if family(kind) == "web_search" and namespace is None:
+        return _web_search(tool, param, capabilities)
+    reason = _reason_to_leave_out(tool, kind, namespace)
+    if reason is not None:
+        return _left_out(tool, param, reason, namespace)
+    offer = structs.replace(_READERS[kind](tool, param), namespace=namespace, origin=origin)
+    return _within(offer, param, capabilities)
+
+
+def _left_out(tool: Document, param: str, reason: str, namespace: str | None = None) -> Reading:
+    kind = tool["type"]
+    label = tool.get("name", tool.get("server_label"))
+    name = label if isinstance(label, str) else kind
+    offer = Offer(type=kind, name=name, namespace=namespace, fate="left_out", document=tool)
+    return offer, [left_out(kind, param, f"The tool {offer.name!r} was left out: {reason}.")]
+
+
+def left_out(kind: str, param: str, message: str) -> Diagnostic:
+    return Diagnostic(
+        code=Code.TOOL_IGNORED,
+        decision=Decision.IGNORED,
+        param=param,
+        message=message,
+        subject=kind,
+    )
+
+
+# What becomes weaker on the way
+
+_WEAKER: Mapping[str, str] = {
+    "async": "its answers are waited for",
+    "defer_loading": "it is declared at once",
+    "format": "the grammar is described to the model, not enforced",
+    "output_schema": "the model is not told what its answers look like",
+    "strict": "the provider does not enforce its schema",
+}
+
+
+def _within(offer: Offer, param: str, capabilities: Capabilities) -> Reading:
+    """What the provider takes of this tool, and a diagnostic for each part that it does not."""
+    tool = offer.document
+    weaker = {
+        "async": bool(tool.get("async")),
+        "defer_loading": bool(tool.get("defer_loading")) and offer.origin != "search",
+        "format": offer.type == "custom" and _grammar(tool, param) is not None,
+        "output_schema": bool(tool.get("output_schema")),
+        "strict": bool(offer.strict) and not capabilities.strict_tools,
+    }
+    diagnostics = [
+        Diagnostic(
+            code=Code.TOOL_DEGRADED,
+            decision=Decision.DEGRADED,
+            param=f"{param}.{field}",
+            message=f"The tool {offer.name!r} is weaker than declared: {_WEAKER[field]}.",
+            subject=field,
+        )
+        for field, is_weaker in weaker.items()
+        if is_weaker
+    ]
+    if not capabilities.strict_tools:
+        offer = structs.replace(offer, strict=None)
+    return offer, diagnostics
+
+
+# What is left out, and why
+
+_HOSTED: Mapping[str, str] = {
+    "code_interpreter": "no code is run here",
+    "computer": "no model here is given a screen",
+    "file_search": "no vector stores are kept here",
+    "image_generation": "no images are made here",
+    "mcp": "no MCP servers are connected from here",
+    "programmatic_tool_calling": "no programs are run here",
+}
+
+
+def _reason_to_leave_out(tool: Document, kind: str, namespace: str | None) -> str | None:
+    if namespace is not None and kind not in {"function", "custom"}:
+        return "a namespace holds functions and custom tools only"
+    if kind not in _READERS:
+        return _HOSTED.get(family(kind), "its type is not known here")
+    callers = tool.get("allowed_callers")
+    if isinstance(callers, list) and "direct" not in callers:
+        return "only programs may call it, and no programs are run here"
+    if kind == "tool_search" and tool.get("execution") != "client":
+        return "tools are not searched for here; deferred ones are declared at once"
+    if kind == "shell" and _environment(tool) != "local":
+        # The client expects a sandbox: its own machine would be more than it offered.
+        return "no containers are kept here"
+    return None
+
+
+def _environment(tool: Document) -> object:
+    environment = tool.get("environment")
+    return environment.get("type") if isinstance(environment, Mapping) else "local"
+
+
+# Search that the provider runs
+
+
+def _web_search(tool: Document, param: str, capabilities: Capabilities) -> Reading:
+    if capabilities.web_search == "refuse":
+        raise InvalidRequest(
+            "Web search is not available for this model.",
+            param=f"{param}.type",
+            code="unsupported_parameter",
+        )
+    if capabilities.web_search == "ignore":
+        return _left_out(tool, param, "this model has no web search")
+    beyond = [limit for limit in _limits(tool) if limit not in capabilities.web_search_limits]
+    if beyond:
+        return _left_out(tool, param, f"its search cannot be limited by `{beyond[0]}`")
+    return Offer(type=tool["type"], name="web_search", fate="native", document=tool), []
+
+
+def _limits(tool: Document) -> list[str]:
+    """The restrictions on where a search may look. Without them it could see more than allowed."""
+    switches = ("external_web_access", "indexed_web_access")
+    limits = [name for name in switches if tool.get(name) is False]
+    filters = tool.get("filters")
+    given = any(filters.values()) if isinstance(filters, Mapping) else bool(filters)
+    return [*limits, "filters"] if given else limits
+
+
+# Tools that the client runs
+
+NO_ARGUMENTS: Document = {"type": "object", "properties": {}}
+
+
+def _text(tool: Document, field: str, param: str, *, required: bool = False) -> str | None:
+    value = tool.get(field)
+    if isinstance(value, str) and (value or not required):
+        return value
+    if value is None and not required:
+        return None
+    raise InvalidRequest(f"`{field}` has to be a text.", param=f"{param}.{field}")
+
+
+def tool_name(tool: Document, param: str) -> str:
+    name = _text(tool, "name", param, required=True)
+    return cast("str", name)
+
+
+def _schema(tool: Document, param: str) -> Document:
+    schema = tool.get("parameters")
+    if schema is not None and not isinstance(schema, Mapping):
+        raise InvalidRequest("`parameters` has to be a JSON Schema.", param=f"{param}.parameters")
+    return schema or NO_ARGUMENTS
+
+
+def _function(tool: Document, param: str) -> Offer:
+    strict = tool.get("strict")
+    return Offer(
+        type="function",
+        name=tool_name(tool, param),
+        description=_text(tool, "description", param),
+        parameters=_schema(tool, param),
+        strict=strict if isinstance(strict, bool) else None,
+        document=tool,
+    )
+
+
+_FREEFORM = "Call it with the whole text, as it is, in the one argument `input`."
+
+
+def _custom(tool: Document, param: str) -> Offer:
+    about = [_text(tool, "description", param), _FREEFORM, _grammar(tool, param)]
+    return Offer(
+        type="custom",
+        name=tool_name(tool, param),
+        description="\n\n".join(filter(None, about)),
+        parameters={
+            "type": "object",
+            "properties": {"input": {"type": "string", "description": "The whole text."}},
+            "required": ["input"],
+            "additionalProperties": False,
+        },
+        document=tool,
+    )
+
+
+def _grammar(tool: Document, param: str) -> str | None:
+    form = tool.get("format")
+    if not isinstance(form, Mapping) or form.get("type") != "grammar":
+        return None
+    syntax = _text(form, "syntax", f"{param}.format", required=True)
+    definition = _text(form, "definition", f"{param}.format", required=True)
+    return f"The text has to match this grammar (syntax: {syntax}):\n{definition}"
+
+
+def _tool_search(tool: Document, param: str) -> Offer:
+    return Offer(
+        type="tool_search",
+        name="tool_search",
+        description=_text(tool, "description", param) or "Finds more tools to call.",
+        parameters=_schema(tool, param) if tool.get("parameters") else _SEARCH,
+        document=tool,
+    )
+
+
+def _built_in(tool: Document, param: str) -> Offer:
+    kind = tool["type"]
+    description, parameters = _BUILT_IN[kind]
+    return Offer(
+        type=kind, name=kind, description=description, parameters=parameters, document=tool
+    )
+
+
+def _object(required: tuple[str, ...], **properties: Document) -> Document:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+_TEXTS: Document = {"type": "array", "items": {"type": "string"}}
+_TIMEOUT: Document = {"type": "integer", "description": "How long it may take, in milliseconds."}
+_SEARCH = _object(
+    ("query",),
+    query={"type": "string", "description": "What the tools should be able to do."},
+    limit={"type": "integer", "description": "How many tools to find at most."},
+)
+
+# The arguments are those that `core.tools` restores the calls from.
+_BUILT_IN: Mapping[str, tuple[str, Document]] = {
+    "shell": (
+        "Runs shell commands on the user's machine and returns what they print.",
+        _object(
+            ("commands",),
+            commands={**_TEXTS, "description": "The commands, each a line for the shell."},
+            timeout_ms=_TIMEOUT,
+            max_output_length={
+                "type": "integer",
+                "description": "How many characters of output to return at most.",
+            },
+        ),
+    ),
+    "local_shell": (
+        "Runs one program on the user's machine and returns what it prints.",
+        _object(
+            ("command",),
+            command={**_TEXTS, "description": "The program and its arguments, one text each."},
+            working_directory={"type": "string", "description": "Where to run it."},
+            timeout_ms=_TIMEOUT,
+            env={
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+                "description": "Environment variables to set.",
+            },
+            user={"type": "string", "description": "The user to run it as."},
+        ),
+    ),
+    "apply_patch": (
+        "Creates, changes or deletes one file. `diff` is a V4A diff: context lines begin with a"
+        " space, removed lines with -, added lines with +; in a new file every line is added.",
+        _object(
+            ("operation",),
+            operation=_object(
+                ("type", "path"),
+                type={"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+                path={"type": "string", "description": "The file, relative to the workspace."},
+                diff={
+                    "type": "string",
+                    "description": "What changes. Needed unless the file is deleted.",
+                },
+            ),
+        ),
+    ),
+}
+
+_READERS: Mapping[str, Callable[[Document, str], Offer]] = {
+    "function": _function,
+    "custom": _custom,
+    "tool_search": _tool_search,
+    **dict.fromkeys(_BUILT_IN, _built_in),
+}

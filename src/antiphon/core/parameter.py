@@ -1,0 +1,182 @@
+"""What becomes of every field of a request: one table, and the few lines that read it.
+
+A field is done by the gateway itself, taken to the provider, merely repeated in the response, or
+refused. What a provider does not take is ignored, and said to be, unless its value asks for nothing
+that would not have happened anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.plan import Capabilities
+from antiphon.errors import InvalidRequest
+from antiphon.wire.request import Request
+
+
+class Rule(StrEnum):
+    """Who does something about a field."""
+
+    OWN = "own"
+    """The gateway, elsewhere: nothing is lost."""
+    TAKE = "take"
+    """The provider, if it takes it; otherwise it is ignored, visibly."""
+    ECHO = "echo"
+    """The provider, if it takes it; otherwise the response repeats it, and nothing is lost."""
+    REFUSE = "refuse"
+    """Nobody, and to answer without it would be to answer another question."""
+
+
+class Row(Struct, frozen=True):
+    path: str
+    rule: Rule
+    why: str
+    """For a client to read, where the field is ignored or refused."""
+    plain: tuple[Any, ...] = ()
+    """Values that ask for nothing special."""
+
+    @property
+    def name(self) -> str:
+        """What capabilities and plans call it."""
+        return self.path.rpartition(".")[2]
+
+
+_OWN = """
+    model input instructions previous_response_id stream stream_options store background include
+    tools tool_choice text.format reasoning.effort type generate stream_id
+""".split()
+
+TABLE: tuple[Row, ...] = (
+    *(Row(path, Rule.OWN, "the gateway does it") for path in _OWN),
+    Row("max_output_tokens", Rule.TAKE, "the model decides how much it writes"),
+    Row("temperature", Rule.TAKE, "the model samples in its own way", (1,)),
+    Row("top_p", Rule.TAKE, "the model samples in its own way", (1,)),
+    Row("presence_penalty", Rule.TAKE, "the model repeats itself as it likes", (0,)),
+    Row("frequency_penalty", Rule.TAKE, "the model repeats itself as it likes", (0,)),
+    Row("top_logprobs", Rule.TAKE, "the model tells no probabilities", (0,)),
+    Row("parallel_tool_calls", Rule.TAKE, "the model decides how many tools it calls", (True,)),
+    Row("text.verbosity", Rule.TAKE, "the model decides how much it says", ("medium",)),
+    # `auto` asks for whatever there is, and whatever there is gets sent.
+    Row("reasoning.summary", Rule.TAKE, "reasoning comes as the model tells it", ("auto",)),
+    Row("reasoning.generate_summary", Rule.TAKE, "reasoning comes as it is told", ("auto",)),
+    Row("reasoning.context", Rule.TAKE, "the model decides what it remembers", ("auto",)),
+    Row("reasoning.mode", Rule.TAKE, "the model has one way to think", ("standard",)),
+    Row("max_tool_calls", Rule.TAKE, "calls of built-in tools are not counted"),
+    Row("truncation", Rule.TAKE, "nothing is cut from a prompt that is too long", ("disabled",)),
+    # The tier decides price and speed, so a client has to know that it did not get it.
+    Row("service_tier", Rule.TAKE, "the provider has no such tiers", ("auto", "default")),
+    Row("access_programs", Rule.TAKE, "the provider has no such programmes"),
+    Row("multi_agent", Rule.TAKE, "agents are the client's to run"),
+    # Labels and hints: the answer is the same without them.
+    Row("metadata", Rule.ECHO, "a label for the client's own use"),
+    Row("client_metadata", Rule.ECHO, "a label for the client's own use"),
+    Row("user", Rule.ECHO, "a label for the operator's own use"),
+    Row("safety_identifier", Rule.ECHO, "a label for the operator's own use"),
+    Row("prompt_cache_key", Rule.ECHO, "a hint; caches work without it"),
+    Row("prompt_cache_options", Rule.ECHO, "a hint; caches work without it"),
+    Row("prompt_cache_retention", Rule.ECHO, "a hint; caches work without it"),
+    Row("image", Rule.ECHO, "a hint; images are sent as they are"),
+    Row("conversation", Rule.REFUSE, "conversations are not kept here; use previous_response_id"),
+    Row("prompt", Rule.REFUSE, "prompt templates are not kept here"),
+    Row("moderation", Rule.REFUSE, "nothing is moderated here"),
+    Row("context_management", Rule.REFUSE, "contexts are not compacted during a run"),
+)
+
+KNOWN = frozenset(row.path.partition(".")[0] for row in TABLE)
+
+
+def decide(
+    request: Request, capabilities: Capabilities, *, moot: frozenset[str] = frozenset()
+) -> tuple[dict[str, Any], list[Diagnostic]]:
+    """The values that go to the provider, and what is said about the others but the moot ones."""
+    parameters: dict[str, Any] = {}
+    diagnostics: list[Diagnostic] = []
+    for row in TABLE:
+        value = _given(request.raw, row.path)
+        if value is None or row.rule is Rule.OWN or row.name in moot:
+            continue
+        if row.rule is Rule.REFUSE:
+            _refuse(row, value)
+        elif row.name in capabilities.parameters:
+            parameters[row.name] = value
+        elif row.rule is Rule.TAKE and value not in row.plain:
+            diagnostics.append(_ignored(row))
+    diagnostics += _clamp(parameters, capabilities)
+    diagnostics += [_unknown(name) for name in request.unknown if name not in KNOWN]
+    return parameters, diagnostics
+
+
+def _given(raw: Mapping[str, Any], path: str) -> Any:
+    outer, _, inner = path.partition(".")
+    value = raw.get(outer)
+    return value.get(inner) if inner and isinstance(value, Mapping) else value
+
+
+def _refuse(row: Row, value: object) -> None:
+    if value:
+        raise InvalidRequest(
+            f"`{row.path}` is not supported: {row.why}.",
+            param=row.path,
+            code="unsupported_parameter",
+        )
+
+
+def _ignored(row: Row) -> Diagnostic:
+    return Diagnostic(
+        code=Code.PARAM_IGNORED,
+        decision=Decision.IGNORED,
+        param=row.path,
+        message=f"`{row.path}` has no effect: {row.why}.",
+    )
+
+
+def _unknown(name: str) -> Diagnostic:
+    return Diagnostic(
+        code=Code.PARAM_UNKNOWN,
+        decision=Decision.IGNORED,
+        param=name,
+        message=f"`{name}` is not a field of the API, and has no effect.",
+    )
+
+
+def _clamp(parameters: dict[str, Any], capabilities: Capabilities) -> list[Diagnostic]:
+    """A provider refuses to be asked for more than the model can write."""
+    asked, limit = parameters.get("max_output_tokens"), capabilities.max_output_tokens
+    if asked is None or limit is None or asked <= limit:
+        return []
+    parameters["max_output_tokens"] = limit
+    return [
+        Diagnostic(
+            code=Code.PARAM_DEGRADED,
+            decision=Decision.DEGRADED,
+            param="max_output_tokens",
+            message=f"The model writes {limit} tokens at most, not {asked}.",
+        )
+    ]
+
+
+# Extra output
+
+_SERVED = "reasoning.encrypted_content"
+_LOGPROBS = "message.output_text.logprobs"
+
+
+def decide_include(request: Request, capabilities: Capabilities) -> tuple[bool, list[Diagnostic]]:
+    """Whether probabilities are told, and what else of the extra output cannot be."""
+    logprobs = _LOGPROBS in request.include and "top_logprobs" in capabilities.parameters
+    served = {_SERVED, _LOGPROBS} if logprobs else {_SERVED}
+    return logprobs, [
+        Diagnostic(
+            code=Code.INCLUDE_IGNORED,
+            decision=Decision.IGNORED,
+            param="include",
+            message=f"`{each}` cannot be included.",
+            subject=each,
+        )
+        for each in sorted(request.include - served)
+    ]

@@ -1,0 +1,105 @@
+"""Everything decided about a request, decided once.
+
+`make_plan` reads the request, the history and what the model can do, and returns an immutable
+`Plan`. The dialect renders it, the machine reads its identities, the client sees its diagnostics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from antiphon.core.contract import OutputContract
+from antiphon.core.diagnostic import Decision, Diagnostic
+from antiphon.core.history import Step
+from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
+
+__all__ = [
+    "Capabilities",
+    "Decision",
+    "Diagnostic",
+    "Outbound",
+    "Plan",
+    "ReplayReasoning",
+    "ToolChoice",
+    "ToolDeclaration",
+]
+
+ReplayReasoning: TypeAlias = Literal["never", "tool_turns", "always"]
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What a model takes. Facts are dated data of its provider, and may be overridden by a user."""
+
+    parameters: frozenset[str] = frozenset({"temperature", "top_p", "max_output_tokens"})
+    """Request parameters that reach the provider, by their Responses names."""
+    tool_choice: frozenset[str] = frozenset({"auto", "none", "required", "function"})
+    formats: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
+    efforts: Mapping[str, str | None] = {}
+    """The ladder: requested effort → the provider's word; None leaves it out. Empty: no effort."""
+    inputs: frozenset[str] = frozenset({"text", "image"})
+    """Kinds of input parts: text, image, file, audio."""
+    tool_output_images: bool = False
+    replay_reasoning: ReplayReasoning = "never"
+    """Whether reasoning of earlier turns goes back: never, on turns that call tools, always."""
+    developer_role: bool = False
+    """False: `developer` becomes `system`, in place."""
+    tools: bool = True
+    strict_tools: bool = True
+    max_tools: int = 128
+    web_search: Literal["native", "refuse", "ignore"] = "ignore"
+    web_search_limits: frozenset[str] = frozenset()
+    """Restrictions that the provider's own search obeys: external_web_access, filters …"""
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+
+
+class ToolDeclaration(Struct, frozen=True, kw_only=True):
+    """A tool as the provider sees it: always a function."""
+
+    name: str
+    description: str | None = None
+    parameters: Mapping[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ToolChoice(Struct, frozen=True):
+    """`auto`, `none`, `required`, or `function` with the provider's name for it."""
+
+    mode: Literal["auto", "none", "required", "function"] = "auto"
+    name: str | None = None
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What will be asked, and what the answer will be read with."""
+
+    provider: str
+    model: str
+    """The provider's name for the model."""
+    instructions: str | None = None
+    history: tuple[Step, ...] = ()
+    declarations: tuple[ToolDeclaration, ...] = ()
+    native_tools: tuple[Mapping[str, Any], ...] = ()
+    """Tools the provider runs itself, as the client declared them."""
+    identities: ToolIdentityMap = NO_TOOLS
+    tool_choice: ToolChoice = ToolChoice()
+    parameters: Mapping[str, Any] = {}
+    """Values of the supported parameters, by their Responses names."""
+    effort: str | None = None
+    """The provider's word for the reasoning effort; None leaves it out."""
+    requested_effort: str | None = None
+    contract: OutputContract = OutputContract()
+    replay_reasoning: ReplayReasoning = "never"
+    developer_role: bool = False
+    include_logprobs: bool = False
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class Outbound(Struct, frozen=True, kw_only=True):
+    """A request to a provider: where, with what headers, and the bytes."""
+
+    path: str
+    headers: Mapping[str, str] = {}
+    body: bytes = b""

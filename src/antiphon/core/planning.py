@@ -1,0 +1,199 @@
+"""`make_plan`: one request, decided.
+
+It raises `InvalidRequest` only for what must not be answered. What stands in a history was sent
+before and will be sent again: it may weaken a plan, visibly, but it never prevents one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from msgspec import structs
+
+from antiphon.core.canonical import canonical
+from antiphon.core.contract import FormatKind, OutputContract, check_schema
+from antiphon.core.declaration import Declared, declare
+from antiphon.core.diagnostic import Code, Decision, Diagnostic, diagnostics_header
+from antiphon.core.history import Step
+from antiphon.core.pairing import paired
+from antiphon.core.parameter import decide, decide_include
+from antiphon.core.plan import Capabilities, Plan
+from antiphon.errors import InvalidRequest
+from antiphon.wire.request import Request
+
+__all__ = ["RUNGS", "diagnostics_header", "make_plan"]
+
+_UPDATE = "configuration_update"
+
+
+def make_plan(
+    request: Request,
+    history: Sequence[Mapping[str, Any]],
+    *,
+    provider: str,
+    model: str,
+    capabilities: Capabilities,
+) -> Plan:
+    """Decide everything about a request that continues a history."""
+    items = [*history, *request.input]
+    read, noticed = _read(items, capabilities)
+    declared = declare(request.tools, request.tool_choice, items, read, capabilities)
+    steps, mended = paired(declared.steps)
+    logprobs, included = decide_include(request, capabilities)
+    moot = _moot(declared, logprobs=logprobs)
+    parameters, decided = decide(request, capabilities, moot=moot)
+    asked, effort, climbed = _effort(request, items, capabilities)
+    contract, formed = _contract(request, items, capabilities)
+    found = (*noticed, *mended, *declared.diagnostics, *decided, *included, *climbed, *formed)
+    return Plan(
+        provider=provider,
+        model=model,
+        instructions=request.instructions,
+        history=steps,
+        declarations=declared.declarations,
+        native_tools=declared.native_tools,
+        identities=declared.identities,
+        tool_choice=declared.tool_choice,
+        parameters=parameters,
+        effort=effort,
+        requested_effort=asked,
+        contract=contract,
+        replay_reasoning=capabilities.replay_reasoning,
+        developer_role=capabilities.developer_role,
+        include_logprobs=logprobs,
+        diagnostics=tuple(_located(each, len(history)) for each in found),
+    )
+
+
+def _read(
+    items: Sequence[Mapping[str, Any]], capabilities: Capabilities
+) -> tuple[Sequence[Step], Sequence[Diagnostic]]:
+    steps, diagnostics = canonical(
+        items, inputs=capabilities.inputs, tool_output_images=capabilities.tool_output_images
+    )
+    # A change of settings says nothing to the model, but it is not lost: this module obeys it.
+    return steps, [each for each in diagnostics if each.subject != _UPDATE]
+
+
+def _moot(declared: Declared, *, logprobs: bool) -> frozenset[str]:
+    """Parameters without a meaning in this request; some providers refuse them then."""
+    tools = declared.declarations or declared.native_tools
+    moot = {"parallel_tool_calls": not tools, "top_logprobs": not logprobs}
+    return frozenset(name for name, is_moot in moot.items() if is_moot)
+
+
+def _located(diagnostic: Diagnostic, earlier: int) -> Diagnostic:
+    """Items are counted over the whole thread; a client counts those that it sent just now."""
+    place = re.match(r"input\[(\d+)\]", diagnostic.param)
+    if place is None or not earlier:
+        return diagnostic
+    index = int(place[1])
+    start = f"input[{index - earlier}]" if index >= earlier else f"history[{index}]"
+    return structs.replace(diagnostic, param=start + diagnostic.param[place.end() :])
+
+
+def _updated(items: Sequence[Mapping[str, Any]], outer: str, inner: str) -> tuple[str, Any] | None:
+    """Where an item last changed a setting, and to what: it stays so for the rest of the thread."""
+    for index in reversed(range(len(items))):
+        setting = items[index].get(outer)
+        if items[index].get("type") == _UPDATE and isinstance(setting, Mapping):
+            value = setting.get(inner)
+            if value is not None:
+                return f"input[{index}].{outer}.{inner}", value
+    return None
+
+
+# How long to think
+
+RUNGS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+def _effort(
+    request: Request, items: Sequence[Mapping[str, Any]], capabilities: Capabilities
+) -> tuple[str | None, str | None, list[Diagnostic]]:
+    """The effort that was asked for, the provider's word for it, and what was lost between."""
+    param, asked = _updated(items, "reasoning", "effort") or ("reasoning.effort", request.effort)
+    ladder = capabilities.efforts
+    if not isinstance(asked, str):
+        return None, None, []
+    if asked in ladder:
+        return asked, ladder[asked], []
+    rung = _nearest(asked, ladder)
+    if rung is None:
+        message = f"The effort {asked!r} has no effect: the model has no such setting."
+        return asked, None, [_note(Code.EFFORT_IGNORED, Decision.IGNORED, param, message)]
+    message = f"The model has no effort {asked!r}: it thinks with {rung!r}."
+    diagnostic = _note(Code.EFFORT_DEGRADED, Decision.DEGRADED, param, message)
+    return asked, ladder[rung], [diagnostic]
+
+
+def _nearest(asked: str, ladder: Mapping[str, str | None]) -> str | None:
+    """The next rung below, else above. `none` is no rung: little thinking is not none at all."""
+    if asked not in RUNGS:
+        return None
+    place = RUNGS.index(asked)
+    below, above = reversed(RUNGS[1:place]), RUNGS[place + 1 :]
+    return next((rung for rung in (*below, *above) if rung in ladder), None)
+
+
+def _note(code: Code, decision: Decision, param: str, message: str) -> Diagnostic:
+    subject = param.rpartition("].")[2]
+    return Diagnostic(code=code, decision=decision, param=param, message=message, subject=subject)
+
+
+# What the answer has to look like
+
+_FORMATS: tuple[FormatKind, ...] = ("json_schema", "json_object", "text")
+"""From the most exact to the least."""
+
+
+def _contract(
+    request: Request, items: Sequence[Mapping[str, Any]], capabilities: Capabilities
+) -> tuple[OutputContract, list[Diagnostic]]:
+    ignored: list[Diagnostic] = []
+    updated = _updated(items, "text", "format")
+    if updated is not None:
+        try:
+            return _read_format(*updated, capabilities)
+        except InvalidRequest as error:
+            param = error.param or updated[0]
+            ignored = [_note(Code.FORMAT_IGNORED, Decision.IGNORED, param, error.message)]
+    contract, diagnostics = _read_format("text.format", request.text_format, capabilities)
+    return contract, ignored + diagnostics
+
+
+def _read_format(
+    param: str, form: Any, capabilities: Capabilities
+) -> tuple[OutputContract, list[Diagnostic]]:
+    kind = form.get("type") if isinstance(form, Mapping) else None
+    if kind not in _FORMATS:
+        raise InvalidRequest(f"{kind!r} is not a format of text.", param=f"{param}.type")
+    weaker = _FORMATS[_FORMATS.index(kind) :]
+    asked = next((each for each in weaker if each in capabilities.formats), "text")
+    contract = OutputContract(requested=kind, asked=cast("FormatKind", asked))
+    if kind == "json_schema":
+        contract = structs.replace(contract, **_schema(param, form))
+    if not contract.degraded:
+        return contract, []
+    message = f"The provider cannot be asked for {kind}: the model is told, and the answer checked."
+    param = f"{param}.type"
+    return contract, [_note(Code.FORMAT_DEGRADED, Decision.DEGRADED, param, message)]
+
+
+def _schema(param: str, form: Mapping[str, Any]) -> dict[str, Any]:
+    schema = form.get("schema")
+    problem = check_schema(schema) if isinstance(schema, Mapping) else "it is not an object"
+    if problem is not None:
+        raise InvalidRequest(
+            f"The schema cannot be used: {problem}",
+            param=f"{param}.schema",
+            code="invalid_json_schema",
+        )
+    return {
+        "name": form.get("name") or "",
+        "description": form.get("description"),
+        "schema": schema,
+        "strict": form.get("strict"),
+    }

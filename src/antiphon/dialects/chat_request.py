@@ -1,0 +1,247 @@
+"""Chat Completions, the writing half: a plan becomes the bytes of a request.
+
+Rendering is byte-stable and append-only. The same plan always gives the same bytes, and `messages`
+stand last: the body of a turn, up to its closing brackets, is a prefix of the next turn's body, so
+that a provider's prompt cache survives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, TypeAlias, assert_never
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.core.contract import OutputContract
+from antiphon.core.history import (
+    Answered,
+    AudioPart,
+    Called,
+    FilePart,
+    ImagePart,
+    Part,
+    RefusalPart,
+    Said,
+    Step,
+    TextPart,
+    Thought,
+)
+from antiphon.core.plan import Outbound, Plan, ToolChoice, ToolDeclaration
+from antiphon.core.toolbox import provider_name
+from antiphon.core.tools import ToolIdentityMap
+
+Body: TypeAlias = dict[str, Any]
+
+PATH = "/chat/completions"
+_DETAILS = {"low", "high", "auto"}
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+
+class ChatQuirks(Struct, frozen=True, kw_only=True):
+    """How one provider's requests differ from the common form: data, and a function at most."""
+
+    max_tokens_field: str = "max_tokens"
+    effort_field: str | None = "reasoning_effort"
+    """None: `patch` says it in another way."""
+    user_field: str | None = "user"
+    """Where the user's identifier goes; None leaves it out."""
+    reasoning_field: str = "reasoning_content"
+    reasoning_required: bool = False
+    """A turn that called tools must carry its reasoning, be it empty."""
+    stream_usage: bool = True
+    """False: the provider refuses to be asked for usage in a stream, or sends it anyway."""
+    patch: Callable[[Body, Plan], Body] | None = None
+    """The last word: a body in, a body out."""
+
+
+PLAIN = ChatQuirks()
+
+
+def encode(plan: Plan, *, stream: bool, quirks: ChatQuirks = PLAIN) -> Outbound:
+    """The request that asks a provider for what was planned."""
+    body: Body = {
+        "model": plan.model,
+        **_tools(plan),
+        **_response_format(plan.contract),
+        **_parameters(plan, quirks),
+        **_streaming(stream, quirks),
+        "messages": [*_leading(plan), *_messages(plan, quirks)],
+    }
+    if quirks.patch is not None:
+        body = quirks.patch(body, plan)
+    body["messages"] = body.pop("messages")  # last, whatever a patch has added
+    accept = "text/event-stream" if stream else "application/json"
+    return Outbound(
+        path=PATH,
+        headers={"content-type": "application/json", "accept": accept},
+        body=msgspec.json.encode(body),
+    )
+
+
+# --- everything but the messages ------------------------------------------------------------------
+
+
+def _tools(plan: Plan) -> Body:
+    tools = [*map(_tool, plan.declarations), *map(dict, plan.native_tools)]
+    return {"tools": tools, "tool_choice": _tool_choice(plan.tool_choice)} if tools else {}
+
+
+def _tool(declaration: ToolDeclaration) -> Body:
+    function: Body = {"name": declaration.name}
+    if declaration.description is not None:
+        function["description"] = declaration.description
+    # Left out it would mean the same, but not every server knows.
+    function["parameters"] = dict(declaration.parameters or _NO_PARAMETERS)
+    if declaration.strict is not None:
+        function["strict"] = declaration.strict
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(choice: ToolChoice) -> str | Body:
+    if choice.mode == "function":
+        return {"type": "function", "function": {"name": choice.name}}
+    return choice.mode
+
+
+def _response_format(contract: OutputContract) -> Body:
+    if contract.asked == "text":
+        return {}
+    if contract.asked == "json_object":
+        return {"response_format": {"type": "json_object"}}
+    schema: Body = {"name": contract.name}
+    if contract.description is not None:
+        schema["description"] = contract.description
+    schema["schema"] = dict(contract.schema or {})
+    if contract.strict is not None:
+        schema["strict"] = contract.strict
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def _parameters(plan: Plan, quirks: ChatQuirks) -> Body:
+    """The supported parameters under their Chat names; what has no other name keeps its own."""
+    fields: Mapping[str, str | None] = {
+        "max_output_tokens": quirks.max_tokens_field,
+        "safety_identifier": quirks.user_field,
+        "user": quirks.user_field,  # deprecated: it comes later in the alphabet, and too late
+    }
+    body: Body = {}
+    for name, value in sorted(plan.parameters.items()):
+        field = fields.get(name, name)
+        if field is not None and value is not None:
+            body.setdefault(field, value)
+    if not body.get("top_logprobs"):
+        body.pop("top_logprobs", None)
+    if plan.include_logprobs or "top_logprobs" in body:
+        body["logprobs"] = True
+    if plan.effort is not None and quirks.effort_field is not None:
+        body[quirks.effort_field] = plan.effort
+    return body
+
+
+def _streaming(stream: bool, quirks: ChatQuirks) -> Body:
+    if not stream:
+        return {}
+    usage: Body = {"stream_options": {"include_usage": True}} if quirks.stream_usage else {}
+    return {"stream": True, **usage}
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def _leading(plan: Plan) -> Iterator[Body]:
+    """What is said once, before everything: it stays the same from turn to turn."""
+    told = [text for text in (plan.instructions, plan.contract.instruction()) if text]
+    if told:
+        yield {"role": "system", "content": "\n\n".join(told)}
+
+
+def _messages(plan: Plan, quirks: ChatQuirks) -> Iterator[Body]:
+    for own, steps in groupby(plan.history, key=_is_own):
+        if own:
+            yield from _assistant(list(steps), plan, quirks)
+        else:
+            yield from (_other(step, plan) for step in steps)
+
+
+def _is_own(step: Step) -> bool:
+    """Whether a step is part of an assistant's turn."""
+    return isinstance(step, Thought | Called) or (
+        isinstance(step, Said) and step.role == "assistant"
+    )
+
+
+def _assistant(steps: Sequence[Step], plan: Plan, quirks: ChatQuirks) -> Iterator[Body]:
+    """One turn, one message; a turn that only thought has nothing to say."""
+    texts = [_joined(step.parts, "") for step in steps if isinstance(step, Said)]
+    calls = [_call(step, plan.identities) for step in steps if isinstance(step, Called)]
+    if not texts and not calls:
+        return
+    message: Body = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
+    thoughts = [step.text or step.summary for step in steps if isinstance(step, Thought)]
+    reasoning = _reasoning("".join(thoughts), bool(calls), plan, quirks)
+    if reasoning is not None:
+        message[quirks.reasoning_field] = reasoning
+    if calls:
+        message["tool_calls"] = calls
+    yield message
+
+
+def _reasoning(text: str, calls: bool, plan: Plan, quirks: ChatQuirks) -> str | None:
+    if plan.replay_reasoning == "never" or (plan.replay_reasoning == "tool_turns" and not calls):
+        return None
+    return text if text or (calls and quirks.reasoning_required) else None
+
+
+def _call(call: Called, identities: ToolIdentityMap) -> Body:
+    known = identities.declared(call.name, call.namespace)
+    name = known.provider_name if known else provider_name(call.name, call.namespace)
+    function = {"name": name, "arguments": call.arguments}
+    return {"id": call.call_id, "type": "function", "function": function}
+
+
+def _other(step: Step, plan: Plan) -> Body:
+    if isinstance(step, Answered):
+        return {"role": "tool", "tool_call_id": step.call_id, "content": _content(step.parts)}
+    assert isinstance(step, Said)  # the assistant's own steps are folded elsewhere
+    if step.role == "user":
+        return {"role": "user", "content": _content(step.parts)}
+    role = "developer" if step.role == "developer" and plan.developer_role else "system"
+    return {"role": role, "content": _joined(step.parts, "\n")}
+
+
+def _content(parts: Sequence[Part]) -> str | list[Body]:
+    """A plain string wherever it can be one: strict servers know no other content."""
+    if all(isinstance(part, TextPart | RefusalPart) for part in parts):
+        return _joined(parts, "\n")
+    return [_part(part) for part in parts]
+
+
+def _joined(parts: Iterable[Part], separator: str) -> str:
+    """A model's own words as it wrote them (no separator), anybody else's part by part."""
+    return separator.join(part.text for part in parts if isinstance(part, TextPart | RefusalPart))
+
+
+def _part(part: Part) -> Body:
+    match part:
+        case TextPart(text) | RefusalPart(text):
+            return {"type": "text", "text": text}
+        case ImagePart(url, detail):
+            image = {"url": url, "detail": detail} if detail in _DETAILS else {"url": url}
+            return {"type": "image_url", "image_url": image}
+        case FilePart():
+            return {"type": "file", "file": _file(part)}
+        case AudioPart(data, form):
+            return {"type": "input_audio", "input_audio": {"data": data, "format": form}}
+        case _:
+            assert_never(part)
+
+
+def _file(part: FilePart) -> Body:
+    fields = {
+        "filename": part.filename,
+        "file_data": part.data or part.url,
+        "file_id": part.file_id,
+    }
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,89 @@
+"""What every dialect can do: one small protocol, and the names it is found by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from antiphon.core import faults, locale
+from antiphon.core.deltas import Delta
+from antiphon.core.faults import ProviderFault
+from antiphon.core.plan import Outbound, Plan
+from antiphon.dialects import chat, chat_request
+from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.errors import UnknownDialect
+from antiphon.wire.sse import Frame, SSEDecoder
+
+
+class Framer(Protocol):
+    """Bytes as the network cuts them → frames."""
+
+    def feed(self, chunk: bytes) -> list[Frame]: ...
+    def close(self) -> list[Frame]: ...
+
+
+class StreamDecoder(Protocol):
+    """The frames of one streamed answer → deltas."""
+
+    ended: bool
+    """The provider has said that nothing more will come."""
+
+    def feed(self, frame: Frame) -> list[Delta]: ...
+    def close(self) -> list[Delta]: ...
+
+
+class Dialect(Protocol):
+    """A provider's wire format, both ways. Everything here is pure, and reading is total."""
+
+    def encode(self, plan: Plan, *, stream: bool) -> Outbound: ...
+    def framer(self) -> Framer: ...
+    def decoder(self) -> StreamDecoder: ...
+    def decode(self, body: bytes) -> list[Delta]: ...
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault: ...
+    def describe(self, fault: ProviderFault, locale: str) -> str: ...
+
+
+class ChatDialect:
+    """Chat Completions: SSE frames, `choices[].delta`."""
+
+    def __init__(
+        self, quirks: ChatQuirks = chat_request.PLAIN, *, implied_finish: str | None = None
+    ) -> None:
+        """`implied_finish` is for providers that never say why they stopped, only that they did."""
+        self._quirks = quirks
+        self._implied_finish = implied_finish
+
+    def encode(self, plan: Plan, *, stream: bool) -> Outbound:
+        return chat_request.encode(plan, stream=stream, quirks=self._quirks)
+
+    def framer(self) -> Framer:
+        return SSEDecoder()
+
+    def decoder(self) -> StreamDecoder:
+        return chat.ChatDecoder(implied_finish=self._implied_finish)
+
+    def decode(self, body: bytes) -> list[Delta]:
+        return chat.decode(body)
+
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
+        return faults.classify(status, headers, body)
+
+    def describe(self, fault: ProviderFault, locale_name: str = "en") -> str:
+        return locale.describe(fault, locale_name)
+
+
+DIALECTS: Mapping[str, Dialect] = {"chat": ChatDialect()}
+"""Each dialect without any provider's quirks: enough to read what was recorded."""
+
+
+def resolve(name: str) -> Dialect:
+    dialect = DIALECTS.get(name)
+    if dialect is None:
+        raise UnknownDialect(f"There is no dialect {name!r}; known: {', '.join(sorted(DIALECTS))}.")
+    return dialect
+
+
+def build(name: str, *, quirks: ChatQuirks, implied_finish: str | None = None) -> Dialect:
+    """A dialect as one provider speaks it."""
+    resolve(name)
+    return ChatDialect(quirks, implied_finish=implied_finish)

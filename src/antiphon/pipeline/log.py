@@ -1,0 +1,91 @@
+"""One line per answer: how it ended, what it used, how long it took. Never what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from antiphon.core.plan import Diagnostic
+from antiphon.pipeline.stage import terminal
+from antiphon.wire.events import Event
+
+
+class Entry(Struct, frozen=True):
+    """A log entry: a stable name and facts that are safe to keep."""
+
+    event: str
+    level: str
+    facts: dict[str, Any]
+
+
+class LogStage:
+    """Counts events and reports the end."""
+
+    def __init__(
+        self,
+        emit: Callable[[Entry], None],
+        *,
+        elapsed_ms: Callable[[], float],
+        upstream_latency_ms: Callable[[], float | None],
+        facts: dict[str, Any],
+    ) -> None:
+        self._emit = emit
+        self._elapsed_ms = elapsed_ms
+        self._upstream_latency_ms = upstream_latency_ms
+        self._facts = facts
+        self._count = 0
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        self._count += len(events)
+        ending = terminal(events)
+        if ending is not None:
+            response = ending.response
+            usage = response.usage
+            self._emit(
+                Entry(
+                    "response.finished",
+                    "warning" if response.status == "failed" else "info",
+                    {
+                        **self._facts,
+                        "status": response.status,
+                        "error": response.error.code if response.error else None,
+                        "items": len(response.output),
+                        "events": self._count,
+                        "input_tokens": usage.input_tokens if usage else 0,
+                        "cached_tokens": usage.input_tokens_details.cached_tokens if usage else 0,
+                        "output_tokens": usage.output_tokens if usage else 0,
+                        "duration_ms": round(self._elapsed_ms(), 1),
+                        "upstream_latency_ms": self._upstream_latency_ms(),
+                    },
+                )
+            )
+        return events
+
+
+class DiagnosticsStage:
+    """Reports, once and at the end, what was degraded, ignored or rejected."""
+
+    def __init__(
+        self,
+        emit: Callable[[Entry], None],
+        diagnostics: tuple[Diagnostic, ...],
+        facts: dict[str, Any],
+    ) -> None:
+        self._emit = emit
+        self._diagnostics = diagnostics
+        self._facts = facts
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        if self._diagnostics and terminal(events) is not None:
+            self.close()
+        return events
+
+    def close(self) -> None:
+        """Report even if no terminal event came by: a client may have left."""
+        if not self._diagnostics:
+            return
+        found = [f"{each.code}:{each.param}" for each in self._diagnostics]
+        self._diagnostics = ()
+        self._emit(Entry("response.diagnostics", "info", {**self._facts, "diagnostics": found}))

@@ -1,0 +1,56 @@
+"""Every request Codex was seen to send, over HTTP and in WebSocket frames, is understood."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from openai.types.responses import Response as OfficialResponse
+
+from antiphon.wire.echo import opened
+from antiphon.wire.request import Request
+from tests import captured
+
+BODIES = captured.bodies()
+
+pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
+every_body = pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+
+
+@every_body
+def test_a_codex_request_parses_and_keeps_every_word(body: dict[str, Any]) -> None:
+    request = Request.parse(json.dumps(body).encode())
+    assert request.raw == body
+    assert list(request.input) == body["input"]
+    assert list(request.tools) == body.get("tools", [])
+    assert request.unknown == ()
+
+
+@every_body
+def test_what_codex_sets_reaches_the_typed_fields(body: dict[str, Any]) -> None:
+    request = Request.parse(json.dumps(body).encode())
+    assert (request.stream, request.store) == (True, False)
+    assert request.include == {"reasoning.encrypted_content"}
+    assert request.parallel_tool_calls is body["parallel_tool_calls"]
+    assert request.effort == body["reasoning"].get("effort")
+    assert request.summary == body["reasoning"].get("summary")
+    assert request.verbosity == body.get("text", {}).get("verbosity")
+    assert request.previous_response_id == body.get("previous_response_id")
+
+
+@every_body
+def test_the_response_to_codex_is_one_the_official_client_accepts(body: dict[str, Any]) -> None:
+    request = Request.parse(json.dumps(body).encode())
+    response = opened(request, response_id="resp_1", created_at=1)
+    document = msgspec.json.decode(msgspec.json.encode(response))
+    accepted = OfficialResponse.model_validate(document)
+    assert [tool.type for tool in accepted.tools] == [each["type"] for each in request.tools]
+
+
+def test_an_output_schema_is_the_text_format() -> None:
+    body = BODIES["15-image-input-and-output-schema"]
+    request = Request.parse(json.dumps(body).encode())
+    assert request.text_format == body["text"]["format"]
+    assert request.text_format["name"] == "codex_output_schema"

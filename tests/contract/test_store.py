@@ -1,0 +1,311 @@
+"""What every store of turns promises, over every store there is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.errors import ChainCycle, ChainNotFound, ChainTooDeep, StoreError, StoreRefused
+from antiphon.store.chain import history
+from antiphon.store.store import Store, StoreLimits, Turn
+from antiphon.store.url import open_store
+from tests.turns import Clock, chain_of, ids, turn
+
+pytestmark = pytest.mark.anyio
+
+
+class Backend:
+    """Opens stores of one kind, and closes them in the end."""
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        self.url = url
+        self.clock = clock
+        self._opened: list[Store] = []
+
+    async def open(self, **limits: Any) -> Store:
+        store = open_store(self.url, now=self.clock, limits=StoreLimits(**limits))
+        await store.open()
+        self._opened.append(store)
+        return store
+
+    async def close(self) -> None:
+        for store in self._opened:
+            await store.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def backend(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
+) -> AsyncIterator[Backend]:
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/turns.sqlite"}
+    backend = Backend(urls[request.param], clock)
+    yield backend
+    await backend.close()
+
+
+# --- saving and loading ---------------------------------------------------------------------------
+
+
+async def test_a_saved_turn_comes_back_as_it_was(backend: Backend) -> None:
+    store = await backend.open(ttl_s=None)
+    saved = turn("r1", "r0", status="incomplete")
+    await store.save(saved)
+    assert await store.load("r1") == saved
+
+
+async def test_what_was_never_saved_is_not_there(backend: Backend) -> None:
+    store = await backend.open()
+    await store.save(turn("r1"))
+    for unknown in ("r2", "", "R1", "'; DROP TABLE turn", "r1\x00", "\ud800", "?"):
+        assert await store.load(unknown) is None
+        assert await store.delete(unknown) is False
+        with pytest.raises(ChainNotFound):
+            await store.chain(unknown)
+    assert await store.load("r1") is not None
+
+
+async def test_unknown_fields_and_odd_values_survive(backend: Backend) -> None:
+    store = await backend.open()
+    odd: dict[str, Any] = {
+        "type": "vendor:thing",
+        "nested": {"list": [1, 1.0, -0.0, 1e22, 10**30, None, True, {"": []}]},
+        "text": '\x00 \u2028 é 😀 \\ " </script> \U0010ffff',
+        "ключ": "значение",
+    }
+    await store.save(turn("r1", input=(odd,), output=(odd, odd), response=odd))
+    loaded = await store.load("r1")
+    assert loaded is not None
+    for back in (*loaded.input, *loaded.output, loaded.response):
+        assert json.dumps(back) == json.dumps(odd)
+
+
+async def test_nobody_can_change_what_is_stored(backend: Backend) -> None:
+    store = await backend.open()
+    saved = turn("r1")
+    await store.save(saved)
+    saved.output[0]["content"] = "changed after saving"
+    loaded = await store.load("r1")
+    assert loaded is not None
+    loaded.output[0]["content"] = "changed after loading"
+    again = await store.load("r1")
+    assert again is not None
+    assert again.output[0]["content"] == "from r1"
+
+
+async def test_saving_again_replaces(backend: Backend) -> None:
+    store = await backend.open()
+    await store.save(turn("r1", status="queued", text="x" * 50_000))
+    await store.save(turn("r1", status="completed"))
+    loaded = await store.load("r1")
+    assert loaded is not None
+    assert loaded.status == "completed"
+
+
+async def test_a_deleted_turn_is_gone_and_so_is_what_needs_it(backend: Backend) -> None:
+    store = await backend.open()
+    for one in chain_of(3):
+        await store.save(one)
+    assert await store.delete("r1") is True
+    assert await store.delete("r1") is False
+    assert await store.load("r1") is None
+    with pytest.raises(ChainNotFound) as caught:
+        await store.chain("r2")
+    assert caught.value.response_id == "r1"
+
+
+async def test_many_tasks_save_and_load_at_once(backend: Backend) -> None:
+    store = await backend.open()
+
+    async def round_trip(number: int) -> Turn | None:
+        await store.save(turn(f"r{number}", text="x" * number * 100))
+        return await store.load(f"r{number}")
+
+    loaded = await asyncio.gather(*(round_trip(number) for number in range(300)))
+    assert [one.id for one in loaded if one is not None] == [f"r{number}" for number in range(300)]
+
+
+# --- chains ---------------------------------------------------------------------------------------
+
+
+async def test_a_chain_comes_oldest_first_and_forks_stay_apart(backend: Backend) -> None:
+    store = await backend.open()
+    for one in (turn("a"), turn("b", "a"), turn("c", "b"), turn("fork", "a")):
+        await store.save(one)
+    assert await ids(store, "c") == ["a", "b", "c"]
+    assert await ids(store, "fork") == ["a", "fork"]
+    assert await ids(store, "a") == ["a"]
+
+
+@pytest.mark.parametrize("status", ["incomplete", "failed", "cancelled"])
+async def test_a_turn_that_ended_badly_is_still_a_parent(backend: Backend, status: str) -> None:
+    store = await backend.open()
+    await store.save(turn("a", status=status))
+    await store.save(turn("b", "a"))
+    texts = [item["content"] for item in history(await store.chain("b"))]
+    assert texts == ["to a", "from a", "to b", "from b"]
+
+
+async def test_a_missing_parent_is_reported_as_the_api_does(backend: Backend) -> None:
+    store = await backend.open()
+    await store.save(turn("b", "a"))
+    with pytest.raises(ChainNotFound) as caught:
+        await store.chain("b")
+    error = caught.value
+    assert (error.status, error.kind) == (400, "invalid_request_error")
+    assert (error.wire_code, error.param) == ("previous_response_not_found", "previous_response_id")
+    assert error.message == "Previous response with id 'a' not found."
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+async def test_a_cycle_is_found_and_does_not_hang(backend: Backend, length: int) -> None:
+    store = await backend.open()
+    for number in range(length):
+        await store.save(turn(f"r{number}", f"r{(number + 1) % length}"))
+    await store.save(turn("tail", "r0"))
+    for start in ("r0", "tail"):
+        with pytest.raises(ChainCycle) as caught:
+            await store.chain(start)
+        assert (caught.value.status, caught.value.response_id) == (400, "r0")
+
+
+async def test_a_chain_may_be_as_long_as_the_limit_and_no_longer(backend: Backend) -> None:
+    store = await backend.open(max_chain=3)
+    for one in chain_of(4):
+        await store.save(one)
+    assert await ids(store, "r2") == ["r0", "r1", "r2"]
+    with pytest.raises(ChainTooDeep) as caught:
+        await store.chain("r3")
+    assert caught.value.status == 400
+    assert "3" in caught.value.message
+
+
+async def test_three_thousand_turns_are_one_chain(backend: Backend) -> None:
+    store = await backend.open()
+    await asyncio.gather(*(store.save(one) for one in chain_of(3000)))
+    assert await ids(store, "r2999") == [f"r{number}" for number in range(3000)]
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+async def test_an_expired_turn_is_not_found(backend: Backend, clock: Clock) -> None:
+    store = await backend.open(ttl_s=100)
+    await store.save(turn("a"))
+    clock.now += 99
+    assert await store.load("a") is not None
+    clock.now += 1
+    assert await store.load("a") is None
+    assert await store.delete("a") is False
+    with pytest.raises(ChainNotFound):
+        await store.chain("a")
+
+
+async def test_without_a_time_to_live_a_turn_stays(backend: Backend, clock: Clock) -> None:
+    store = await backend.open(ttl_s=None)
+    await store.save(turn("a"))
+    clock.now += 10**9
+    loaded = await store.load("a")
+    assert loaded is not None
+    assert loaded.expires_at is None
+
+
+async def test_a_turn_may_bring_its_own_expiry(backend: Backend, clock: Clock) -> None:
+    store = await backend.open(ttl_s=1000)
+    await store.save(turn("a", expires_at=clock.now + 10))
+    await store.save(turn("b"))
+    loaded = await store.load("b")
+    assert loaded is not None
+    assert loaded.expires_at == clock.now + 1000
+    clock.now += 10
+    assert await store.load("a") is None
+
+
+async def test_a_chain_in_use_does_not_lose_its_beginning(backend: Backend, clock: Clock) -> None:
+    store = await backend.open(ttl_s=100)
+    await store.save(turn("r0"))
+    for number in range(1, 20):  # far beyond the life of the first turn
+        clock.now += 40
+        assert (await ids(store, f"r{number - 1}"))[0] == "r0"
+        await store.save(turn(f"r{number}", f"r{number - 1}"))
+    assert len(await ids(store, "r19")) == 20
+    clock.now += 100
+    assert await store.load("r0") is None
+
+
+async def test_a_turn_that_is_too_large_is_refused_and_the_rest_goes_on(backend: Backend) -> None:
+    store = await backend.open(max_turn_bytes=1000)
+    with pytest.raises(StoreRefused, match="'big' takes"):
+        await store.save(turn("big", text="x" * 1000))
+    await store.save(turn("small"))
+    assert await store.load("big") is None
+    assert await store.load("small") is not None
+
+
+async def test_a_turn_that_is_no_text_is_refused(backend: Backend) -> None:
+    store = await backend.open()
+    for bad in (turn("r", text="\ud800"), turn("\ud800"), turn("r", response={"x": object()})):
+        with pytest.raises(StoreRefused):
+            await store.save(bad)
+    assert await store.load("r") is None
+
+
+async def test_beyond_the_count_the_oldest_go_first(backend: Backend) -> None:
+    store = await backend.open(max_turns=3)
+    for number in range(6):
+        await store.save(turn(f"r{number}"))
+    here = [await store.load(f"r{number}") is not None for number in range(6)]
+    assert here == [False, False, False, True, True, True]
+
+
+async def test_beyond_the_bytes_the_oldest_go_first(backend: Backend) -> None:
+    store = await backend.open(max_bytes=10_000)
+    for number in range(6):
+        await store.save(turn(f"r{number}", text="x" * 3000))
+    here = [await store.load(f"r{number}") is not None for number in range(6)]
+    assert here == [False, False, False, True, True, True]
+    with pytest.raises(StoreRefused):
+        await store.save(turn("all", text="x" * 10_000))
+
+
+async def test_replacing_a_turn_does_not_count_twice(backend: Backend) -> None:
+    store = await backend.open(max_turns=2, max_bytes=10_000)
+    await store.save(turn("a"))
+    for _ in range(20):
+        await store.save(turn("b", text="x" * 3000))
+    assert await store.load("a") is not None
+
+
+# --- URLs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url", ["", "sqlite://", "sqlite:///", "sqlite:///:memory:", "turns.sqlite", "memory:", "x://y"]
+)
+def test_a_url_that_names_no_store_is_refused(url: str, clock: Clock) -> None:
+    with pytest.raises(StoreError, match="is no store") as caught:
+        open_store(url, now=clock)
+    assert repr(url) in caught.value.message
+
+
+async def test_three_slashes_are_relative_and_four_absolute(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url in ("sqlite:///here/a b?.sqlite", f"sqlite:///{tmp_path}/there/c%20d.sqlite"):
+        store = open_store(url, now=clock)
+        await store.open()
+        await store.save(turn("a"))
+        assert await store.load("a") is not None
+        await store.close()
+    assert (tmp_path / "here" / "a b?.sqlite").exists()
+    assert (tmp_path / "there" / "c%20d.sqlite").exists()

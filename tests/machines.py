@@ -1,0 +1,124 @@
+"""Machines and bridges for tests: fixed ids, a fixed clock, and what they tell as documents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from antiphon.core.blocks import Seal
+from antiphon.core.deltas import Delta
+from antiphon.core.machine import ResponseMachine
+from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.dialects.dialect import ChatDialect, Framer, StreamDecoder
+from antiphon.pipeline.bridge import Bridge
+from antiphon.wire.events import Event
+from antiphon.wire.response import Response
+from antiphon.wire.sse import Frame, wire_document
+
+Document = dict[str, Any]
+
+NOW = 1_700_000_100
+TOOLS = (
+    ToolIdentity("get_weather", "get_weather"),
+    ToolIdentity("mcp__files__read", "read", namespace="mcp__files"),
+    ToolIdentity("exec", "exec", "custom"),
+    ToolIdentity("shell", "shell", "shell"),
+    ToolIdentity("local_shell", "local_shell", "local_shell"),
+    ToolIdentity("apply_patch", "apply_patch", "apply_patch"),
+    ToolIdentity("tool_search", "tool_search", "tool_search"),
+)
+
+
+def counting_ids() -> Callable[[str], str]:
+    given: Counter[str] = Counter()
+
+    def new_id(prefix: str) -> str:
+        given[prefix] += 1
+        return f"{prefix}_n{given[prefix]}"
+
+    return new_id
+
+
+def machine(
+    tools: Iterable[ToolIdentity] = TOOLS,
+    *,
+    model: str = "m",
+    seal: Seal | None = None,
+    empty_arguments: str = "",
+) -> ResponseMachine:
+    return ResponseMachine(
+        Response(id="resp_1", created_at=NOW - 100, model=model),
+        new_id=counting_ids(),
+        now=lambda: NOW,
+        tools=ToolIdentityMap(tools),
+        seal=seal,
+        empty_arguments=empty_arguments,
+    )
+
+
+Step = Sequence[Delta] | Exception
+
+
+class Frames:
+    """A framer to which every read of the network is one frame."""
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        return [Frame(chunk)]
+
+    def close(self) -> list[Frame]:
+        return []
+
+
+class Lines:
+    """A decoder that says its lines, one step for a frame; a step may be an error to raise."""
+
+    def __init__(self, steps: Sequence[Step], last: Step = ()) -> None:
+        self.ended = False
+        self._steps = iter(steps)
+        self._last = last
+
+    def feed(self, frame: Frame) -> list[Delta]:
+        return _spoken(next(self._steps))
+
+    def close(self) -> list[Delta]:
+        return _spoken(self._last)
+
+
+def _spoken(step: Step) -> list[Delta]:
+    if isinstance(step, Exception):
+        raise step
+    return list(step)
+
+
+class Script(ChatDialect):
+    """A dialect for which nothing needs to be written down."""
+
+    def __init__(self, decoder: StreamDecoder, framer: Framer | None = None) -> None:
+        self._framer = framer or Frames()
+        self._decoder = decoder
+
+    def framer(self) -> Framer:
+        return self._framer
+
+    def decoder(self) -> StreamDecoder:
+        return self._decoder
+
+    def decode(self, body: bytes) -> list[Delta]:
+        return self._decoder.feed(Frame(body))
+
+
+def run_steps(steps: Sequence[Step], machine: ResponseMachine, last: Step = ()) -> list[Document]:
+    """What a bridge tells when its decoder takes these steps, one for each read."""
+    bridge = Bridge(machine, Script(Lines(steps, last)))
+    events = [event for _ in steps for event in bridge.feed(b"x")]
+    return documents(events + bridge.close())
+
+
+def run(deltas: Iterable[Delta], tools: Iterable[ToolIdentity] = TOOLS) -> list[Document]:
+    """What a bridge tells for these deltas, each in a chunk of its own."""
+    return run_steps([[delta] for delta in deltas], machine(tools))
+
+
+def documents(events: Iterable[Event]) -> list[Document]:
+    return [wire_document(event, number) for number, event in enumerate(events)]

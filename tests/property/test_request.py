@@ -1,0 +1,148 @@
+"""Nothing a client can send does anything but parse or say what is wrong with it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai.types.responses import Response as OfficialResponse
+
+from antiphon.errors import InvalidRequest
+from antiphon.wire.body import DEPTH
+from antiphon.wire.echo import opened
+from antiphon.wire.request import Request
+from tests import captured
+from tests.full_request import CHOICES, FULL, ITEMS, TOOLS
+
+Steps = tuple[str | int, ...]
+
+slow = settings(deadline=None)  # the official client's types are built when first used
+
+DOCUMENTS: list[dict[str, Any]] = [FULL, *captured.bodies().values()]
+DOCUMENTS += [{"model": "m", "tool_choice": choice} for choice in CHOICES]
+DOCUMENTS += [{"model": "m", "tools": [tool]} for tool in TOOLS]
+DOCUMENTS += [{"model": "m", "input": [item]} for item in ITEMS]
+DOCUMENTS += [{"model": "m", "conversation": {"id": "conv_1"}}, {"model": "m", "input": "hello"}]
+
+
+def strings_of(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from strings_of(each)
+    elif isinstance(value, str):
+        yield value
+
+
+words = st.sampled_from(sorted({word for word in strings_of(FULL) if len(word) < 40}))
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([0, 1, -1, 2**53, 10**40, -(10**400), 1e308, -0.0]),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=8),
+    words,
+)
+json_values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(words | st.text(), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def parsed(body: bytes) -> Request | InvalidRequest:
+    try:
+        return Request.parse(body)
+    except InvalidRequest as error:
+        return error
+
+
+def check(document: dict[str, Any], parent: str = "") -> None:
+    """The document parses and can be answered, or the error names a place below the parent."""
+    outcome = parsed(json.dumps(document).encode())
+    if isinstance(outcome, InvalidRequest):
+        param = outcome.param or ""
+        assert (outcome.status, bool(outcome.wire_code)) == (400, True)
+        assert param.startswith(parent)
+        assert param.split(".")[0].split("[")[0] in {*document, "model"}
+        return
+    assert outcome.raw == document
+    response = opened(outcome, response_id="resp_1", created_at=1)
+    answer = msgspec.json.decode(msgspec.json.encode(response))
+    accepted = OfficialResponse.model_validate(answer)
+    assert accepted.model == document["model"]
+
+
+@given(st.binary() | st.text().map(str.encode) | json_values.map(json.dumps).map(str.encode))
+def test_any_bytes_parse_or_are_a_client_error(body: bytes) -> None:
+    outcome = parsed(body)
+    assert isinstance(outcome, Request) or outcome.status == 400
+
+
+@slow
+@given(st.dictionaries(st.sampled_from(sorted(FULL)) | words | st.text(), json_values))
+def test_any_object_parses_or_names_its_parameter(document: dict[str, Any]) -> None:
+    check({"model": "m", **document})
+
+
+def places(value: Any, path: Steps = ()) -> Iterator[Steps]:
+    """Every place in a document but the document itself."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    for step, child in inner:
+        yield (*path, step)
+        if isinstance(child, dict | list):
+            yield from places(child, (*path, step))
+
+
+def spelled(path: Steps) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
+
+
+@st.composite
+def mutations(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
+    """A good document with one place of it changed, and the path of what is around that place."""
+    document = copy.deepcopy(draw(st.sampled_from(DOCUMENTS)))
+    *above, last = draw(st.sampled_from(list(places(document))))
+    parent: Any = document
+    for step in above:
+        parent = parent[step]
+    if draw(st.booleans()):
+        parent[last] = draw(json_values)
+    elif draw(st.booleans()):
+        del parent[last]
+    elif isinstance(parent, dict):
+        parent[draw(words)] = draw(json_values)
+    return document, spelled(tuple(above))
+
+
+@slow
+@given(mutations())
+def test_one_change_in_a_good_request_is_answered_or_blamed_on_its_place(
+    mutation: tuple[dict[str, Any], str],
+) -> None:
+    document, parent = mutation
+    check(document, parent)
+
+
+@given(st.integers(1, 100_000), st.sampled_from([("[", "]"), ('{"a":', "}")]), st.booleans())
+def test_nesting_is_bounded(depth: int, brackets: tuple[str, str], closed: bool) -> None:
+    nested = brackets[0] * depth + ("1" + brackets[1] * depth if closed else "")
+    outcome = parsed(f'{{"model": "m", "extra": {nested}{"}" if closed else ""}'.encode())
+    assert isinstance(outcome, Request) == (closed and depth < DEPTH)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_good_request_is_answered(document: dict[str, Any]) -> None:
+    assert isinstance(parsed(json.dumps(document).encode()), Request)
+    check(document)

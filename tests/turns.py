@@ -1,0 +1,40 @@
+"""Turns to store, and a clock that stands still."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from antiphon.store.store import Store, Turn
+
+
+class Clock:
+    """Time that passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def turn(id: str, previous: str | None = None, *, text: str = "", **changes: Any) -> Turn:
+    values: dict[str, Any] = {
+        "id": id,
+        "previous_response_id": previous,
+        "created_at": 1,
+        "status": "completed",
+        "model": "m",
+        "provider": "p",
+        "input": ({"type": "message", "role": "user", "content": f"to {id}"},),
+        "output": ({"type": "message", "role": "assistant", "content": text or f"from {id}"},),
+        "response": {"id": id, "object": "response"},
+    }
+    return Turn(**values | changes)
+
+
+def chain_of(length: int) -> list[Turn]:
+    return [turn(f"r{n}", f"r{n - 1}" if n else None) for n in range(length)]
+
+
+async def ids(store: Store, response_id: str) -> list[str]:
+    return [turn.id for turn in await store.chain(response_id)]

@@ -1,0 +1,217 @@
+"""`tool_choice`: a constraint that is kept, by the provider's word or by declaring less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.core.choice import Selection, select
+from antiphon.core.plan import Capabilities, ToolChoice
+from antiphon.core.toolbox import Toolbox
+from antiphon.errors import InvalidRequest
+
+TOOLS: list[dict[str, Any]] = [
+    {"type": "function", "name": "now"},
+    {"type": "custom", "name": "note"},
+    {"type": "apply_patch"},
+    {
+        "type": "namespace",
+        "name": "ns",
+        "description": "",
+        "tools": [{"type": "function", "name": "read"}, {"type": "function", "name": "write"}],
+    },
+    {"type": "namespace", "name": "other", "tools": [{"type": "function", "name": "write"}]},
+    {"type": "web_search"},
+    {"type": "mcp", "server_label": "files"},
+    {"type": "image_generation"},
+]
+EVERYTHING = ["now", "note", "apply_patch", "read", "write", "write", "web_search"]
+ALL = frozenset({"auto", "none", "required", "function"})
+
+
+def chosen(
+    choice: str | dict[str, Any], *, tools: list[dict[str, Any]] = TOOLS, **capabilities: Any
+) -> Selection:
+    can = Capabilities(**{"web_search": "native", **capabilities})
+    toolbox = Toolbox(can)
+    toolbox.add_declared(tools)
+    return select(choice, toolbox, can)
+
+
+def names(selection: Selection) -> list[str]:
+    return [offer.name for offer in selection.offers]
+
+
+def refused(choice: str | dict[str, Any], **capabilities: Any) -> str:
+    with pytest.raises(InvalidRequest) as caught:
+        chosen(choice, **capabilities)
+    assert (caught.value.param, caught.value.status) == ("tool_choice", 400)
+    return caught.value.message
+
+
+def test_auto_leaves_everything_that_can_be_called() -> None:
+    selection = chosen("auto")
+    assert (names(selection), selection.choice) == (EVERYTHING, ToolChoice("auto"))
+    assert list(selection.diagnostics) == []
+
+
+def test_none_is_told_where_it_can_be() -> None:
+    selection = chosen("none")
+    assert (names(selection), selection.choice) == (EVERYTHING, ToolChoice("none"))
+
+
+@pytest.mark.parametrize("tools", [TOOLS, []])
+def test_none_is_kept_by_declaring_nothing_where_it_cannot_be_told(
+    tools: list[dict[str, Any]],
+) -> None:
+    selection = chosen("none", tools=tools, tool_choice=frozenset({"auto"}))
+    assert (names(selection), selection.choice) == ([], ToolChoice("auto"))
+
+
+def test_none_among_no_tools_says_nothing() -> None:
+    assert chosen("none", tools=[]).choice == ToolChoice("auto")
+
+
+def test_required_is_told() -> None:
+    selection = chosen("required")
+    assert (names(selection), selection.choice) == (EVERYTHING, ToolChoice("required"))
+    assert list(selection.diagnostics) == []
+
+
+def test_required_degrades_to_auto() -> None:
+    selection = chosen("required", tool_choice=frozenset({"auto"}))
+    assert (names(selection), selection.choice) == (EVERYTHING, ToolChoice("auto"))
+    assert [each.code for each in selection.diagnostics] == ["tool_choice.degraded"]
+
+
+@pytest.mark.parametrize("tools", [[], [{"type": "image_generation"}]])
+def test_a_required_tool_among_none_is_refused(tools: list[dict[str, Any]]) -> None:
+    assert "none to call" in refused("required", tools=tools)
+
+
+# --- one tool -------------------------------------------------------------------------------------
+
+FORCED: list[tuple[dict[str, Any], str, str]] = [
+    ({"type": "function", "name": "now"}, "now", "now"),
+    ({"type": "custom", "name": "note"}, "note", "note"),
+    ({"type": "apply_patch"}, "apply_patch", "apply_patch"),
+    ({"type": "function", "name": "read"}, "read", "ns__read"),
+    ({"type": "function", "name": "write", "namespace": "other"}, "write", "other__write"),
+]
+
+
+@pytest.mark.parametrize(("choice", "name", "told"), FORCED)
+def test_one_tool_is_named_to_the_provider(choice: dict[str, Any], name: str, told: str) -> None:
+    selection = chosen(choice)
+    assert selection.choice == ToolChoice("function", told)
+    assert names(selection) == EVERYTHING
+    assert list(selection.diagnostics) == []
+
+
+@pytest.mark.parametrize(("choice", "name", "told"), FORCED)
+@pytest.mark.parametrize(("taken", "mode"), [("required", "required"), ("none", "auto")])
+def test_one_tool_is_the_only_one_declared_where_it_cannot_be_named(
+    choice: dict[str, Any], name: str, told: str, taken: str, mode: str
+) -> None:
+    selection = chosen(choice, tool_choice=frozenset({"auto", taken}))
+    assert selection.choice.mode == mode
+    assert names(selection) == [name]
+    assert [each.code for each in selection.diagnostics] == ["tool_choice.degraded"]
+
+
+@pytest.mark.parametrize("kind", ["web_search", "web_search_preview"])
+def test_the_providers_own_search_is_required_by_offering_nothing_else(kind: str) -> None:
+    selection = chosen({"type": kind})
+    assert (names(selection), selection.choice) == (["web_search"], ToolChoice("required"))
+    assert [each.code for each in selection.diagnostics] == ["tool_choice.degraded"]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"type": "function", "name": "never"},
+        {"type": "function", "name": "note"},
+        {"type": "function"},
+        {"type": "function", "name": "now", "namespace": "ns"},
+        {"type": "mcp", "server_label": "files"},
+        {"type": "mcp", "server_label": "other"},
+        {"type": "image_generation"},
+        {"type": "shell"},
+        {"type": "teleport"},
+        {"type": "image_generation", "name": ["a", "b"]},
+        {"type": ["function"], "name": {}},
+        {},
+    ],
+)
+def test_a_choice_of_something_that_cannot_be_called_is_refused(choice: dict[str, Any]) -> None:
+    assert "names no tool" in refused(choice)
+
+
+def test_a_choice_that_could_mean_two_tools_is_refused() -> None:
+    assert "Several namespaces" in refused({"type": "function", "name": "write"})
+
+
+# --- allowed tools --------------------------------------------------------------------------------
+
+
+def allowed(*tools: Any, mode: str = "auto") -> dict[str, Any]:
+    return {"type": "allowed_tools", "mode": mode, "tools": list(tools)}
+
+
+NOW, NOTE = {"type": "function", "name": "now"}, {"type": "custom", "name": "note"}
+
+
+def test_only_the_allowed_tools_are_left_in_declared_order() -> None:
+    selection = chosen(allowed({"type": "web_search"}, NOTE, NOW))
+    assert names(selection) == ["now", "note", "web_search"]
+    assert selection.choice == ToolChoice("auto")
+
+
+def test_a_namespace_can_be_allowed_as_a_whole() -> None:
+    assert names(chosen(allowed({"type": "namespace", "name": "ns"}))) == ["read", "write"]
+
+
+@pytest.mark.parametrize(("mode", "told"), [("auto", "auto"), ("required", "required")])
+def test_the_mode_holds_among_the_allowed(mode: str, told: str) -> None:
+    assert chosen(allowed(NOW, mode=mode)).choice.mode == told
+
+
+def test_a_required_one_of_the_allowed_degrades_but_the_others_stay_out() -> None:
+    selection = chosen(allowed(NOW, mode="required"), tool_choice=frozenset({"auto"}))
+    assert (names(selection), selection.choice.mode) == (["now"], "auto")
+    assert [each.code for each in selection.diagnostics] == ["tool_choice.degraded"]
+
+
+def test_none_of_the_allowed_is_none() -> None:
+    assert chosen(allowed(NOW, mode="none")).choice == ToolChoice("none")
+    assert names(chosen(allowed(NOW, mode="none"), tool_choice=frozenset({"auto"}))) == []
+
+
+def test_an_allowed_tool_that_was_left_out_is_merely_not_there() -> None:
+    selection = chosen(allowed(NOW, {"type": "mcp", "server_label": "files"}))
+    assert names(selection) == ["now"]
+
+
+@pytest.mark.parametrize("tools", [[], None])
+def test_an_empty_list_allows_nothing(tools: Any) -> None:
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": tools}
+    assert names(chosen(choice)) == []
+
+
+def test_a_required_tool_among_those_left_out_is_refused() -> None:
+    assert "none to call" in refused(allowed({"type": "image_generation"}, mode="required"))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"type": "function", "name": "never"},
+        {"type": "mcp", "server_label": "x"},
+        "now",
+        {"type": "namespace"},
+        {"type": "shell"},
+    ],
+)
+def test_an_allowed_tool_that_was_never_declared_is_refused(entry: Any) -> None:
+    assert "not among the tools" in refused(allowed(NOW, entry))

@@ -1,0 +1,203 @@
+"""Content: what a model takes stays as it is, what it does not take leaves a visible marker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.core.content import Reader
+from antiphon.core.history import (
+    AudioPart,
+    FilePart,
+    HistoryCode,
+    ImagePart,
+    Part,
+    RefusalPart,
+    Said,
+    TextPart,
+)
+
+EVERYTHING = frozenset({"text", "image", "file", "file_url", "audio"})
+TEXT = frozenset({"text"})
+IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": "high"}
+PICTURE = ImagePart("data:image/png;base64,AA==", "high")
+PAPER = FilePart(filename="a.pdf", data="data:application/pdf;base64,AA==")
+
+
+def reader(inputs: frozenset[str] = EVERYTHING, *, images: bool = False) -> Reader:
+    found = Reader(inputs, tool_output_images=images)
+    found.turn_to(3, "input", "message")
+    return found
+
+
+def read(content: Any, inputs: frozenset[str] = EVERYTHING) -> tuple[Part, ...]:
+    return reader(inputs).parts(content)
+
+
+def codes(found: Reader) -> list[str]:
+    return [diagnostic.code for diagnostic in found.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (None, []),
+        ("", []),
+        ([], []),
+        ("hello", ["hello"]),
+        (["a", {"type": "input_text", "text": "b"}], ["a", "b"]),
+        ([{"type": "output_text", "text": "c", "annotations": []}], ["c"]),
+        ([{"type": "text", "text": "d"}, {"type": "summary_text", "text": "e"}], ["d", "e"]),
+        ({"type": "input_text", "text": "alone"}, ["alone"]),
+        ([{"type": "acme:note", "text": "whatever carries text"}], ["whatever carries text"]),
+        ([{"type": "input_text", "text": ""}, {"type": "input_text", "text": None}], []),
+        ([None], []),
+        ({"celsius": 21.5}, ['{"celsius":21.5}']),
+        ([7, True], ["7", "true"]),
+    ],
+)
+def test_text_is_read_in_every_shape(content: Any, texts: list[str]) -> None:
+    assert read(content) == tuple(map(TextPart, texts))
+
+
+def test_a_refusal_survives() -> None:
+    assert read([{"type": "refusal", "refusal": "No."}]) == (RefusalPart("No."),)
+    assert read([{"type": "refusal", "refusal": ""}]) == ()
+
+
+@pytest.mark.parametrize(
+    ("part", "image"),
+    [
+        (IMAGE, PICTURE),
+        ({"type": "input_image", "image_url": "https://x.test/a.png"}, "https://x.test/a.png"),
+        ({"type": "computer_screenshot", "image_url": "https://x.test/b"}, "https://x.test/b"),
+        ({"type": "image", "url": "https://x.test/c"}, "https://x.test/c"),
+        ({"type": "image_url", "image_url": {"url": "https://x.test/d"}}, "https://x.test/d"),
+        ({"image_url": "https://x.test/e", "detail": None}, "https://x.test/e"),
+        (
+            {"type": "image_url", "image_url": {"url": "https://x.test/f", "detail": "low"}},
+            ImagePart("https://x.test/f", "low"),
+        ),
+    ],
+)
+def test_an_image_is_read_by_its_address(part: Any, image: str | ImagePart) -> None:
+    assert read([part]) == ((ImagePart(image) if isinstance(image, str) else image),)
+
+
+def test_files_and_audio_are_read() -> None:
+    paper = {"type": "input_file", "filename": "a.pdf", "file_data": PAPER.data}
+    linked = {"type": "input_file", "file_url": "https://x.test/a.pdf"}
+    stored = {"type": "input_file", "file_id": "file_1", "file_url": "https://x.test/a.pdf"}
+    sound = {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}
+    assert read([paper, linked, stored, sound]) == (
+        PAPER,
+        FilePart(url="https://x.test/a.pdf"),
+        FilePart(url="https://x.test/a.pdf", file_id="file_1"),
+        AudioPart("AA==", "wav"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "inputs", "text", "code"),
+    [
+        (IMAGE, TEXT, "[image omitted: this model takes no images]", "history.image.replaced"),
+        (
+            {"type": "input_image", "file_id": "file_1"},
+            EVERYTHING,
+            "[image omitted: it came without an address or content]",
+            "history.image.replaced",
+        ),
+        (
+            {"type": "input_file", "filename": "a.pdf", "file_data": "data:,x"},
+            TEXT,
+            "[file a.pdf omitted: this model takes no files]",
+            "history.file.replaced",
+        ),
+        (
+            {"type": "input_file", "file_data": "data:,x"},
+            TEXT,
+            "[file omitted: this model takes no files]",
+            "history.file.replaced",
+        ),
+        (
+            {"type": "input_file", "filename": "a.pdf", "file_url": "https://x.test/a.pdf"},
+            TEXT | {"file"},
+            "[a.pdf: https://x.test/a.pdf]",
+            "history.file.replaced",
+        ),
+        (
+            {"type": "input_file", "file_url": "https://x.test/a.pdf"},
+            TEXT,
+            "[file: https://x.test/a.pdf]",
+            "history.file.replaced",
+        ),
+        (
+            {"type": "input_file", "filename": "a.pdf"},
+            EVERYTHING,
+            "[file a.pdf omitted: it came without content]",
+            "history.file.replaced",
+        ),
+        (
+            {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+            TEXT,
+            "[audio omitted: this model takes no audio]",
+            "history.audio.replaced",
+        ),
+        (
+            {"type": "input_audio", "input_audio": None},
+            EVERYTHING,
+            "[audio omitted: it came without content]",
+            "history.audio.replaced",
+        ),
+        (
+            {"type": "input_video", "video_url": "https://x.test/a.mp4"},
+            EVERYTHING,
+            "[video omitted: this model takes no video]",
+            "history.video.replaced",
+        ),
+    ],
+)
+def test_what_a_model_does_not_take_leaves_a_marker(
+    part: Any, inputs: frozenset[str], text: str, code: str
+) -> None:
+    found = reader(inputs)
+    assert found.parts([part]) == (TextPart(text),)
+    [diagnostic] = found.diagnostics
+    assert (diagnostic.code, diagnostic.decision) == (code, "degraded")
+    assert (diagnostic.param, diagnostic.subject) == ("input[3]", "message")
+
+
+def test_a_part_that_says_nothing_is_ignored_visibly() -> None:
+    found = reader()
+    assert found.parts([{"type": "hologram", "data": 1}]) == ()
+    [diagnostic] = found.diagnostics
+    assert diagnostic.code == HistoryCode.PART_IGNORED
+    assert "'hologram'" in diagnostic.message
+
+
+def test_media_of_a_role_that_takes_text_follow_in_a_user_message() -> None:
+    found = reader()
+    kept, moved = found.text_only([TextPart("look:"), PICTURE, PAPER, TextPart("done")])
+    assert [part.text for part in kept if isinstance(part, TextPart)] == [
+        "look:",
+        "[image: see the next message]",
+        "[file: see the next message]",
+        "done",
+    ]
+    assert moved == (Said("user", (PICTURE, PAPER)),)
+    assert codes(found) == ["history.image.moved", "history.file.moved"]
+
+
+def test_text_alone_moves_nothing() -> None:
+    found = reader()
+    assert found.text_only([TextPart("hello")]) == ((TextPart("hello"),), ())
+    assert found.diagnostics == []
+
+
+def test_a_tool_may_answer_with_images_where_the_provider_takes_them() -> None:
+    found = reader(images=True)
+    kept, moved = found.tool_output([PICTURE, PAPER])
+    assert kept == (PICTURE, TextPart("[file: see the next message]"))
+    assert moved == (Said("user", (PAPER,)),)
+    assert reader().tool_output([PICTURE])[1] == (Said("user", (PICTURE,)),)

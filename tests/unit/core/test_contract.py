@@ -1,0 +1,146 @@
+"""Output contracts: what is asked, what is checked, and what is none of their business."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from antiphon.core.contract import OutputContract, check_schema
+from antiphon.errors import InvalidOutputFormat
+from antiphon.wire.items import FunctionCall, Item, Message, OutputText, Reasoning, RefusalText
+from antiphon.wire.response import Response, ResponseStatus
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city"],
+}
+STRICT = OutputContract(
+    requested="json_schema", asked="json_schema", name="trip", schema=SCHEMA, strict=True
+)
+
+
+def message(text: str) -> Message:
+    return Message(id="msg_1", status="completed", content=(OutputText(text),))
+
+
+def response(*output: Item, status: ResponseStatus = "completed") -> Response:
+    return Response(id="resp_1", created_at=0, model="m", status=status, output=output)
+
+
+def problem(contract: OutputContract, *output: Item) -> str | None:
+    try:
+        contract.check(response(*output), provider="somebody")
+    except InvalidOutputFormat as error:
+        return error.message
+    return None
+
+
+def test_an_answer_that_fits_the_schema_passes() -> None:
+    assert problem(STRICT, message('{"city": "Ulm", "days": 2}')) is None
+
+
+def test_an_answer_that_is_not_json_is_refused() -> None:
+    assert problem(STRICT, message("Ulm, for two days")) == "The output is not valid JSON."
+
+
+def test_an_empty_answer_is_not_json() -> None:
+    assert problem(STRICT) == "The output is not valid JSON."
+    assert problem(STRICT, Reasoning(id="rs_1", status="completed")) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"city": "Ulm", "days": "two"}', "days (type)"),
+        ('{"days": 2}', "the top level (required)"),
+    ],
+)
+def test_a_schema_violation_names_the_place_but_not_the_words(text: str, place: str) -> None:
+    found = problem(STRICT, message(text))
+    assert found is not None
+    assert place in found
+    assert "two" not in found
+
+
+def test_the_error_says_who_answered() -> None:
+    with pytest.raises(InvalidOutputFormat) as caught:
+        STRICT.check(response(message("nope")), provider="somebody")
+    assert caught.value.code == "bridge.response.invalid_output_format"
+    assert (caught.value.provider, caught.value.model, caught.value.response_id) == (
+        "somebody",
+        "m",
+        "resp_1",
+    )
+
+
+def test_a_loose_schema_asks_only_for_json() -> None:
+    loose = OutputContract(
+        requested="json_schema", asked="json_schema", name="trip", schema=SCHEMA, strict=False
+    )
+    assert problem(loose, message('{"days": "two"}')) is None
+    assert problem(loose, message("{")) is not None
+
+
+def test_json_object_asks_only_for_json() -> None:
+    contract = OutputContract(requested="json_object", asked="json_object")
+    assert problem(contract, message('{"anything": 1}')) is None
+    assert problem(contract, message("anything")) is not None
+
+
+def test_plain_text_has_no_contract() -> None:
+    assert problem(OutputContract(), message("anything")) is None
+
+
+def test_a_turn_that_calls_a_tool_is_not_checked() -> None:
+    call = FunctionCall(id="fc_1", call_id="c", name="f", arguments="{}", status="completed")
+    assert problem(STRICT, call) is None
+    assert problem(STRICT, message("Let me look."), call) is None
+
+
+def test_a_refusal_is_not_checked() -> None:
+    refusal = Message(id="msg_1", status="completed", content=(RefusalText("No."),))
+    assert problem(STRICT, refusal) is None
+
+
+@pytest.mark.parametrize("status", ["incomplete", "failed"])
+def test_a_truncated_or_failed_answer_is_not_checked(status: ResponseStatus) -> None:
+    output: Sequence[Item] = (message('{"city": "U'),)
+    STRICT.check(response(*output, status=status), provider="somebody")
+    assert not STRICT.degraded
+
+
+def test_a_native_contract_needs_no_instruction() -> None:
+    assert STRICT.instruction() is None
+
+
+def test_a_degraded_schema_is_told_to_the_model() -> None:
+    degraded = OutputContract(
+        requested="json_schema",
+        asked="json_object",
+        name="trip",
+        description="where to go",
+        schema=SCHEMA,
+    )
+    told = degraded.instruction()
+    assert told is not None
+    assert "'trip' (where to go)" in told
+    assert '"required":["city"]' in told
+
+
+def test_a_degraded_json_object_is_told_in_a_sentence() -> None:
+    told = OutputContract(requested="json_object", asked="text").instruction()
+    assert told is not None
+    assert "valid JSON" in told
+
+
+def test_a_schema_that_no_validator_can_read_says_why() -> None:
+    assert check_schema(SCHEMA) is None
+    assert "objekt" in (check_schema({"type": "objekt"}) or "")
+
+
+def test_a_schema_never_makes_us_call_anybody() -> None:
+    found = check_schema({"$ref": "http://127.0.0.1:9/schema.json"})
+    assert found is not None
+    assert "not allowed" in found

@@ -1,0 +1,157 @@
+"""What a provider is given of a request's tools, and what the plan remembers of the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.core.declaration import Declared, declare
+from antiphon.core.history import Called
+from antiphon.core.plan import Capabilities, ToolChoice
+from antiphon.errors import InvalidRequest
+
+NOW: dict[str, Any] = {"type": "function", "name": "now", "strict": True}
+NOTE: dict[str, Any] = {"type": "custom", "name": "note"}
+SEARCH: dict[str, Any] = {"type": "web_search", "external_web_access": True}
+
+
+def function(name: str) -> dict[str, Any]:
+    return {"type": "function", "name": name}
+
+
+def namespace(name: str, *tools: dict[str, Any], description: str = "") -> dict[str, Any]:
+    return {"type": "namespace", "name": name, "description": description, "tools": list(tools)}
+
+
+def found(*names: str) -> dict[str, Any]:
+    return {"type": "tool_search_output", "tools": [function(name) for name in names]}
+
+
+def declared(
+    *tools: dict[str, Any],
+    choice: str | dict[str, Any] = "auto",
+    items: tuple[dict[str, Any], ...] = (),
+    called: tuple[Called, ...] = (),
+    **capabilities: Any,
+) -> Declared:
+    return declare(tools, choice, items, called, Capabilities(**capabilities))
+
+
+def names(result: Declared) -> list[str]:
+    return [declaration.name for declaration in result.declarations]
+
+
+def codes(result: Declared) -> list[str]:
+    return [f"{each.code}:{each.subject}" for each in result.diagnostics]
+
+
+def test_tools_are_declared_in_order_under_their_provider_names() -> None:
+    result = declared(NOW, namespace("ns", NOTE), SEARCH, web_search="native")
+    assert names(result) == ["now", "ns__note"]
+    assert result.native_tools == (SEARCH,)
+    assert result.declarations[0].strict is True
+    assert result.declarations[0].parameters == {"type": "object", "properties": {}}
+    assert result.diagnostics == ()
+
+
+def test_no_tools_are_no_tools() -> None:
+    result = declared(tools=False)
+    assert (result.declarations, result.native_tools, result.diagnostics) == ((), (), ())
+    assert (len(result.identities), result.tool_choice) == (0, ToolChoice())
+
+
+def test_a_namespaced_call_comes_back_with_its_namespace() -> None:
+    identity = declared(namespace("ns", NOTE)).identities.restored("ns__note")
+    assert identity is not None
+    assert (identity.requested_name, identity.namespace) == ("note", "ns")
+
+
+def test_what_a_namespace_says_is_told_once() -> None:
+    first = {**function("a"), "description": "Does a."}
+    group = namespace("ns", first, function("b"), description="For files.")
+    result = declared(NOW, group, namespace("quiet", function("c")))
+    assert [each.description for each in result.declarations] == [
+        None,
+        "Does a.\n\nAbout all ns tools: For files.",
+        None,
+        None,
+    ]
+
+
+def test_what_a_namespace_says_goes_to_the_first_tool_that_is_declared() -> None:
+    group = namespace("ns", function("a"), function("b"), description="For files.")
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": [function("b")]}
+    [only] = declared(group, choice=choice).declarations
+    assert (only.name, only.description) == ("ns__b", "About all ns tools: For files.")
+
+
+@pytest.mark.parametrize(
+    "choice", ["none", {"type": "allowed_tools", "mode": "auto", "tools": [function("now")]}]
+)
+def test_a_tool_that_may_not_be_called_now_keeps_its_name_for_the_history(
+    choice: str | dict[str, Any],
+) -> None:
+    call = Called("call_1", "note", "{}", "ns")
+    result = declared(
+        NOW,
+        namespace("ns", NOTE),
+        choice=choice,
+        called=(call,),
+        tool_choice=frozenset({"auto"}),
+    )
+    assert "ns__note" not in names(result)
+    assert result.steps == (call,)
+    identity = result.identities.declared("note", "ns")
+    assert identity is not None
+    assert identity.provider_name == "ns__note"
+
+
+def test_tools_found_along_the_way_can_be_called() -> None:
+    assert names(declared(NOW, items=(found("later"),))) == ["now", "later"]
+
+
+def test_a_model_without_tools_is_given_none_and_says_so_once() -> None:
+    result = declared(NOW, NOTE, SEARCH, tools=False, web_search="native")
+    assert (result.declarations, result.native_tools) == ((), ())
+    assert codes(result) == ["tool.ignored:all"]
+    assert len(result.identities) == 2
+
+
+def test_a_model_without_tools_cannot_be_required_to_call_one() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        declared(NOW, choice="required", tools=False)
+    assert caught.value.param == "tool_choice"
+
+
+# --- how many -------------------------------------------------------------------------------------
+
+
+def test_as_many_tools_as_the_model_takes_are_declared() -> None:
+    result = declared(NOW, NOTE, SEARCH, web_search="native", max_tools=3)
+    assert len(result.declarations) + len(result.native_tools) == 3
+
+
+def test_more_tools_than_the_model_takes_are_refused() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        declared(NOW, NOTE, SEARCH, web_search="native", max_tools=2)
+    assert caught.value.param == "tools"
+    assert caught.value.message == "There are 3 tools, and the model takes 2 at most."
+
+
+def test_only_tools_that_may_be_called_count() -> None:
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": [function("now")]}
+    assert names(declared(NOW, NOTE, choice=choice, max_tools=1)) == ["now"]
+
+
+def test_the_oldest_finds_make_room_so_that_a_thread_can_go_on() -> None:
+    items = (found("a", "b"), found("c"))
+    result = declared(NOW, items=items, max_tools=2)
+    assert names(result) == ["now", "c"]
+    assert codes(result) == ["tool.ignored:limit"]
+    assert len(result.identities) == 4
+
+
+def test_a_find_that_has_to_be_called_makes_no_room() -> None:
+    result = declared(NOW, items=(found("a", "b"),), choice=function("a"), max_tools=2)
+    assert names(result) == ["now", "a"]

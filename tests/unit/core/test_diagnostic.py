@@ -1,0 +1,56 @@
+"""Diagnostics: what reaches the client of them, and that every code is documented."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from antiphon.core.diagnostic import HEADER_LIMIT, Code, Decision, Diagnostic, diagnostics_header
+from antiphon.core.history import HistoryCode
+
+PAGE = Path(__file__).parents[3] / "docs" / "diagnostics.md"
+
+
+def diagnostic(code: str, param: str, subject: str = "") -> Diagnostic:
+    return Diagnostic(
+        code=code, decision=Decision.IGNORED, param=param, message="…", subject=subject
+    )
+
+
+def test_the_header_counts_and_names_the_codes_in_order() -> None:
+    found = [
+        diagnostic("param.ignored", "truncation"),
+        diagnostic("tool.ignored", "tools[3]", "image_generation"),
+        diagnostic("history.image.replaced", "input[4].content[0]"),
+    ]
+    assert diagnostics_header(found) == (
+        "3; codes=param.ignored:truncation,tool.ignored:image_generation"
+        ",history.image.replaced:input.content"
+    )
+
+
+def test_nothing_to_say_is_a_count_of_zero() -> None:
+    assert diagnostics_header([]) == "0"
+
+
+def test_the_same_code_is_named_once_and_counted_every_time() -> None:
+    found = [diagnostic("tool.degraded", f"tools[{index}].strict", "strict") for index in range(9)]
+    assert diagnostics_header(found) == "9; codes=tool.degraded:strict"
+
+
+def test_what_a_client_wrote_cannot_break_out_of_the_header() -> None:
+    header = diagnostics_header([diagnostic("param.unknown", "größe\r\nset-cookie: a=b,c;d")])
+    assert header == "1; codes=param.unknown:gr__e__set-cookie__a_b_c_d"
+
+
+def test_a_long_header_ends_with_a_whole_code() -> None:
+    found = [diagnostic("param.unknown", f"field_{index:03}") for index in range(200)]
+    header = diagnostics_header(found)
+    assert header.startswith("200; codes=")
+    assert HEADER_LIMIT - 30 < len(header) <= HEADER_LIMIT
+    assert re.fullmatch(r"param\.unknown:field_\d{3}", header.rpartition(",")[2])
+
+
+def test_every_code_has_its_row_on_the_page_and_no_row_is_of_a_code_that_is_gone() -> None:
+    documented = re.findall(r"^\| `([a-z_.]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(documented) == sorted([*Code, *HistoryCode])

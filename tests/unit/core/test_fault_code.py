@@ -1,0 +1,227 @@
+"""Vendors' codes and wording: what refines what, and what must change nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from antiphon.core.faults import ProviderFault, classify, classify_document
+
+
+def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:
+    body = b"" if document is None else json.dumps(document).encode()
+    return classify(status, {name.replace("_", "-"): v for name, v in headers.items()}, body)
+
+
+def saying(status: int | None, message: str) -> ProviderFault:
+    return answer(status, {"error": {"message": message}})
+
+
+def coded(status: int | None, code: object) -> ProviderFault:
+    return answer(status, {"error": {"message": "no", "code": code}})
+
+
+# --- vendors' codes -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("codes", "kind"),
+    [
+        ("1000 1001 1002 1003 1004", "auth"),
+        ("1113 1308 1309 1310", "billing"),
+        ("1210 1213 1214 1215", "invalid_request"),
+        ("1211", "model_error"),
+        ("1222", "api_error"),
+        ("1234", "provider_overloaded"),
+        ("1261", "context_length"),
+        ("1301", "content_blocked"),
+        ("1302 1303 1313", "rate_limit"),
+        ("1305 1312", "provider_overloaded"),
+        ("1311", "permission"),
+        ("4321", "unknown"),
+    ],
+)
+def test_four_digits_in_an_error_code_are_a_namespace_of_their_own(codes: str, kind: str) -> None:
+    assert {coded(None, code).type for code in codes.split()} == {kind}
+
+
+def test_four_digits_count_only_as_a_string_in_the_envelope() -> None:
+    assert coded(429, "1113").type == "billing"
+    assert coded(429, 1113).type == "rate_limit"
+    assert answer(429, {"message": "m", "code": "1113"}).type == "rate_limit"
+    assert answer(429, {"error": {"type": "1113"}}).type == "rate_limit"
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "retryable"),
+    [
+        (1000, "provider_overloaded", True),
+        (1001, "timeout", True),
+        (1002, "rate_limit", True),
+        (1004, "auth", False),
+        (1008, "billing", False),
+        (1013, "provider_overloaded", True),
+        (1026, "content_blocked", False),
+        (1027, "content_blocked", False),
+        (1039, "rate_limit", True),
+        (2013, "invalid_request", False),
+        (2049, "auth", False),
+        (7777, "unknown", False),
+    ],
+)
+def test_a_refusal_in_base_resp_is_a_fault_although_the_status_is_200(
+    number: int, kind: str, retryable: bool
+) -> None:
+    document = {"base_resp": {"status_code": number, "status_msg": "no"}}
+    fault = answer(200, document)
+    assert (fault.type, fault.retryable, fault.message) == (kind, retryable, "no")
+    inside = classify_document(document)
+    assert inside is not None
+    assert inside.type == kind
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("invalid params, context window exceeds limit (2013)", "context_length"),
+        ("invalid params, tools[0] (2013)", "invalid_request"),
+    ],
+)
+def test_wording_refines_a_vague_number(message: str, kind: str) -> None:
+    base = {"status_code": 2013, "status_msg": message}
+    assert answer(200, {"base_resp": base}).type == kind
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "InvalidApiKey", "auth"),
+        (400, "invalid-api-key", "auth"),
+        (400, "INVALID_API_KEY", "auth"),
+        (400, "Arrearage", "billing"),
+        (400, "DataInspectionFailed", "content_blocked"),
+        (429, "Throttling.AllocationQuota", "rate_limit"),
+        (403, "AccessDenied.Unpurchased", "permission"),
+        (500, "InternalError.Algo", "provider_overloaded"),
+        (403, "Model.AccessDenied", "permission"),
+        (429, "exceeded_current_quota_error", "billing"),
+        (429, "engine_overloaded_error", "provider_overloaded"),
+        (503, "model_not_found", "model_error"),
+        (400, "invalid_encrypted_content", "invalid_request"),
+        # A 400 that is really something else; a vague word changes nothing.
+        (400, "rate_limit_error", "rate_limit"),
+        (400, "authentication_error", "auth"),
+        (403, "rate_limit_exceeded", "rate_limit"),
+        (400, "api_error", "invalid_request"),
+        (404, "invalid_request_error", "api_error"),
+        (500, "invalid_request_error", "provider_overloaded"),
+        (429, "invalid_request_error", "rate_limit"),
+        # Some statuses leave nothing to refine.
+        (401, "insufficient_quota", "auth"),
+        (402, "rate_limit_exceeded", "billing"),
+        (413, "rate_limit_exceeded", "context_length"),
+        (504, "model_not_found", "timeout"),
+    ],
+)
+def test_a_code_refines_what_the_status_leaves_open(status: int, code: str, kind: str) -> None:
+    assert coded(status, code).type == kind
+
+
+# --- wording --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (400, "This model's maximum context length is 65536 tokens.", "context_length"),
+        (400, "Your request exceeded model token limit : 262144", "context_length"),
+        (400, "Range of input length should be [1, 30720]", "context_length"),
+        (400, "prompt is too long: 210000 tokens > 200000 maximum", "context_length"),
+        (400, "The input token count (12) exceeds the maximum number of tokens", "context_length"),
+        (400, "Input is too long for requested model.", "context_length"),
+        (400, "the request exceeds the available context size", "context_length"),
+        (400, "输入内容过长", "context_length"),
+        (500, "context_length_exceeded", "context_length"),
+        (400, "Your credit balance is too low to access the API.", "billing"),
+        (403, "You've reached your usage limit for this billing cycle", "billing"),
+        (429, "账户余额不足，请充值", "billing"),
+        (429, "You exceeded your current quota, please check your plan", "billing"),
+        (429, "The engine is currently overloaded, please try again later", "provider_overloaded"),
+        (400, "API key not valid. Please pass a valid API key.", "auth"),
+        (403, "Your API key was reported as leaked.", "auth"),
+        (400, "Model Not Exist", "model_error"),
+        (400, "acme/x is not a valid model ID", "model_error"),
+        (404, "No endpoints found for acme/x.", "model_error"),
+        (404, "Not found the model acme-x or Permission denied", "model_error"),
+        (404, "No endpoints found that support tool use.", "invalid_request"),
+        (404, "No endpoints found matching your data policy", "permission"),
+        (400, "User location is not supported for the API use.", "permission"),
+        (400, "Content Exists Risk", "content_blocked"),
+        (400, "Output blocked by content filtering policy", "content_blocked"),
+        (403, "acme/x requires moderation. Your input was flagged", "content_blocked"),
+        (None, "The prompt was blocked due to SAFETY", "content_blocked"),
+        (400, "Function call is missing a thought_signature", "invalid_request"),
+        (None, "Rate limit reached for requests", "rate_limit"),
+        (None, "The request timed out", "timeout"),
+        (None, "Bad Gateway", "provider_overloaded"),
+        (None, "Internal server error", "provider_overloaded"),
+        (None, "Service unavailable", "provider_overloaded"),
+        (None, "something odd", "unknown"),
+    ],
+)
+def test_wording_refines_a_vague_kind(status: int | None, message: str, kind: str) -> None:
+    assert saying(status, message).type == kind
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        # No number in a message is a status, and no part of a word is a word.
+        (None, "Used 14000 tokens of 429 at 503", "unknown"),
+        (None, "limit 400/min for generateContent", "unknown"),
+        (404, "method generateContent of 429 in version 401", "api_error"),
+        (500, "upstream said 400", "provider_overloaded"),
+        # Words that look like another kind.
+        (400, "content must be a string", "invalid_request"),
+        (403, "Sorry, you have been blocked", "permission"),
+        (400, "Model x does not support parameter y.", "invalid_request"),
+        (400, "'max_tokens' is not supported with this model", "invalid_request"),
+        (400, "JSON mode is not enabled for models/x", "invalid_request"),
+        (400, "you must provide a model parameter", "invalid_request"),
+        (400, "Invalid schema for 'api_key': expected string", "invalid_request"),
+        (400, "The `reasoning_content` must be passed back to the API", "invalid_request"),
+        # A firm kind is never changed by wording.
+        (401, "insufficient balance", "auth"),
+        (429, "maximum context length", "rate_limit"),
+        (429, "Too many tokens, please wait before trying again.", "rate_limit"),
+        (503, "invalid api key", "provider_overloaded"),
+        (404, "prompt is too long", "api_error"),
+    ],
+)
+def test_wording_changes_nothing_it_has_no_say_in(
+    status: int | None, message: str, kind: str
+) -> None:
+    assert saying(status, message).type == kind
+
+
+def test_a_quota_that_comes_back_by_itself_is_a_rate_limit() -> None:
+    error: dict[str, object] = {"code": 429, "status": "RESOURCE_EXHAUSTED"}
+    error["message"] = (
+        "You exceeded your current quota, please check your plan and billing details."
+    )
+    assert answer(429, {"error": error}).type == "billing"
+    fault = answer(429, {"error": error | {"details": [{"retryDelay": "37s"}]}})
+    assert (fault.type, fault.retry_after_s) == ("rate_limit", 37.0)
+    assert answer(429, {"error": {"message": "insufficient balance"}}, retry_after="9").type == (
+        "billing"
+    )
+
+
+def test_what_the_caller_sent_is_not_taken_for_the_providers_word() -> None:
+    document = {
+        "error": {"message": "no", "failed_generation": "prompt is too long", "type": "x"},
+        "metadata": {"reason": "invalid_api_key"},
+        "input": "insufficient balance",
+    }
+    assert answer(400, document).type == "invalid_request"

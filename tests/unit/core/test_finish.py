@@ -1,0 +1,76 @@
+"""Why a provider stopped, and what that makes of the response."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.core.deltas import Finish, Text
+from antiphon.core.finish import TABLE, outcome
+from tests.machines import run
+from tests.validator import check
+
+FOUNDING_TABLE = [
+    ("stop", "completed", None, None),
+    ("tool_calls", "completed", None, None),
+    ("length", "incomplete", "max_output_tokens", None),
+    ("model_context_window_exceeded", "incomplete", "max_output_tokens", None),
+    ("content_filter", "incomplete", "content_filter", None),
+    ("sensitive", "incomplete", "content_filter", None),
+    ("network_error", "failed", None, "The provider reported a network error."),
+    (None, "failed", None, "Provider returned no finish reason."),
+    ("", "failed", None, "Provider returned no finish reason."),
+    ("surprise", "failed", None, "Unexpected finish reason: surprise."),
+]
+
+
+@pytest.mark.parametrize(("reason", "status", "incomplete", "message"), FOUNDING_TABLE)
+def test_a_row_of_the_founding_table(
+    reason: str | None, status: str, incomplete: str | None, message: str | None
+) -> None:
+    events = run([Text("a"), Finish(reason)])
+    check(events)
+    response = events[-1]["response"]
+    assert events[-1]["type"] == f"response.{status}"
+    assert response["status"] == status
+    assert response["incomplete_details"] == ({"reason": incomplete} if incomplete else None)
+    error = {"code": "server_error", "message": message} if message else None
+    assert response["error"] == error
+
+
+@pytest.mark.parametrize("reason", TABLE)
+def test_a_known_reason_is_known_in_any_case(reason: str) -> None:
+    assert outcome(reason.upper()) == outcome(reason) == TABLE[reason]
+
+
+@pytest.mark.parametrize("reason", TABLE)
+def test_every_row_says_all_that_its_status_needs(reason: str) -> None:
+    row = TABLE[reason]
+    assert (row.status == "incomplete") == (row.incomplete_reason is not None)
+    assert (row.status == "failed") == (row.error_code is not None) == bool(row.message)
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [("eos", "completed"), ("end_turn", "completed"), ("tool_use", "completed")]
+    + [("max_tokens", "incomplete"), ("SAFETY", "incomplete"), ("MAX_TOKENS", "incomplete")]
+    + [("insufficient_system_resource", "failed"), ("error", "failed"), ("abort", "failed")],
+)
+def test_vendors_own_words_are_understood(reason: str, word: str) -> None:
+    assert outcome(reason).status == word
+
+
+@pytest.mark.parametrize("reason", ["sk-secret https://x", "a b", "x" * 65, "<b>", "1", "ß"])
+def test_a_word_that_is_not_shaped_like_a_code_is_not_shown(reason: str) -> None:
+    assert outcome(reason).message == "Unexpected finish reason."
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [("surprise", "completed"), ("network_error", "incomplete"), (None, "incomplete")],
+)
+def test_a_failure_keeps_the_text_whole_only_if_nothing_says_it_was_cut(
+    reason: str | None, status: str
+) -> None:
+    [message] = run([Text("a"), Finish(reason)])[-1]["response"]["output"]
+    assert message["status"] == status
+    assert message["content"][0]["text"] == "a"

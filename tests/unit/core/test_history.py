@@ -1,0 +1,239 @@
+"""Canonical history: every item becomes steps, and what cannot is said, never refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.core.canonical import canonical
+from antiphon.core.diagnostic import Decision, Diagnostic
+from antiphon.core.history import (
+    Answered,
+    Called,
+    HistoryCode,
+    ImagePart,
+    RefusalPart,
+    Role,
+    Said,
+    Step,
+    TextPart,
+    Thought,
+)
+
+SEES = frozenset({"text", "image"})
+PICTURE = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+
+
+def read(*items: Any, inputs: frozenset[str] = SEES) -> tuple[list[Step], list[Diagnostic]]:
+    steps, diagnostics = canonical(items, inputs=inputs, tool_output_images=False)
+    return list(steps), list(diagnostics)
+
+
+def steps_of(*items: Any) -> list[Step]:
+    steps, diagnostics = read(*items)
+    assert diagnostics == []
+    return steps
+
+
+def said(role: Role, *texts: str) -> Said:
+    return Said(role, tuple(map(TextPart, texts)))
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["system", "developer", "user", "assistant"])
+def test_a_message_keeps_its_role_and_its_place(role: Role) -> None:
+    easy = {"role": role, "content": "one"}
+    typed = {"type": "message", "role": role, "content": [{"type": "input_text", "text": "two"}]}
+    unlabelled = {"type": None, "role": role, "content": "three"}
+    assert steps_of(easy, typed, unlabelled) == [
+        said(role, "one"),
+        said(role, "two"),
+        said(role, "three"),
+    ]
+
+
+def test_an_answer_in_output_shape_is_read_with_its_refusal() -> None:
+    message = {
+        "type": "message",
+        "id": "msg_1",
+        "status": "completed",
+        "role": "assistant",
+        "phase": "final_answer",
+        "content": [
+            {"type": "output_text", "text": "Well, ", "annotations": [], "logprobs": []},
+            {"type": "refusal", "refusal": "no."},
+        ],
+    }
+    assert steps_of(message) == [Said("assistant", (TextPart("Well, "), RefusalPart("no.")))]
+
+
+@pytest.mark.parametrize("content", [None, "", [], [{"type": "input_text", "text": None}]])
+def test_a_message_without_content_is_left_out_visibly(content: Any) -> None:
+    steps, [diagnostic] = read({"role": "user", "content": content})
+    assert steps == []
+    assert diagnostic == Diagnostic(
+        code=HistoryCode.ITEM_IGNORED,
+        decision=Decision.IGNORED,
+        param="input[0]",
+        message="An item of type 'message' was left out. There is nothing in it to read.",
+        subject="message",
+    )
+
+
+@pytest.mark.parametrize("role", ["tool", None, ["user"], ""])
+def test_an_unknown_role_is_read_as_the_user(role: Any) -> None:
+    steps, [diagnostic] = read({"type": "message", "role": role, "content": "hi"})
+    assert steps == [said("user", "hi")]
+    assert diagnostic.code == HistoryCode.ROLE_REPLACED
+
+
+def test_a_users_image_stays_in_its_message() -> None:
+    [step] = steps_of({"role": "user", "content": ["look", PICTURE]})
+    assert step == Said("user", (TextPart("look"), ImagePart("data:image/png;base64,AA==")))
+
+
+@pytest.mark.parametrize("role", ["developer", "assistant"])
+def test_an_image_of_another_role_follows_in_a_user_message(role: Role) -> None:
+    steps, [diagnostic] = read({"role": role, "content": ["look", PICTURE]})
+    assert steps == [
+        said(role, "look", "[image: see the next message]"),
+        Said("user", (ImagePart("data:image/png;base64,AA=="),)),
+    ]
+    assert diagnostic.code == HistoryCode.IMAGE_MOVED
+
+
+def test_an_image_for_a_model_that_reads_only_becomes_a_marker() -> None:
+    steps, [diagnostic] = read({"role": "user", "content": [PICTURE]}, inputs=frozenset({"text"}))
+    assert steps == [said("user", "[image omitted: this model takes no images]")]
+    assert (diagnostic.code, diagnostic.param) == (HistoryCode.IMAGE_REPLACED, "input[0]")
+
+
+@pytest.mark.parametrize(
+    ("item", "title"),
+    [
+        ({"author": "/root/a", "recipient": "/root"}, "[message from /root/a to /root]"),
+        ({"author": "/root/a"}, "[message from /root/a]"),
+        ({"author": None}, "[message from another agent]"),
+    ],
+)
+def test_an_agents_message_is_the_users_with_its_author(item: Any, title: str) -> None:
+    item = {"type": "agent_message", "content": [{"type": "input_text", "text": "Ready."}], **item}
+    assert steps_of(item) == [said("user", title, "Ready.")]
+
+
+# --- reasoning ------------------------------------------------------------------------------------
+
+
+def test_reasoning_keeps_text_summary_and_seal() -> None:
+    item = {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [{"type": "summary_text", "text": "Plan"}, {"text": "Act"}, {"text": None}],
+        "content": [{"type": "reasoning_text", "text": "First"}, {"type": "text", "text": " then"}],
+        "encrypted_content": "sealed",
+    }
+    assert steps_of(item) == [Thought("First then", "Plan\n\nAct", "sealed")]
+
+
+def test_reasoning_with_null_fields_keeps_the_rest() -> None:
+    sealed = {"type": "reasoning", "summary": None, "content": None, "encrypted_content": "sealed"}
+    assert steps_of(sealed) == [Thought(encrypted="sealed")]
+    assert steps_of({"type": "reasoning", "content": "plain"}) == [Thought("plain")]
+    assert steps_of({"type": "reasoning", "summary": [], "encrypted_content": None}) == []
+
+
+# --- what only text can keep ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("item", "step"),
+    [
+        (
+            {"type": "image_generation_call", "result": "AA==", "revised_prompt": "a red square"},
+            said("assistant", "[image generated: a red square]"),
+        ),
+        (
+            {"type": "image_generation_call", "status": "completed", "result": "AA=="},
+            said("assistant", "[image generated]"),
+        ),
+        (
+            {"type": "image_generation_call", "status": "failed", "result": None},
+            said("assistant", "[image generation failed]"),
+        ),
+        (
+            {"type": "mcp_approval_request", "name": "rm", "arguments": '{"path":"/"}'},
+            said("assistant", '[approval asked for calling rm with {"path":"/"}]'),
+        ),
+        (
+            {"type": "mcp_approval_request", "name": None, "arguments": None},
+            said("assistant", "[approval asked for calling unknown with {}]"),
+        ),
+        ({"type": "mcp_approval_response", "approve": True}, said("user", "[approved]")),
+        (
+            {"type": "mcp_approval_response", "approve": False, "reason": "too risky"},
+            said("user", "[not approved: too risky]"),
+        ),
+        ({"type": "acme:note", "content": "psst"}, said("user", "[acme:note]", "psst")),
+    ],
+)
+def test_what_has_no_form_upstream_is_kept_as_text(item: Any, step: Said) -> None:
+    steps, [diagnostic] = read(item)
+    assert steps == [step]
+    assert (diagnostic.code, diagnostic.decision) == (HistoryCode.ITEM_DEGRADED, Decision.DEGRADED)
+    assert diagnostic.subject == item["type"]
+
+
+@pytest.mark.parametrize(
+    ("item", "code"),
+    [
+        ({"type": "web_search_call", "id": "ws_1", "action": {}}, HistoryCode.ITEM_IGNORED),
+        ({"type": "mcp_list_tools", "tools": []}, HistoryCode.ITEM_IGNORED),
+        ({"type": "file_search_call", "queries": ["q"]}, HistoryCode.ITEM_IGNORED),
+        ({"type": "compaction_trigger"}, HistoryCode.ITEM_IGNORED),
+        ({"type": "configuration_update", "reasoning": {}}, HistoryCode.ITEM_IGNORED),
+        ({"type": "compaction", "encrypted_content": "x"}, HistoryCode.COMPACTION_IGNORED),
+        ({"type": "compaction_summary", "encrypted_content": "x"}, HistoryCode.COMPACTION_IGNORED),
+        ({"type": "context_compaction"}, HistoryCode.COMPACTION_IGNORED),
+        ({"type": "item_reference", "id": "msg_1"}, HistoryCode.REFERENCE_UNRESOLVED),
+        ({"id": "msg_1", "type": None}, HistoryCode.REFERENCE_UNRESOLVED),
+        ({"type": "acme:unheard_of", "data": 1}, HistoryCode.ITEM_IGNORED),
+        ({"type": ["message"]}, HistoryCode.ITEM_IGNORED),
+        ({}, HistoryCode.ITEM_IGNORED),
+        ("not an item", HistoryCode.ITEM_IGNORED),
+        (None, HistoryCode.ITEM_IGNORED),
+    ],
+)
+def test_what_says_nothing_to_a_provider_is_left_out_visibly(item: Any, code: str) -> None:
+    steps, [diagnostic] = read({"role": "user", "content": "hi"}, item)
+    assert steps == [said("user", "hi")]
+    assert (diagnostic.code, diagnostic.decision) == (code, Decision.IGNORED)
+    assert diagnostic.param == "input[1]"
+
+
+def test_tools_in_the_input_are_the_plans_business() -> None:
+    assert steps_of({"type": "additional_tools", "role": "developer", "tools": []}) == []
+
+
+def test_the_path_of_a_diagnostic_begins_where_the_caller_says() -> None:
+    _, [diagnostic] = canonical(
+        [{}], inputs=SEES, tool_output_images=False, param="previous_response"
+    )
+    assert diagnostic.param == "previous_response[0]"
+
+
+def test_an_image_in_a_tools_answer_follows_it_where_the_tool_role_takes_text() -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "view", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": [PICTURE]}
+    steps, [diagnostic] = read(call, output)
+    picture = ImagePart("data:image/png;base64,AA==")
+    assert steps == [
+        Called("c", "view", "{}"),
+        Answered("c", (TextPart("[image: see the next message]"),)),
+        Said("user", (picture,)),
+    ]
+    assert diagnostic.code == HistoryCode.IMAGE_MOVED
+    kept, _ = canonical([call, output], inputs=SEES, tool_output_images=True)
+    assert kept == (Called("c", "view", "{}"), Answered("c", (picture,)))

@@ -1,0 +1,263 @@
+"""One tool at a time: what a provider is given of it, and why it is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from antiphon.core.diagnostic import Decision
+from antiphon.core.offer import Offer, family, read_offer
+from antiphon.core.plan import Capabilities
+from antiphon.core.tools import Call, ToolIdentity, restore
+from antiphon.errors import InvalidRequest
+from antiphon.wire.items import FunctionCall
+
+WEATHER: dict[str, Any] = {
+    "type": "function",
+    "name": "weather",
+    "description": "Tells the weather.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    "strict": True,
+}
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
+PATCH = {"type": "custom", "name": "patch", "description": "Edits files.", "format": GRAMMAR}
+
+
+def read(tool: object, **capabilities: Any) -> tuple[Offer, list[str]]:
+    offer, diagnostics = read_offer(tool, "tools[0]", Capabilities(**capabilities))
+    return offer, [f"{each.code}:{each.subject} {each.param}" for each in diagnostics]
+
+
+def reason(tool: dict[str, Any], **capabilities: Any) -> str:
+    offer, [diagnostic] = read_offer(tool, "tools[0]", Capabilities(**capabilities))
+    assert (offer.fate, diagnostic.code) == ("left_out", "tool.ignored")
+    assert (diagnostic.decision, diagnostic.param) == (Decision.IGNORED, "tools[0]")
+    return diagnostic.message
+
+
+# --- functions ------------------------------------------------------------------------------------
+
+
+def test_a_function_is_declared_as_it_is() -> None:
+    offer, diagnostics = read(WEATHER)
+    assert (offer.name, offer.description, offer.strict) == ("weather", "Tells the weather.", True)
+    assert offer.parameters == WEATHER["parameters"]
+    assert (offer.fate, diagnostics) == ("declared", [])
+
+
+@pytest.mark.parametrize("parameters", [{}, {"parameters": None}, {"parameters": {}}])
+def test_a_function_without_parameters_takes_an_empty_object(parameters: dict[str, Any]) -> None:
+    offer, _ = read({"type": "function", "name": "now", **parameters})
+    assert offer.parameters == {"type": "object", "properties": {}}
+    assert (offer.description, offer.strict) == (None, None)
+
+
+def test_a_schema_that_nobody_enforces_is_said_to_be_weaker() -> None:
+    offer, diagnostics = read(WEATHER, strict_tools=False)
+    assert offer.strict is None
+    assert diagnostics == ["tool.degraded:strict tools[0].strict"]
+
+
+@pytest.mark.parametrize("strict", [False, None])
+def test_a_schema_that_was_not_strict_loses_nothing(strict: bool | None) -> None:
+    offer, diagnostics = read({**WEATHER, "strict": strict}, strict_tools=False)
+    assert (offer.strict, diagnostics) == (None, [])
+
+
+@pytest.mark.parametrize(
+    "field", [{"async": True}, {"defer_loading": True}, {"output_schema": {"type": "object"}}]
+)
+def test_a_field_without_effect_is_named(field: dict[str, Any]) -> None:
+    [name] = field
+    assert read(WEATHER | field)[1] == [f"tool.degraded:{name} tools[0].{name}"]
+
+
+def test_a_deferred_tool_that_a_search_found_is_no_longer_deferred() -> None:
+    tool = {**WEATHER, "defer_loading": True}
+    _, diagnostics = read_offer(tool, "input[0].tools[0]", Capabilities(), origin="search")
+    assert diagnostics == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "param"),
+    [
+        ("weather", "tools[0].type"),
+        ({"name": "weather"}, "tools[0].type"),
+        ({"type": "function"}, "tools[0].name"),
+        ({"type": "function", "name": ""}, "tools[0].name"),
+        ({"type": "custom", "name": 7}, "tools[0].name"),
+        ({**WEATHER, "description": 7}, "tools[0].description"),
+        ({**WEATHER, "parameters": "none"}, "tools[0].parameters"),
+        ({**PATCH, "format": {**GRAMMAR, "definition": None}}, "tools[0].format.definition"),
+        ({**PATCH, "format": {"type": "grammar"}}, "tools[0].format.syntax"),
+    ],
+)
+def test_a_tool_that_cannot_be_read_names_the_field(tool: object, param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read(tool)
+    assert caught.value.param == param
+
+
+# --- everything else that a client runs -----------------------------------------------------------
+
+
+def test_a_custom_tool_is_a_function_of_one_text() -> None:
+    offer, diagnostics = read({"type": "custom", "name": "note", "format": {"type": "text"}})
+    assert offer.parameters is not None
+    assert offer.parameters["required"] == ["input"]
+    assert offer.parameters["properties"]["input"]["type"] == "string"
+    assert "`input`" in str(offer.description)
+    assert diagnostics == []
+
+
+def test_a_grammar_is_told_and_said_not_to_be_enforced() -> None:
+    offer, diagnostics = read(PATCH)
+    assert offer.description is not None
+    assert offer.description.startswith("Edits files.")
+    assert "lark" in offer.description
+    assert offer.description.endswith("start: /.+/")
+    assert diagnostics == ["tool.degraded:format tools[0].format"]
+
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "shell": {"commands": ["ls"], "timeout_ms": 9, "max_output_length": 99},
+    "local_shell": {
+        "command": ["ls", "-l"],
+        "working_directory": "src",
+        "timeout_ms": 9,
+        "env": {"A": "b"},
+        "user": "me",
+    },
+    "apply_patch": {"operation": {"type": "update_file", "path": "a", "diff": "+b"}},
+    "tool_search": {"query": "echo", "limit": 3},
+}
+
+
+@pytest.mark.parametrize("kind", ARGUMENTS)
+def test_arguments_by_our_schema_are_restored_to_the_type_that_was_asked_for(kind: str) -> None:
+    offer, diagnostics = read({"type": kind, "execution": "client"})
+    assert (offer.name, offer.type, diagnostics) == (kind, kind, [])
+    jsonschema_rs.validate(dict(offer.parameters or {}), ARGUMENTS[kind])
+    call = Call("fc_1", "call_1", kind, msgspec.json.encode(ARGUMENTS[kind]).decode(), "completed")
+    item = restore(ToolIdentity(kind, kind, offer.tool_type), call)
+    assert not isinstance(item, FunctionCall)
+    assert msgspec.to_builtins(item)["type"] == f"{kind}_call"
+
+
+@pytest.mark.parametrize("kind", ARGUMENTS)
+def test_our_schemas_ask_for_what_a_call_cannot_do_without(kind: str) -> None:
+    offer, _ = read({"type": kind, "execution": "client"})
+    assert not jsonschema_rs.is_valid(dict(offer.parameters or {}), {})
+
+
+def test_a_search_for_tools_keeps_its_own_words() -> None:
+    schema = {"type": "object", "properties": {"q": {"type": "string"}}}
+    tool = {"type": "tool_search", "execution": "client", "description": "d", "parameters": schema}
+    offer, _ = read(tool)
+    assert (offer.description, offer.parameters) == ("d", schema)
+
+
+def test_a_shell_without_an_environment_is_the_clients_own() -> None:
+    assert read({"type": "shell", "environment": {"type": "local"}})[0].fate == "declared"
+    assert read({"type": "shell", "environment": None})[0].fate == "declared"
+
+
+# --- what is left out -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind",
+    """
+    image_generation code_interpreter file_search mcp computer computer_use_preview
+    programmatic_tool_calling teleport
+    """.split(),
+)
+def test_a_tool_that_nobody_here_can_run_is_left_out_by_name(kind: str) -> None:
+    assert kind in reason({"type": kind})
+
+
+def test_a_left_out_tool_is_called_what_the_client_calls_it() -> None:
+    assert "'files'" in reason({"type": "mcp", "server_label": "files"})
+
+
+def test_a_sandboxed_shell_never_becomes_the_clients_own_machine() -> None:
+    assert "container" in reason({"type": "shell", "environment": {"type": "container_auto"}})
+
+
+@pytest.mark.parametrize("callers", [[], ["programmatic"]])
+def test_a_tool_that_only_programs_may_call_is_not_given_to_the_model(callers: list[str]) -> None:
+    assert "programs" in reason({**WEATHER, "allowed_callers": callers})
+    assert read({**WEATHER, "allowed_callers": ["direct", *callers]})[0].fate == "declared"
+
+
+@pytest.mark.parametrize("execution", [{}, {"execution": "server"}])
+def test_a_search_for_tools_by_the_server_is_left_out(execution: dict[str, str]) -> None:
+    assert "searched" in reason({"type": "tool_search", **execution})
+
+
+@pytest.mark.parametrize("kind", ["web_search", "shell", "namespace"])
+def test_a_namespace_holds_functions_and_custom_tools_only(kind: str) -> None:
+    capabilities = Capabilities(web_search="refuse")
+    offer, [diagnostic] = read_offer({"type": kind}, "tools[0]", capabilities, namespace="ns")
+    assert (offer.fate, offer.namespace) == ("left_out", "ns")
+    assert "namespace" in diagnostic.message
+
+
+# --- web search -----------------------------------------------------------------------------------
+
+SEARCHES = [
+    "web_search",
+    "web_search_2025_08_26",
+    "web_search_preview",
+    "web_search_preview_2025_03_11",
+]
+
+
+@pytest.mark.parametrize("kind", SEARCHES)
+def test_web_search_goes_where_the_configuration_says(kind: str) -> None:
+    tool = {"type": kind, "external_web_access": True, "search_context_size": "low"}
+    offer, diagnostics = read(tool, web_search="native")
+    assert (offer.fate, offer.document, diagnostics) == ("native", tool, [])
+    assert "no web search" in reason(tool, web_search="ignore")
+    with pytest.raises(InvalidRequest) as caught:
+        read(tool, web_search="refuse")
+    assert (caught.value.param, caught.value.status) == ("tools[0].type", 400)
+
+
+RESTRICTIONS: list[dict[str, Any]] = [
+    {"external_web_access": False},
+    {"indexed_web_access": False},
+    {"filters": {"allowed_domains": ["example.org"]}},
+    {"filters": ["example.org"]},
+]
+
+
+@pytest.mark.parametrize("limit", RESTRICTIONS)
+def test_a_search_whose_restriction_cannot_be_kept_is_left_out(limit: dict[str, Any]) -> None:
+    [name] = limit
+    assert f"`{name}`" in reason({"type": "web_search", **limit}, web_search="native")
+
+
+@pytest.mark.parametrize("limit", RESTRICTIONS)
+def test_a_search_whose_restriction_is_obeyed_goes_to_the_provider(limit: dict[str, Any]) -> None:
+    offer, _ = read(
+        {"type": "web_search", **limit}, web_search="native", web_search_limits=frozenset(limit)
+    )
+    assert offer.fate == "native"
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [{"filters": None}, {"filters": {"allowed_domains": None}}, {"external_web_access": None}],
+)
+def test_an_empty_restriction_restricts_nothing(limit: dict[str, Any]) -> None:
+    assert read({"type": "web_search", **limit}, web_search="native")[0].fate == "native"
+
+
+def test_dated_types_are_one_family() -> None:
+    assert {family(kind) for kind in SEARCHES} == {"web_search"}
+    assert family("computer_use_preview") == family("computer")
+    assert family("function") == "function"

@@ -1,0 +1,227 @@
+"""The table of parameters: every field of the API has a row, and every row does what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.core.parameter import KNOWN, TABLE, Rule, decide, decide_include
+from antiphon.core.plan import Capabilities
+from antiphon.errors import InvalidRequest
+from antiphon.wire.request import Request
+
+NOTHING = frozenset[str]()
+
+
+def request(**fields: Any) -> Request:
+    return Request.parse(msgspec.json.encode({"model": "m", "input": "hello", **fields}))
+
+
+def decided(
+    takes: frozenset[str] = NOTHING, moot: frozenset[str] = NOTHING, **fields: Any
+) -> tuple[dict[str, Any], list[str]]:
+    parameters, diagnostics = decide(request(**fields), Capabilities(parameters=takes), moot=moot)
+    return parameters, [f"{each.code} {each.param}" for each in diagnostics]
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+FIELDS = """
+    model input instructions previous_response_id conversation store background stream
+    stream_options include max_output_tokens max_tool_calls temperature top_p top_logprobs
+    presence_penalty frequency_penalty text reasoning tools tool_choice parallel_tool_calls
+    truncation context_management metadata safety_identifier prompt_cache_key prompt_cache_options
+    prompt_cache_retention service_tier prompt moderation access_programs image user
+""".split()
+
+
+def test_every_field_of_the_api_has_a_row() -> None:
+    assert set(FIELDS) <= KNOWN
+
+
+def test_no_field_has_two_rows_and_every_row_gives_its_reason() -> None:
+    paths = [row.path for row in TABLE]
+    assert len(set(paths)) == len(paths)
+    assert all(row.why for row in TABLE)
+
+
+def test_every_field_that_a_request_is_read_for_is_in_the_table() -> None:
+    unread = {"raw", "unknown", "text_format", "verbosity", "effort", "summary"}
+    assert {field.name for field in msgspec.structs.fields(Request)} - unread <= KNOWN
+
+
+# --- taken ----------------------------------------------------------------------------------------
+
+TAKEN: list[tuple[str, dict[str, Any], Any]] = [
+    ("max_output_tokens", {"max_output_tokens": 100}, 100),
+    ("temperature", {"temperature": 0.3}, 0.3),
+    ("top_p", {"top_p": 0.5}, 0.5),
+    ("presence_penalty", {"presence_penalty": 0.5}, 0.5),
+    ("frequency_penalty", {"frequency_penalty": -1}, -1),
+    ("top_logprobs", {"top_logprobs": 3}, 3),
+    ("parallel_tool_calls", {"parallel_tool_calls": False}, False),
+    ("text.verbosity", {"text": {"verbosity": "low"}}, "low"),
+    ("reasoning.summary", {"reasoning": {"summary": "detailed"}}, "detailed"),
+    ("reasoning.generate_summary", {"reasoning": {"generate_summary": "concise"}}, "concise"),
+    ("reasoning.context", {"reasoning": {"context": "all_turns"}}, "all_turns"),
+    ("reasoning.mode", {"reasoning": {"mode": "pro"}}, "pro"),
+    ("max_tool_calls", {"max_tool_calls": 3}, 3),
+    ("truncation", {"truncation": "auto"}, "auto"),
+    ("service_tier", {"service_tier": "priority"}, "priority"),
+    ("access_programs", {"access_programs": {"cyber": "standard"}}, {"cyber": "standard"}),
+    ("multi_agent", {"multi_agent": {"enabled": True}}, {"enabled": True}),
+]
+
+
+def test_every_row_that_a_provider_may_take_is_tried_here() -> None:
+    assert [path for path, _, _ in TAKEN] == [row.path for row in TABLE if row.rule is Rule.TAKE]
+
+
+@pytest.mark.parametrize(("path", "fields", "value"), TAKEN)
+def test_what_a_provider_takes_goes_there(path: str, fields: dict[str, Any], value: Any) -> None:
+    name = path.rpartition(".")[2]
+    assert decided(frozenset({name}), **fields) == ({name: value}, [])
+
+
+@pytest.mark.parametrize(("path", "fields", "value"), TAKEN)
+def test_what_a_provider_does_not_take_is_ignored_visibly(
+    path: str, fields: dict[str, Any], value: Any
+) -> None:
+    assert decided(**fields) == ({}, [f"param.ignored {path}"])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"temperature": 1, "top_p": 1.0, "presence_penalty": 0, "frequency_penalty": 0.0},
+        {"parallel_tool_calls": True, "top_logprobs": 0, "truncation": "disabled"},
+        {"text": {"verbosity": "medium"}, "reasoning": {"summary": "auto", "context": "auto"}},
+        {"text": None, "reasoning": None, "temperature": None, "service_tier": None},
+        {"service_tier": "auto", "reasoning": {"mode": "standard", "effort": "low"}},
+        {"service_tier": "default", "store": False, "stream": True, "background": False},
+    ],
+)
+def test_a_value_that_asks_for_nothing_special_makes_no_noise(fields: dict[str, Any]) -> None:
+    assert decided(**fields) == ({}, [])
+
+
+def test_a_default_is_still_told_to_a_provider_whose_own_may_differ() -> None:
+    assert decided(frozenset({"temperature"}), temperature=1) == ({"temperature": 1}, [])
+
+
+def test_a_moot_parameter_is_neither_told_nor_missed() -> None:
+    moot = frozenset({"parallel_tool_calls"})
+    assert decided(moot, moot, parallel_tool_calls=False) == ({}, [])
+    assert decided(NOTHING, moot, parallel_tool_calls=False) == ({}, [])
+
+
+# --- repeated, refused, unknown -------------------------------------------------------------------
+
+REPEATED: dict[str, Any] = {
+    "metadata": {"a": "b"},
+    "client_metadata": {"session_id": "1"},
+    "user": "u",
+    "safety_identifier": "s",
+    "prompt_cache_key": "k",
+    "prompt_cache_options": {"mode": "explicit"},
+    "prompt_cache_retention": "24h",
+    "image": {"context_compression": "disabled"},
+}
+
+
+def test_every_row_that_is_merely_repeated_is_tried_here() -> None:
+    assert list(REPEATED) == [row.path for row in TABLE if row.rule is Rule.ECHO]
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_label_or_hint_goes_to_those_who_take_it_and_is_no_loss_elsewhere(name: str) -> None:
+    given = {name: REPEATED[name]}
+    assert decided(frozenset({name}), **given) == (given, [])
+    assert decided(**given) == ({}, [])
+
+
+REFUSED: dict[str, Any] = {
+    "conversation": "conv_1",
+    "prompt": {"id": "pmpt_1"},
+    "moderation": {"model": "omni"},
+    "context_management": [{"type": "compaction", "compact_threshold": 1000}],
+}
+
+
+def test_every_row_that_is_refused_is_tried_here() -> None:
+    assert list(REFUSED) == [row.path for row in TABLE if row.rule is Rule.REFUSE]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_ignored_honestly_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        decided(**{name: REFUSED[name]})
+    error = caught.value
+    assert (error.param, error.wire_code, error.status) == (name, "unsupported_parameter", 400)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_null_asks_for_nothing_that_could_be_refused(name: str) -> None:
+    nothing: dict[str, Any] = {name: None}
+    assert decided(**nothing) == ({}, [])
+
+
+def test_an_empty_wish_is_not_refused() -> None:
+    bare = Request(raw={"model": "m", "context_management": []}, model="m")
+    assert decide(bare, Capabilities()) == ({}, [])
+
+
+def test_every_unknown_field_is_named_once() -> None:
+    assert decided(frobnicate=1, zap=None, warp={"a": 1}) == (
+        {},
+        ["param.unknown frobnicate", "param.unknown warp"],
+    )
+
+
+def test_a_field_with_a_row_is_never_unknown() -> None:
+    early = Request(raw={"model": "m"}, model="m", unknown=("multi_agent", "frobnicate"))
+    _, [diagnostic] = decide(early, Capabilities())
+    assert diagnostic.param == "frobnicate"
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("asked", "told"), [(10, 10), (50, 50), (51, 50)])
+def test_no_more_tokens_are_asked_for_than_a_model_writes(asked: int, told: int) -> None:
+    can = Capabilities(max_output_tokens=50)
+    parameters, diagnostics = decide(request(max_output_tokens=asked), can)
+    assert parameters == {"max_output_tokens": told}
+    assert [each.code for each in diagnostics] == ["param.degraded"] * (asked != told)
+
+
+def test_a_model_without_a_known_limit_is_asked_for_anything() -> None:
+    assert decide(request(max_output_tokens=10**9), Capabilities())[1] == []
+
+
+# --- include --------------------------------------------------------------------------------------
+
+
+def included(takes: frozenset[str], *values: str) -> tuple[bool, list[str]]:
+    capabilities = Capabilities(parameters=takes)
+    logprobs, diagnostics = decide_include(request(include=list(values)), capabilities)
+    return logprobs, [f"{each.code}:{each.subject}" for each in diagnostics]
+
+
+def test_sealed_reasoning_can_always_be_included() -> None:
+    assert included(NOTHING, "reasoning.encrypted_content") == (False, [])
+
+
+def test_probabilities_are_included_where_the_provider_tells_them() -> None:
+    name = "message.output_text.logprobs"
+    assert included(frozenset({"top_logprobs"}), name) == (True, [])
+    assert included(NOTHING, name) == (False, [f"include.ignored:{name}"])
+
+
+def test_extra_output_that_cannot_be_produced_is_named_in_a_fixed_order() -> None:
+    values = ("web_search_call.results", "code_interpreter_call.outputs")
+    _, diagnostics = included(NOTHING, *values)
+    assert diagnostics == [f"include.ignored:{value}" for value in sorted(values)]

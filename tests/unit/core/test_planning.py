@@ -1,0 +1,328 @@
+"""`make_plan`: a request, a history and what a model can do become one immutable plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.core.history import Answered, Called, Said, TextPart
+from antiphon.core.plan import Capabilities, Plan, ToolChoice
+from antiphon.core.planning import RUNGS, make_plan
+from antiphon.errors import InvalidRequest
+from antiphon.wire.request import Request
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+JSON_SCHEMA = {
+    "type": "json_schema",
+    "name": "trip",
+    "description": "A trip.",
+    "schema": SCHEMA,
+    "strict": True,
+}
+NOW = {"type": "function", "name": "now"}
+
+
+def planned(
+    *, history: list[dict[str, Any]] | None = None, can: Capabilities | None = None, **fields: Any
+) -> Plan:
+    body = msgspec.json.encode({"model": "alias", "input": "hello", **fields})
+    return make_plan(
+        Request.parse(body),
+        history or [],
+        provider="somebody",
+        model="model-1",
+        capabilities=can or Capabilities(),
+    )
+
+
+def codes(plan: Plan) -> list[str]:
+    return [f"{each.code} {each.param}" for each in plan.diagnostics]
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"type": "message", "role": "user", "content": text}
+
+
+def said(text: str) -> Said:
+    return Said("user", (TextPart(text),))
+
+
+def test_a_plain_request_is_a_plain_plan() -> None:
+    plan = planned(instructions="Be kind.", temperature=0.5)
+    assert (plan.provider, plan.model) == ("somebody", "model-1")
+    assert plan.instructions == "Be kind."
+    assert plan.history == (said("hello"),)
+    assert plan.parameters == {"temperature": 0.5}
+    assert (plan.effort, plan.requested_effort) == (None, None)
+    assert plan.contract.requested == plan.contract.asked == "text"
+    assert (plan.declarations, plan.native_tools, plan.tool_choice) == ((), (), ToolChoice())
+    assert plan.diagnostics == ()
+
+
+def test_a_plan_repeats_what_the_dialect_has_to_know_of_the_model() -> None:
+    can = Capabilities(replay_reasoning="tool_turns", developer_role=True)
+    plan = planned(can=can)
+    assert (plan.replay_reasoning, plan.developer_role) == ("tool_turns", True)
+
+
+def test_the_same_request_is_the_same_plan() -> None:
+    fields: dict[str, Any] = {"tools": [NOW], "text": {"format": JSON_SCHEMA}, "truncation": "auto"}
+    first, second = planned(**fields), planned(**fields)
+    assert first.diagnostics == second.diagnostics
+    assert first.declarations == second.declarations
+
+
+# --- history --------------------------------------------------------------------------------------
+
+
+def test_earlier_turns_come_before_the_input() -> None:
+    plan = planned(history=[user("first")], input=[user("second")])
+    assert plan.history == (said("first"), said("second"))
+
+
+def test_a_call_of_an_earlier_turn_finds_its_answer_in_the_input() -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "noon"}
+    plan = planned(history=[user("when?"), call], input=[output], tools=[NOW])
+    assert isinstance(plan.history[1], Called)
+    assert isinstance(plan.history[2], Answered)
+    assert plan.diagnostics == ()
+
+
+def test_an_interrupted_call_is_answered_and_says_so() -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
+    plan = planned(input=[user("when?"), call, user("never mind")], tools=[NOW])
+    assert [type(step) for step in plan.history] == [Said, Called, Answered, Said]
+    assert [each.code for each in plan.diagnostics] == ["history.call.unanswered"]
+
+
+def test_a_call_without_its_namespace_is_put_where_its_tool_is() -> None:
+    tools = {
+        "type": "namespace",
+        "name": "functions",
+        "tools": [{"type": "custom", "name": "exec"}],
+    }
+    call = {"type": "custom_tool_call", "call_id": "c1", "name": "exec", "input": "1"}
+    output = {"type": "custom_tool_call_output", "call_id": "c1", "output": "2"}
+    carrier = {"type": "additional_tools", "role": "developer", "tools": [tools]}
+    plan = planned(input=[carrier, user("go"), call, output])
+    [called] = [step for step in plan.history if isinstance(step, Called)]
+    assert (called.name, called.namespace) == ("exec", "functions")
+    assert [each.name for each in plan.declarations] == ["functions__exec"]
+
+
+def test_diagnostics_count_items_as_the_client_does() -> None:
+    picture = {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_image", "image_url": "u"}],
+    }
+    unread = {"type": "additional_tools", "role": "developer", "tools": [{"type": "teleport"}]}
+    can = Capabilities(inputs=frozenset({"text"}))
+    plan = planned(history=[user("hi"), picture], input=[user("hi"), picture, unread], can=can)
+    assert codes(plan) == [
+        "history.image.replaced history[1]",
+        "history.image.replaced input[1]",
+        "tool.ignored input[2].tools[0]",
+    ]
+
+
+def test_the_body_of_a_turn_begins_the_body_of_the_next() -> None:
+    turn = [
+        user("one"),
+        {"type": "function_call", "call_id": "c", "name": "x.y", "arguments": "{}"},
+    ]
+    answer = {"type": "function_call_output", "call_id": "c", "output": "done"}
+    first = planned(input=[*turn, answer], tools=[NOW])
+    second = planned(
+        history=[*turn, answer], input=[user("two")], tools=[NOW, {**NOW, "name": "b"}]
+    )
+    assert second.history[: len(first.history)] == first.history
+    assert second.declarations[: len(first.declarations)] == first.declarations
+    then, now = (plan.identities.declared("x.y") for plan in (first, second))
+    assert then is not None
+    assert then == now
+
+
+# --- parameters that depend on the rest -----------------------------------------------------------
+
+
+def test_parallel_calls_mean_nothing_without_tools() -> None:
+    can = Capabilities(parameters=frozenset({"parallel_tool_calls"}), web_search="native")
+    assert planned(can=can, parallel_tool_calls=False).parameters == {}
+    for tool in (NOW, {"type": "web_search"}):
+        plan = planned(can=can, parallel_tool_calls=False, tools=[tool])
+        assert plan.parameters == {"parallel_tool_calls": False}
+
+
+def test_probabilities_are_asked_for_when_they_are_to_be_included() -> None:
+    can = Capabilities(parameters=frozenset({"top_logprobs"}))
+    plan = planned(can=can, top_logprobs=2, include=["message.output_text.logprobs"])
+    assert (plan.parameters, plan.include_logprobs) == ({"top_logprobs": 2}, True)
+    plan = planned(can=can, top_logprobs=2)
+    assert (plan.parameters, plan.include_logprobs) == ({}, False)
+
+
+def test_every_kind_of_loss_is_on_the_list() -> None:
+    plan = planned(
+        can=Capabilities(formats=frozenset({"text"}), tool_choice=frozenset({"auto"})),
+        input=[{"type": "web_search_call", "id": "ws_1", "status": "completed"}, user("hi")],
+        tools=[NOW, {"type": "image_generation"}],
+        tool_choice="required",
+        truncation="auto",
+        include=["web_search_call.results"],
+        reasoning={"effort": "high"},
+        text={"format": {"type": "json_object"}},
+        frobnicate=True,
+    )
+    assert codes(plan) == [
+        "history.item.ignored input[0]",
+        "tool.ignored tools[1]",
+        "tool_choice.degraded tool_choice",
+        "param.ignored truncation",
+        "param.unknown frobnicate",
+        "include.ignored include",
+        "effort.ignored reasoning.effort",
+        "format.degraded text.format.type",
+    ]
+
+
+# --- effort ---------------------------------------------------------------------------------------
+
+
+def effort(asked: str, *rungs: str) -> tuple[str | None, list[str]]:
+    can = Capabilities(efforts={rung: f"<{rung}>" for rung in rungs})
+    plan = planned(can=can, reasoning={"effort": asked})
+    assert plan.requested_effort == asked
+    return plan.effort, codes(plan)
+
+
+DEGRADED, IGNORED = ["effort.degraded reasoning.effort"], ["effort.ignored reasoning.effort"]
+
+
+@pytest.mark.parametrize("asked", [*RUNGS, "ultra"])
+def test_an_effort_that_the_model_has_is_translated(asked: str) -> None:
+    assert effort(asked, *RUNGS, "ultra") == (f"<{asked}>", [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "rungs", "taken"),
+    [
+        ("xhigh", ["low", "high", "max"], "<high>"),
+        ("max", ["none", "low"], "<low>"),
+        ("minimal", ["low", "high"], "<low>"),
+        ("none", ["medium", "low"], "<low>"),
+        ("medium", ["minimal", "max"], "<minimal>"),
+    ],
+)
+def test_an_effort_between_the_rungs_takes_the_next_lower_else_the_next_higher(
+    asked: str, rungs: list[str], taken: str
+) -> None:
+    assert effort(asked, *rungs) == (taken, DEGRADED)
+
+
+@pytest.mark.parametrize("asked", ["minimal", "low", "medium"])
+def test_a_little_thinking_is_never_turned_off(asked: str) -> None:
+    assert effort(asked, "none", "high", "max") == ("<high>", DEGRADED)
+    assert effort(asked, "none") == (None, IGNORED)
+
+
+@pytest.mark.parametrize(("asked", "rungs"), [("high", []), ("ultra", RUNGS)])
+def test_an_effort_that_means_nothing_to_the_model_is_ignored(asked: str, rungs: list[str]) -> None:
+    assert effort(asked, *rungs) == (None, IGNORED)
+
+
+def test_a_rung_may_be_reached_by_leaving_the_effort_out() -> None:
+    plan = planned(can=Capabilities(efforts={"high": None}), reasoning={"effort": "high"})
+    assert (plan.effort, plan.requested_effort, plan.diagnostics) == (None, "high", ())
+
+
+def test_an_effort_changed_along_the_thread_stays_changed() -> None:
+    can = Capabilities(efforts={rung: rung for rung in RUNGS})
+    change = {"type": "configuration_update", "reasoning": {"effort": "low"}}
+    again = {"type": "configuration_update", "reasoning": {"effort": "max"}, "text": None}
+    asked = {"reasoning": {"effort": "medium"}}
+    assert planned(can=can, history=[change], **asked).effort == "low"
+    assert planned(can=can, history=[change], input=[again, user("hi")], **asked).effort == "max"
+    nothing = {"type": "configuration_update", "reasoning": {"effort": None}}
+    assert planned(can=can, history=[change, nothing], **asked).effort == "low"
+
+
+@pytest.mark.parametrize("broken", [{"effort": 7}, "max", None])
+def test_a_broken_change_of_effort_breaks_nothing(broken: Any) -> None:
+    change = {"type": "configuration_update", "reasoning": broken}
+    plan = planned(history=[change], can=Capabilities(efforts={"low": "low"}))
+    assert (plan.effort, plan.diagnostics) == (None, ())
+
+
+def test_a_lost_effort_of_the_thread_names_the_item() -> None:
+    change = {"type": "configuration_update", "reasoning": {"effort": "max"}}
+    assert codes(planned(history=[user("hi"), change])) == [
+        "effort.ignored history[1].reasoning.effort"
+    ]
+
+
+# --- format ---------------------------------------------------------------------------------------
+
+
+def formats(*kinds: str) -> Capabilities:
+    return Capabilities(formats=frozenset({"text", *kinds}))
+
+
+def test_a_schema_goes_to_a_provider_that_takes_schemas() -> None:
+    contract = planned(text={"format": JSON_SCHEMA}).contract
+    assert (contract.requested, contract.asked) == ("json_schema", "json_schema")
+    assert (contract.name, contract.description, contract.strict) == ("trip", "A trip.", True)
+    assert contract.schema == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("form", "kinds", "asked"),
+    [
+        (JSON_SCHEMA, ["json_object"], "json_object"),
+        (JSON_SCHEMA, [], "text"),
+        ({"type": "json_object"}, [], "text"),
+        ({"type": "json_object"}, ["json_schema"], "text"),
+    ],
+)
+def test_a_format_that_cannot_be_asked_for_is_told_and_still_checked(
+    form: dict[str, Any], kinds: list[str], asked: str
+) -> None:
+    plan = planned(can=formats(*kinds), text={"format": form})
+    assert (plan.contract.requested, plan.contract.asked) == (form["type"], asked)
+    assert plan.contract.schema == form.get("schema")
+    assert plan.contract.instruction() is not None
+    assert codes(plan) == ["format.degraded text.format.type"]
+
+
+@pytest.mark.parametrize("schema", [{"type": "banana"}, {"$ref": "https://example.org/schema"}])
+def test_a_schema_that_cannot_be_checked_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        planned(text={"format": {**JSON_SCHEMA, "schema": schema}})
+    assert (caught.value.param, caught.value.status) == ("text.format.schema", 400)
+
+
+def test_a_format_changed_along_the_thread_stays_changed() -> None:
+    change = {"type": "configuration_update", "text": {"format": JSON_SCHEMA}}
+    assert planned(history=[change]).contract.schema == SCHEMA
+    back = {"type": "configuration_update", "text": {"format": {"type": "text"}}}
+    plan = planned(history=[change, back], text={"format": {"type": "json_object"}})
+    assert plan.contract.requested == "text"
+
+
+@pytest.mark.parametrize(
+    ("form", "field"),
+    [
+        ({"type": "banana"}, "type"),
+        ("banana", "type"),
+        ({"type": "json_schema", "name": "x"}, "schema"),
+        ({**JSON_SCHEMA, "schema": {"type": "banana"}}, "schema"),
+    ],
+)
+def test_a_broken_format_of_the_thread_does_not_brick_it(form: Any, field: str) -> None:
+    change = {"type": "configuration_update", "text": {"format": form}}
+    plan = planned(history=[change], text={"format": {"type": "json_object"}})
+    assert plan.contract.requested == "json_object"
+    assert codes(plan) == [f"format.ignored history[0].text.format.{field}"]

@@ -1,0 +1,376 @@
+"""The writing half of Chat Completions: a plan becomes a request that strict servers take."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.core.canonical import canonical
+from antiphon.core.contract import OutputContract
+from antiphon.core.history import (
+    Answered,
+    AudioPart,
+    Called,
+    FilePart,
+    ImagePart,
+    RefusalPart,
+    Role,
+    Said,
+    Step,
+    TextPart,
+    Thought,
+)
+from antiphon.core.pairing import paired
+from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
+from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.dialects.chat_request import PLAIN, Body, ChatQuirks, encode
+from tests import captured
+from tests.chat_request_validator import problems
+
+LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
+def said(role: Role, *texts: str) -> Said:
+    return Said(role, tuple(map(TextPart, texts)))
+
+
+def answer(call_id: str, text: str) -> Answered:
+    return Answered(call_id, (TextPart(text),), "look")
+
+
+def body(*history: Step, quirks: ChatQuirks = PLAIN, **fields: Any) -> Body:
+    plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
+    found = encode(plan, stream=False, quirks=quirks).body
+    if quirks is PLAIN:
+        assert problems(found) == []
+    decoded: Body = json.loads(found)
+    return decoded
+
+
+def messages(*history: Step, **fields: Any) -> list[Body]:
+    found: list[Body] = body(*history, **fields)["messages"]
+    return found
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def test_a_question_is_a_model_and_a_message_to_the_chat_completions_path() -> None:
+    plan = Plan(provider="p", model="m", history=(said("user", "hi"),))
+    outbound = encode(plan, stream=False)
+    assert outbound.path == "/chat/completions"
+    assert outbound.headers == {"content-type": "application/json", "accept": "application/json"}
+    assert outbound.body == b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
+
+
+def test_instructions_come_first_and_every_message_stays_in_its_place() -> None:
+    history = (
+        said("developer", "a"),
+        said("user", "b"),
+        said("developer", "c"),
+        said("system", "d"),
+    )
+    assert messages(*history, instructions="Be brief.") == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "system", "content": "a"},
+        {"role": "user", "content": "b"},
+        {"role": "system", "content": "c"},
+        {"role": "system", "content": "d"},
+    ]
+
+
+def test_the_developer_role_is_used_where_it_is_known() -> None:
+    [developer, system] = messages(said("developer", "a"), said("system", "b"), developer_role=True)
+    assert (developer["role"], system["role"]) == ("developer", "system")
+
+
+def test_text_parts_are_one_string() -> None:
+    [message] = messages(said("user", "<skills>", "<rules>"))
+    assert message["content"] == "<skills>\n<rules>"
+
+
+def test_a_models_own_words_are_joined_as_it_wrote_them() -> None:
+    parts = (TextPart("Well, "), TextPart("I "), RefusalPart("cannot."))
+    [message] = messages(Said("assistant", parts))
+    assert message == {"role": "assistant", "content": "Well, I cannot."}
+
+
+def test_a_turn_of_several_items_is_one_message() -> None:
+    history = (
+        Thought("hm"),
+        said("assistant", "One."),
+        said("assistant", "Two."),
+        Called("a", "look", '{"x": 1}'),
+        Called("b", "look", "{}"),
+        answer("a", "1"),
+        answer("b", "2"),
+    )
+    assert messages(*history) == [
+        {
+            "role": "assistant",
+            "content": "One.\n\nTwo.",
+            "tool_calls": [
+                {
+                    "id": "a",
+                    "type": "function",
+                    "function": {"name": "look", "arguments": '{"x": 1}'},
+                },
+                {"id": "b", "type": "function", "function": {"name": "look", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+        {"role": "tool", "tool_call_id": "b", "content": "2"},
+    ]
+
+
+def test_a_turn_that_only_calls_has_no_content() -> None:
+    [assistant, _] = messages(Called("a", "look", "{}"), answer("a", "1"))
+    assert assistant["content"] is None
+
+
+def test_a_turn_that_only_thought_is_no_message() -> None:
+    assert messages(said("user", "hi"), Thought("hm")) == [{"role": "user", "content": "hi"}]
+
+
+@pytest.mark.parametrize(
+    ("replay", "on_calls", "on_words"),
+    [("never", None, None), ("tool_turns", "hm so", None), ("always", "hm so", "sum")],
+)
+def test_reasoning_goes_back_as_the_plan_says(
+    replay: ReplayReasoning, on_calls: str | None, on_words: str | None
+) -> None:
+    called, _, spoke = messages(
+        Thought("hm "),
+        Thought("so"),
+        Called("a", "look", "{}"),
+        answer("a", "1"),
+        Thought(summary="sum"),
+        said("assistant", "Done."),
+        replay_reasoning=replay,
+    )
+    assert called.get("reasoning_content") == on_calls
+    assert spoke.get("reasoning_content") == on_words
+
+
+@pytest.mark.parametrize("replay", ["tool_turns", "always"])
+def test_reasoning_that_is_required_is_sent_empty_where_none_is_known(
+    replay: ReplayReasoning,
+) -> None:
+    history = (Called("a", "look", "{}"), answer("a", "1"), said("assistant", "Done."))
+    required = ChatQuirks(reasoning_field="thinking", reasoning_required=True)
+    called, _, spoke = messages(*history, replay_reasoning=replay, quirks=required)
+    assert (called["thinking"], spoke.get("thinking")) == ("", None)
+    called, *_ = messages(*history, replay_reasoning=replay)
+    assert "reasoning_content" not in called
+
+
+def test_media_make_a_list_of_parts() -> None:
+    parts = (
+        TextPart("look"),
+        ImagePart("https://x.test/1", "low"),
+        ImagePart("https://x.test/2", "original"),
+        FilePart(filename="a.pdf", data="data:application/pdf;base64,AA=="),
+        FilePart(url="https://x.test/b.pdf"),
+        FilePart(file_id="file_1"),
+        AudioPart("AA==", "wav"),
+    )
+    [message] = messages(Said("user", parts))
+    assert message["content"] == [
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": "https://x.test/1", "detail": "low"}},
+        {"type": "image_url", "image_url": {"url": "https://x.test/2"}},
+        {
+            "type": "file",
+            "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="},
+        },
+        {"type": "file", "file": {"file_data": "https://x.test/b.pdf"}},
+        {"type": "file", "file": {"file_id": "file_1"}},
+        {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+    ]
+
+
+def test_an_answer_with_an_image_is_a_list_of_parts() -> None:
+    parts = (TextPart("seen"), ImagePart("https://x.test/1"))
+    [_, tool] = messages(Called("a", "look", "{}"), Answered("a", parts))
+    assert [part["type"] for part in tool["content"]] == ["text", "image_url"]
+
+
+def test_a_call_is_rendered_under_the_name_its_tool_is_declared_by() -> None:
+    identities = ToolIdentityMap([ToolIdentity("box__look", "look", namespace="box")])
+    history = (
+        Called("a", "look", "{}", "box"),
+        Called("b", "look", "{}"),
+        Called("c", "nä.h", "{}"),
+    )
+    [assistant, *_] = messages(
+        *history, *(answer(call_id, "1") for call_id in "abc"), identities=identities
+    )
+    names = [call["function"]["name"] for call in assistant["tool_calls"]]
+    assert names[:2] == ["box__look", "look"]
+    assert names[2].startswith("n__h")
+
+
+# --- tools, formats, parameters -------------------------------------------------------------------
+
+
+def test_tools_are_functions_and_native_tools_stand_behind_them() -> None:
+    native = {"type": "web_search", "web_search": {"enable": True}}
+    found = body(declarations=(LOOK, ToolDeclaration(name="bare")), native_tools=(native,))
+    look = {
+        "name": "look",
+        "description": "Look.",
+        "parameters": {"type": "object"},
+        "strict": True,
+    }
+    bare = {"name": "bare", "parameters": {"type": "object", "properties": {}}}
+    assert found["tools"] == [
+        {"type": "function", "function": look},
+        {"type": "function", "function": bare},
+        native,
+    ]
+    assert found["tool_choice"] == "auto"
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        (ToolChoice("none"), "none"),
+        (ToolChoice("required"), "required"),
+        (ToolChoice("function", "look"), {"type": "function", "function": {"name": "look"}}),
+    ],
+)
+def test_a_choice_of_tools_is_sent_with_the_tools_and_only_then(
+    choice: ToolChoice, sent: Any
+) -> None:
+    assert body(declarations=(LOOK,), tool_choice=choice)["tool_choice"] == sent
+    assert body(tool_choice=choice).keys() == {"model", "messages"}
+
+
+def test_a_format_is_asked_for_in_the_nested_shape() -> None:
+    asked = OutputContract(
+        requested="json_schema",
+        asked="json_schema",
+        name="trip",
+        description="A trip.",
+        schema=SCHEMA,
+        strict=True,
+    )
+    schema = {"name": "trip", "description": "A trip.", "schema": SCHEMA, "strict": True}
+    found = body(contract=asked)["response_format"]
+    assert found == {"type": "json_schema", "json_schema": schema}
+    plain = OutputContract(requested="json_schema", asked="json_schema", name="t", schema=SCHEMA)
+    found = body(contract=plain)["response_format"]
+    assert found == {"type": "json_schema", "json_schema": {"name": "t", "schema": SCHEMA}}
+
+
+def test_a_format_that_cannot_be_asked_for_is_told_once_and_first() -> None:
+    contract = OutputContract(
+        requested="json_schema", asked="json_object", name="trip", schema=SCHEMA
+    )
+    found = body(said("user", "hi"), contract=contract, instructions="Be brief.")
+    assert found["response_format"] == {"type": "json_object"}
+    first, last = found["messages"]
+    assert first["role"] == "system"
+    assert first["content"].startswith("Be brief.\n\nAnswer with one JSON value")
+    assert last == {"role": "user", "content": "hi"}
+    alone = messages(said("user", "hi"), contract=contract)
+    assert alone[0]["content"].startswith("Answer with one JSON value")
+
+
+def test_parameters_go_by_their_chat_names_in_a_fixed_order() -> None:
+    given = {
+        "verbosity": "low",
+        "user": "old",
+        "top_p": 0.5,
+        "temperature": None,
+        "safety_identifier": "new",
+        "max_output_tokens": 9,
+    }
+    found = body(parameters=given, effort="high")
+    del found["messages"]
+    assert list(found.items()) == [
+        ("model", "m"),
+        ("max_tokens", 9),
+        ("user", "new"),
+        ("top_p", 0.5),
+        ("verbosity", "low"),
+        ("reasoning_effort", "high"),
+    ]
+    assert body(parameters=dict(reversed(given.items())), effort="high").keys() >= found.keys()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "include", "sent"),
+    [
+        ({"top_logprobs": 3}, False, {"top_logprobs": 3, "logprobs": True}),
+        ({"top_logprobs": 0}, True, {"logprobs": True}),
+        ({"top_logprobs": 0}, False, {}),
+        ({}, True, {"logprobs": True}),
+    ],
+)
+def test_probabilities_are_asked_for_in_two_fields(
+    parameters: dict[str, Any], include: bool, sent: dict[str, Any]
+) -> None:
+    found = body(parameters=parameters, include_logprobs=include)
+    assert {name: found[name] for name in found if "logprobs" in name} == sent
+
+
+def test_quirks_rename_and_leave_out() -> None:
+    quirks = ChatQuirks(
+        max_tokens_field="max_completion_tokens", user_field=None, effort_field=None
+    )
+    given = {"max_output_tokens": 9, "user": "me"}
+    found = body(parameters=given, effort="high", quirks=quirks)
+    assert found.keys() == {"model", "max_completion_tokens", "messages"}
+
+
+def test_a_stream_asks_for_usage_unless_the_provider_minds() -> None:
+    plan = Plan(provider="p", model="m", history=(said("user", "hi"),))
+    outbound = encode(plan, stream=True)
+    assert outbound.headers["accept"] == "text/event-stream"
+    assert problems(outbound.body) == []
+    found = json.loads(outbound.body)
+    assert (found["stream"], found["stream_options"]) == (True, {"include_usage": True})
+    found = json.loads(encode(plan, stream=True, quirks=ChatQuirks(stream_usage=False)).body)
+    assert found.keys() == {"model", "stream", "messages"}
+
+
+def test_a_patch_has_the_last_word_but_messages_stay_last() -> None:
+    def patch(sent: Body, plan: Plan) -> Body:
+        return sent | {"thinking": {"type": plan.effort}}
+
+    found = body(effort="high", quirks=ChatQuirks(patch=patch, effort_field=None))
+    assert list(found) == ["model", "thinking", "messages"]
+    assert found["thinking"] == {"type": "high"}
+
+
+# --- what real clients send -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inputs", [{"text"}, {"text", "image"}])
+def test_every_captured_history_renders_to_a_valid_request(inputs: set[str]) -> None:
+    if not captured.bodies():
+        pytest.skip(captured.ABSENT)
+    for name, request in captured.bodies().items():
+        steps, _ = canonical(request["input"], inputs=frozenset(inputs), tool_output_images=False)
+        history, _ = paired(steps)
+        plan = Plan(provider="p", model="m", instructions="Be brief.", history=history)
+        assert problems(encode(plan, stream=True).body) == [], name
+
+
+def test_a_captured_thread_keeps_its_words() -> None:
+    if not captured.bodies():
+        pytest.skip(captured.ABSENT)
+    request = captured.bodies()["03-followup-shell-output"]
+    steps, diagnostics = canonical(
+        request["input"], inputs=frozenset({"text"}), tool_output_images=False
+    )
+    history, mended = paired(steps)
+    *_, user, assistant, tool = messages(*history)
+    assert diagnostics == mended == ()
+    assert user == {"role": "user", "content": "please go"}
+    assert assistant["tool_calls"][0]["function"]["name"] == "exec_command"
+    assert tool["content"].endswith("hi-from-shell\n")

@@ -1,0 +1,59 @@
+"""What becomes of a chain's items when they are replayed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.store.chain import history
+from tests.turns import turn
+
+
+def item(type: str, **fields: Any) -> dict[str, Any]:
+    return {"type": type, **fields}
+
+
+def test_history_is_input_and_output_of_every_turn_in_order() -> None:
+    turns = [
+        turn("a", input=(item("message", n=1), item("message", n=2)), output=(item("x", n=3),)),
+        turn("b", "a", input=(), output=()),
+        turn("c", "b", input=(item("function_call_output", n=4),), output=(item("y", n=5),)),
+    ]
+    assert [one["n"] for one in history(turns)] == [1, 2, 3, 4, 5]
+
+
+def test_instructions_of_earlier_turns_are_not_replayed() -> None:
+    answered = turn("a", response={"id": "a", "instructions": "Speak like a pirate."})
+    assert "pirate" not in str(history([answered]))
+
+
+@pytest.mark.parametrize(
+    "type", ["function_call", "custom_tool_call", "shell_call", "apply_patch_call"]
+)
+@pytest.mark.parametrize("status", ["incomplete", "in_progress"])
+def test_a_call_that_was_cut_off_is_left_out(type: str, status: str) -> None:
+    said = item("message", status="incomplete")
+    cut = turn("a", status="incomplete", input=(), output=(said, item(type, status=status)))
+    assert history([cut]) == [said]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        item("function_call", status="completed"),
+        item("function_call"),
+        item("reasoning", status="incomplete"),
+        item("function_call_output", status="incomplete"),
+        item("vendor:call", status="incomplete"),
+        {"type": None, "status": "incomplete"},
+        {"role": "user", "content": "no type at all"},
+    ],
+)
+def test_everything_else_stays_as_it_is(kept: dict[str, Any]) -> None:
+    assert history([turn("a", input=(), output=(kept,))]) == [kept]
+
+
+def test_what_a_client_sent_is_its_own_affair() -> None:
+    sent = item("function_call", status="incomplete")
+    assert history([turn("a", input=(sent,), output=())]) == [sent]

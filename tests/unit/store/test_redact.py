@@ -1,0 +1,234 @@
+"""Secrets do not get through: not in bytes, not in text, not in documents; and the rest does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.store.redact import REDACTED, Redactor
+
+PLAIN = Redactor()
+CANARY = "cAnArY0123456789abcdefABCDEF"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk-abcdEFGH1234",
+        "sk-proj-abc_DEF-123456789012",
+        "sk-ant-api03-AAAABBBBCCCC",
+        "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+        "gsk_abcdefghijklmnopqrstuvwx",
+        "hf_abcdefghijklmnopqrstuvwx",
+        "xai-abcdefghijklmnopqrstuvwx",
+        "nvapi-abcdefghijklmnopqrstuvwx",
+        "ghp_abcdefghijklmnopqrstuvwx",
+        "github_pat_11ABCDEFG0abcdefgh",
+        "xoxb-123456789012-abcdefghij",
+        "AKIAIOSFODNN7EXAMPLE",
+        "AIzaSyA-abcdefghijklmnopqrstuvwxyz0123456",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
+    ],
+)
+@pytest.mark.parametrize(
+    "frame",
+    ["{}", "({})", "the key is {}.", '"{}"', "line\n{}\nline", "\\n{}", "\\u000a{}", "a={}&b"],
+)
+def test_what_looks_like_a_key_goes_wherever_it_stands(key: str, frame: str) -> None:
+    text = PLAIN.text(frame.format(key))
+    assert key not in text
+    assert REDACTED in text
+    assert key[8:] not in text
+
+
+def test_of_an_id_and_its_secret_the_secret_goes() -> None:
+    text = PLAIN.text("0123456789abcdef0123456789abcdef.AbCdEfGhIjKlMnOp")
+    assert text == f"0123456789abcdef0123456789abcdef.{REDACTED}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Authorization: Bearer {}",
+        "authorization: {}",
+        "AUTHORIZATION = Basic {}",
+        "Proxy-Authorization: Digest username=me, response={}",
+        "x-api-key: {}",
+        "api-key:{}",
+        "X-Goog-Api-Key: {}",
+        "Ocp-Apim-Subscription-Key: {}",
+        "Cookie: a=b; session={}",
+        "Set-Cookie: {}; Path=/",
+        "https://host/path?api_key={}&x=1",
+        "OPENAI_API_KEY={}",
+        "export DEEPSEEK_API_KEY='{}'",
+        "access_token={}",
+        "client_secret: {}",
+        "aws_secret_access_key = {}",
+        "password: {}",
+        'api_key = "{}"',
+        "{{'Authorization': 'Bearer {}'}}",
+        '{{"authorization":"Bearer {}"}}',
+        '{{"apiKey" : "{}"}}',
+        '{{"refresh_token":"{}"}}',
+        '{{"arguments":"{{\\"api_key\\": \\"{}\\"}}"}}',
+        "he said bearer {} to me",
+    ],
+)
+def test_what_follows_a_telling_name_goes(line: str) -> None:
+    text = PLAIN.text(line.format(CANARY))
+    assert CANARY not in text
+    assert REDACTED in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The bearer of this letter, and the secret of the old key.",
+        "Authorization is described in task-oriented-programming-guides.",
+        "risk-management-for-beginners",
+        '{"usage":{"prompt_tokens":3,"completion_tokens":4}}',
+        '{"max_output_tokens":100,"tokens":"abc"}',
+        '{"api_key":null,"password":{"type":"string"}}',
+        '{"properties":{"api_key":{"type":"string"}},"required":["api_key"]}',
+        '{"key_name":"first","key":"value","token":"Hello"}',
+        "chatcmpl-0123456789abcdef0123456789abcdef",
+        "resp_0123456789abcdef0123456789abcdef0123456789abcdef",
+        "sk-short",
+        "sk-",
+        "",
+    ],
+)
+def test_innocent_text_stays_as_it_is(text: str) -> None:
+    assert PLAIN.text(text) == text
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["hunter2secret", 'quo"te\\back', "пароль-тайна", "with space & more", "tab\tand\nline"],
+)
+def test_a_secret_of_the_configuration_goes_in_every_form(secret: str) -> None:
+    redactor = Redactor(["unrelated-one", secret])
+    document = {"deep": [{"text": f"before {secret} after"}, secret], secret: 1}
+    assert redactor.text(f"x{secret}y") == f"x{REDACTED}y"
+    for encoded in (json.dumps(document), json.dumps(document, ensure_ascii=False)):
+        back = json.loads(redactor.text(encoded))
+        assert back == {
+            "deep": [{"text": f"before {REDACTED} after"}, REDACTED],
+            REDACTED: 1,
+        }
+    assert redactor.document(document) == back
+
+
+def test_of_two_secrets_one_inside_the_other_nothing_is_left() -> None:
+    redactor = Redactor(["abcdefgh", "abcdefgh-and-more", "and-more-still"])
+    assert redactor.text("<abcdefgh-and-more-still>") == f"<{REDACTED}>"
+
+
+def test_a_placeholder_is_no_secret() -> None:
+    assert Redactor(["", "x", "none"]).text("next to none") == "next to none"
+
+
+def test_headers_lose_their_values_in_documents_of_any_form() -> None:
+    value = {
+        "headers": {"Authorization": CANARY, "X-Api-Key": [CANARY, CANARY], "accept": "text/plain"},
+        "pairs": [["authorization", CANARY], ("cookie", CANARY), ["accept", "text/plain"]],
+        "password": {"hint": "none of your business", "length": 12},
+        "api_key": None,
+        "raw": b"Authorization: Bearer " + CANARY.encode(),
+        "number": 1.5,
+    }
+    assert PLAIN.document(value) == {
+        "headers": {
+            "Authorization": REDACTED,
+            "X-Api-Key": [REDACTED, REDACTED],
+            "accept": "text/plain",
+        },
+        "pairs": [["authorization", REDACTED], ["cookie", REDACTED], ["accept", "text/plain"]],
+        "password": {"hint": "none of your business", "length": 12},
+        "api_key": None,
+        "raw": f"Authorization: {REDACTED}".encode(),
+        "number": 1.5,
+    }
+
+
+def test_bytes_that_are_no_text_pass() -> None:
+    data = bytes(range(256))
+    assert PLAIN.data(data) == data
+    assert PLAIN.text("\ud800 sk-abcdefghijkl") == f"\ud800 {REDACTED}"
+
+
+def test_offsets_follow_what_they_point_at() -> None:
+    chunks = [b"one sk-abcdefghijklmnop ", b"two ", b"authorization: abc", b"def\n", b"three"]
+    offsets = [(sum(map(len, chunks[:n])), n) for n in range(len(chunks))]
+    blob, moved = PLAIN.blob(b"".join(chunks), offsets)
+    starts = [blob[offset:].decode() for offset, _ in moved]
+    assert [at for _, at in moved] == [0, 1, 2, 3, 4]
+    assert starts[0].startswith("one ")
+    assert starts[1].startswith("two ")
+    assert starts[2].startswith("authorization")
+    assert starts[3].startswith(f"{REDACTED}\n")  # it began inside of what is gone
+    assert starts[4] == "three"
+
+
+scraps = st.lists(
+    st.sampled_from(
+        [
+            *("sk-0123456789abcdef", "Authorization", "api_key", "password", "cookie", "bearer"),
+            *(":", "=", " ", '"', "'", "\\", "\n", "{", "]", ",", "é", "\x1f", "n" * 9, "abc"),
+        ]
+    ),
+    max_size=6,
+).map("".join)
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | scraps,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(scraps, inner, max_size=3)
+        | st.builds(json.dumps, inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(documents, st.booleans(), st.sampled_from([None, (",", ":")]))
+def test_json_stays_json(
+    document: Any, ascii_only: bool, separators: tuple[str, str] | None
+) -> None:
+    redactor = Redactor(["nnnnnnnn", "nabcabc"])
+    encoded = json.dumps(document, ensure_ascii=ascii_only, separators=separators)
+    assert json.dumps(json.loads(redactor.text(encoded)))
+
+
+telling = st.sampled_from(["authorization", "x-api-key", "Set-Cookie", "PASSWORD", "access_token"])
+
+
+@given(telling, st.text("aé\"\\'\n ,:{}", min_size=1), st.integers(0, 2), st.booleans())
+def test_a_telling_value_in_json_goes_whole_at_any_depth(
+    name: str, inside: str, depth: int, ascii_only: bool
+) -> None:
+    value: Any = {name: f"{CANARY}{inside}{CANARY}", "then": "stays"}
+    for _ in range(depth):
+        value = {"nested": json.dumps(value, ensure_ascii=ascii_only)}
+    back = json.loads(PLAIN.text(json.dumps(value, ensure_ascii=ascii_only)))
+    for _ in range(depth):
+        back = json.loads(back["nested"])
+    assert back["then"] == "stays"
+    if depth < 2:
+        assert back[name] == REDACTED
+    else:
+        assert not back[name].startswith(CANARY)
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(0, 300)))
+def test_offsets_stay_in_order_and_within(data: bytes, cuts: list[int]) -> None:
+    blob = data[:100] + b" sk-0123456789abcdef " + data[100:] + b" api_key=0123456789abc"
+    offsets = [(min(cut, len(blob)), cut) for cut in sorted(cuts)]
+    redacted, moved = PLAIN.blob(blob, offsets)
+    places = [offset for offset, _ in moved]
+    assert places == sorted(places)
+    assert all(0 <= place <= len(redacted) for place in places)

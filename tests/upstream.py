@@ -1,0 +1,161 @@
+"""A provider that does exactly what a test tells it to, on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request the upstream got."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+
+
+class Line:
+    """The open connection of one request: what a script writes to."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def head(self, status: int = 200, **headers: str) -> None:
+        """The head of the answer; the body follows in chunks until `end`, `cut` or `abort`."""
+        given = {"content_type": "text/event-stream", **headers}
+        lines = [f"HTTP/1.1 {status} Scripted", "transfer-encoding: chunked"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in given.items()]
+        self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+        await self._writer.drain()
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+        await self._writer.drain()
+
+    async def end(self) -> None:
+        self._writer.write(b"0\r\n\r\n")
+        await self._writer.drain()
+
+    def cut(self) -> None:
+        """Hang up in the middle of the body."""
+        self._writer.close()
+
+    def abort(self) -> None:
+        """Reset the connection."""
+        self._writer.transport.abort()
+
+    async def until_gone(self) -> None:
+        """Wait until the other side has hung up."""
+        while await self._reader.read(65536):
+            pass
+
+
+Script: TypeAlias = Callable[[Asked, Line], Awaitable[None]]
+
+
+@dataclass
+class Upstream:
+    url: str
+    asked: list[Asked] = field(default_factory=list)
+    open_lines: int = 0
+    all_gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@asynccontextmanager
+async def upstream(script: Script) -> AsyncIterator[Upstream]:
+    """Play the script for every request; no task outlives the block."""
+    tasks: set[asyncio.Task[Any]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        played.open_lines += 1
+        try:
+            while (asked := await _read_request(reader)) is not None:
+                played.asked.append(asked)
+                await script(asked, Line(reader, writer))
+                if writer.is_closing():
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            played.open_lines -= 1
+            if not played.open_lines:
+                played.all_gone.set()
+            writer.close()
+            tasks.discard(task)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    played = Upstream(f"http://127.0.0.1:{port}/v1")
+    try:
+        yield played
+    finally:
+        server.close()
+        for task in tuple(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _read_request(reader: asyncio.StreamReader) -> Asked | None:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.decode().split("\r\n")
+    pairs = (line.partition(":") for line in lines if line)
+    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    return Asked(first.split()[1], headers, json.loads(body) if body else {})
+
+
+# Scripts that many tests play
+
+
+def frame(document: Any) -> bytes:
+    return b"data: " + json.dumps(document).encode() + b"\n\n"
+
+
+def chunk(delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return frame({"id": "c1", "model": "scripted", "choices": [choice], **more})
+
+
+def usage(prompt: int = 7, completion: int = 3) -> bytes:
+    counts = {"prompt_tokens": prompt, "completion_tokens": completion}
+    return frame({"choices": [], "usage": {**counts, "total_tokens": prompt + completion}})
+
+
+DONE = b"data: [DONE]\n\n"
+HELLO = (chunk({"role": "assistant", "content": ""}), chunk({"content": "Hello"}))
+HELLO_WORLD = (*HELLO, chunk({"content": ", world"}), chunk({}, "stop"), usage(), DONE)
+
+
+def playing(frames: Sequence[bytes]) -> Script:
+    """Send these frames, each in its own write, and end."""
+
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head()
+        for each in frames:
+            await line.send(each)
+        await line.end()
+
+    return script
+
+
+def answering(status: int, document: Any, **headers: str) -> Script:
+    """Answer with one JSON body."""
+
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head(status, content_type="application/json", **headers)
+        await line.send(json.dumps(document).encode())
+        await line.end()
+
+    return script
