@@ -1,0 +1,1 @@
+"""The only place where things are awaited in order: upstreams, attempts, exchanges."""

@@ -1,0 +1,53 @@
+"""The stages of one answer, in the order of the founding page, and what each leaves behind.
+
+trace raw → bridge → error guard → output contract → trace transformed → log → persist →
+diagnostics. The first is fed with bytes and the bridge makes events of them; the rest is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from antiphon.core.faults import ProviderFault
+from antiphon.core.plan import Plan
+from antiphon.engine.tracing import ExchangeTrace
+from antiphon.pipeline.contract import ContractStage
+from antiphon.pipeline.log import DiagnosticsStage, Entry, LogStage
+from antiphon.pipeline.persist import PersistStage
+from antiphon.pipeline.stage import Stage, Stages
+
+
+class Journey:
+    def __init__(
+        self,
+        emit: Callable[[Entry], None],
+        facts: dict[str, Any],
+        plan: Plan,
+        trace: ExchangeTrace,
+        *,
+        store: bool,
+    ) -> None:
+        self.raw = trace.raw
+        self.persist = PersistStage()
+        self.upstream_status: int | None = None
+        self.upstream_latency_ms: float | None = None
+        self.fault: ProviderFault | None = None
+        self._trace = trace
+        self._diagnostics = DiagnosticsStage(emit, plan.diagnostics, facts)
+        log = LogStage(
+            emit,
+            elapsed_ms=trace.elapsed_ms,
+            upstream_latency_ms=lambda: self.upstream_latency_ms,
+            facts=facts,
+        )
+        contract = ContractStage(plan.contract, provider=plan.provider)
+        stages: list[Stage] = [contract, trace.transformed, log]
+        if store:
+            stages.append(self.persist)
+        self.stages = Stages([*stages, self._diagnostics])
+
+    def finish(self) -> None:
+        """The answer is over, or nobody is there to hear the rest of it."""
+        self._diagnostics.close()
+        self._trace.finish(self.fault, self.upstream_status, self.upstream_latency_ms)

@@ -1,0 +1,106 @@
+"""A model's name → who serves it.
+
+In this order: an alias; `provider/model`; a model that a provider lists by this name, the default
+provider's first; the alias `*`; the default provider, for a name without a slash.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from antiphon.config import Config, hint
+from antiphon.errors import InvalidRequest
+from antiphon.providers.registry import Provider
+
+
+class Target(Struct, frozen=True):
+    """Who will answer, and what the model is called there."""
+
+    provider: Provider
+    model: str
+
+
+class Router:
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        aliases: Mapping[str, str],
+        default_provider: str = "",
+    ) -> None:
+        """The default provider is the first one unless it is named."""
+        self._providers = providers
+        self._aliases = aliases
+        self._default = providers[default_provider or next(iter(providers))]
+
+    def resolve(self, name: str) -> Target:
+        """The target of a name; raises 404 `model_not_found` with the nearest names."""
+        target = self._known(name) or self._fallback(name)
+        if target is None:
+            raise InvalidRequest(
+                f"The model {name!r} does not exist here.{self._suggestion(name)}",
+                param="model",
+                code="model_not_found",
+                status=404,
+            )
+        return target
+
+    def names(self) -> list[str]:
+        """Every name that is known to work, aliases first."""
+        aliases = [alias for alias in self._aliases if alias != "*"]
+        known = [
+            f"{provider.name}/{model}"
+            for provider in self._providers.values()
+            for model in provider.models()
+        ]
+        return [*dict.fromkeys([*aliases, *known])]
+
+    def _known(self, name: str) -> Target | None:
+        alias = self._aliases.get(name) if name != "*" else None
+        return self.direct(alias or name) or self._listed(name)
+
+    def direct(self, name: str) -> Target | None:
+        """The target of `provider/model`; the model's own name may hold slashes, too."""
+        prefix, _, model = name.partition("/")
+        provider = self._providers.get(prefix)
+        return Target(provider, model) if model and provider and provider.serves(model) else None
+
+    def _listed(self, name: str) -> Target | None:
+        providers = (self._default, *self._providers.values())
+        found = (provider for provider in providers if name in provider.models())
+        return next((Target(provider, name) for provider in found), None)
+
+    def _fallback(self, name: str) -> Target | None:
+        if "*" in self._aliases:
+            return self.direct(self._aliases["*"])
+        if "/" in name or not self._default.serves(name):
+            return None
+        return Target(self._default, name)
+
+    def _suggestion(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.4)
+        return f" Did you mean {', '.join(near)}?" if near else ""
+
+
+def make_router(config: Config, providers: Mapping[str, Provider]) -> Router:
+    """The router of a configuration; a name in it that leads nowhere is a mistake in the file."""
+    default = config.default_provider
+    if default and default not in providers:
+        problem = f"there is no provider {default!r}; {hint(default, providers)}"
+        raise config.mistake(("default_provider",), problem)
+    router = Router(providers, config.models, default)
+    for alias, target in config.models.items():
+        if router.direct(target) is None:
+            raise config.mistake(("models", alias), _dead_end(target, providers))
+    return router
+
+
+def _dead_end(target: str, providers: Mapping[str, Provider]) -> str:
+    prefix, _, model = target.partition("/")
+    if not model:
+        return f"{target!r} is not of the form provider/model"
+    if prefix not in providers:
+        return f"there is no provider {prefix!r}; {hint(prefix, providers)}"
+    return f"{prefix!r} has no model {model!r}; {hint(model, providers[prefix].models())}"

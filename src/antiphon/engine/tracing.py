@@ -1,0 +1,193 @@
+"""What an exchange leaves in the trace: who asked, what went through, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from antiphon.config import TraceConfig
+from antiphon.core.faults import ProviderFault
+from antiphon.core.plan import Diagnostic
+from antiphon.engine.rim import Rim
+from antiphon.pipeline.trace import RawTap, TraceStage
+from antiphon.store.redact import Redactor
+from antiphon.store.trace import TraceOptions, TraceStore
+from antiphon.store.trace_row import (
+    TraceAttempt,
+    TraceDiagnostic,
+    TraceError,
+    TraceFinish,
+    TraceRequest,
+    TraceRow,
+    TraceStream,
+    TraceUsage,
+)
+from antiphon.wire.response import Response
+from antiphon.wire.sse import SSEEncoder
+
+
+@dataclass(frozen=True)
+class Tracer:
+    """Where traces go; without a store, nowhere."""
+
+    store: TraceStore | None
+    now_ms: Callable[[], int]
+
+    def begin(
+        self,
+        facts: Mapping[str, Any],
+        diagnostics: Sequence[Diagnostic],
+        elapsed_ms: Callable[[], float],
+    ) -> ExchangeTrace:
+        return ExchangeTrace(self, facts, diagnostics, elapsed_ms)
+
+    @property
+    def keeps_payloads(self) -> bool:
+        return self.store is not None and self.store.options.payloads
+
+    def record(self, row: TraceRow) -> None:
+        if self.store is not None:
+            self.store.record(row)
+
+    def close(self) -> None:
+        if self.store is not None:
+            self.store.close()
+
+
+class ExchangeTrace:
+    """The two taps of one exchange, and the rows it leaves."""
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        facts: Mapping[str, Any],
+        diagnostics: Sequence[Diagnostic],
+        elapsed_ms: Callable[[], float],
+    ) -> None:
+        self._tracer = tracer
+        self._facts = facts
+        self._id: str = facts["request_id"]
+        self.elapsed_ms = elapsed_ms
+        self._began_ms = tracer.now_ms()
+        keep = tracer.keeps_payloads
+        self.raw = RawTap(keep=keep, elapsed_ms=elapsed_ms)
+        self.transformed = TraceStage(keep=keep, elapsed_ms=elapsed_ms)
+        self._begin(diagnostics)
+
+    def _begin(self, diagnostics: Sequence[Diagnostic]) -> None:
+        facts = {name: self._facts[name] for name in _REQUEST_FACTS}
+        self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **facts))
+        for each in diagnostics:
+            self._tracer.record(
+                TraceDiagnostic(
+                    request_id=self._id,
+                    code=each.code,
+                    decision=each.decision,
+                    param=each.param,
+                    message=each.message,
+                )
+            )
+
+    def finish(
+        self, fault: ProviderFault | None, status: int | None, latency_ms: float | None
+    ) -> None:
+        """The exchange is over, one way or another."""
+        latency = None if latency_ms is None else round(latency_ms)
+        self._tracer.record(
+            TraceAttempt(
+                request_id=self._id,
+                number=1,
+                provider=self._facts["provider"],
+                model=self._facts["provider_model"],
+                status=status,
+                fault_type=fault.type if fault else None,
+                fault_code=fault.code if fault else None,
+                latency_ms=latency,
+            )
+        )
+        if fault is not None:
+            self._tracer.record(
+                TraceError(request_id=self._id, code=fault.code, message=fault.message)
+            )
+        self._record_streams()
+        self._record_end(self.transformed.response, latency, failed=fault is not None)
+
+    def _record_streams(self) -> None:
+        self._record_stream("raw", self.raw.blob, self.raw.offsets)
+        if self._tracer.keeps_payloads:
+            blob, offsets = _encoded(self.transformed)
+            self._record_stream("transformed", blob, offsets)
+
+    def _record_stream(self, kind: Any, blob: bytes, offsets: Sequence[tuple[int, float]]) -> None:
+        if blob:
+            times = [(offset, self._began_ms + round(at_ms)) for offset, at_ms in offsets]
+            self._tracer.record(
+                TraceStream(request_id=self._id, kind=kind, blob=blob, offsets=times)
+            )
+
+    def _record_end(self, response: Response | None, latency: int | None, *, failed: bool) -> None:
+        if response is not None and (usage := response.usage) is not None:
+            self._tracer.record(
+                TraceUsage(
+                    request_id=self._id,
+                    input_tokens=usage.input_tokens,
+                    cached_tokens=usage.input_tokens_details.cached_tokens,
+                    output_tokens=usage.output_tokens,
+                    reasoning_tokens=usage.output_tokens_details.reasoning_tokens,
+                )
+            )
+        if response is not None:
+            status: str = response.status
+        else:
+            status = "failed" if failed else "cancelled"
+        self._tracer.record(
+            TraceFinish(
+                request_id=self._id,
+                status=status,
+                duration_ms=round(self.elapsed_ms()),
+                upstream_latency_ms=latency,
+                events=self.transformed.count,
+            )
+        )
+
+
+_REQUEST_FACTS = (
+    "request_id",
+    "response_id",
+    "client",
+    "model",
+    "provider",
+    "provider_model",
+    "stream",
+)
+
+
+def _encoded(stage: TraceStage) -> tuple[bytes, list[tuple[int, float]]]:
+    """The events as the client got them, with the offset and time of every batch."""
+    encoder = SSEEncoder()
+    pieces: list[bytes] = []
+    offsets: list[tuple[int, float]] = []
+    size = 0
+    for at_ms, events in stage.batches:
+        offsets.append((size, at_ms))
+        pieces.append(encoder.feed(events))
+        size += len(pieces[-1])
+    return b"".join(pieces), offsets
+
+
+def open_tracer(config: TraceConfig, data: Path, rim: Rim, secrets: Sequence[str]) -> Tracer:
+    if not config.enabled:
+        return Tracer(None, rim.now_ms)
+    options = TraceOptions(
+        payloads=config.payloads,
+        payload_max_bytes=config.payload_max_bytes,
+        max_age_s=config.max_age_s,
+        max_bytes=config.max_bytes,
+    )
+    path = Path(config.path) if config.path else data / "trace.db"
+    redactor = Redactor(secrets)
+    store = TraceStore(path, now_ms=rim.now_ms, redactor=redactor, options=options)
+    store.open()
+    return Tracer(store, rim.now_ms)

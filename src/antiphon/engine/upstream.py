@@ -1,0 +1,133 @@
+"""How a provider is reached: over HTTP, or inside the process for the built-in echo."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from typing import Protocol
+
+import aiohttp
+
+from antiphon.config import TimeoutConfig
+from antiphon.core.faults import ProviderFault, connection_fault, timeout_fault
+from antiphon.core.plan import Outbound
+from antiphon.errors import AntiphonError
+from antiphon.providers import echo
+from antiphon.providers.registry import Provider
+
+
+class UpstreamError(AntiphonError):
+    """A provider's fault, before anything was told to the client."""
+
+    code = "upstream"
+
+    def __init__(self, fault: ProviderFault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+class UpstreamAnswer(Protocol):
+    """An answer whose head is here and whose body is coming."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    async def next(self) -> bytes:
+        """Whatever has arrived; empty at the end."""
+
+    async def read(self) -> bytes:
+        """All of it."""
+
+    def close(self) -> None:
+        """Hang up. Whoever waits for more is woken."""
+
+
+class Upstream(Protocol):
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer: ...
+    async def close(self) -> None: ...
+
+
+class HTTPUpstream:
+    """Providers on the network, through one pool of connections."""
+
+    def __init__(self) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
+            timeout=aiohttp.ClientTimeout(total=None, sock_read=None),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=True,
+        )
+
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+        headers = {
+            "content-type": "application/json",
+            "user-agent": "antiphon",
+            **provider.authorization(key),
+            **provider.headers,
+            **outbound.headers,
+        }
+        try:
+            response = await self._session.post(
+                provider.base_url + outbound.path,
+                data=outbound.body,
+                headers=headers,
+                allow_redirects=False,
+                timeout=_timeout(provider.timeouts),
+            )
+        except aiohttp.ConnectionTimeoutError as error:
+            raise UpstreamError(timeout_fault("connect")) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise UpstreamError(connection_fault(type(error).__name__)) from error
+        return _HTTPAnswer(response)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
+    """Only connecting is timed here; the exchange times the rest, by what it sees."""
+    return aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect_s)
+
+
+class _HTTPAnswer:
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+
+    async def next(self) -> bytes:
+        return await self._response.content.readany()
+
+    async def read(self) -> bytes:
+        return await self._response.read()
+
+    def close(self) -> None:
+        self._response.close()
+
+
+class EchoUpstream:
+    """The built-in provider: the same bytes, without a network."""
+
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+        return _EchoAnswer(echo.answer(outbound.body))
+
+    async def close(self) -> None:
+        return
+
+
+class _EchoAnswer:
+    def __init__(self, answer: echo.EchoAnswer) -> None:
+        self.status = answer.status
+        self.headers: Mapping[str, str] = {"content-type": answer.content_type}
+        self._chunks = deque(answer.chunks)
+
+    async def next(self) -> bytes:
+        await asyncio.sleep(0)  # others get their turn, as with a socket
+        return self._chunks.popleft() if self._chunks else b""
+
+    async def read(self) -> bytes:
+        return b"".join(self._chunks)
+
+    def close(self) -> None:
+        self._chunks.clear()

@@ -1,0 +1,1 @@
+"""Providers are data: an address, capabilities and, rarely, a quirk or two."""

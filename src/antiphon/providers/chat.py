@@ -1,0 +1,31 @@
+"""Any server that speaks Chat Completions: taken at its word, until configuration knows better."""
+
+from __future__ import annotations
+
+from antiphon.core.plan import Capabilities
+from antiphon.core.planning import RUNGS
+from antiphon.providers.spec import Spec
+
+SPEC = Spec(
+    name="chat",
+    title="Any Chat Completions server",
+    needs_key=False,
+    capabilities=Capabilities(
+        parameters=frozenset(
+            {
+                "frequency_penalty",
+                "max_output_tokens",
+                "parallel_tool_calls",
+                "presence_penalty",
+                "safety_identifier",
+                "temperature",
+                "top_logprobs",
+                "top_p",
+                "user",
+            }
+        ),
+        efforts={effort: effort for effort in RUNGS},
+        # Strict servers refuse fields of a message that they do not know.
+        replay_reasoning="never",
+    ),
+)

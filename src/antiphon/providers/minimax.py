@@ -1,0 +1,56 @@
+"""MiniMax: thinks as it sees fit, and wants every thought back, called a tool or not.
+
+Errors that come with HTTP 200 (`base_resp`) are read by the dialect, from whoever sends them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from antiphon.core.plan import Capabilities, Plan
+from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.providers.spec import Model, Spec, ladder
+
+
+def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    body["reasoning_split"] = True  # otherwise thoughts stand in the text, between <think> tags
+    if plan.effort is not None:
+        body["thinking"] = {"type": plan.effort}
+    if "temperature" in body:
+        body["temperature"] = min(max(body["temperature"], 0.01), 1)  # 0 is refused
+    return body
+
+
+_M3 = Capabilities(
+    parameters=frozenset({"temperature", "top_p", "max_output_tokens"}),
+    # Neither a forced choice nor a format is documented (2026-10): the model is told instead.
+    tool_choice=frozenset({"auto"}),
+    formats=frozenset({"text"}),
+    efforts=ladder("disabled adaptive adaptive adaptive adaptive adaptive adaptive"),
+    inputs=frozenset({"text", "image"}),
+    replay_reasoning="always",
+    strict_tools=False,
+    context_window=512_000,  # what is guaranteed of the million (2026-06)
+    max_output_tokens=131_072,
+)
+_M2 = replace(_M3, efforts={}, inputs=frozenset({"text"}), context_window=204_800)  # always thinks
+
+SPEC = Spec(
+    name="minimax",
+    title="MiniMax",
+    as_of="2026-10",
+    base_url="https://api.minimax.io/v1",  # keys from China belong to https://api.minimaxi.com/v1
+    api_key_env=("MINIMAX_API_KEY",),
+    capabilities=_M3,
+    models=(
+        Model(id="MiniMax-M3"),
+        Model(id="MiniMax-M2.7", capabilities=_M2),
+        Model(id="MiniMax-M2.5", capabilities=_M2),
+        Model(id="MiniMax-M2", capabilities=_M2),
+    ),
+    quirks=ChatQuirks(
+        max_tokens_field="max_completion_tokens", effort_field=None, user_field=None, patch=_patch
+    ),
+)

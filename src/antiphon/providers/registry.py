@@ -1,0 +1,113 @@
+"""Which providers there are: the built-in data, and what configuration makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.config import Config, ModelConfig, ProviderConfig, TimeoutConfig, WebSearch, hint
+from antiphon.core.plan import Capabilities
+from antiphon.dialects.dialect import Dialect, build
+from antiphon.providers import chat, deepseek, echo, minimax, xiaomi, zhipu
+from antiphon.providers.spec import Spec
+
+SPECS: Mapping[str, Spec] = {
+    module.SPEC.name: module.SPEC for module in (deepseek, zhipu, minimax, xiaomi, chat, echo)
+}
+
+
+class Provider(Struct, frozen=True, kw_only=True):
+    """A provider as it is configured here."""
+
+    name: str
+    spec: Spec
+    dialect: Dialect
+    base_url: str
+    api_keys: tuple[str, ...] = ()
+    headers: Mapping[str, str] = {}
+    timeouts: TimeoutConfig = TimeoutConfig()
+    overrides: Mapping[str, ModelConfig] = {}
+    web_search: WebSearch | None = None
+
+    def authorization(self, key: str) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {key}"} if key else {}
+
+    def models(self) -> list[str]:
+        """The models that are known by name, here or in the provider's data."""
+        known = [model.id for model in self.spec.models]
+        return [*dict.fromkeys([*known, *(name for name in self.overrides if name != "*")])]
+
+    def serves(self, model: str) -> bool:
+        return self.spec.any_model or model in self.models()
+
+    def capabilities(self, model: str) -> Capabilities:
+        """What a model takes, by the provider's data and what the operator knows better."""
+        found = self.spec.capabilities_of(model)
+        if self.web_search is not None:
+            found = msgspec.structs.replace(found, web_search=self.web_search)
+        override = self.overrides.get(model) or self.overrides.get("*")
+        return found if override is None else _overridden(found, override)
+
+
+def _overridden(base: Capabilities, override: ModelConfig) -> Capabilities:
+    given = {
+        name: value for name, value in msgspec.structs.asdict(override).items() if value is not None
+    }
+    if "efforts" in given:
+        given["efforts"] = {rung: word or None for rung, word in given["efforts"].items()}
+    return msgspec.convert({**msgspec.structs.asdict(base), **given}, Capabilities)
+
+
+def build_providers(config: Config, environment: Mapping[str, str]) -> dict[str, Provider]:
+    """The configured providers or, without any, those whose key is in the environment; and echo."""
+    entries = config.providers or _discovered(environment)
+    if echo.SPEC.name not in entries:
+        entries = {**entries, echo.SPEC.name: ProviderConfig()}
+    return {name: _provider(name, entry, config, environment) for name, entry in entries.items()}
+
+
+def _discovered(environment: Mapping[str, str]) -> dict[str, ProviderConfig]:
+    return {
+        spec.name: ProviderConfig()
+        for spec in SPECS.values()
+        if any(environment.get(variable) for variable in spec.api_key_env)
+    }
+
+
+def _provider(
+    name: str, entry: ProviderConfig, config: Config, environment: Mapping[str, str]
+) -> Provider:
+    spec = _spec(name, entry, config)
+    base_url = (entry.base_url or spec.base_url).rstrip("/")
+    if not base_url:
+        problem = f'is needed for kind = "{spec.name}"'
+        raise config.mistake(("providers", name, "base_url"), problem)
+    keys = entry.api_keys or list(filter(None, map(environment.get, spec.api_key_env)))
+    if spec.needs_key and not keys:
+        problem = f"at least one key is needed (or set {' or '.join(spec.api_key_env)})"
+        raise config.mistake(("providers", name, "api_keys"), problem)
+    return Provider(
+        name=name,
+        spec=spec,
+        dialect=build(spec.dialect, quirks=spec.quirks, implied_finish=spec.implied_finish),
+        base_url=base_url,
+        api_keys=tuple(keys),
+        headers={**spec.headers, **entry.headers},
+        timeouts=entry.timeouts,
+        overrides=entry.models,
+        web_search=entry.web_search,
+    )
+
+
+def _spec(name: str, entry: ProviderConfig, config: Config) -> Spec:
+    """The data that an entry builds upon, and that its name can be told apart in `a/b`."""
+    if "/" in name or not name:
+        raise config.mistake(("providers", name), "a provider's name has no slash and is not empty")
+    kind = entry.kind or name
+    if kind not in SPECS:
+        path = ("providers", name, "kind") if entry.kind else ("providers", name)
+        problem = f'unknown kind {kind!r}; {hint(kind, SPECS)} (kind = "chat" is any other server)'
+        raise config.mistake(path, problem)
+    return SPECS[kind]

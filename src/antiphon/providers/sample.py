@@ -1,0 +1,271 @@
+"""A small instance of a JSON Schema: deterministic, total, and valid for what tools declare.
+
+What has several ways is tried in order, and a way that leads nowhere (a schema that contains
+itself, for one) is given up for the next. Patterns are met by trying likely texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import jsonschema_rs
+
+Schema: TypeAlias = Mapping[str, Any]
+
+_STEPS = 2_000  # a small schema may describe a very large instance
+_DEPTH = 40
+
+
+def sample(schema: Any, text: str) -> Any:
+    """An instance of `schema`; strings in it are made of `text`. None where none was found."""
+    try:
+        return _Sampler(schema, text or "echo").value(schema)
+    except (_NoWay, ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
+        return None  # there is none, it is too large, or this is no schema at all
+
+
+class _NoWay(Exception):
+    """Nothing fits here, or not within the limits."""
+
+
+class _Sampler:
+    def __init__(self, root: Any, text: str) -> None:
+        self._root = root
+        self._text = text
+        self._steps = _STEPS
+        self._open = ["#"]
+        """The references that are being followed."""
+        self._depth = 0
+
+    def value(self, schema: Any, number: int = 0) -> Any:
+        """An instance; those of different numbers differ where they can."""
+        self._steps -= 1
+        if schema is False or self._steps < 0 or self._depth > _DEPTH:
+            raise _NoWay
+        if not isinstance(schema, Mapping):
+            return self._text
+        self._depth += 1
+        try:
+            return self._fixed(schema, number)
+        finally:
+            self._depth -= 1
+
+    def _fixed(self, schema: Schema, number: int) -> Any:
+        if "const" in schema:
+            return schema["const"]
+        if "enum" in schema:
+            choices = schema["enum"]
+            return choices[number % len(choices)]
+        if "$ref" in schema:
+            return self._joined(_without(schema, "$ref"), [{"$ref": schema["$ref"]}], number)
+        for keyword in ("anyOf", "oneOf"):
+            if schema.get(keyword):
+                return self._either(_without(schema, keyword), schema[keyword], number)
+        if schema.get("allOf"):
+            return self._joined(_without(schema, "allOf"), schema["allOf"], number)
+        return self._typed(schema, number)
+
+    def _either(self, rest: Schema, branches: list[Any], number: int) -> Any:
+        for branch in branches:
+            try:
+                return self._joined(rest, [branch], number)
+            except _NoWay:
+                continue
+        raise _NoWay
+
+    def _joined(self, schema: Any, parts: list[Any], number: int) -> Any:
+        """An instance of all of them at once."""
+        before = len(self._open)
+        try:
+            for part in parts:
+                schema = _merged(schema, self._followed(part))
+            return self.value(schema, number)
+        finally:
+            del self._open[before:]
+
+    def _followed(self, schema: Any) -> Any:
+        """What a reference refers to; one that leads back to itself has no end."""
+        reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+        if reference is None:
+            return schema
+        if reference in self._open:
+            raise _NoWay
+        self._open.append(reference)
+        return _merged(self._resolved(reference), _without(schema, "$ref"))
+
+    def _resolved(self, reference: str) -> Any:
+        node = self._root
+        for step in reference.removeprefix("#").split("/")[1:]:
+            key = step.replace("~1", "/").replace("~0", "~")
+            if key not in node:
+                raise _NoWay
+            node = node[key]
+        return node
+
+    def _typed(self, schema: Schema, number: int) -> Any:
+        kinds = schema.get("type")
+        names = kinds if isinstance(kinds, list) else [kinds or _guess(schema)]
+        for name in names:
+            make = _MAKERS.get(name) if isinstance(name, str) else None
+            if make is not None:
+                try:
+                    return make(self, schema, number)
+                except _NoWay:
+                    continue
+        raise _NoWay
+
+    def object(self, schema: Schema, number: int) -> dict[str, Any]:
+        properties = schema.get("properties")
+        known = properties if isinstance(properties, Mapping) else {}
+        rest = schema.get("additionalProperties", True)
+        required = schema.get("required")
+        needed = [name for name in required if isinstance(name, str)] if required else []
+        made = {name: self.value(known.get(name, rest), number) for name in needed}
+        wanted = int(schema.get("minProperties", 0 if needed else len(known)))
+        for name in (*known, *map(str, range(wanted))):
+            if len(made) >= wanted:
+                break
+            if name not in made and (name in known or rest is not False):
+                made |= self._optional(name, known.get(name, rest), number)
+        return made
+
+    def _optional(self, name: str, schema: Any, number: int) -> dict[str, Any]:
+        try:
+            return {name: self.value(schema, number)}
+        except _NoWay:
+            return {}
+
+    def array(self, schema: Schema, number: int) -> list[Any]:
+        most = int(schema.get("maxItems", _STEPS))
+        least = min(int(schema.get("minItems", 0)), _STEPS)
+        first = schema.get("prefixItems")
+        schemas = list(first) if isinstance(first, list) else []
+        schemas += [schema.get("items", True)] * (max(least, 1) - len(schemas))
+        made: list[Any] = []
+        for place, inner in enumerate(schemas[:most]):
+            try:
+                made.append(self.value(inner, number + place))
+            except _NoWay:
+                if len(made) < least:
+                    raise
+        return made
+
+    def string(self, schema: Schema, number: int) -> str:
+        texts = [self._text if number == 0 else f"{self._text} {number}"]
+        if (known := _FORMATS.get(str(schema.get("format")))) is not None:
+            texts.insert(0, known)
+        least, most = int(schema.get("minLength", 0)), schema.get("maxLength")
+        sized = [text.ljust(min(least, _STEPS), ".")[:most] for text in texts]
+        if "pattern" not in schema:
+            return sized[0]
+        return str(_first_valid(schema, [*sized, *_LIKELY, *_runs(least)]))
+
+    def number(self, schema: Schema, number: int) -> Any:
+        step = schema.get("multipleOf") or 1
+        ends = [schema[name] for name in _BOUNDS if isinstance(schema.get(name), int | float)]
+        whole = [end // step * step for end in ends]
+        near = [point + offset * step for point in (*whole, 0) for offset in (0, 1, -1)]
+        middle = [sum(ends) / len(ends)] if ends else []
+        return _first_valid(schema, [1 + number, *near, *ends, *middle])
+
+    def integer(self, schema: Schema, number: int) -> int:
+        return int(self.number({**schema, "type": "integer"}, number))
+
+
+def _guess(schema: Schema) -> str:
+    """The type that the other keywords are about."""
+    for name, keywords in _KEYWORDS.items():
+        if not keywords.isdisjoint(schema):
+            return name
+    return "string"
+
+
+def _merged(one: Any, other: Any) -> Any:
+    """What is valid for both, as far as it can be said in one schema."""
+    if one is False or other is False:
+        return False
+    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
+        return one if isinstance(one, Mapping) else other
+    both = one.keys() & other.keys() & _TIGHTER.keys()
+    return {**one, **other, **{name: _TIGHTER[name](one[name], other[name]) for name in both}}
+
+
+def _merged_properties(one: Schema, other: Schema) -> Schema:
+    both = one.keys() & other.keys()
+    return {**one, **other, **{name: _merged(one[name], other[name]) for name in both}}
+
+
+def _merged_types(one: Any, other: Any) -> list[str]:
+    ones, others = (each if isinstance(each, list) else [each] for each in (one, other))
+    if ("integer" in ones and "number" in others) or ("number" in ones and "integer" in others):
+        return ["integer"]
+    return [name for name in ones if name in others]
+
+
+def _without(schema: Schema, keyword: str) -> Schema:
+    return {name: value for name, value in schema.items() if name != keyword}
+
+
+def _first_valid(schema: Schema, candidates: Iterable[Any]) -> Any:
+    """The first candidate that this leaf of a schema accepts."""
+    leaf = {name: schema[name] for name in _CHECKED if name in schema}
+    try:
+        validator = jsonschema_rs.validator_for(leaf)
+    except (jsonschema_rs.ValidationError, ValueError) as error:
+        raise _NoWay from error
+    found = next((each for each in candidates if validator.is_valid(each)), None)
+    if found is None:
+        raise _NoWay
+    return found
+
+
+def _runs(least: int) -> Iterator[str]:
+    """One character over and over: identifiers and numbers of every usual length."""
+    for length in range(max(least, 1), max(least, 1) + 64):
+        yield from (character * length for character in "a0AfF_")
+
+
+_FORMATS: Mapping[str, str] = {
+    "date": "2026-01-01",
+    "date-time": "2026-01-01T00:00:00Z",
+    "time": "00:00:00Z",
+    "duration": "P1D",
+    "email": "echo@example.com",
+    "hostname": "example.com",
+    "uri": "https://example.com/",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+}
+_LIKELY = (
+    *_FORMATS.values(),
+    *"echo Echo ECHO a1 A1 1.0 1.0.0 v1.0.0 en en-US EUR 00:00 00:00:00 +15550100 #000000".split(),
+    *"/echo ./echo echo.txt a/b a-b a_b a.b a:b echo-1 $1.00 0x0f 1/1 12345-6789 555-0100".split(),
+)
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_CHECKED = ("type", "pattern", "minLength", "maxLength", "multipleOf", *_BOUNDS)
+_KEYWORDS: Mapping[str, frozenset[str]] = {
+    "object": frozenset({"properties", "required", "additionalProperties", "minProperties"}),
+    "array": frozenset({"items", "prefixItems", "minItems", "maxItems", "uniqueItems"}),
+    "number": frozenset({"multipleOf", *_BOUNDS}),
+}
+_TIGHTER: Mapping[str, Callable[[Any, Any], Any]] = {
+    "properties": _merged_properties,
+    "required": lambda one, other: [*dict.fromkeys([*one, *other])],
+    "type": _merged_types,
+    "enum": lambda one, other: [each for each in one if each in other],
+    "items": _merged,
+    "allOf": lambda one, other: [*one, *other],
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems"), min),
+}
+_MAKERS: Mapping[str, Callable[[_Sampler, Schema, int], Any]] = {
+    "object": _Sampler.object,
+    "array": _Sampler.array,
+    "string": _Sampler.string,
+    "number": _Sampler.number,
+    "integer": _Sampler.integer,
+    "boolean": lambda sampler, schema, number: number % 2 == 0,
+    "null": lambda sampler, schema, number: None,
+}

@@ -1,0 +1,80 @@
+"""Xiaomi MiMo: strict about what a request may hold, and about reasoning that comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from antiphon.core.plan import Capabilities, Plan
+from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.providers.spec import Model, Spec, ladder
+
+
+def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    if plan.effort == "none":
+        body["thinking"] = {"type": "disabled"}
+    else:
+        body.pop("temperature", None)  # fixed while it thinks
+        body.pop("top_p", None)
+    if plan.effort not in (None, "none"):
+        body |= {"thinking": {"type": "enabled"}, "reasoning_effort": plan.effort}
+    if "tools" in body:
+        body["tools"] = [_tool(tool) for tool in body["tools"]]
+    for message in body["messages"]:
+        message["content"] = message.get("content") or ""  # null is a 400, beside calls, too
+    return body
+
+
+def _tool(tool: dict[str, Any]) -> Any:
+    if tool["type"] == "function":
+        return _open(tool)
+    limit = 5 if tool.get("search_context_size") == "high" else 3
+    return {"type": "web_search", "max_keyword": 3, "limit": limit}
+
+
+def _open(schema: Any) -> Any:
+    """The same without `additionalProperties: false`, which is a 400."""
+    if isinstance(schema, list):
+        return [_open(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = [item for item in schema.items() if item != ("additionalProperties", False)]
+    return {name: _open(inner) for name, inner in kept}
+
+
+_TEXT = Capabilities(
+    parameters=frozenset({"temperature", "top_p", "max_output_tokens"}),
+    tool_choice=frozenset({"auto"}),
+    formats=frozenset({"text", "json_object"}),
+    efforts=ladder("none low low medium high high high"),  # more than high is a 400
+    inputs=frozenset({"text"}),
+    replay_reasoning="tool_turns",
+    strict_tools=False,
+    web_search="ignore",  # `native` is a 400 unless the account has switched it on
+    context_window=1_048_576,
+    max_output_tokens=131_072,
+)
+_SEES = replace(_TEXT, inputs=frozenset({"text", "image"}))
+
+SPEC = Spec(
+    name="xiaomi",
+    title="Xiaomi MiMo",
+    as_of="2026-10",
+    base_url="https://api.xiaomimimo.com/v1",  # token plans: https://token-plan-cn.xiaomimimo.com/v1
+    api_key_env=("MIMO_API_KEY",),
+    capabilities=_TEXT,
+    models=(
+        Model(id="mimo-v2.6-pro", capabilities=_SEES),
+        Model(id="mimo-v2.5-pro"),
+        Model(id="mimo-v2.5", capabilities=_SEES),
+    ),
+    quirks=ChatQuirks(
+        max_tokens_field="max_completion_tokens",
+        effort_field=None,
+        user_field=None,
+        reasoning_required=True,
+        stream_usage=False,
+        patch=_patch,
+    ),
+)

@@ -1,0 +1,77 @@
+"""Zhipu (GLM): thinking as a switch, as an effort, or always on, by the age of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from antiphon.core.plan import Capabilities, Plan
+from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.providers.spec import Model, Spec, ladder
+
+
+def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    switch = "disabled" if plan.effort == "disabled" else "enabled"
+    body["model"] = plan.model.partition("[")[0]  # glm-5.3[1m] is a name of other endpoints
+    body["thinking"] = {"type": switch, "clear_thinking": False}  # keep what is replayed
+    if plan.effort not in (None, "disabled", "enabled"):
+        body["reasoning_effort"] = plan.effort
+    if "temperature" in body:
+        body["temperature"] = min(body["temperature"], 1)
+    if not 6 <= len(body.get("user_id", "")) <= 128:
+        body.pop("user_id", None)
+    if "tools" in body:
+        body["tools"] = [_tool(tool) for tool in body["tools"]]
+        if body.get("stream") and not body["model"].startswith("glm-4.5"):
+            body["tool_stream"] = True  # otherwise arguments come in one piece, at the end
+    return body
+
+
+def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    if tool["type"] == "function":
+        return tool
+    size = "high" if tool.get("search_context_size") == "high" else "medium"
+    search = {"enable": True, "search_engine": "search_std", "content_size": size}
+    return {"type": "web_search", "web_search": {**search, "search_result": True}}
+
+
+_SWITCH = ladder("disabled enabled enabled enabled enabled enabled enabled")
+_GLM_5_2 = ladder("disabled disabled high high high max max")
+_GLM_5_3 = ladder("- low low high high max max")  # it cannot be told not to think (2026-08)
+
+_TEXT = Capabilities(
+    parameters=frozenset("temperature top_p max_output_tokens safety_identifier user".split()),
+    tool_choice=frozenset({"auto"}),
+    formats=frozenset({"text", "json_object"}),
+    efforts=_SWITCH,
+    inputs=frozenset({"text"}),
+    replay_reasoning="always",
+    strict_tools=False,
+    web_search="native",
+    context_window=204_800,
+    max_output_tokens=131_072,
+)
+_LONG = replace(_TEXT, context_window=1_048_576)
+_VISION = replace(_TEXT, inputs=frozenset({"text", "image"}), context_window=65_536)
+_SMALL = replace(_TEXT, context_window=131_072, max_output_tokens=98_304)
+
+SPEC = Spec(
+    name="zhipu",
+    title="Zhipu / Z.AI",
+    as_of="2026-10",
+    # The coding plan is at /api/coding/paas/v4; the same below https://api.z.ai/api abroad.
+    base_url="https://open.bigmodel.cn/api/paas/v4",
+    api_key_env=("ZHIPU_API_KEY",),
+    capabilities=_TEXT,
+    models=(
+        Model(id="glm-5.3", capabilities=replace(_LONG, efforts=_GLM_5_3)),
+        Model(id="glm-5.2", capabilities=replace(_LONG, efforts=_GLM_5_2)),
+        *(Model(id=name) for name in ("glm-5.1", "glm-5", "glm-4.7", "glm-4.6")),
+        Model(id="glm-4.6v", capabilities=_VISION),
+        Model(id="glm-4.5", capabilities=_SMALL),
+        Model(id="glm-4.5v", capabilities=_VISION),
+    ),
+    quirks=ChatQuirks(effort_field=None, user_field="user_id", stream_usage=False, patch=_patch),
+)

@@ -1,0 +1,1 @@
+"""HTTP: routes that parse, call the engine and encode. Nothing is decided here."""

@@ -1,0 +1,68 @@
+"""The application: routes behind a door, and every failure in the API's own shape."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from antiphon.config import ServerConfig
+from antiphon.core.faults import internal_fault
+from antiphon.core.locale import describe
+from antiphon.engine.engine import Engine
+from antiphon.errors import AntiphonError, InvalidRequest
+from antiphon.pipeline.log import Entry
+from antiphon.server.app_keys import CLIENT, REQUEST_ID
+from antiphon.server.auth import Doorkeeper
+from antiphon.server.failure import error_response, refused
+from antiphon.server.routes import Routes
+
+
+def make_app(engine: Engine, config: ServerConfig) -> tuple[web.Application, Routes]:
+    doorkeeper = Doorkeeper(config.api_keys)
+    routes = Routes(engine, config)
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        request[REQUEST_ID] = request_id = engine.rim.new_id("req")
+        try:
+            if not request.path.startswith("/health"):
+                request[CLIENT] = doorkeeper.admit(request)
+            response = await handler(request)
+        except InvalidRequest as error:
+            response = refused(error)
+        except web.HTTPException as error:
+            response = _plain_failure(request, error)
+        except AntiphonError as error:
+            engine.emit(
+                Entry("request.failed", "error", {"request_id": request_id, "code": error.code})
+            )
+            response = error_response(500, error.message, kind="server_error", code="server_error")
+        except Exception as error:  # a bug: the client gets a clean 500, the operator its name
+            fault = internal_fault(error)
+            facts = {"request_id": request_id, "error": type(error).__name__}
+            engine.emit(Entry("request.crashed", "error", facts))
+            response = error_response(
+                500, describe(fault), kind="server_error", code="server_error"
+            )
+        if not response.prepared:
+            response.headers["x-request-id"] = request_id
+        return response
+
+    app = web.Application(middlewares=[guard], client_max_size=config.max_body_bytes)
+    routes.add_to(app)
+    return app, routes
+
+
+def _plain_failure(http: web.Request, error: web.HTTPException) -> web.Response:
+    match error.status:
+        case 404:
+            message = f"There is nothing at {http.path}."
+        case 405:
+            message = f"{http.method} is not allowed at {http.path}."
+        case 413:
+            message = "The request body is too large."
+        case _:
+            message = error.reason
+    headers = {"allow": error.headers["allow"]} if "allow" in error.headers else None
+    code = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}.get(error.status)
+    return error_response(error.status, message, code=code, headers=headers)

@@ -1,0 +1,8 @@
+"""What the middleware leaves on a request for the routes."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+REQUEST_ID = web.RequestKey("request_id", str)
+CLIENT = web.RequestKey("client", str)

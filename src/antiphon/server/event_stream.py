@@ -1,0 +1,61 @@
+"""A response that streams events: headers when the first is there, keep-alives in silence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from antiphon.engine.timer import SilenceTimer
+from antiphon.wire.events import Event, Keepalive
+from antiphon.wire.sse import DONE, SSEEncoder
+
+_HEADERS = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
+
+
+class EventStream:
+    def __init__(
+        self, request: web.Request, headers: Mapping[str, str], *, keepalive_s: float
+    ) -> None:
+        self._request = request
+        self._keepalive_s = keepalive_s
+        self._encoder = SSEEncoder()
+        self._timer: SilenceTimer | None = None
+        self._background: asyncio.Task[None] | None = None
+        self.response = web.StreamResponse(headers={**_HEADERS, **headers})
+
+    @property
+    def begun(self) -> bool:
+        return self.response.prepared
+
+    async def send(self, events: list[Event]) -> None:
+        """One batch, one write. The first one sends the headers."""
+        if self._timer is None:
+            await self.response.prepare(self._request)
+            self._timer = SilenceTimer(self._keepalive_s, self._fall_silent, repeat=True)
+        await self.response.write(self._encoder.feed(events))
+        self._timer.touch()
+
+    async def end(self) -> web.StreamResponse:
+        await self.response.write(DONE)
+        await self.response.write_eof()
+        return self.response
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._background is not None:
+            self._background.cancel()
+
+    def _fall_silent(self) -> None:
+        """A comment would do for sockets, but some clients count only events as life."""
+        if self._background is None or self._background.done():
+            self._background = asyncio.get_running_loop().create_task(self._keep_alive())
+
+    async def _keep_alive(self) -> None:
+        await self.response.write(self._encoder.feed([Keepalive()]))

@@ -1,0 +1,59 @@
+"""The log: one line per entry, text for people and JSON for machines. Never what was said."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TextIO
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from antiphon.config import LogConfig
+from antiphon.pipeline.log import Entry
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_STYLES = {"debug": "dim", "info": "green", "warning": "yellow", "error": "bold red"}
+
+
+def open_journal(config: LogConfig, stream: TextIO | None = None) -> Callable[[Entry], None]:
+    out = stream or sys.stderr
+    threshold = _LEVELS[config.level]
+    as_text = config.format == "text" or (config.format == "auto" and out.isatty())
+    write = _text_writer(out) if as_text else _json_writer(out)
+
+    def emit(entry: Entry) -> None:
+        if _LEVELS[entry.level] >= threshold:
+            write(entry)
+
+    return emit
+
+
+def _json_writer(out: TextIO) -> Callable[[Entry], None]:
+    def write(entry: Entry) -> None:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = {"at": at, "level": entry.level, "event": entry.event, **entry.facts}
+        out.write(msgspec.json.encode(line).decode() + "\n")
+        out.flush()
+
+    return write
+
+
+def _text_writer(out: TextIO) -> Callable[[Entry], None]:
+    console = Console(file=out, highlight=False, soft_wrap=True)
+
+    def write(entry: Entry) -> None:
+        at = datetime.now().strftime("%H:%M:%S")
+        facts = " ".join(f"{k}={v}" for k, v in entry.facts.items() if v is not None)
+        console.print(
+            Text.assemble(
+                (f"{at} ", "dim"),
+                (f"{entry.level:<7} ", _STYLES[entry.level]),
+                (f"{entry.event} ", "bold"),
+                (facts, "dim"),
+            )
+        )
+
+    return write

@@ -1,0 +1,139 @@
+"""The endpoints. Each parses, calls the engine, encodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from antiphon.config import ServerConfig
+from antiphon.core.faults import FaultType
+from antiphon.core.planning import diagnostics_header
+from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.exchange import Exchange
+from antiphon.engine.timer import SilenceTimer
+from antiphon.engine.upstream import UpstreamError
+from antiphon.errors import InvalidRequest
+from antiphon.server.app_keys import CLIENT, REQUEST_ID
+from antiphon.server.catalog import model_list
+from antiphon.server.event_stream import EventStream
+from antiphon.server.failure import error_response, faulted, json_response
+from antiphon.wire.request import Request
+
+
+@dataclass
+class Routes:
+    engine: Engine
+    config: ServerConfig
+    ready: bool = True
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_post("/v1/responses", self.create)
+        app.router.add_get("/v1/responses", self.upgrade)
+        app.router.add_get("/v1/models", self.models)
+        for path in ("/health", "/health/live"):
+            app.router.add_get(path, self.live)
+        app.router.add_get("/health/ready", self.readiness)
+
+    async def live(self, http: web.Request) -> web.StreamResponse:
+        return json_response({"status": "ok", "ready": self.ready})
+
+    async def readiness(self, http: web.Request) -> web.StreamResponse:
+        status = "ok" if self.ready else "shutting down"
+        return json_response({"status": status}, status=200 if self.ready else 503)
+
+    async def models(self, http: web.Request) -> web.StreamResponse:
+        return json_response(model_list(self.engine.router))
+
+    async def upgrade(self, http: web.Request) -> web.StreamResponse:
+        """WebSockets are not spoken here; 426 makes clients fall back to HTTP at once."""
+        if http.headers.get("upgrade", "").lower() == "websocket":
+            return error_response(426, "Use HTTP: POST /v1/responses with stream: true.")
+        return error_response(
+            405, "Use POST /v1/responses.", code="method_not_allowed", headers={"allow": "POST"}
+        )
+
+    async def create(self, http: web.Request) -> web.StreamResponse:
+        request = Request.parse(await _json_body(http))
+        exchange = await self.engine.prepare(request, Caller(http[CLIENT], http[REQUEST_ID]))
+        headers = _headers(http, exchange)
+        try:
+            if request.stream:
+                return await self._stream(http, exchange, headers)
+            return json_response(await exchange.whole(), headers=headers)
+        except UpstreamError as error:
+            return faulted(error.fault)
+        finally:
+            exchange.close()
+
+    async def _stream(
+        self, http: web.Request, exchange: Exchange, headers: Mapping[str, str]
+    ) -> web.StreamResponse:
+        stream = EventStream(http, headers, keepalive_s=self.config.keepalive_s)
+        patience = _Patience(self.config.commit_after_s, exchange, stream)
+        try:
+            try:
+                await exchange.open()
+            except UpstreamError as error:
+                await patience.over()
+                if not stream.begun and error.fault.type is not FaultType.context_length:
+                    raise
+                # Clients compact a thread only if they hear of the overflow inside a stream.
+                await stream.send(await exchange.fail(error.fault))
+                return await stream.end()
+            await patience.over()
+            async with aclosing(exchange.batches()) as batches:
+                async for events in batches:
+                    await stream.send(events)
+            return await stream.end()
+        finally:
+            stream.close()
+            patience.close()
+
+
+class _Patience:
+    """Begins the answer for an upstream that is slow to speak, so that the client is not left
+    without a byte. Until then, a fault can still be an HTTP error."""
+
+    def __init__(self, limit_s: float, exchange: Exchange, stream: EventStream) -> None:
+        self._exchange = exchange
+        self._stream = stream
+        self._task: asyncio.Task[None] | None = None
+        self._timer = SilenceTimer(limit_s, self._ring)
+
+    def _ring(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._begin())
+
+    async def _begin(self) -> None:
+        await self._stream.send(self._exchange.start())
+
+    async def over(self) -> None:
+        self._timer.cancel()
+        if self._task is not None:
+            await self._task
+
+    def close(self) -> None:
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+
+async def _json_body(http: web.Request) -> bytes:
+    """The body, if it says it is JSON: a web page of another origin cannot say so unasked."""
+    if http.content_type != "application/json":
+        raise InvalidRequest(
+            f"The content type must be application/json, not {http.content_type!r}.",
+            code="unsupported_media_type",
+            status=415,
+        )
+    return await http.read()
+
+
+def _headers(http: web.Request, exchange: Exchange) -> dict[str, str]:
+    headers = {"x-request-id": http[REQUEST_ID]}
+    if exchange.plan.diagnostics:
+        headers["antiphon-diagnostics"] = diagnostics_header(exchange.plan.diagnostics)
+    return headers

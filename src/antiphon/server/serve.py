@@ -1,0 +1,129 @@
+"""Running the gateway: wiring, listening, and going down without hurting anybody."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from aiohttp import web
+
+from antiphon.config import Config, data_directory
+from antiphon.engine.engine import Engine
+from antiphon.engine.rim import Rim
+from antiphon.engine.routing import Router
+from antiphon.engine.tracing import open_tracer
+from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
+from antiphon.pipeline.log import Entry
+from antiphon.providers.registry import build_providers
+from antiphon.server.app import make_app
+from antiphon.server.auth import refuse_open_door
+from antiphon.store.store import Store, StoreLimits
+from antiphon.store.url import open_store
+
+_LAST_WORDS_S = 3.0  # for terminal events to reach their clients once the deadline has passed
+
+
+@asynccontextmanager
+async def open_engine(
+    config: Config, environment: Mapping[str, str], emit: Callable[[Entry], None]
+) -> AsyncIterator[Engine]:
+    """Everything long-lived, opened and closed in order."""
+    providers = build_providers(config, environment)
+    rim = Rim()
+    data = data_directory(environment)
+    store = _store(config, data, rim)
+    await store.open()
+    secrets = [key for provider in providers.values() for key in provider.api_keys]
+    tracer = open_tracer(config.trace, data, rim, [*secrets, *config.server.api_keys.values()])
+    engine = Engine(
+        router=Router(providers, config.models, config.default_provider or next(iter(providers))),
+        http=HTTPUpstream(),
+        in_process=EchoUpstream(),
+        store=store,
+        tracer=tracer,
+        emit=emit,
+        rim=rim,
+    )
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+def _store(config: Config, data: Path, rim: Rim) -> Store:
+    limits = StoreLimits(
+        ttl_s=config.store.ttl_s,
+        max_turn_bytes=config.store.max_turn_bytes,
+        max_turns=config.store.max_turns,
+        max_chain=config.store.max_chain,
+    )
+    url = config.store.url or f"sqlite:///{data / 'turns.db'}"
+    return open_store(url, limits=limits, now=rim.now)
+
+
+class Gateway:
+    """The engine behind an open port."""
+
+    def __init__(self, engine: Engine, config: Config) -> None:
+        self._engine = engine
+        self._config = config
+        app, self._routes = make_app(engine, config.server)
+        self._runner = web.AppRunner(
+            app,
+            handler_cancellation=True,
+            access_log=None,
+            shutdown_timeout=_LAST_WORDS_S,
+            max_field_size=64 * 1024,
+        )
+        self._site: web.TCPSite | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that was bound; asked for 0, the system chose it."""
+        return int(self._runner.addresses[0][1])
+
+    async def start(self) -> None:
+        server = self._config.server
+        refuse_open_door(server.host, server.api_keys)
+        await self._runner.setup()
+        self._site = web.TCPSite(self._runner, server.host, server.port, backlog=2048)
+        await self._site.start()
+
+    async def stop(self) -> None:
+        """No new work; streams may finish until the deadline, then each ends with a last word."""
+        self._routes.ready = False
+        if self._site is not None:
+            await self._site.stop()
+        await self._idle(self._config.server.shutdown_s)
+        self._engine.stop_all()
+        await self._idle(_LAST_WORDS_S)
+        await self._runner.cleanup()
+
+    async def _idle(self, limit_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._engine.idle.wait()
+
+
+async def serve(
+    config: Config,
+    environment: Mapping[str, str],
+    emit: Callable[[Entry], None],
+    announce: Callable[[Gateway, Engine], None],
+) -> None:
+    """Run until told to stop."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    async with open_engine(config, environment, emit) as engine:
+        gateway = Gateway(engine, config)
+        await gateway.start()
+        announce(gateway, engine)
+        await stopping.wait()
+        emit(Entry("gateway.stopping", "info", {"streams": len(engine.active)}))
+        await gateway.stop()

@@ -1,0 +1,199 @@
+"""Secrets become «redacted» before anything is written down.
+
+Three kinds are known: the secrets of the configuration, wherever they stand; values that follow a
+telling name, as in headers, JSON or `KEY=value`; and strings with the shape of a well-known key.
+What was JSON stays JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+REDACTED = "«redacted»"
+_MARK = REDACTED.encode()
+_MIN_SECRET = 6  # anything shorter ("none", "x") is a placeholder, and part of many words
+
+Span: TypeAlias = tuple[int, int]
+Offset: TypeAlias = tuple[int, int]
+"""Where in a blob a chunk begins, and when it came."""
+
+# A pattern is tried only where its anchor stands: looking for plain bytes in lower-cased data is
+# twenty times as fast as searching for the patterns. The group that matched is what has to go.
+_QUOTED = r"""
+    " \s*+ : \s*+ " ( (?: [^"\\\r\n] | \\. )++ )
+    | \\" \s*+ : \s*+ \\" ( (?: [^"\\\r\n] | \\\\ (?: \\\\ | \\" | [^"\\] ) )++ )  # JSON in JSON
+    | \\{2,}" \s*+ : \s*+ \\{2,}" ( [^"\\\r\n]++ )  # and deeper
+    | ' \s*+ : \s*+ ' ( [^'"\\\r\n]++ )
+"""
+_ASSIGNED = r"""\s*+ [:=] \s*+ (?: \\{0,3}+ ["'] )?+ (?= [^:;,&(){}<>\[\]] )"""
+_WORD = rf"""(?: {_QUOTED} | {_ASSIGNED} ( [^\s"'\\,;&{{}}\[\]<>]++ ) )"""
+_LINE = rf"""(?: {_QUOTED} | {_ASSIGNED} ( [^\r\n"'\\{{}}]++ ) )"""
+_NAMED = {
+    "authorization": f"authorization {_LINE}",
+    "cookie": f"cookie {_LINE}",
+    "key": "(?: (?<=api) | (?<=api[-_]) | (?<=access[-_]) | (?<=secret[-_]) | (?<=subscription-) )"
+    f"key {_WORD}",
+    "token": "(?: (?<=auth[-_]) | (?<=access[-_]) | (?<=refresh[-_]) | (?<=session[-_]) )"
+    f"token {_WORD}",
+    "secret": f"(?<=client[-_]) secret {_WORD}",
+    "password": f"password {_WORD}",
+    "bearer": r"bearer \s+ ( [A-Za-z0-9._~+/=-]{20,} )",
+}
+# Not within a word; but what looks like the letter before may be the end of an escape in JSON.
+_EDGE = r"(?: (?<! [A-Za-z0-9_-] ) | (?<= \\[bfnrt] ) | (?<= \\u[0-9A-Fa-f]{4} ) )"
+_REST = "[A-Za-z0-9_-]"
+_SHAPED = {
+    "sk-": f"sk-{_REST}{{8,}}",
+    "sk_": f"sk_{_REST}{{16,}}",
+    "rk_": f"rk_{_REST}{{16,}}",
+    **{
+        prefix: f"{prefix}{_REST}{{16,}}"
+        for prefix in "csk- fw_ ghp_ gho_ ghs_ ghu_ github_pat_ glpat- gsk_ hf_ nvapi- pplx- r8_"
+        " tvly- xai- xoxb- xoxp-".split()
+    },
+    "akia": "AKIA[0-9A-Z]{16}",
+    "aiza": f"AIza{_REST}{{30,}}",
+    "eyj": rf"eyJ{_REST}{{8,}} \. {_REST}{{8,}} \. {_REST}*",
+}
+_HALVES = r"\. (?<= \b [0-9a-f]{32} \. ) ([A-Za-z0-9]{12,})"  # of `id.secret`, the second
+
+
+def _compile(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode(), re.VERBOSE)
+
+
+_NAME_RULES = [
+    (anchor.encode(), _compile(f"(?i: {pattern} )")) for anchor, pattern in _NAMED.items()
+]
+_RULES = [
+    *_NAME_RULES,
+    *((anchor.encode(), _compile(f"{_EDGE} ({pattern})")) for anchor, pattern in _SHAPED.items()),
+    (b".", _compile(_HALVES)),
+]
+
+
+class Redactor:
+    """Takes secrets out of bytes, text and documents. `secrets` are those of the configuration."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets = sorted(
+            {form for secret in secrets if len(secret) >= _MIN_SECRET for form in _forms(secret)}
+        )
+
+    def data(self, data: bytes) -> bytes:
+        return _replaced(data, self._spans(data))
+
+    def text(self, text: str) -> str:
+        data = text.encode("utf-8", "surrogatepass")
+        return self.data(data).decode("utf-8", "surrogatepass")
+
+    def blob(self, blob: bytes, offsets: Sequence[Offset]) -> tuple[bytes, list[Offset]]:
+        """A blob of chunks; the offsets move with what was replaced before them."""
+        spans = self._spans(blob)
+        ends = [end for _, end in spans]
+        shifts = [0, *accumulate(len(_MARK) - (end - start) for start, end in spans)]
+
+        def moved(offset: int) -> int:
+            passed = bisect_right(ends, offset)
+            if passed < len(spans):
+                offset = min(offset, spans[passed][0])
+            return offset + shifts[passed]
+
+        return _replaced(blob, spans), [(moved(offset), at_ms) for offset, at_ms in offsets]
+
+    def document(self, value: Any) -> Any:
+        """JSON-like values, nested at will."""
+        match value:
+            case str():
+                return self.text(value)
+            case bytes():
+                return self.data(value)
+            case Mapping():
+                return {
+                    self.text(str(name)): self._field(str(name), inner)
+                    for name, inner in value.items()
+                }
+            case [str(name), str()] if _is_telling(name):  # a header as a pair
+                return [name, REDACTED]
+            case list() | tuple():
+                return [self.document(inner) for inner in value]
+            case _:
+                return value
+
+    def _field(self, name: str, value: Any) -> Any:
+        if not _is_telling(name):
+            return self.document(value)
+        match value:
+            case str() | bytes():
+                return REDACTED
+            case list() | tuple():
+                return [self._field(name, inner) for inner in value]
+            case _:
+                return self.document(value)
+
+    def _spans(self, data: bytes) -> list[Span]:
+        literal = (
+            # After a backslash the first letter may belong to an escape, which has to stay whole.
+            (at + data.startswith(b"\\", max(at - 1, 0), at), at + len(form))
+            for form in self._secrets
+            for at in _places(data, form)
+        )
+        return _merged([*literal, *_ruled(data, _RULES)])
+
+
+def _forms(secret: str) -> Iterator[bytes]:
+    """A secret as it may stand in text, in JSON and in a URL."""
+    yield secret.encode("utf-8", "surrogatepass")
+    for in_json in (json.dumps(secret), json.dumps(secret, ensure_ascii=False)):
+        yield in_json[1:-1].encode("utf-8", "surrogatepass")
+    yield quote(secret, safe="", errors="surrogatepass").encode()
+
+
+def _ruled(data: bytes, rules: Iterable[tuple[bytes, re.Pattern[bytes]]]) -> Iterator[Span]:
+    lowered = data.lower()
+    for anchor, pattern in rules:
+        for at in _places(lowered, anchor):
+            if found := pattern.match(data, at):
+                yield found.span(found.lastindex or 0)
+
+
+def _places(data: bytes, wanted: bytes) -> Iterator[int]:
+    at = data.find(wanted)
+    while at >= 0:
+        yield at
+        at = data.find(wanted, at + 1)
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    """In order, and none touching another."""
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _replaced(data: bytes, spans: list[Span]) -> bytes:
+    if not spans:
+        return data
+    pieces: list[bytes] = []
+    at = 0
+    for start, end in spans:
+        pieces += (data[at:start], _MARK)
+        at = end
+    return b"".join([*pieces, data[at:]])
+
+
+@lru_cache(maxsize=1024)
+def _is_telling(name: str) -> bool:
+    line = f"{name}: value".encode("utf-8", "surrogatepass")
+    return any(_ruled(line, _NAME_RULES))

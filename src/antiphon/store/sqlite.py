@@ -1,0 +1,223 @@
+"""Turns in a SQLite file: write-ahead log, full durability, and nothing on the event loop.
+
+Writes go through one thread that batches them, reads through a few others with connections of
+their own. A chain is one query, however long it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from antiphon.errors import StoreError
+from antiphon.store.chain import walk
+from antiphon.store.database import Schema, connect, connect_reader, naming
+from antiphon.store.store import Clock, StoreLimits, Turn, decode_turn, encode_turn
+from antiphon.store.writer import Job, T, Writer
+
+READERS = 3
+PURGE_EVERY_S = 60
+PURGE_TURNS = 500  # in one transaction, so that no save waits long
+VACUUM_PAGES = 1000
+_PACK_BYTES = 16 * 1024  # from here on compressing saves more than it costs
+
+SCHEMA = Schema(
+    application_id=0x416E7469,
+    migrations=(
+        (
+            """
+            CREATE TABLE turn (
+                seq INTEGER PRIMARY KEY,
+                id TEXT NOT NULL UNIQUE,
+                previous_response_id TEXT,
+                expires_at INTEGER,
+                body BLOB NOT NULL  -- the turn as JSON, perhaps compressed by zlib
+            )
+            """,
+            "CREATE INDEX turn_expiry ON turn (expires_at) WHERE expires_at IS NOT NULL",
+            # Kept by the database itself, so that a limit costs no scan and a rollback no drift.
+            "CREATE TABLE total (turns INTEGER NOT NULL, bytes INTEGER NOT NULL)",
+            "INSERT INTO total VALUES (0, 0)",
+            """
+            CREATE TRIGGER turn_saved AFTER INSERT ON turn BEGIN
+                UPDATE total SET turns = turns + 1, bytes = bytes + length(new.body);
+            END
+            """,
+            """
+            CREATE TRIGGER turn_deleted AFTER DELETE ON turn BEGIN
+                UPDATE total SET turns = turns - 1, bytes = bytes - length(old.body);
+            END
+            """,
+        ),
+    ),
+)
+
+_ALIVE = "(turn.expires_at IS NULL OR turn.expires_at > :now)"
+_INSERT = "INSERT INTO turn (id, previous_response_id, expires_at, body) VALUES (?, ?, ?, ?)"
+_DELETE = f"DELETE FROM turn WHERE id = :id AND {_ALIVE}"
+_LOAD = f"SELECT body, expires_at FROM turn WHERE id = :id AND {_ALIVE}"
+# UNION drops repetitions, so a cycle ends by itself; `walk` then finds it.
+_CHAIN = f"""
+    WITH RECURSIVE link (seq, parent) AS (
+        SELECT seq, previous_response_id FROM turn WHERE id = :id AND {_ALIVE}
+        UNION
+        SELECT turn.seq, turn.previous_response_id
+        FROM link JOIN turn ON turn.id = link.parent WHERE {_ALIVE}
+        LIMIT :limit
+    )
+    SELECT turn.id, turn.body, turn.expires_at FROM link JOIN turn ON turn.seq = link.seq
+"""
+_RENEW = "UPDATE turn SET expires_at = ? WHERE id = ?"
+_OLDEST = "SELECT seq, length(body) FROM turn ORDER BY seq LIMIT ?"
+_PURGE = """
+    DELETE FROM turn WHERE seq IN (
+        SELECT seq FROM turn WHERE expires_at <= ? ORDER BY expires_at LIMIT ?
+    )
+"""
+
+
+class SQLiteStore:
+    """A `Store` in one file, which several processes may share."""
+
+    def __init__(self, path: Path, *, now: Clock, limits: StoreLimits | None = None) -> None:
+        self._path = path
+        self._limits = limits or StoreLimits()
+        self._now = now
+        self._purged_at: int | None = None
+        self._writer = Writer(
+            str(path), lambda: connect(path, SCHEMA, synchronous="FULL"), self._purge
+        )
+        self._readers: ThreadPoolExecutor | None = None
+        self._idle: list[sqlite3.Connection] = []  # for the next reader that needs one
+
+    @property
+    def transactions(self) -> int:
+        """How many commits all saves and deletions have taken so far."""
+        return self._writer.transactions
+
+    async def open(self) -> None:
+        await self._writer.open()
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="antiphon-store")
+
+    async def close(self) -> None:
+        readers, self._readers = self._readers, None
+        if readers is not None:
+            await asyncio.to_thread(self._close_readers, readers)
+        await self._writer.close()
+
+    async def save(self, turn: Turn) -> None:
+        body = encode_turn(turn, self._limits)
+        expires_at = turn.expires_at
+        if expires_at is None:
+            expires_at = self._limits.expiry(self._now())
+
+        def job(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM turn WHERE id = ?", (turn.id,))
+            row = (turn.id, turn.previous_response_id, expires_at, _pack(body))
+            connection.execute(_INSERT, row)
+            _evict(connection, self._limits)
+
+        await self._writer.run(job)
+
+    async def load(self, response_id: str) -> Turn | None:
+        key = {"id": _key(response_id), "now": self._now()}
+
+        def job(connection: sqlite3.Connection) -> Turn | None:
+            row = connection.execute(_LOAD, key).fetchone()
+            return None if row is None else decode_turn(_unpack(row[0]), row[1])
+
+        return await self._read(job)
+
+    async def delete(self, response_id: str) -> bool:
+        key = {"id": _key(response_id), "now": self._now()}
+        return await self._writer.run(
+            lambda connection: connection.execute(_DELETE, key).rowcount > 0
+        )
+
+    async def chain(self, response_id: str) -> list[Turn]:
+        limit, now = self._limits.max_chain, self._now()
+        key = {"id": _key(response_id), "now": now, "limit": -1 if limit is None else limit}
+
+        def job(connection: sqlite3.Connection) -> list[Turn]:
+            turns = {
+                id: decode_turn(_unpack(body), expires_at)
+                for id, body, expires_at in connection.execute(_CHAIN, key)
+            }
+            return list(walk(response_id, turns.get, limit).values())
+
+        turns = await self._read(job)
+        self._renew(turns, now)
+        return turns
+
+    def _renew(self, turns: list[Turn], now: int) -> None:
+        """Let a chain that is in use live on, at the cost of one write in half a lifetime."""
+        waning = [turn.id for turn in turns if self._limits.is_waning(turn.expires_at, now)]
+        if waning:
+            rows = [(self._limits.expiry(now), id) for id in waning]
+            self._writer.post(lambda connection: connection.executemany(_RENEW, rows))
+
+    async def _read(self, job: Job[T]) -> T:
+        if self._readers is None:
+            raise StoreError(f"{self._path}: is not open")
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._lend, job)
+
+    # --- in the threads ---------------------------------------------------------------------------
+
+    def _lend(self, job: Job[T]) -> T:
+        with naming(self._path):
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = connect_reader(self._path)
+            try:
+                return job(connection)
+            finally:
+                self._idle.append(connection)
+
+    def _close_readers(self, readers: ThreadPoolExecutor) -> None:
+        readers.shutdown()
+        while self._idle:
+            self._idle.pop().close()
+
+    def _purge(self, connection: sqlite3.Connection) -> bool:
+        """Delete a few expired turns, if a minute has passed; True when there may be more."""
+        now = self._now()
+        if self._purged_at is not None and now - self._purged_at < PURGE_EVERY_S:
+            return False
+        if connection.execute(_PURGE, (now, PURGE_TURNS)).rowcount == PURGE_TURNS:
+            return True
+        self._purged_at = now
+        connection.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+        return False
+
+
+def _evict(connection: sqlite3.Connection, limits: StoreLimits) -> None:
+    """Delete the oldest turns while there are more than may be, a bounded number at a time."""
+    turns, size = connection.execute("SELECT turns, bytes FROM total").fetchone()
+    over_turns = 0 if limits.max_turns is None else turns - limits.max_turns
+    over_bytes = 0 if limits.max_bytes is None else size - limits.max_bytes
+    if over_turns <= 0 and over_bytes <= 0:
+        return
+    last = None
+    for seq, freed in connection.execute(_OLDEST, (PURGE_TURNS,)).fetchall():
+        if over_turns <= 0 and over_bytes <= 0:
+            break
+        last, over_turns, over_bytes = seq, over_turns - 1, over_bytes - freed
+    connection.execute("DELETE FROM turn WHERE seq <= ?", (last,))
+
+
+def _key(response_id: str) -> str:
+    """An id that SQLite can look for: what is not text by Unicode's rules is nobody's id."""
+    return response_id.encode("utf-8", "replace").decode()
+
+
+def _pack(body: bytes) -> bytes:
+    return body if len(body) < _PACK_BYTES else zlib.compress(body, 1)
+
+
+def _unpack(body: bytes) -> bytes:
+    """The JSON again. It begins with a brace, and what zlib makes never does."""
+    return body if body.startswith(b"{") else zlib.decompress(body)

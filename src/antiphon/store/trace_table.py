@@ -1,0 +1,92 @@
+"""The trace's one table: a row a fact, and the statements that fill it and thin it out."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from antiphon.store.database import Schema
+from antiphon.store.trace_row import TraceRequest, TraceRow
+
+RETAIN_ROWS = 500  # looked at in one round, so that no flush waits long
+
+SCHEMA = Schema(
+    application_id=0x416E7472,
+    migrations=(
+        (
+            """
+            CREATE TABLE fact (
+                seq INTEGER PRIMARY KEY,
+                at_ms INTEGER NOT NULL,
+                kind TEXT NOT NULL,
+                request_id TEXT NOT NULL,
+                response_id TEXT,  -- of requests only
+                body TEXT NOT NULL,  -- the row as JSON
+                blob BLOB  -- of streams only, compressed by zlib
+            )
+            """,
+            "CREATE INDEX fact_request ON fact (request_id)",
+            "CREATE INDEX fact_response ON fact (response_id) WHERE response_id IS NOT NULL",
+            "CREATE INDEX fact_listing ON fact (seq) WHERE kind = 'request'",
+        ),
+    ),
+)
+
+_INSERT = """
+    INSERT INTO fact (at_ms, kind, request_id, response_id, body, blob) VALUES (?, ?, ?, ?, ?, ?)
+"""
+_OLDEST = "SELECT seq, at_ms, length(body) + ifnull(length(blob), 0) FROM fact ORDER BY seq LIMIT ?"
+
+
+class Record(Struct, frozen=True):
+    """A row with its JSON, and the bytes that are kept beside it."""
+
+    at_ms: int
+    row: TraceRow
+    body: bytes
+    blob: bytes = b""
+
+
+def insert(connection: sqlite3.Connection, records: Iterable[Record]) -> None:
+    connection.executemany(_INSERT, [_values(record) for record in records])
+
+
+def _values(record: Record) -> tuple[int, str, str, str | None, str, bytes | None]:
+    row = record.row
+    return (
+        record.at_ms,
+        str(row.__struct_config__.tag),
+        row.request_id,
+        row.response_id if isinstance(row, TraceRequest) else None,
+        record.body.decode(),
+        zlib.compress(record.blob, 1) if record.blob else None,
+    )
+
+
+def retain(
+    connection: sqlite3.Connection, now_ms: int, max_age_s: int | None, max_bytes: int | None
+) -> bool:
+    """Delete a few of the oldest rows if they are too old or too much; False when none were."""
+    before_ms = 0 if max_age_s is None else now_ms - max_age_s * 1000
+    excess = 0 if max_bytes is None else _used_bytes(connection) - max_bytes
+    last = None
+    for seq, at_ms, size in connection.execute(_OLDEST, (RETAIN_ROWS,)).fetchall():
+        if at_ms >= before_ms and excess <= 0:
+            break
+        last, excess = seq, excess - size
+    if last is None:
+        return False
+    connection.execute("DELETE FROM fact WHERE seq <= ?", (last,))
+    connection.execute("PRAGMA incremental_vacuum").fetchall()
+    return True
+
+
+def _used_bytes(connection: sqlite3.Connection) -> int:
+    pages, free, size = (
+        int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size

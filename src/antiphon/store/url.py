@@ -1,0 +1,22 @@
+"""Where turns are kept, by URL: `sqlite:///relative`, `sqlite:////absolute` or `memory://`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from antiphon.errors import StoreError
+from antiphon.store.memory import MemoryStore
+from antiphon.store.sqlite import SQLiteStore
+from antiphon.store.store import Clock, Store, StoreLimits
+
+_SQLITE = "sqlite:///"
+
+
+def open_store(url: str, *, now: Clock, limits: StoreLimits | None = None) -> Store:
+    """The store a URL names. Nothing is touched before its `open()`."""
+    if url == "memory://":
+        return MemoryStore(now=now, limits=limits)
+    path = url.removeprefix(_SQLITE)
+    if path and path != url and path != ":memory:":
+        return SQLiteStore(Path(path), now=now, limits=limits)
+    raise StoreError(f"{url!r} is no store: use sqlite:///file, sqlite:////path/file or memory://")
