@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,7 +29,7 @@ class Line:
         self._writer = writer
 
     async def head(self, status: int = 200, **headers: str) -> None:
-        """The head of the answer; the body follows in chunks until `end`, `cut` or `abort`."""
+        """The head of the answer; the body follows in chunks until `end`, `cut` or `reset`."""
         given = {"content_type": "text/event-stream", **headers}
         lines = [f"HTTP/1.1 {status} Scripted", "transfer-encoding: chunked"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in given.items()]
@@ -46,8 +48,10 @@ class Line:
         """Hang up in the middle of the body."""
         self._writer.close()
 
-    def abort(self) -> None:
-        """Reset the connection."""
+    def reset(self) -> None:
+        """Hang up so rudely that the other side gets an error."""
+        sock = self._writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
     async def until_gone(self) -> None:

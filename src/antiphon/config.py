@@ -25,6 +25,11 @@ Address: TypeAlias = Annotated[str, Meta(pattern=r"^([a-z]+://\S*)?$")]
 WebSearch: TypeAlias = Literal["native", "refuse", "ignore"]
 
 
+def _silent(value: object) -> str:
+    """What is shown of a value that holds secrets: a traceback or a log may end up anywhere."""
+    return f"{type(value).__name__}(…)"
+
+
 class ServerConfig(Struct, frozen=True, kw_only=True):
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     port: Port = 8484
@@ -38,6 +43,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """How long an upstream may be silent before we answer 200 all the same."""
     shutdown_s: Annotated[float, Meta(ge=0, le=3600)] = 20.0
     """How long streams may go on after SIGTERM."""
+
+    __repr__ = _silent
 
 
 class TimeoutConfig(Struct, frozen=True, kw_only=True):
@@ -76,6 +83,8 @@ class ProviderConfig(Struct, frozen=True, kw_only=True):
     web_search: WebSearch | None = None
     models: dict[str, ModelConfig] = field(default_factory=dict)
     """By the model's name; `*` is every model without an entry. Listed by `/v1/models`."""
+
+    __repr__ = _silent
 
 
 class StoreConfig(Struct, frozen=True, kw_only=True):
@@ -126,9 +135,13 @@ def find_config(explicit: str | None, environment: Mapping[str, str], cwd: Path)
     asked = explicit or environment.get("ANTIPHON_CONFIG")
     if asked:
         return Path(asked)
-    home = _directory(environment, "XDG_CONFIG_HOME", ".config")
-    places = (cwd / "antiphon.toml", home / "antiphon.toml")
+    places = (cwd / "antiphon.toml", config_directory(environment) / "antiphon.toml")
     return next((path for path in places if path.is_file()), None)
+
+
+def config_directory(environment: Mapping[str, str]) -> Path:
+    """Where a user's own configuration is."""
+    return _directory(environment, "XDG_CONFIG_HOME", ".config")
 
 
 def data_directory(environment: Mapping[str, str]) -> Path:

@@ -115,7 +115,7 @@ def test_a_failure_anywhere_keeps_what_was_told(said: list[Delta], data: st.Data
 
 @given(st.lists(deltas, max_size=12), st.booleans())
 def test_an_error_leaves_the_machine_as_it_was(said: list[Delta], sealed: bool) -> None:
-    subject = machine(seal=(lambda states: f"sealed:{len(states)}") if sealed else None)
+    subject = machine(seal=(lambda states, raw: f"sealed:{len(states)}") if sealed else None)
     events = subject.start()
     for delta in said:
         before = (subject.phase, subject.snapshot, subject.pending_finish, len(subject.states))

@@ -1,1 +1,1 @@
-"""The `antiphon` command, one file a subcommand."""
+"""The `antiphon` command, one file a subcommand: `add` declares its arguments, `run` does it."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.console import Console
 from rich.text import Text
 
+from antiphon.cli.terminal import is_terminal, make_console, write_lines
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.errors import AntiphonError
 from antiphon.replay import replay
@@ -26,36 +26,50 @@ _STYLES: Mapping[str, str] = {
     "response.output_item.done": "blue",
 }
 
+_EPILOG = """\
+examples:
+  antiphon replay upstream.sse                       one event a line
+  antiphon replay upstream.sse | jq -r .type         the names alone
+  antiphon replay --request request.json answer.json a whole answer, with the tools it was given
+  antiphon trace show ID --stream raw | antiphon replay -
+                                                     what happened here, once more
+"""
 
-class UnreadableRecording(AntiphonError):
-    code = "cli.unreadable_recording"
+
+class UnreadableFile(AntiphonError):
+    code = "cli.unreadable_file"
 
 
-def add(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "replay",
-        help="turn recorded provider bytes into Responses events",
-        description="Turn recorded provider bytes (SSE, or a whole JSON body) into Responses"
-        " events: readable on a terminal, JSON lines in a pipe.",
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Turn recorded provider bytes (a stream, or a whole JSON body) into Responses events.\n"
+        "Readable on a terminal, JSON lines in a pipe."
     )
+    parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", help="the recording; - reads standard input")
     parser.add_argument(
-        "--dialect", default="chat", choices=sorted(DIALECTS), help="what the provider speaks"
+        "--dialect",
+        default="chat",
+        choices=sorted(DIALECTS),
+        help="what the provider speaks (default: %(default)s)",
     )
-    parser.add_argument("--request", metavar="FILE", help="the recorded native request, if known")
+    parser.add_argument(
+        "--request",
+        metavar="FILE",
+        help="the request that was sent to the provider, for its model and its tools",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    request = msgspec.json.decode(_read(args.request)) if args.request else None
+    request = _read_request(args.request) if args.request else None
     events = replay(_read(args.file), dialect=args.dialect, request=request)
-    console = Console(highlight=False)
-    if console.is_terminal:
-        for event in events:
-            console.print(_line(event), overflow="ellipsis", no_wrap=True)
-    else:
-        for event in events:
-            sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
+    if not is_terminal():
+        write_lines(events)
+        return 0
+    console = make_console()
+    for event in events:
+        console.print(_line(event), overflow="ellipsis", no_wrap=True)
     return 0
 
 
@@ -65,7 +79,14 @@ def _read(name: str) -> bytes:
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise UnreadableRecording(f"cannot read {name}: {error.strerror}") from error
+        raise UnreadableFile(f"cannot read {name}: {error.strerror}") from error
+
+
+def _read_request(name: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(_read(name), type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise UnreadableFile(f"{name} is not a request: {error}") from error
 
 
 def _line(event: Mapping[str, Any]) -> Text:
@@ -84,8 +105,8 @@ def _gist(event: Mapping[str, Any]) -> str:
         case {"response": response}:
             return _response_gist(response)
         case {"output_index": index, "item": item}:
-            name = item.get("name", "")
-            return f"#{index} {item['type']} {name} {item['id']} {item.get('status', '')}".strip()
+            facts = (f"#{index}", item["type"], item.get("name"), item["id"], item.get("status"))
+            return " ".join(fact for fact in facts if fact)
         case {"delta": str(text)}:
             return repr(text)
         case {"part": part}:
@@ -103,4 +124,4 @@ def _response_gist(response: Mapping[str, Any]) -> str:
         facts.append(details["reason"])
     if error := response.get("error"):
         facts.append(f"{error['code']}: {error['message']}")
-    return " · ".join(facts)
+    return " · ".join(filter(None, facts))

@@ -1,65 +1,145 @@
-"""`antiphon serve`: run the gateway."""
+"""`antiphon serve`: run the gateway, and say how to reach it."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import os
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
-import uvloop
-from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 
-from antiphon.cli.settings import load_settings
-from antiphon.config import Config
+from antiphon import __version__
+from antiphon.cli.settings import add_config_option, find_settings, load_settings
+from antiphon.cli.terminal import complain, is_terminal, make_console
+from antiphon.config import Config, ServerConfig
 from antiphon.engine.engine import Engine
 from antiphon.server.journal import open_journal
 from antiphon.server.serve import Gateway, serve
 
+_SHOWN_MODELS = 6
 
-def add(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "serve",
-        help="run the gateway",
-        description="Run the gateway. Without a configuration file, providers are found by the keys"
-        " in the environment, and the built-in echo provider is always there.",
+_EPILOG = """\
+examples:
+  antiphon serve                         on 127.0.0.1:8484
+  antiphon serve --port 9000             on another port
+  antiphon serve --config team.toml      with another configuration
+  DEEPSEEK_API_KEY=… antiphon serve      without a file: keys name their providers
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run the gateway until Ctrl-C or SIGTERM. Without a configuration file, providers are\n"
+        "found by the keys in the environment. The built-in echo models need neither key nor\n"
+        "network."
     )
-    parser.add_argument("--config", metavar="FILE", help="antiphon.toml to use")
-    parser.add_argument("--host", help="address to listen on")
-    parser.add_argument("--port", type=int, help="port to listen on; 0 takes a free one")
+    parser.epilog = _EPILOG
+    add_config_option(parser)
+    parser.add_argument("--host", help="address to listen on, instead of [server] host")
+    parser.add_argument(
+        "--port", type=int, help="port to listen on, instead of [server] port; 0 takes a free one"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     config = _overridden(load_settings(args.config), args)
     emit = open_journal(config.log)
-    loop = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=loop) as runner:
-        runner.run(serve(config, os.environ, emit, _announce(config)))
+    announce = _announcer(config.server, find_settings(args.config))
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(serve(config, os.environ, emit, announce))
+    except OSError as error:
+        complain(_binding_problem(error, config.server))
+        return 1
     return 0
 
 
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # Windows has none; the standard loop does the same, a little slower
+        return None
+    return uvloop.new_event_loop
+
+
 def _overridden(config: Config, args: argparse.Namespace) -> Config:
-    given = {
-        name: getattr(args, name) for name in ("host", "port") if getattr(args, name) is not None
-    }
-    server = msgspec.structs.replace(config.server, **given)
+    """The configuration, checked like the file, with what the command line says instead."""
+    given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
+    document = {**msgspec.to_builtins(config.server), **given}
+    try:
+        server = msgspec.convert(document, ServerConfig)
+    except msgspec.ValidationError as error:
+        raise config.mistake(("server",), str(error)) from error
     return msgspec.structs.replace(config, server=server)
 
 
-def _announce(config: Config) -> Any:
+def _binding_problem(error: OSError, server: ServerConfig) -> str:
+    """Why the port could not be had, and what to do."""
+    place = f"port {server.port} on {server.host}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{place} is in use: stop what is running there, or choose another with --port."
+    if error.errno == errno.EACCES:
+        return f"{place} is not allowed for you: choose one above 1023 with --port."
+    return f"cannot listen on {place}: {error.strerror or error}"
+
+
+# What is said once it runs
+
+
+def _announcer(server: ServerConfig, source: Path | None) -> Callable[[Gateway, Engine], None]:
     def announce(gateway: Gateway, engine: Engine) -> None:
-        console = Console(highlight=False, soft_wrap=True)
-        base = f"http://{config.server.host}:{gateway.port}/v1"
-        console.print(f"[bold green]antiphon[/] listens on [bold]{base}[/]")
+        base_url = f"http://{_url_host(server.host)}:{gateway.port}/v1"
         names = engine.router.names()
-        shown = ", ".join(names[:6]) + (" …" if len(names) > 6 else "")
-        console.print(f"models: {shown}")
-        console.print(
-            f"try:    curl {base}/responses -H 'content-type: application/json'"
-            f' -d \'{{"model": "{names[0]}", "input": "Hello there"}}\'',
-            markup=False,
-        )
+        curl = _curl(base_url, names[0], with_key=bool(server.api_keys))
+        if is_terminal():
+            _show_banner(base_url, _facts(names, server, source), curl)
+        else:
+            print(f"antiphon {__version__} listens on {base_url}", flush=True)
 
     return announce
+
+
+def _show_banner(base_url: str, facts: Sequence[tuple[str, str]], curl: str) -> None:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row(Text("base URL", style="dim"), Text(base_url, style="bold green"))
+    for name, value in facts:
+        grid.add_row(Text(name, style="dim"), Text(value))
+    title = Text.assemble(("antiphon", "bold"), f" {__version__}")
+    console = make_console()
+    console.print(Panel(grid, title=title, title_align="left", border_style="green", expand=False))
+    console.print(Text.assemble(("Try it:  ", "dim"), curl), soft_wrap=True)
+    console.print(Text("Ctrl-C stops it.", style="dim"))
+
+
+def _facts(
+    names: Sequence[str], server: ServerConfig, source: Path | None
+) -> list[tuple[str, str]]:
+    shown = ", ".join(names[:_SHOWN_MODELS])
+    more = len(names) - _SHOWN_MODELS
+    clients = "this machine only, no key needed"
+    if server.api_keys:
+        clients = f"with a key: {', '.join(server.api_keys)}"
+    return [
+        ("models", f"{shown} and {more} more (antiphon models)" if more > 0 else shown),
+        ("clients", clients),
+        ("settings", str(source) if source else "none; providers by the keys in the environment"),
+    ]
+
+
+def _url_host(host: str) -> str:
+    """A host that this machine can be asked by."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{reachable}]" if ":" in reachable else reachable
+
+
+def _curl(base_url: str, model: str, *, with_key: bool) -> str:
+    body = msgspec.json.encode({"model": model, "input": "Hello there"}).decode()
+    key = " -H 'authorization: Bearer YOUR-KEY'" if with_key else ""
+    return f"curl {base_url}/responses -H 'content-type: application/json'{key} -d '{body}'"

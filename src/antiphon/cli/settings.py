@@ -1,13 +1,37 @@
-"""The configuration a command runs with: a file if there is one, else the environment."""
+"""What a command runs with: a configuration file if there is one, else the environment alone."""
 
 from __future__ import annotations
 
+import argparse
 import os
 from pathlib import Path
 
-from antiphon.config import Config, find_config, load_config
+from antiphon.config import Config, data_directory, find_config, load_config
+
+
+def add_config_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="the configuration to use; by default $ANTIPHON_CONFIG, ./antiphon.toml, or"
+        " antiphon/antiphon.toml in your configuration directory, whichever is first",
+    )
+
+
+def find_settings(explicit: str | None) -> Path | None:
+    return find_config(explicit, os.environ, Path.cwd())
 
 
 def load_settings(explicit: str | None) -> Config:
-    path = find_config(explicit, os.environ, Path.cwd())
+    path = find_settings(explicit)
     return Config() if path is None else load_config(path, os.environ)
+
+
+def store_url(config: Config) -> str:
+    """Where turns are kept, said or not."""
+    return config.store.url or f"sqlite:///{data_directory(os.environ) / 'turns.db'}"
+
+
+def trace_path(config: Config) -> Path:
+    """Where the trace is, said or not."""
+    return Path(config.trace.path or data_directory(os.environ) / "trace.db")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeAlias
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from antiphon.core.deltas import ReasoningKind, ReasoningState
 from antiphon.wire.events import (
@@ -44,7 +44,8 @@ from antiphon.wire.items import (
     SummaryText,
 )
 
-Seal: TypeAlias = Callable[[Sequence[ReasoningState]], str]
+Seal: TypeAlias = Callable[[Sequence[ReasoningState], str], str]
+"""Provider state and the raw reasoning beside it → `encrypted_content`."""
 
 
 class TextBlock:
@@ -243,8 +244,14 @@ class ReasoningBlock:
                 if thought.kind == "summary"
             ),
             content=raw or UNSET,
-            encrypted_content=self._seal(self._states) if self._seal and self._states else UNSET,
+            encrypted_content=UNSET if status == "in_progress" else self._sealed(),
         )
+
+    def _sealed(self) -> str | UnsetType:
+        raw = "".join(piece for thought in self._raw() for piece in thought.pieces)
+        if self._seal is None or not (raw or self._states):
+            return UNSET
+        return self._seal(self._states, raw)
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
         item = self.item(status)

@@ -173,7 +173,7 @@ class Reader:
         if "audio" not in self._inputs:
             return self._replaced("audio", "this model takes no audio")
         match part.get("input_audio"):
-            case {"data": str(data), "format": str(form)}:
+            case {"data": str(data), "format": str(form)} if data and form:
                 return AudioPart(data, form)
         return self._replaced("audio", "it came without content")
 

@@ -12,6 +12,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from antiphon.core.deltas import ReasoningState
+
 Role: TypeAlias = Literal["system", "developer", "user", "assistant"]
 
 
@@ -78,11 +80,16 @@ class Said(Struct, frozen=True, tag=True):
 
 
 class Thought(Struct, frozen=True, tag=True):
-    """Reasoning of an earlier turn: its text, its summary, and the sealed state, if any."""
+    """Reasoning of an earlier turn: its text, its summary, and what its provider wants back.
+
+    `encrypted` is what the client carried; `states` is what came out of it, if it was sealed by us
+    for the provider and model that are asked now (`core.capsule`).
+    """
 
     text: str = ""
     summary: str = ""
     encrypted: str | None = None
+    states: tuple[ReasoningState, ...] = ()
 
 
 class Called(Struct, frozen=True, tag=True):

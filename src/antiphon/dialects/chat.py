@@ -6,6 +6,7 @@ The reading half: chunks and whole bodies become deltas. It is total: an error o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -108,7 +109,7 @@ class ChatDecoder:
         if data == b"[DONE]":
             return self._done()
         try:
-            chunk = _read_chunk(data)
+            chunk, data = _read(data)
         except _UNREADABLE:
             return self._unreadable(data)
         return self._deltas(chunk, data)
@@ -177,7 +178,7 @@ class ChatDecoder:
 def decode(body: bytes) -> list[Delta]:
     """A whole answer → deltas, its items in the order reasoning, tool calls, message."""
     try:
-        chunk = _read_chunk(body)
+        chunk, body = _read(body)
     except _UNREADABLE:
         return [Failure(classify(200, {}, body))]
     deltas: list[Delta] = [Start(_string(chunk.model), _string(chunk.id))]
@@ -206,6 +207,26 @@ def _whole_choice(choice: _Choice) -> Iterator[Delta]:
     yield from _beside(message)
     yield Finish(_string(choice.finish_reason))
     yield from _choice_rest(choice)
+
+
+def _read(data: bytes) -> tuple[_Chunk, bytes]:
+    """A chunk and its JSON, which is mended first if that is what it takes."""
+    try:
+        return _read_chunk(data), data
+    except _UNREADABLE:
+        data = _mended(data)
+        return _read_chunk(data), data
+
+
+def _mended(data: bytes) -> bytes:
+    """Without what only strict readers reject: some servers cut a stream inside a character, and
+    send the halves as lone surrogates or broken UTF-8; some do not escape control characters."""
+    try:
+        document = json.loads(data.decode("utf-8", "replace"), strict=False)
+        text = json.dumps(document, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return data
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 def _string(value: Any) -> str | None:

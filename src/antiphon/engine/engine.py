@@ -88,8 +88,8 @@ class Engine:
         )
         journey = Journey(self.emit, facts, plan, trace, store=request.store)
 
-        async def save(finished: Response) -> None:
-            await self._save(request, plan, finished, facts)
+        async def save(finished: Response) -> bool:
+            return await self._save(request, plan, finished, facts)
 
         def finished(exchange: Exchange) -> None:
             self.active.discard(exchange)
@@ -121,7 +121,8 @@ class Engine:
 
     async def _save(
         self, request: Request, plan: Plan, response: Response, facts: Mapping[str, Any]
-    ) -> None:
+    ) -> bool:
+        """Whether the turn was kept. An answer that is good stays good without its memory."""
         document: dict[str, Any] = msgspec.to_builtins(response)
         turn = Turn(
             id=response.id,
@@ -137,9 +138,9 @@ class Engine:
         try:
             await self.store.save(turn)
         except AntiphonError as error:
-            # The answer is good; only its memory is lost. The client hears of it when it comes
-            # back, and the operator hears of it now.
             self.emit(Entry("store.save_failed", "error", {**facts, "reason": error.message}))
+            return False
+        return True
 
     def stop_all(self) -> None:
         """The process is going down: every answer still running ends with a terminal event."""

@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from antiphon.core.faults import ProviderFault, timeout_fault
 from antiphon.core.plan import Plan
 from antiphon.engine.journey import Journey
@@ -21,7 +23,7 @@ from antiphon.engine.upstream import Upstream, UpstreamAnswer, UpstreamError
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.stage import terminal
 from antiphon.providers.registry import Provider
-from antiphon.wire.events import Created, Event, InProgress
+from antiphon.wire.events import Completed, Created, Event, Failed, Incomplete, InProgress
 from antiphon.wire.response import Response
 
 _GRACE_S = 2.0  # how long usage may lag behind a finish reason
@@ -37,7 +39,7 @@ class Parts:
     plan: Plan
     bridge: Bridge
     journey: Journey
-    save: Callable[[Response], Awaitable[None]]
+    save: Callable[[Response], Awaitable[bool]]
     finished: Callable[[Exchange], None]
     clock: Callable[[], float]
 
@@ -67,13 +69,12 @@ class Exchange:
             async with asyncio.timeout(timeouts.first_token_s):
                 await self._ask(stream=True)
                 while not self._is_meaningful():
-                    self._early += await self._pump()
+                    events = await self._pump()  # meanwhile `start` may have taken the early ones
+                    self._early += events
         except TimeoutError as error:
-            self.close()
-            raise UpstreamError(timeout_fault("first_token")) from error
+            raise self._unopened(timeout_fault("first_token")) from error
         if self._bridge.fault is not None and not _has_output(self._early):
-            self.close()
-            raise UpstreamError(self._bridge.fault)
+            raise self._unopened(self._bridge.fault)
         self._silence = SilenceTimer(timeouts.idle_s, lambda: self._time_out("idle"))
         self._deadline = SilenceTimer(timeouts.total_s, lambda: self._time_out("total"))
 
@@ -97,10 +98,9 @@ class Exchange:
             self.close()
 
     async def fail(self, fault: ProviderFault) -> list[Event]:
-        """End an answer that was begun early with a fault of its opening."""
-        events = await self._released(self._bridge.fail(fault))
-        self.close()
-        return events
+        """Tell a fault of the opening inside of a stream: whatever is still untold, and the end."""
+        early, self._early = self._early, []
+        return await self._released(early + self._bridge.fail(fault))
 
     # Whole
 
@@ -112,11 +112,11 @@ class Exchange:
                 assert self._answer is not None
                 events = await self._read_whole(self._answer)
         except TimeoutError as error:
-            raise UpstreamError(timeout_fault("total")) from error
-        finally:
-            self.close()
+            raise self._unopened(timeout_fault("total")) from error
+        except UpstreamError as error:
+            raise self._unopened(self._stopped or error.fault) from error
         if self._bridge.fault is not None:
-            raise UpstreamError(self._bridge.fault)
+            raise self._unopened(self._bridge.fault)
         ending = terminal(await self._released(events))
         assert ending is not None
         return ending.response
@@ -162,9 +162,14 @@ class Exchange:
                 status, headers = self._answer.status, self._answer.headers
                 raise UpstreamError(parts.provider.dialect.classify(status, headers, body))
         except UpstreamError as error:
-            self._journey.fault = error.fault
-            self.close()
-            raise
+            raise self._unopened(error.fault) from error
+
+    def _unopened(self, fault: ProviderFault) -> UpstreamError:
+        """What to raise while a fault can still be an HTTP error; whoever asked then closes us."""
+        self._journey.fault = fault
+        if self._answer is not None:
+            self._answer.close()
+        return UpstreamError(fault)
 
     def _is_meaningful(self) -> bool:
         return self._bridge.ended or _has_output(self._early) or self._bridge.finishing
@@ -204,10 +209,17 @@ class Exchange:
             events = events + stages.feed(self._bridge.fail(stages.fault))
         self._journey.fault = self._bridge.fault or stages.fault
         finished = self._journey.persist.take()
-        if finished is not None:
-            await self._parts.save(finished)
+        if finished is not None and not await self._parts.save(finished):
+            events = [*events[:-1], _forgotten(events[-1])]
         return events
 
 
+def _forgotten(ending: Event) -> Event:
+    """The same end, but it says that nobody can continue from it."""
+    assert isinstance(ending, Completed | Incomplete | Failed)
+    response = msgspec.structs.replace(ending.response, store=False)
+    return msgspec.structs.replace(ending, response=response)
+
+
 def _has_output(events: list[Event]) -> bool:
-    return any(not isinstance(event, Created | InProgress) for event in events)
+    return any(not isinstance(event, Created | InProgress | Failed) for event in events)

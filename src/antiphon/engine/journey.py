@@ -33,6 +33,8 @@ class Journey:
         self.upstream_status: int | None = None
         self.upstream_latency_ms: float | None = None
         self.fault: ProviderFault | None = None
+        self._emit = emit
+        self._facts = facts
         self._trace = trace
         self._diagnostics = DiagnosticsStage(emit, plan.diagnostics, facts)
         log = LogStage(
@@ -50,4 +52,16 @@ class Journey:
     def finish(self) -> None:
         """The answer is over, or nobody is there to hear the rest of it."""
         self._diagnostics.close()
+        if self.fault is not None:
+            self._emit(Entry("upstream.failed", "warning", {**self._facts, **_told(self.fault)}))
         self._trace.finish(self.fault, self.upstream_status, self.upstream_latency_ms)
+
+
+def _told(fault: ProviderFault) -> dict[str, Any]:
+    """What the log may say of a fault: our own words for it, never the provider's."""
+    return {
+        "fault": fault.type,
+        "code": fault.code,
+        "status": fault.status,
+        "retry_after_s": fault.retry_after_s,
+    }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
 import aiohttp
@@ -90,6 +91,15 @@ def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect_s)
 
 
+@contextmanager
+def _broken_lines() -> Iterator[None]:
+    """A line that breaks is a fault of the provider, whatever the HTTP library calls it."""
+    try:
+        yield
+    except (aiohttp.ClientError, OSError) as error:
+        raise UpstreamError(connection_fault(type(error).__name__)) from error
+
+
 class _HTTPAnswer:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
@@ -97,10 +107,12 @@ class _HTTPAnswer:
         self.headers: Mapping[str, str] = response.headers
 
     async def next(self) -> bytes:
-        return await self._response.content.readany()
+        with _broken_lines():
+            return await self._response.content.readany()
 
     async def read(self) -> bytes:
-        return await self._response.read()
+        with _broken_lines():
+            return await self._response.read()
 
     def close(self) -> None:
         self._response.close()

@@ -1,34 +1,38 @@
 """Echo: an upstream inside the process, with no key and no network, that behaves like a model.
 
 It speaks real Chat Completions bytes, so everything it says takes the whole path. It is
-deterministic. The model's name chooses the behaviour:
+deterministic, and it has an answer to anything. The model's name chooses the behaviour:
 
     echo            repeats the last user message, a word at a time
-    reasoner        thinks first
+    reasoner        thinks first, unless the effort is `none`
     refuser         refuses
     error-<status>  answers with that HTTP status
     error-midway    breaks off with an error after some words
     cut             hangs up without a finish reason
-    <any>           calls a declared tool if it is told to, or if the last user message shares a
-                    word with the tool's name or description; answers in plain text once the
-                    outputs are there; answers with JSON if a format is asked for
+
+All of them call a declared tool if they are told to, or if the last user message shares a word with
+the tool's name or description; they answer in plain text once the outputs are there, and in JSON if
+a format is asked for.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from antiphon.core.plan import Capabilities
+from antiphon.core.planning import RUNGS
 from antiphon.providers.sample import sample
 from antiphon.providers.spec import Model, Spec
 
-_MODELS = ("echo", "reasoner", "refuser", "error-429", "error-500", "error-midway", "cut")
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+Document: TypeAlias = Mapping[str, Any]
+
+_MODELS = "echo reasoner refuser error-400 error-401 error-429 error-500 error-503 error-midway cut"
+_MAX_WORDS = 8192
 
 SPEC = Spec(
     name="echo",
@@ -38,15 +42,14 @@ SPEC = Spec(
     in_process=True,
     any_model=False,
     capabilities=Capabilities(
-        parameters=frozenset(
-            {"temperature", "top_p", "max_output_tokens", "parallel_tool_calls", "top_logprobs"}
-        ),
+        parameters=frozenset({"temperature", "top_p", "max_output_tokens", "parallel_tool_calls"}),
         inputs=frozenset({"text", "image", "file", "audio"}),
-        efforts={effort: effort for effort in _EFFORTS},
+        efforts={effort: effort for effort in RUNGS},
         replay_reasoning="always",
         context_window=128_000,
+        max_output_tokens=_MAX_WORDS,
     ),
-    models=tuple(Model(id=name) for name in _MODELS),
+    models=tuple(Model(id=name) for name in _MODELS.split()),
 )
 
 
@@ -60,30 +63,28 @@ class EchoAnswer(Struct, frozen=True):
 
 def answer(body: bytes) -> EchoAnswer:
     """Answer a Chat Completions request."""
-    request: Mapping[str, Any] = msgspec.json.decode(body)
-    model = str(request["model"])
-    if refused := re.fullmatch(r"error-(\d{3})", model):
-        return _error(int(refused[1]))
+    try:
+        request = _document(msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _error(400, "Echo cannot read this body.")
+    model = str(request.get("model"))
+    if asked := re.fullmatch(r"error-(\d{3})", model):
+        return _error(int(asked[1]), f"Echo was asked to fail with {asked[1]}.")
     reply = _reply(request, model)
-    if request.get("stream"):
-        chunks = [_frame(chunk) for chunk in reply.chunks(model)]
-        ending = [] if model == "cut" else [b"data: [DONE]\n\n"]
-        return EchoAnswer(200, "text/event-stream", [*chunks, *ending])
-    return EchoAnswer(200, "application/json", [msgspec.json.encode(reply.whole(model))])
+    if request.get("stream") is not True:
+        return EchoAnswer(200, "application/json", [msgspec.json.encode(reply.whole(model))])
+    frames = [b"data: %b\n\n" % msgspec.json.encode(chunk) for chunk in reply.chunks(model)]
+    if model != "cut":
+        frames.append(b"data: [DONE]\n\n")
+    return EchoAnswer(200, "text/event-stream", frames)
 
 
-def _frame(chunk: Mapping[str, Any]) -> bytes:
-    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
-
-
-def _error(status: int) -> EchoAnswer:
-    error = {
-        "message": f"Echo was asked to fail with {status}.",
-        "type": "echo_error",
-        "param": None,
-        "code": None,
-    }
+def _error(status: int, message: str) -> EchoAnswer:
+    error = {"message": message, "type": "echo_error", "param": None, "code": None}
     return EchoAnswer(status, "application/json", [msgspec.json.encode({"error": error})])
+
+
+# How it is said
 
 
 class _Reply(Struct, frozen=True, kw_only=True):
@@ -94,10 +95,10 @@ class _Reply(Struct, frozen=True, kw_only=True):
     refusal: str = ""
     calls: Sequence[tuple[str, str]] = ()
     finish: str | None = "stop"
-    error: Mapping[str, Any] | None = None
+    error: Document | None = None
     prompt_tokens: int = 0
 
-    def usage(self) -> dict[str, Any]:
+    def usage(self) -> Document:
         thought = len(_words(self.reasoning))
         spoken = len(_words(self.text + self.refusal)) + 4 * len(self.calls)
         return {
@@ -107,7 +108,7 @@ class _Reply(Struct, frozen=True, kw_only=True):
             "completion_tokens_details": {"reasoning_tokens": thought},
         }
 
-    def chunks(self, model: str) -> Iterator[dict[str, Any]]:
+    def chunks(self, model: str) -> Iterator[Document]:
         yield _chunk(model, {"role": "assistant", "content": ""})
         for word in _words(self.reasoning):
             yield _chunk(model, {"reasoning_content": word})
@@ -116,7 +117,7 @@ class _Reply(Struct, frozen=True, kw_only=True):
         for word in _words(self.refusal):
             yield _chunk(model, {"refusal": word})
         for index, (name, arguments) in enumerate(self.calls):
-            yield _chunk(model, {"tool_calls": [_opened_call(index, name)]})
+            yield _chunk(model, {"tool_calls": [_call(index, name)]})
             for begin in range(0, len(arguments), 16):
                 piece = {"index": index, "function": {"arguments": arguments[begin : begin + 16]}}
                 yield _chunk(model, {"tool_calls": [piece]})
@@ -126,23 +127,20 @@ class _Reply(Struct, frozen=True, kw_only=True):
             yield _chunk(model, {}, self.finish)
             yield {**_chunk(model, {}), "choices": [], "usage": self.usage()}
 
-    def whole(self, model: str) -> dict[str, Any]:
+    def whole(self, model: str) -> Document:
         message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
         if self.reasoning:
             message["reasoning_content"] = self.reasoning
         if self.refusal:
             message["refusal"] = self.refusal
         if self.calls:
-            message["tool_calls"] = [
-                {**_opened_call(index, name), "function": {"name": name, "arguments": arguments}}
-                for index, (name, arguments) in enumerate(self.calls)
-            ]
-        answered = {"index": 0, "message": message, "finish_reason": self.finish}
-        document = {**_chunk(model, {}), "object": "chat.completion", "choices": [answered]}
+            message["tool_calls"] = [_call(index, *call) for index, call in enumerate(self.calls)]
+        choice = {"index": 0, "message": message, "finish_reason": self.finish}
+        document = {**_chunk(model, {}), "object": "chat.completion", "choices": [choice]}
         return {**document, "usage": self.usage(), **({"error": self.error} if self.error else {})}
 
 
-def _chunk(model: str, delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
+def _chunk(model: str, delta: Document, finish: str | None = None) -> Document:
     return {
         "id": "chatcmpl-echo",
         "object": "chat.completion.chunk",
@@ -152,44 +150,68 @@ def _chunk(model: str, delta: Mapping[str, Any], finish: str | None = None) -> d
     }
 
 
-def _opened_call(index: int, name: str) -> dict[str, Any]:
-    return {
-        "index": index,
-        "id": f"call_echo_{index}",
-        "type": "function",
-        "function": {"name": name, "arguments": ""},
-    }
+def _call(index: int, name: str, arguments: str = "") -> Document:
+    function = {"name": name, "arguments": arguments}
+    return {"index": index, "id": f"call_echo_{index}", "type": "function", "function": function}
 
 
-# What to say
+def _words(text: str) -> list[str]:
+    """The text in pieces that join to it again: each word with the space before it."""
+    return re.findall(r"\s*\S+|\s+", text)
 
 
-def _reply(request: Mapping[str, Any], model: str) -> _Reply:
-    messages: Sequence[Mapping[str, Any]] = request["messages"]
-    said = _last_user_text(messages)
-    prompt_tokens = sum(len(_words(_text(message.get("content")))) for message in messages)
+# What is said
+
+
+def _reply(request: Document, model: str) -> _Reply:
+    messages = _documents(request.get("messages"))
+    prompt_tokens = sum(len(_text(message.get("content"))) for message in messages) // 4 + 1
     if model == "refuser":
         return _Reply(refusal="I would rather not.", prompt_tokens=prompt_tokens)
-    outputs = _outputs_since_last_user(messages)
+    said, outputs = _heard(messages)
+    thinks = model == "reasoner" and request.get("reasoning_effort") != "none"
+    reply = _Reply(
+        reasoning=f"The user said: {said}" if thinks else "", prompt_tokens=prompt_tokens
+    )
     tool = None if outputs else _wanted_tool(request, said)
-    reasoning = f"The user said: {said}" if model == "reasoner" else ""
     if tool is not None:
-        arguments = msgspec.json.encode(sample(tool.get("parameters") or {}, said)).decode()
-        call = (tool["name"], arguments if arguments != "null" else "{}")
-        return _Reply(
-            calls=(call,), reasoning=reasoning, finish="tool_calls", prompt_tokens=prompt_tokens
-        )
-    text = _formatted(request, "\n".join(outputs) or said or "…")
-    reply = _Reply(text=text, reasoning=reasoning, prompt_tokens=prompt_tokens)
-    return _spoiled(_limited(reply, request), model)
+        call = (tool["name"], _arguments(tool))
+        return msgspec.structs.replace(reply, calls=(call,), finish="tool_calls")
+    text = _formatted(request.get("response_format"), "\n".join(outputs) or said or "…")
+    return _spoiled(_limited(msgspec.structs.replace(reply, text=text), request), model)
 
 
-def _limited(reply: _Reply, request: Mapping[str, Any]) -> _Reply:
-    limit = request.get("max_tokens", request.get("max_completion_tokens"))
-    words = _words(reply.text)
-    if not isinstance(limit, int) or len(words) <= limit:
+def _heard(messages: Sequence[Document]) -> tuple[str, list[str]]:
+    """What the user said last, and what tools have answered since."""
+    said = ""
+    outputs: list[str] = []
+    for message in messages:
+        match message.get("role"):
+            case "user" if not (outputs and _is_media(message.get("content"))):
+                said, outputs = _text(message.get("content")), []
+            case "tool":
+                outputs.append(_text(message.get("content")))
+    return said, outputs
+
+
+def _arguments(tool: Document) -> str:
+    # Not the user's words: a client may well run what it is told to, and `echo` does no harm.
+    made = sample(tool.get("parameters") or {"type": "object"}, "echo")
+    return msgspec.json.encode(made if isinstance(made, dict) else {}).decode()
+
+
+def _limited(reply: _Reply, request: Document) -> _Reply:
+    asked = request.get("max_tokens")
+    limit = min(asked, _MAX_WORDS) if type(asked) is int and asked > 0 else _MAX_WORDS
+    thought, spoken = _words(reply.reasoning), _words(reply.text)
+    if len(thought) + len(spoken) <= limit:
         return reply
-    return msgspec.structs.replace(reply, text="".join(words[:limit]), finish="length")
+    return msgspec.structs.replace(
+        reply,
+        reasoning="".join(thought[:limit]),
+        text="".join(spoken[: max(limit - len(thought), 0)]),
+        finish="length",
+    )
 
 
 def _spoiled(reply: _Reply, model: str) -> _Reply:
@@ -201,8 +223,8 @@ def _spoiled(reply: _Reply, model: str) -> _Reply:
     return reply
 
 
-def _formatted(request: Mapping[str, Any], text: str) -> str:
-    match request.get("response_format"):
+def _formatted(form: Any, text: str) -> str:
+    match form:
         case {"type": "json_schema", "json_schema": {"schema": schema}}:
             return msgspec.json.encode(sample(schema, text)).decode()
         case {"type": "json_object"}:
@@ -210,61 +232,52 @@ def _formatted(request: Mapping[str, Any], text: str) -> str:
     return text
 
 
-def _wanted_tool(request: Mapping[str, Any], said: str) -> Mapping[str, Any] | None:
-    tools = [tool["function"] for tool in request.get("tools") or () if "function" in tool]
+def _wanted_tool(request: Document, said: str) -> Document | None:
+    functions = (_document(tool.get("function")) for tool in _documents(request.get("tools")))
+    tools = {tool["name"]: tool for tool in functions if isinstance(tool.get("name"), str)}
+    topic = _vocabulary(said)
+    shared = {
+        name: len(topic & _vocabulary(f"{name} {tool.get('description') or ''}"))
+        for name, tool in tools.items()
+    }
+    best = max(shared, key=lambda name: shared[name], default="")
     match request.get("tool_choice"):
         case "none":
             return None
-        case {"function": {"name": name}}:
-            return next((tool for tool in tools if tool["name"] == name), None)
+        case {"function": {"name": str(name)}}:
+            return tools.get(name)
         case "required":
-            return next(
-                (tool for tool in tools if _shares_a_word(tool, said)), (tools or [None])[0]
-            )
-    return next((tool for tool in tools if _shares_a_word(tool, said)), None)
-
-
-def _shares_a_word(tool: Mapping[str, Any], said: str) -> bool:
-    about = f"{tool['name']} {tool.get('description') or ''}"
-    return bool(_vocabulary(about) & _vocabulary(said))
+            return tools.get(best)
+    return tools[best] if shared.get(best) else None
 
 
 def _vocabulary(text: str) -> set[str]:
-    found = re.findall(r"[^\W\d_]{3,}", text.replace("_", " ").lower())
-    return set(found) - _STOP_WORDS
+    return set(re.findall(r"[^\W\d_]{3,}", text.lower())) - _COMMON_WORDS
 
 
-_STOP_WORDS = frozenset(
-    "the and for with you your are was were has have had not but can could would should will "
-    "this that these those from into onto what which who when where why how please get give its "
-    "about then than there here one two any all use used using return returns tool user".split()
+_COMMON_WORDS = frozenset(
+    """
+    about all and any are but can could does for from get give had has have here how into its not
+    one onto only return returns should than that the then there these this those tool two use used
+    user using was were what when where which who why will with would you your
+    """.split()
 )
-
-
-def _last_user_text(messages: Sequence[Mapping[str, Any]]) -> str:
-    for message in reversed(messages):
-        if message.get("role") == "user":
-            return _text(message.get("content"))
-    return ""
-
-
-def _outputs_since_last_user(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    outputs: list[str] = []
-    for message in messages:
-        if message.get("role") == "user":
-            outputs = []
-        elif message.get("role") == "tool":
-            outputs.append(_text(message.get("content")))
-    return outputs
 
 
 def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else ()
-    return " ".join(str(part.get("text", f"[{part.get('type')}]")) for part in parts)
+    return " ".join(str(part.get("text", f"[{part.get('type')}]")) for part in _documents(content))
 
 
-def _words(text: str) -> list[str]:
-    """The text in pieces that join to it again, a word and its space each."""
-    return re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text)
+def _is_media(content: Any) -> bool:
+    """Whether nothing is said: images of a tool's output come like this, after it."""
+    return isinstance(content, list) and not any("text" in part for part in _documents(content))
+
+
+def _document(value: Any) -> Document:
+    return value if isinstance(value, dict) else {}
+
+
+def _documents(value: Any) -> list[Document]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -31,6 +31,9 @@ class Provider(Struct, frozen=True, kw_only=True):
     overrides: Mapping[str, ModelConfig] = {}
     web_search: WebSearch | None = None
 
+    def __repr__(self) -> str:
+        return f"Provider({self.name!r})"  # a traceback or a log must not show its keys
+
     def authorization(self, key: str) -> Mapping[str, str]:
         return {"authorization": f"Bearer {key}"} if key else {}
 

@@ -21,8 +21,10 @@ def sample(schema: Any, text: str) -> Any:
     """An instance of `schema`; strings in it are made of `text`. None where none was found."""
     try:
         return _Sampler(schema, text or "echo").value(schema)
-    except (_NoWay, ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
-        return None  # there is none, it is too large, or this is no schema at all
+    except (_NoWay, RecursionError):
+        return None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None  # a client may send anything: this is no schema
 
 
 class _NoWay(Exception):
@@ -157,9 +159,11 @@ class _Sampler:
             texts.insert(0, known)
         least, most = int(schema.get("minLength", 0)), schema.get("maxLength")
         sized = [text.ljust(min(least, _STEPS), ".")[:most] for text in texts]
-        if "pattern" not in schema:
-            return sized[0]
-        return str(_first_valid(schema, [*sized, *_LIKELY, *_runs(least)]))
+        likely = [*sized, *_LIKELY, *_runs(least)] if "pattern" in schema else []
+        try:
+            return str(_first_valid(schema, likely))
+        except _NoWay:
+            return sized[0]  # a text that misses the pattern is better than no instance at all
 
     def number(self, schema: Schema, number: int) -> Any:
         step = schema.get("multipleOf") or 1
@@ -240,8 +244,8 @@ _FORMATS: Mapping[str, str] = {
 }
 _LIKELY = (
     *_FORMATS.values(),
-    *"echo Echo ECHO a1 A1 1.0 1.0.0 v1.0.0 en en-US EUR 00:00 00:00:00 +15550100 #000000".split(),
-    *"/echo ./echo echo.txt a/b a-b a_b a.b a:b echo-1 $1.00 0x0f 1/1 12345-6789 555-0100".split(),
+    *"echo Echo ECHO a1 A1 1.0 1.0.0 v1.0.0 en en-US EUR 2026-01 00:00 00:00:00 +15550100".split(),
+    *"/echo ./echo echo.txt a/b a-b a_b a.b a:b echo-1 $1.00 0x0f 1/1 #000000 555-0100".split(),
 )
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _CHECKED = ("type", "pattern", "minLength", "maxLength", "multipleOf", *_BOUNDS)

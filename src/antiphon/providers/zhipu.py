@@ -54,8 +54,8 @@ _TEXT = Capabilities(
     max_output_tokens=131_072,
 )
 _LONG = replace(_TEXT, context_window=1_048_576)
-_VISION = replace(_TEXT, inputs=frozenset({"text", "image"}), context_window=65_536)
 _SMALL = replace(_TEXT, context_window=131_072, max_output_tokens=98_304)
+_SEES = replace(_SMALL, inputs=frozenset({"text", "image"}), max_output_tokens=32_768)
 
 SPEC = Spec(
     name="zhipu",
@@ -69,9 +69,9 @@ SPEC = Spec(
         Model(id="glm-5.3", capabilities=replace(_LONG, efforts=_GLM_5_3)),
         Model(id="glm-5.2", capabilities=replace(_LONG, efforts=_GLM_5_2)),
         *(Model(id=name) for name in ("glm-5.1", "glm-5", "glm-4.7", "glm-4.6")),
-        Model(id="glm-4.6v", capabilities=_VISION),
+        Model(id="glm-4.6v", capabilities=_SEES),
         Model(id="glm-4.5", capabilities=_SMALL),
-        Model(id="glm-4.5v", capabilities=_VISION),
+        Model(id="glm-4.5v", capabilities=replace(_SEES, context_window=65_536)),
     ),
     quirks=ChatQuirks(effort_field=None, user_field="user_id", stream_usage=False, patch=_patch),
 )

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from antiphon.core.fault_table import Kind
 from antiphon.core.faults import FaultType, ProviderFault
 from antiphon.core.locale import describe
 from antiphon.errors import InvalidRequest
@@ -50,7 +51,7 @@ def faulted(fault: ProviderFault, locale: str = "en") -> web.Response:
         describe(fault, locale),
         kind=_kind(fault),
         param="model" if fault.type is FaultType.model_error else None,
-        code=_CODES.get(fault.type, fault.public_code),
+        code=_CODES.get(fault.type, _KINDS.get(fault.code, fault.public_code)),
         headers=headers,
     )
 
@@ -60,8 +61,9 @@ _CODES: Mapping[FaultType, str] = {
     FaultType.context_length: "context_length_exceeded",
     FaultType.billing: "insufficient_quota",
     FaultType.rate_limit: "rate_limit_exceeded",
-    FaultType.provider_overloaded: "server_is_overloaded",
 }
+# Only what is an overload: clients give a model up that has no capacity, and try a failed one again.
+_KINDS: Mapping[str, str] = {Kind.OVERLOADED: "server_is_overloaded"}
 
 
 def _kind(fault: ProviderFault) -> str:

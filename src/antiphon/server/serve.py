@@ -14,7 +14,7 @@ from aiohttp import web
 from antiphon.config import Config, data_directory
 from antiphon.engine.engine import Engine
 from antiphon.engine.rim import Rim
-from antiphon.engine.routing import Router
+from antiphon.engine.routing import make_router
 from antiphon.engine.tracing import open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.pipeline.log import Entry
@@ -40,7 +40,7 @@ async def open_engine(
     secrets = [key for provider in providers.values() for key in provider.api_keys]
     tracer = open_tracer(config.trace, data, rim, [*secrets, *config.server.api_keys.values()])
     engine = Engine(
-        router=Router(providers, config.models, config.default_provider or next(iter(providers))),
+        router=make_router(config, providers),
         http=HTTPUpstream(),
         in_process=EchoUpstream(),
         store=store,

@@ -84,6 +84,12 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+def vacuum(connection: sqlite3.Connection, max_pages: int) -> None:
+    """Give pages that nothing needs any more back to the file system."""
+    # A script, since `execute` would take one step, which is one page.
+    connection.executescript(f"PRAGMA incremental_vacuum({max_pages})")
+
+
 def _recognise(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
     """Leave alone what is not ours: a foreign database, or one of a newer version."""
     mark, version = _number(connection, "application_id"), _number(connection, "user_version")

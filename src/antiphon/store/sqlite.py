@@ -14,7 +14,7 @@ from pathlib import Path
 
 from antiphon.errors import StoreError
 from antiphon.store.chain import walk
-from antiphon.store.database import Schema, connect, connect_reader, naming
+from antiphon.store.database import Schema, connect, connect_reader, naming, vacuum
 from antiphon.store.store import Clock, StoreLimits, Turn, decode_turn, encode_turn
 from antiphon.store.writer import Job, T, Writer
 
@@ -47,6 +47,11 @@ SCHEMA = Schema(
             END
             """,
             """
+            CREATE TRIGGER turn_replaced AFTER UPDATE OF body ON turn BEGIN
+                UPDATE total SET bytes = bytes + length(new.body) - length(old.body);
+            END
+            """,
+            """
             CREATE TRIGGER turn_deleted AFTER DELETE ON turn BEGIN
                 UPDATE total SET turns = turns - 1, bytes = bytes - length(old.body);
             END
@@ -56,7 +61,11 @@ SCHEMA = Schema(
 )
 
 _ALIVE = "(turn.expires_at IS NULL OR turn.expires_at > :now)"
-_INSERT = "INSERT INTO turn (id, previous_response_id, expires_at, body) VALUES (?, ?, ?, ?)"
+_SAVE = """
+    INSERT INTO turn (id, previous_response_id, expires_at, body) VALUES (?, ?, ?, ?)
+    ON CONFLICT (id) DO UPDATE SET previous_response_id = excluded.previous_response_id,
+        expires_at = excluded.expires_at, body = excluded.body
+"""
 _DELETE = f"DELETE FROM turn WHERE id = :id AND {_ALIVE}"
 _LOAD = f"SELECT body, expires_at FROM turn WHERE id = :id AND {_ALIVE}"
 # UNION drops repetitions, so a cycle ends by itself; `walk` then finds it.
@@ -115,9 +124,8 @@ class SQLiteStore:
             expires_at = self._limits.expiry(self._now())
 
         def job(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM turn WHERE id = ?", (turn.id,))
             row = (turn.id, turn.previous_response_id, expires_at, _pack(body))
-            connection.execute(_INSERT, row)
+            connection.execute(_SAVE, row)
             _evict(connection, self._limits)
 
         await self._writer.run(job)
@@ -190,12 +198,14 @@ class SQLiteStore:
         if connection.execute(_PURGE, (now, PURGE_TURNS)).rowcount == PURGE_TURNS:
             return True
         self._purged_at = now
-        connection.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+        vacuum(connection, VACUUM_PAGES)
         return False
 
 
 def _evict(connection: sqlite3.Connection, limits: StoreLimits) -> None:
     """Delete the oldest turns while there are more than may be, a bounded number at a time."""
+    if limits.max_turns is None and limits.max_bytes is None:
+        return
     turns, size = connection.execute("SELECT turns, bytes FROM total").fetchone()
     over_turns = 0 if limits.max_turns is None else turns - limits.max_turns
     over_bytes = 0 if limits.max_bytes is None else size - limits.max_bytes

@@ -109,6 +109,7 @@ class TraceStore:
         self._lose(dropped, "the queue was full")
         if not (entries or self._untold.total):
             return
+        counted_before = self.lost.failed
         try:
             records = self._records(entries)
             connection = self._connection = self._connection or self._connect()
@@ -116,7 +117,8 @@ class TraceStore:
                 insert(connection, records)
         except Exception as error:  # whatever it is, the next flush may fare better
             self._disconnect()
-            self._lose(TraceLoss(failed=len(entries)), str(error))
+            told = self.lost.failed - counted_before
+            self._lose(TraceLoss(failed=len(entries) - told), str(error))
         else:
             self._untold = TraceLoss()
 
@@ -144,7 +146,7 @@ class TraceStore:
         ]
 
     def _record(self, at_ms: int, row: TraceRow) -> Record:
-        if not isinstance(row, TraceStream):
+        if not (isinstance(row, TraceStream) and row.blob):
             return Record(at_ms, row, msgspec.json.encode(row))
         row = kept(row, self._redactor, self.options.payload_max_bytes)
         return Record(at_ms, row, msgspec.json.encode(replace(row, blob=b"")), row.blob)

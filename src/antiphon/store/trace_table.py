@@ -8,10 +8,11 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from antiphon.store.database import Schema
+from antiphon.store.database import Schema, vacuum
 from antiphon.store.trace_row import TraceRequest, TraceRow
 
 RETAIN_ROWS = 500  # looked at in one round, so that no flush waits long
+VACUUM_PAGES = 10_000
 
 SCHEMA = Schema(
     application_id=0x416E7472,
@@ -80,7 +81,7 @@ def retain(
     if last is None:
         return False
     connection.execute("DELETE FROM fact WHERE seq <= ?", (last,))
-    connection.execute("PRAGMA incremental_vacuum").fetchall()
+    vacuum(connection, VACUUM_PAGES)
     return True
 
 

@@ -63,8 +63,9 @@ class Writer:
         Thread(target=self._main, args=(opened, self._ended), name=self._name, daemon=True).start()
         try:
             await opened
-        except StoreError:
+        except BaseException:
             self._loop = None
+            self._queue.put(None)  # nobody will use the thread, if it did start
             raise
 
     async def run(self, job: Job[T]) -> T:

@@ -145,7 +145,7 @@ def test_files_and_audio_are_read() -> None:
             "history.audio.replaced",
         ),
         (
-            {"type": "input_audio", "input_audio": None},
+            {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
             EVERYTHING,
             "[audio omitted: it came without content]",
             "history.audio.replaced",

@@ -51,9 +51,11 @@ def test_every_row_says_all_that_its_status_needs(reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "word"),
-    [("eos", "completed"), ("end_turn", "completed"), ("tool_use", "completed")]
-    + [("max_tokens", "incomplete"), ("SAFETY", "incomplete"), ("MAX_TOKENS", "incomplete")]
-    + [("insufficient_system_resource", "failed"), ("error", "failed"), ("abort", "failed")],
+    [
+        *((word, "completed") for word in ("eos", "end_turn", "tool_use", "STOP")),
+        *((word, "incomplete") for word in ("max_tokens", "MAX_TOKENS", "SAFETY", "spii")),
+        *((word, "failed") for word in ("insufficient_system_resource", "error", "abort")),
+    ],
 )
 def test_vendors_own_words_are_understood(reason: str, word: str) -> None:
     assert outcome(reason).status == word

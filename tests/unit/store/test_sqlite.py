@@ -201,6 +201,31 @@ async def test_a_failing_disk_fails_the_save_and_not_the_store(
         assert await sqlite.load(id) is not None
 
 
+async def test_when_nothing_can_be_written_every_save_is_told(
+    sqlite: SQLiteStore, path: Path
+) -> None:
+    with raw(path) as connection:
+        connection.execute("DROP TABLE turn")
+    saves = (sqlite.save(turn(f"r{number}")) for number in range(5))
+    results = await asyncio.gather(*saves, return_exceptions=True)
+    assert {str(result) for result in results} == {f"{path}: no such table: turn"}
+    assert sqlite.transactions == 0
+
+
+async def test_a_chain_that_cannot_be_renewed_is_still_a_chain(
+    sqlite: SQLiteStore, path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await sqlite.save(turn("a"))
+    with raw(path) as connection:
+        connection.execute(
+            "CREATE TRIGGER stuck BEFORE UPDATE ON turn BEGIN SELECT RAISE(ABORT, 'stuck'); END"
+        )
+    clock.now += 60
+    assert await ids(sqlite, "a") == ["a"]
+    await sqlite.save(turn("b"))
+    assert f"{path}: stuck" in caplog.messages
+
+
 async def test_an_unreadable_row_is_an_error_with_a_name(sqlite: SQLiteStore, path: Path) -> None:
     await sqlite.save(turn("a"))
     for spoiled in (b"{", b"", b"\x78\x9c garbage", b'{"id": 1}'):

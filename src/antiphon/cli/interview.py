@@ -1,0 +1,89 @@
+"""Questions and answers, on a terminal or from a pipe; or the defaults, and no questions."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from antiphon.errors import AntiphonError
+
+A = TypeVar("A")
+
+
+class BadAnswer(AntiphonError):
+    """An answer that does not fit its question, and why."""
+
+    code = "cli.bad_answer"
+
+
+class Unanswered(AntiphonError):
+    code = "cli.unanswered"
+
+
+class Interview:
+    """Asks until an answer fits. With `silent`, every answer is the default."""
+
+    def __init__(self, console: Console, *, silent: bool = False) -> None:
+        self._console = console
+        self._silent = silent
+
+    def tell(self, what: RenderableType) -> None:
+        if not self._silent:
+            self._console.print(what, soft_wrap=isinstance(what, Text))
+
+    def ask(self, question: str, default: str, read: Callable[[str], A]) -> A:
+        """The answer as `read` makes it of the words; it raises `BadAnswer` to be asked again."""
+        if self._silent:
+            return read(default)
+        shown = f" [{default}]" if default else ""
+        while True:
+            words = self._hear(Text.assemble((question, "bold"), (shown, "dim"), " "))
+            try:
+                return read(words.strip() or default)
+            except BadAnswer as error:
+                self._console.print(Text(f"  {error.message}", style="yellow"))
+
+    def confirm(self, question: str, *, default: bool) -> bool:
+        return self.ask(f"{question} (y/n)", "y" if default else "n", _yes_or_no)
+
+    def ask_secret(self, question: str) -> str:
+        """What is typed is not shown. There is no default, so none is ever taken for an answer."""
+        while True:
+            words = self._hear(Text.assemble((question, "bold"), " "), hidden=True).strip()
+            if words:
+                return words
+
+    def _hear(self, prompt: Text, *, hidden: bool = False) -> str:
+        try:
+            if not sys.stdin.isatty():
+                return self._read(prompt)
+            if hidden:  # getpass asks itself, once nothing is shown any more
+                return getpass.getpass(prompt.plain)
+            self._console.print(prompt, end="")
+            return input()
+        except EOFError as error:
+            self._console.print()
+            raise Unanswered(
+                f"no answer to {prompt.plain.strip()!r}, so nothing was written;"
+                " --yes takes the defaults."
+            ) from error
+
+    def _read(self, prompt: Text) -> str:
+        """From a pipe, where nobody presses Enter, and where getpass would look for a terminal."""
+        self._console.print(prompt, end="")
+        words = input()
+        self._console.print()
+        return words
+
+
+def _yes_or_no(words: str) -> bool:
+    if words.lower() in ("y", "yes"):
+        return True
+    if words.lower() in ("n", "no"):
+        return False
+    raise BadAnswer("y or n, please")

@@ -1,0 +1,89 @@
+"""`docs/providers.md`, written from the providers' own data.
+
+Run `python -m antiphon.providers.table > docs/providers.md` after a change.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+from antiphon.core.plan import Capabilities
+from antiphon.core.planning import RUNGS
+from antiphon.providers.registry import SPECS
+from antiphon.providers.spec import Spec
+
+_HEAD = """\
+# Providers
+
+What each built-in provider is asked for. This page is written from the data in
+`src/antiphon/providers` by `python -m antiphon.providers.table`; a test compares the two.
+
+The facts are the provider's own, as of the month given, and a table in `antiphon.toml`,
+`[providers.<name>.models."<model>"]`, overrides any of them. What a provider does not take is
+degraded or left out, and the client is told so. The columns from `none` to `max` say what becomes
+of a requested effort: the provider's own word for it.
+
+"""
+_REPLAY: Mapping[str, str] = {
+    "never": "not sent back",
+    "tool_turns": "sent back with the calls it led to",
+    "always": "sent back",
+}
+_SEARCH: Mapping[str, str] = {
+    "native": "by the provider",
+    "refuse": "refused",
+    "ignore": "left out",
+}
+
+
+def render() -> str:
+    """The whole page."""
+    head = ("provider", "address", "key", "facts as of")
+    return (
+        _HEAD + _table(head, map(_summary, SPECS.values())) + "".join(map(_section, SPECS.values()))
+    )
+
+
+def _summary(spec: Spec) -> Sequence[str]:
+    key = _code(spec.api_key_env) or ("none" if spec.in_process else "optional")
+    address = _code([spec.base_url]) if spec.base_url else "yours (`base_url`)"
+    return f"`{spec.name}`: {spec.title}", address, key, spec.as_of or "–"
+
+
+def _section(spec: Spec) -> str:
+    can = spec.capabilities
+    strict = "" if can.strict_tools else "; `strict` is not kept"
+    facts = {
+        "Parameters": _code(sorted(can.parameters)),
+        "Tool choice": _code(sorted(can.tool_choice)),
+        "Formats": _code(sorted(can.formats)),
+        "Tools": f"{can.max_tools} at most{strict}",
+        "Web search": _SEARCH[can.web_search],
+        "Reasoning of earlier turns": _REPLAY[can.replay_reasoning],
+    }
+    listed = "".join(f"- {name}: {value}\n" for name, value in facts.items())
+    rows = [_row(f"`{model.id}`", model.capabilities or can) for model in spec.models]
+    if spec.any_model:
+        rows.append(_row("any other" if rows else "any", can))
+    head = ("model", "window", "output", "input", *RUNGS)
+    return f"\n## {spec.title}\n\n{listed}\n{_table(head, rows)}"
+
+
+def _row(name: str, can: Capabilities) -> Sequence[str]:
+    sizes = [f"{size:,}" if size else "–" for size in (can.context_window, can.max_output_tokens)]
+    efforts = [can.efforts.get(rung) or "–" for rung in RUNGS]
+    return name, *sizes, ", ".join(sorted(can.inputs)), *efforts
+
+
+def _code(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

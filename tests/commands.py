@@ -1,0 +1,169 @@
+"""The command as a person runs it: in a pipe or on a terminal, in a process of its own or here."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+
+from antiphon.cli.main import main
+
+SOURCE = Path(__file__).parents[1] / "src"
+COMMAND = (sys.executable, "-m", "antiphon.cli.main")
+PATIENCE_S = 30.0
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """Nothing but what is given: no keys, no settings of whoever runs the tests."""
+    return {
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(SOURCE),
+        "TZ": "UTC",
+        **more,
+    }
+
+
+def run(
+    home: Path, *args: str, given: bytes = b"", **more: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run to the end in a pipe. `given` is standard input, `more` the environment's rest."""
+    return subprocess.run(
+        [*COMMAND, *args],
+        input=given,
+        capture_output=True,
+        cwd=home,
+        env=environment(home, **more),
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def without_styles(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+class Terminal:
+    """A command on a terminal of a hundred columns, and somebody at the keyboard."""
+
+    def __init__(self, process: subprocess.Popen[bytes], keyboard: int) -> None:
+        self.process = process
+        self.shown = ""
+        self._keyboard = keyboard
+
+    def type(self, line: str) -> None:
+        os.write(self._keyboard, f"{line}\n".encode())
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        os.write(self._keyboard, b"\x03")
+
+    def wait_for(self, text: str) -> str:
+        """Everything that is shown up to this text, without colours."""
+        while text not in self.plain and self._look():
+            pass
+        assert text in self.plain, f"{text!r} does not come; there is:\n{self.plain}"
+        return self.plain
+
+    def wait(self) -> int:
+        """The exit status, once the command has ended and all of it is shown."""
+        while self._look():
+            pass
+        return self.process.wait(PATIENCE_S)
+
+    @property
+    def plain(self) -> str:
+        return without_styles(self.shown).replace("\r\n", "\n")
+
+    def _look(self) -> bool:
+        """Take in what has come; False once nobody is left to write."""
+        ready, _, _ = select.select([self._keyboard], [], [], PATIENCE_S)
+        assert ready, f"nothing more comes; there is:\n{self.plain}"
+        try:
+            data = os.read(self._keyboard, 65536)
+        except OSError:  # so Linux says that the other side has closed
+            return False
+        self.shown += data.decode()
+        return bool(data)
+
+
+@contextmanager
+def on_terminal(home: Path, *args: str, **more: str) -> Iterator[Terminal]:
+    keyboard, screen = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *args],
+        stdin=screen,
+        stdout=screen,
+        stderr=screen,
+        cwd=home,
+        env=environment(home, TERM="xterm-256color", COLUMNS="100", **more),
+        start_new_session=True,
+        preexec_fn=_take_terminal,
+    )
+    os.close(screen)
+    try:
+        yield Terminal(process, keyboard)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(keyboard)
+
+
+def _take_terminal() -> None:
+    """Make standard input the terminal that Ctrl-C comes from."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@contextmanager
+def serving(home: Path, *args: str, **more: str) -> Iterator[str]:
+    """A gateway in a process of its own; its base URL."""
+    process = subprocess.Popen(
+        [*COMMAND, "serve", "--port", "0", *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=home,
+        env=environment(home, **more),
+    )
+    try:
+        assert process.stdout is not None
+        with process.stdout as out:
+            line = out.readline().decode()
+            found = re.search(r"http://\S+", line)
+            assert found, f"the gateway did not start: {line!r}"
+            yield found[0]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Screen(io.StringIO):
+    """Standard output, as a terminal of a hundred columns."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def run(self, *args: str) -> int:
+        with redirect_stdout(self):
+            return main(args)
+
+    @property
+    def plain(self) -> str:
+        return without_styles(self.getvalue())
+
+    def rows(self) -> list[list[str]]:
+        """The words of each line that has some."""
+        return [line.split() for line in self.plain.splitlines() if line.strip()]

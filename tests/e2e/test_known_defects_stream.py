@@ -1,0 +1,312 @@
+"""Known defects of streams: how they end, what they lose, and whom they leave waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from antiphon.config import TimeoutConfig
+from tests.e2e.row import row
+from tests.e2e.scene import Document, deltas, done, final, items, judged, kinds, scene, text
+from tests.gateways import events_of
+from tests.upstream import (
+    DONE,
+    HELLO,
+    HELLO_WORLD,
+    Asked,
+    Line,
+    Script,
+    chunk,
+    frame,
+    playing,
+    usage,
+)
+
+NAMELESS = {"tool_calls": [{"index": 0, "id": "", "function": {"name": "", "arguments": "{}"}}]}
+ERROR = {"error": {"message": "The key sk-secret is over its limit", "code": "rate_limit_exceeded"}}
+NOTHING_USABLE = {
+    "an empty body": (),
+    "only the end marker": (DONE,),
+    "only a comment": (b": hold on\n\n",),
+    "only usage": (usage(), DONE),
+    "only an error": (frame(ERROR),),
+    "an error of the MiniMax kind": (
+        frame({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}),
+    ),
+}
+
+
+@row(1)
+async def test_a_nameless_call_ends_the_stream_with_a_terminal_event(tmp_path: Path) -> None:
+    frames = (chunk({"content": "Hi"}), chunk(NAMELESS), chunk({}, "tool_calls"), usage(), DONE)
+    async with scene(tmp_path, playing(frames)) as stage:
+        events = await stage.stream()
+        assert kinds(events)[-1] == "response.failed"
+        assert [item["content"][0]["text"] for item in done(events)] == ["Hi"]
+
+
+@row(2)
+@pytest.mark.parametrize("frames", NOTHING_USABLE.values(), ids=NOTHING_USABLE.keys())
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+async def test_an_upstream_without_a_word_is_a_failure_and_not_an_empty_200(
+    tmp_path: Path, frames: tuple[bytes, ...], streamed: bool
+) -> None:
+    async with scene(tmp_path, playing(frames)) as stage:
+        body = {"model": "m", "input": "Hello?", "stream": streamed}
+        url = f"{stage.gateway.base_url}/responses"
+        async with stage.gateway.client.post(url, json=body) as response:
+            if response.status != 200:
+                assert set((await response.json())["error"]) == {"message", "type", "param", "code"}
+            elif streamed:
+                assert kinds(judged(events_of(await response.read())))[-1] == "response.failed"
+            else:
+                assert (await response.json())["status"] == "failed"
+
+
+@row(3)
+async def test_an_error_inside_a_stream_says_what_it_is(tmp_path: Path) -> None:
+    async with scene(tmp_path, playing((*HELLO, frame(ERROR)))) as stage:
+        events = await stage.stream()
+        assert final(events)["error"]["code"] == "rate_limit_exceeded"
+        assert "rate limit" in final(events)["error"]["message"]
+        assert "sk-secret" not in str(events)
+        assert text(final(events)) == "Hello"
+
+
+@row(3)
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+async def test_an_error_before_the_first_word_is_an_http_error(
+    tmp_path: Path, streamed: bool
+) -> None:
+    async with scene(tmp_path, playing((frame(ERROR),))) as stage:
+        status, _, document = await stage.post(stream=streamed)
+        assert (status, document["error"]["code"]) == (429, "rate_limit_exceeded")
+
+
+@row(4)
+async def test_a_client_that_leaves_takes_its_upstream_along(tmp_path: Path) -> None:
+    gone = asyncio.Event()
+
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head()
+        for each in HELLO:
+            await line.send(each)
+        await line.until_gone()
+        gone.set()
+
+    async with scene(tmp_path, script) as stage:
+        body = {"model": "m", "input": "Hello?", "stream": True}
+        url = f"{stage.gateway.base_url}/responses"
+        response = await stage.gateway.client.post(url, json=body)
+        assert b"response.created" in await response.content.readline()
+        response.close()
+        async with asyncio.timeout(1):
+            await gone.wait()
+            await stage.gateway.engine.idle.wait()
+        assert not stage.gateway.engine.active
+
+
+class Flood:
+    """An upstream with far more to say than any buffer holds. It stops when nobody drinks."""
+
+    def __init__(self) -> None:
+        self.stuck = asyncio.Event()
+        self.sent = 0
+
+    async def play(self, asked: Asked, line: Line) -> None:
+        await line.head()
+        if asked.body["messages"][-1]["content"] == "quick":
+            self.finish = [*HELLO, chunk({}, "stop"), DONE]
+        else:
+            self.finish = [chunk({}, "stop"), DONE]
+            await self._pour(line)
+        for each in self.finish:
+            await line.send(each)
+        await line.end()
+
+    async def _pour(self, line: Line) -> None:
+        piece = chunk({"content": "x" * 65536})
+        for _ in range(2000):
+            self.sent += 1
+            try:
+                async with asyncio.timeout(0.3):
+                    await line.send(piece)
+            except TimeoutError:
+                self.stuck.set()
+                return
+
+
+@row(5)
+async def test_a_slow_client_slows_its_own_upstream_and_nobody_else(tmp_path: Path) -> None:
+    flood = Flood()
+    async with scene(tmp_path, flood.play) as stage:
+        url = f"{stage.gateway.base_url}/responses"
+        slow = {"model": "m", "input": "slow", "stream": True, "store": False}
+        async with stage.gateway.client.post(url, json=slow) as response:
+            first = await response.content.readany()
+            async with asyncio.timeout(20):
+                await flood.stuck.wait()
+            assert text(await stage.whole(input="quick", stream=False)) == "Hello"
+            events = events_of(first + await response.read())
+        assert len(text(final(events))) == 65536 * flood.sent
+        assert kinds(events)[-1] == "response.completed"
+
+
+def waiting_for(heard: asyncio.Event, *before: bytes) -> Script:
+    """Say this, fall silent until the client has heard something, then finish."""
+
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head()
+        for each in before:
+            await line.send(each)
+        await heard.wait()
+        for each in HELLO_WORLD[2:]:
+            await line.send(each)
+        await line.end()
+
+    return script
+
+
+@row(6)
+@pytest.mark.parametrize("before", [(), HELLO], ids=["before the first word", "between words"])
+async def test_silence_is_filled_with_keep_alive_events(
+    tmp_path: Path, before: tuple[bytes, ...]
+) -> None:
+    heard = asyncio.Event()
+    short = {"keepalive_s": 0.05, "commit_after_s": 0.05}
+    async with scene(tmp_path, waiting_for(heard, *before), **short) as stage:
+        url = f"{stage.gateway.base_url}/responses"
+        body = {"model": "m", "input": "Hello?", "stream": True}
+        received = b""
+        async with stage.gateway.client.post(url, json=body) as response:
+            async for data in response.content.iter_any():
+                received += data
+                if b"event: keepalive" in received:
+                    heard.set()
+        events = judged(events_of(received))
+        assert "keepalive" in kinds(events)
+        assert kinds(events)[-1] == "response.completed"
+
+
+@row(6)
+async def test_an_upstream_that_falls_silent_is_given_up(tmp_path: Path) -> None:
+    never = asyncio.Event()
+    timeouts = TimeoutConfig(idle_s=0.1)
+    async with scene(tmp_path, waiting_for(never, *HELLO), timeouts=timeouts) as stage:
+        events = await stage.stream()
+        assert kinds(events)[-1] == "response.failed"
+        assert "stopped in the middle" in final(events)["error"]["message"]
+        assert items(events, "message")[0]["status"] == "incomplete"
+
+
+@row(6)
+async def test_an_upstream_that_never_begins_is_given_up(tmp_path: Path) -> None:
+    never = asyncio.Event()
+    timeouts = TimeoutConfig(first_token_s=0.1)
+    async with scene(tmp_path, waiting_for(never), timeouts=timeouts) as stage:
+        status, _, document = await stage.post(stream=True)
+        assert (status, document["error"]["type"]) == (504, "server_error")
+
+
+@row(9)
+@pytest.mark.parametrize(
+    ("finish", "reason"), [("length", "max_output_tokens"), ("content_filter", "content_filter")]
+)
+async def test_a_message_that_was_cut_off_is_incomplete_streamed_and_whole(
+    tmp_path: Path, finish: str, reason: str
+) -> None:
+    frames = (*HELLO, chunk({}, finish), usage(), DONE)
+    async with scene(tmp_path, playing(frames)) as stage:
+        events = await stage.stream()
+        for response in (final(events), await stage.whole()):
+            assert response["incomplete_details"] == {"reason": reason}
+            assert [item["status"] for item in response["output"]] == ["incomplete"]
+        assert done(events) == final(events)["output"]
+
+
+@row(9)
+async def test_a_message_of_a_failed_response_is_not_completed(tmp_path: Path) -> None:
+    async with scene(tmp_path, playing((*HELLO, frame(ERROR)))) as stage:
+        events = await stage.stream()
+        assert [item["status"] for item in final(events)["output"]] == ["incomplete"]
+
+
+CALL = {"index": 0, "id": "c1", "function": {"name": "f", "arguments": "{}"}}
+
+
+@row(10)
+async def test_every_block_closes_before_the_next_one_opens(tmp_path: Path) -> None:
+    frames = (
+        chunk({"reasoning_content": "Hm."}),
+        chunk({"content": "One."}),
+        chunk({"tool_calls": [CALL]}),
+        chunk({"content": "Two."}),
+        chunk({}, "tool_calls"),
+        DONE,
+    )
+    async with scene(tmp_path, playing(frames)) as stage:
+        events = await stage.stream()
+        order = [kind for kind in kinds(events) if "output_item" in kind]
+        assert order == ["response.output_item.added", "response.output_item.done"] * 4
+        output: list[Document] = final(events)["output"]
+        assert [item["type"] for item in output] == [
+            "reasoning",
+            "message",
+            "function_call",
+            "message",
+        ]
+        assert deltas(events, "output_text") == ["One.", "Two."]
+
+
+@row(25)
+@pytest.mark.parametrize(
+    ("finish", "status"),
+    [
+        ("repetition_truncation", "incomplete"),
+        ("model_context_window_exceeded", "incomplete"),
+        ("sensitive", "incomplete"),
+        ("insufficient_system_resource", "failed"),
+        ("eos", "completed"),
+        ("function_call", "completed"),
+    ],
+)
+async def test_a_documented_finish_reason_has_its_meaning(
+    tmp_path: Path, finish: str, status: str
+) -> None:
+    async with scene(tmp_path, playing((*HELLO, chunk({}, finish), usage(), DONE))) as stage:
+        assert final(await stage.stream())["status"] == status
+
+
+@row(25)
+async def test_an_unknown_finish_reason_keeps_the_whole_answer(tmp_path: Path) -> None:
+    """The founding page lets the response fail; what was said before stays whole and complete."""
+    frames = (*HELLO, chunk({"tool_calls": [CALL]}), chunk({}, "moon_phase"), usage(), DONE)
+    async with scene(tmp_path, playing(frames)) as stage:
+        response = final(await stage.stream())
+        assert response["status"] == "failed"
+        assert "moon_phase" in response["error"]["message"]
+        assert [item["status"] for item in response["output"]] == ["completed", "completed"]
+        assert response["usage"]["total_tokens"] == 10
+
+
+@row(26)
+@pytest.mark.parametrize(
+    "odd",
+    [
+        None,
+        {},
+        {"prompt_tokens": None, "completion_tokens": None, "total_tokens": None},
+        {"prompt_tokens": "7", "completion_tokens": 3.0, "total_tokens": -1},
+        {"prompt_tokens": 7, "prompt_tokens_details": None, "completion_tokens_details": []},
+        {"prompt_tokens": 1e400},
+    ],
+    ids=["null", "empty", "null counts", "odd types", "odd details", "infinite"],
+)
+async def test_odd_usage_never_spoils_an_answer(tmp_path: Path, odd: Document | None) -> None:
+    frames = (*HELLO, chunk({}, "stop"), frame({"choices": [], "usage": odd}), DONE)
+    async with scene(tmp_path, playing(frames)) as stage:
+        for response in (final(await stage.stream()), await stage.whole()):
+            assert response["status"] == "completed"
+            assert response["usage"]["total_tokens"] >= 0

@@ -1,0 +1,83 @@
+"""Golden transcripts: what a provider sent, and the events a client sees, in full.
+
+`<dialect>/<case>/` holds `upstream.sse` or `upstream.json`, `request.json` if the native request
+matters, and `events.jsonl`. All of it is invented; the shapes are those of real providers.
+`make golden` rewrites the events.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon import replay
+from tests.oracle import consult
+from tests.validator import check
+
+HERE = Path(__file__).parent
+UPSTREAMS = sorted(HERE.glob("*/*/upstream.*"))
+NAMES = {"upstream.sse", "upstream.json", "request.json", "events.jsonl"}
+
+# What every dialect must show, by the case that shows it.
+REQUIRED = """
+    text reasoning call parallel_calls parallel_calls_interleaved refusal length filter
+    error_mid_stream truncated_text truncated_call usage_after_finish empty_deltas whole_text
+    whole_calls whole_refusal whole_length whole_filter whole_error whole_empty
+""".split()
+
+every_case = pytest.mark.parametrize(
+    "upstream", UPSTREAMS, ids=["/".join(path.parts[-3:-1]) for path in UPSTREAMS]
+)
+
+
+def replayed(upstream: Path, **options: Any) -> list[dict[str, Any]]:
+    request = upstream.with_name("request.json")
+    known = json.loads(request.read_bytes()) if request.exists() else None
+    dialect = upstream.parts[-3]
+    return replay(upstream.read_bytes(), dialect=dialect, request=known, **options)
+
+
+@every_case
+def test_a_recorded_answer_gives_the_same_events(
+    upstream: Path, pytestconfig: pytest.Config
+) -> None:
+    golden = upstream.with_name("events.jsonl")
+    lines = [json.dumps(event, ensure_ascii=False) for event in replayed(upstream)]
+    text = "".join(f"{line}\n" for line in lines)
+    if pytestconfig.getoption("update_golden"):
+        golden.write_bytes(text.encode())
+    assert text == golden.read_bytes().decode()
+
+
+@every_case
+def test_a_golden_transcript_keeps_every_rule(upstream: Path) -> None:
+    text = upstream.with_name("events.jsonl").read_bytes().decode()
+    events = [json.loads(line) for line in text.split("\n") if line]
+    check(events)
+    consult(events)
+    assert events[-1]["response"]["status"] != "in_progress"
+
+
+@every_case
+def test_a_recorded_answer_cut_at_every_byte_gives_the_same_events(upstream: Path) -> None:
+    assert replayed(upstream, cuts=range(upstream.stat().st_size)) == replayed(upstream)
+
+
+@pytest.mark.parametrize("dialect", [path.name for path in HERE.iterdir() if path.is_dir()])
+def test_a_dialect_shows_all_that_every_dialect_must(dialect: str) -> None:
+    if dialect != "__pycache__":
+        shown = {path.parent.name for path in UPSTREAMS if path.parts[-3] == dialect}
+        assert set(REQUIRED) <= shown
+
+
+def test_there_are_no_orphans() -> None:
+    cases = [path for path in HERE.glob("*/*") if path.is_dir()]
+    for case in cases:
+        names = {path.name for path in case.iterdir()}
+        assert names <= NAMES, f"{case}: nobody reads {names - NAMES}"
+        assert len(names & {"upstream.sse", "upstream.json"}) == 1, f"{case}: one upstream"
+        assert "events.jsonl" in names, f"{case}: no events"
+    assert len(cases) == len(UPSTREAMS)

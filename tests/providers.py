@@ -1,0 +1,71 @@
+"""What a provider would be asked for a Responses request: the whole way down, without a network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from antiphon.config import Config, ProviderConfig
+from antiphon.core.plan import Plan
+from antiphon.core.planning import make_plan
+from antiphon.providers.registry import SPECS, Provider, build_providers
+from antiphon.wire.request import Request
+
+Document = dict[str, Any]
+
+TOOL: Document = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "Looks up the forecast of a city.",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+}
+CALLED: list[Document] = [
+    {"role": "user", "content": "What is the forecast?"},
+    {
+        "type": "reasoning",
+        "summary": [],
+        "content": [{"type": "reasoning_text", "text": "Let me look."}],
+    },
+    {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "call_1", "output": "Rain."},
+]
+"""A turn in the middle of its tool loop: thought, called, answered."""
+
+
+def configured(name: str, environment: Mapping[str, str] | None = None, **entry: Any) -> Provider:
+    """A built-in provider with a key and an address, changed by configuration where it says so."""
+    entry = {"kind": name, "api_keys": ["k"], "base_url": SPECS[name].base_url, **entry}
+    entry["base_url"] = entry["base_url"] or "https://chat.example/v1"
+    config = Config(providers={"it": ProviderConfig(**entry)})
+    return build_providers(config, environment or {})["it"]
+
+
+def first_model(provider: Provider) -> str:
+    return (provider.models() or ["some-model"])[0]
+
+
+def planned(provider: Provider, model: str | None = None, **request: Any) -> Plan:
+    model = model or first_model(provider)
+    document = {"model": "m", "input": "hello", **request}
+    return make_plan(
+        Request.parse(json.dumps(document).encode()),
+        [],
+        provider=provider.name,
+        model=model,
+        capabilities=provider.capabilities(model),
+    )
+
+
+def asked(
+    provider: Provider, model: str | None = None, *, stream: bool = False, **request: Any
+) -> Document:
+    """The body that the provider gets for a request."""
+    outbound = provider.dialect.encode(planned(provider, model, **request), stream=stream)
+    body: Document = json.loads(outbound.body)
+    return body

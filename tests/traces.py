@@ -1,0 +1,60 @@
+"""Traces to write and to look into."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from antiphon.store.redact import Redactor
+from antiphon.store.trace import TraceOptions, TraceStore
+from antiphon.store.trace_reader import TraceDetail, show
+from antiphon.store.trace_row import TraceFinish, TraceRequest, TraceRow, TraceStream
+
+NOW_MS = 1_700_000_000_000
+CANARY = "canary-0123456789"
+
+
+def trace_at(path: Path, at_ms: int = NOW_MS, **options: Any) -> TraceStore:
+    """A trace whose clock stands still."""
+    return TraceStore(
+        path,
+        now_ms=lambda: at_ms,
+        redactor=Redactor([CANARY]),
+        options=TraceOptions(**options),
+    )
+
+
+def written(trace: TraceStore, *rows: TraceRow) -> None:
+    """Record, and return when all of it is on the disk."""
+    for row in rows:
+        trace.record(row)
+    trace.open()
+    trace.close()
+
+
+def request(id: str, **changes: Any) -> TraceRequest:
+    values: dict[str, Any] = {"request_id": id, "received_at_ms": NOW_MS, "model": "m"}
+    return TraceRequest(**values | changes)
+
+
+def stream(id: str, blob: bytes = b"data: 1\n\n", kind: Any = "raw", **changes: Any) -> TraceStream:
+    return TraceStream(request_id=id, kind=kind, blob=blob, **changes)
+
+
+def finish(id: str, status: str = "completed") -> TraceFinish:
+    return TraceFinish(request_id=id, status=status, duration_ms=12)
+
+
+def shown(path: Path, id: str) -> TraceDetail:
+    detail = show(path, id)
+    assert detail is not None
+    return detail
+
+
+@contextmanager
+def raw(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection

@@ -1,0 +1,154 @@
+"""`antiphon check`: what a configuration comes to, and who answers."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.cli.main import main
+from tests.commands import Screen
+
+SETTINGS = """
+default_provider = "lab"
+[providers.lab]
+kind = "chat"
+base_url = "{url}"
+api_keys = ["sk-of-the-lab"]
+timeouts = {{ connect_s = 5 }}
+{models}
+[models]
+"gpt-5.5" = "{target}"
+[trace]
+enabled = false
+"""
+
+
+@pytest.fixture
+def dead_url() -> Iterator[str]:
+    """An address where nobody will listen: it is taken, but not for listening."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+
+
+def write(home: Path, url: str, *, target: str = "lab/m", models: str = "") -> None:
+    text = SETTINGS.format(url=url, target=target, models=models)
+    (home / "antiphon.toml").write_text(text)
+
+
+def documents(capsys: pytest.CaptureFixture[str], kind: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [document for document in found if document["check"] == kind]
+
+
+@pytest.mark.usefixtures("home")
+def test_no_configuration_at_all_is_fine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check"]) == 0
+    [first, echo, *_] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first == {"check": "config", "ok": True, "file": None}
+    assert (echo["name"], echo["base_url"]) == ("echo", None)
+
+
+def test_keys_are_counted_and_not_shown(
+    home: Path, dead_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(home, dead_url)
+    assert main(["check"]) == 0
+    shown = capsys.readouterr().out
+    lab = json.loads(shown.splitlines()[1])
+    assert (lab["name"], lab["kind"], lab["keys"], lab["base_url"]) == ("lab", "chat", 1, dead_url)
+    assert "sk-of-the-lab" not in shown
+
+
+def test_a_terminal_gets_providers_aliases_and_places(
+    home: Path, dead_url: str, screen: Screen
+) -> None:
+    write(home, dead_url)
+    assert screen.run("check") == 0
+    shown = screen.plain
+    assert shown.startswith(f"✓ {home / 'antiphon.toml'}\n")
+    assert f"lab default   chat   {dead_url}" in shown
+    assert "gpt-5.5     lab/m" in shown
+    assert f"store   sqlite:///{home}/.local/share/antiphon/turns.db" in shown
+    assert "trace   off" in shown
+    assert not (home / ".local").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ('default_provider = "x"', 'antiphon.toml:1: default_provider: there is no provider "x"'),
+        ('[models]\n"a" = "echo/none"', "antiphon.toml:2: models.a: 'echo' has no model 'none'"),
+        ('[server]\nhost = "0.0.0.0"', "server.host is '0.0.0.0', which others can reach"),
+        ('[store]\nurl = "mysql://x"', "'mysql://x' is no store"),
+        ("[server\n", "antiphon.toml:1: not valid TOML"),
+    ],
+)
+def test_what_serve_would_refuse_is_found(
+    settings: str, complaint: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "antiphon.toml").write_text(settings)
+    assert main(["check"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert complaint.replace('"', "'") in captured.err
+    assert len(captured.err.splitlines()) == 1
+
+
+def test_live_asks_each_provider_and_says_what_is_wrong(
+    home: Path, dead_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(home, dead_url)
+    assert main(["check", "--live"]) == 1
+    lab, echo = documents(capsys, "live")
+    assert (lab["provider"], lab["model"], lab["ok"]) == ("lab", "m", False)
+    assert lab["fault"] == "connection · connection_failed"
+    assert lab["message"].startswith("The connection to the provider failed.")
+    assert (echo["provider"], echo["ok"]) == ("echo", True)
+    assert echo["latency_ms"] >= 0
+    assert not (home / ".local").exists()
+
+
+def test_live_on_a_terminal_is_a_table(home: Path, dead_url: str, screen: Screen) -> None:
+    write(home, dead_url)
+    assert screen.run("check", "--live") == 1
+    rows = [line.split() for line in screen.plain.splitlines() if line.strip()]
+    probes = rows[rows.index("provider model answer latency what it means".split()) :]
+    assert ["lab", "m", "connection", "·"] in [row[:4] for row in probes]
+    assert ["echo", "echo", "ok"] in [row[:3] for row in probes]
+
+
+def test_a_provider_without_a_model_is_not_asked_and_is_no_fault(
+    home: Path, dead_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(home, dead_url, target="echo/echo")
+    assert main(["check", "--live"]) == 0
+    lab = documents(capsys, "live")[0]
+    assert lab == {
+        "check": "live",
+        "provider": "lab",
+        "message": 'no model is known: name one, as [providers.lab.models."NAME"]',
+    }
+
+
+def test_a_model_of_the_configuration_is_asked_for(
+    home: Path, dead_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(home, dead_url, target="echo/echo", models='[providers.lab.models."tiny"]')
+    assert main(["check", "--live"]) == 1
+    assert documents(capsys, "live")[0]["model"] == "tiny"
+
+
+def test_an_answer_of_the_provider_is_classified(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "antiphon.toml").write_text('[models]\n"a" = "echo/error-429"\n')
+    assert main(["check", "--live"]) == 1
+    [echo] = documents(capsys, "live")
+    assert echo["fault"].startswith("rate_limit · ")
+    assert echo["reason"] == "Echo was asked to fail with 429."

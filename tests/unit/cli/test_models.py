@@ -1,0 +1,70 @@
+"""`antiphon models`: what can be asked for, with what it takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.cli.main import main
+from tests.commands import Screen
+
+SETTINGS = """
+default_provider = "lab"
+[providers.lab]
+kind = "chat"
+base_url = "http://[::1]:8000/v1"
+[providers.lab.models."tiny"]
+context_window = 4096
+inputs = ["text"]
+efforts = { low = "low", high = "high", max = "max" }
+tools = false
+[providers.lab.models."big"]
+efforts = { low = "low", medium = "medium", high = "high" }
+[models]
+"gpt-5.5" = "lab/big"
+"*" = "lab/tiny"
+"""
+
+
+@pytest.fixture
+def settings(home: Path) -> None:
+    (home / "antiphon.toml").write_text(SETTINGS)
+
+
+def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
+    assert main(["models"]) == 0
+    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return {document["name"]: document for document in documents}
+
+
+@pytest.mark.usefixtures("home")
+def test_without_settings_there_are_the_built_in_models(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = listed(capsys)
+    assert found
+    assert {document["provider"] for document in found.values()} == {"echo"}
+
+
+@pytest.mark.usefixtures("settings")
+def test_a_pipe_gets_what_each_model_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    found = listed(capsys)
+    assert list(found)[:3] == ["gpt-5.5", "lab/tiny", "lab/big"]
+    tiny = found["lab/tiny"]
+    assert (tiny["provider"], tiny["model"], tiny["context_window"]) == ("lab", "tiny", 4096)
+    assert (tiny["inputs"], tiny["efforts"]) == (["text"], ["low", "high", "max"])
+    assert (tiny["tools"], found["lab/big"]["tools"]) == (False, True)
+    assert found["gpt-5.5"]["model"] == "big"
+
+
+@pytest.mark.usefixtures("settings")
+def test_a_terminal_gets_a_table(screen: Screen) -> None:
+    assert screen.run("models") == 0
+    rows = {line.split()[0]: line.split() for line in screen.plain.splitlines() if line.strip()}
+    assert rows["name"] == ["name", "served", "by", "context", "inputs", "efforts", "tools"]
+    assert rows["lab/tiny"] == ["lab/tiny", "lab", "4,096", "text", "low", "high", "max", "no"]
+    assert rows["gpt-5.5"][1:3] == ["lab/big", "?"]
+    assert rows["gpt-5.5"][-4:] == ["low", "…", "high", "yes"]

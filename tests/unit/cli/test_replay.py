@@ -1,0 +1,107 @@
+"""`antiphon replay`: events for people on a terminal, for programs in a pipe."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from antiphon import replay
+from antiphon.cli.main import main
+from tests.commands import Screen
+
+SENT = (
+    b'data: {"model": "m", "choices": [{"delta": {"content": "Hel"}}]}\n\n'
+    b'data: {"choices": [{"delta": {"content": "lo"}, "finish_reason": "stop"}],'
+    b' "usage": {"prompt_tokens": 2, "completion_tokens": 1}}\n\n'
+    b"data: [DONE]\n\n"
+)
+CALL = {
+    "model": "m",
+    "choices": [
+        {
+            "message": {
+                "tool_calls": [{"id": "c1", "function": {"name": "find", "arguments": ""}}]
+            },
+            "finish_reason": "tool_calls",
+        }
+    ],
+}
+
+
+@pytest.fixture
+def recording(home: Path) -> str:
+    (home / "upstream.sse").write_bytes(SENT)
+    return "upstream.sse"
+
+
+def test_a_pipe_gets_the_events_one_a_line(
+    recording: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", recording]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == replay(SENT)
+
+
+def test_a_recording_may_come_from_a_pipe(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SENT)))
+    assert main(["replay", "-"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(replay(SENT))
+
+
+def test_a_terminal_gets_the_gist_of_each_event(recording: str, screen: Screen) -> None:
+    assert screen.run("replay", recording) == 0
+    lines = screen.plain.splitlines()
+    assert len(lines) == len(replay(SENT))
+    assert lines[0].split() == ["0", "created", "resp_0001", "·", "m", "·", "in_progress"]
+    assert lines[2].split() == [
+        "2",
+        "output_item.added",
+        "#0",
+        "message",
+        "msg_0001",
+        "in_progress",
+    ]
+    assert lines[4].split() == ["4", "output_text.delta", "'Hel'"]
+    assert lines[-1].endswith("resp_0001 · m · completed · 2 tokens in, 1 out")
+
+
+def test_what_goes_wrong_is_in_the_last_line(home: Path, screen: Screen) -> None:
+    (home / "cut.sse").write_bytes(SENT.split(b"\n\n")[0] + b"\n\n")
+    assert screen.run("replay", "cut.sse") == 0
+    assert "failed" in screen.plain.splitlines()[-1]
+
+
+def test_the_request_tells_which_tools_there_were(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "answer.json").write_text(json.dumps(CALL))
+    (home / "request.json").write_text(json.dumps({"model": "asked", "tools": []}))
+    assert main(["replay", "--request", "request.json", "answer.json"]) == 0
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [item["name"] for item in last["response"]["output"]] == ["find"]
+
+
+@pytest.mark.parametrize(
+    ("args", "complaint"),
+    [
+        (["no.sse"], "cannot read no.sse: No such file or directory"),
+        (["."], "cannot read .: Is a directory"),
+        (["--request", "no.json", "upstream.sse"], "cannot read no.json"),
+        (["--request", "upstream.sse", "upstream.sse"], "upstream.sse is not a request: JSON is"),
+        (["--request", "list.json", "upstream.sse"], "list.json is not a request: Expected `obje"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(
+    args: list[str], complaint: str, recording: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "list.json").write_text("[]")
+    assert main(["replay", *args]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"antiphon: {complaint}")
+    assert len(captured.err.splitlines()) == 1
+    assert captured.out == ""

@@ -1,0 +1,221 @@
+"""`antiphon trace`: what became of requests, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from antiphon.cli.main import main
+from antiphon.store.trace_row import (
+    TraceAttempt,
+    TraceDiagnostic,
+    TraceError,
+    TraceFinish,
+    TraceUsage,
+)
+from tests.commands import Screen
+from tests.traces import NOW_MS, request, stream, trace_at, written
+
+RAW = b"data: one\n\ndata: two\n\n"
+
+
+@pytest.fixture
+def trace(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two requests: one that went well, and a later one that did not."""
+    monkeypatch.setenv("TZ", "UTC")
+    path = home / ".local" / "share" / "antiphon" / "trace.db"
+    well, badly = "req_aaa111", "req_aab222"
+    asked = {"provider": "lab", "provider_model": "tiny", "client": "alice"}
+    written(
+        trace_at(path, payloads=True),
+        request(well, response_id="resp_1", model="gpt-5.5", stream=True, **asked),
+        TraceDiagnostic(
+            request_id=well, code="param.ignored", decision="ignored", param="top_p", message="No."
+        ),
+        TraceAttempt(
+            request_id=well, number=1, provider="lab", model="tiny", status=200, latency_ms=40
+        ),
+        stream(well, RAW, offsets=[(0, NOW_MS + 5), (11, NOW_MS + 12_345)]),
+        TraceUsage(
+            request_id=well,
+            input_tokens=1200,
+            cached_tokens=1000,
+            output_tokens=34,
+            reasoning_tokens=4,
+        ),
+        TraceFinish(request_id=well, status="completed", duration_ms=12_400, events=13),
+        request(badly, response_id="resp_2", model="lab/tiny", **asked),
+        TraceAttempt(
+            request_id=badly,
+            number=1,
+            provider="lab",
+            model="tiny",
+            fault_type="connection",
+            fault_code="connection_failed",
+        ),
+        TraceError(request_id=badly, code="connection_failed", message="no route [to] host"),
+        TraceFinish(request_id=badly, status="failed", duration_ms=7),
+        request("req_ccc333", model="echo/echo", provider="echo", provider_model="echo"),
+    )
+    return path
+
+
+@pytest.mark.usefixtures("trace")
+def test_a_list_in_a_pipe_is_a_document_a_request(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "list"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["request_id"] for each in found] == ["req_ccc333", "req_aab222", "req_aaa111"]
+    assert [each["status"] for each in found] == ["running", "failed", "completed"]
+    assert (found[2]["input_tokens"], found[2]["output_tokens"]) == (1200, 34)
+    assert (found[2]["duration_ms"], found[1]["errors"]) == (12_400, 1)
+
+
+@pytest.mark.usefixtures("trace")
+def test_a_list_on_a_terminal_is_a_table(screen: Screen) -> None:
+    assert screen.run("trace", "list") == 0
+    head, _, running, failed, completed = screen.rows()
+    assert head == "time request model provider status tokens duration".split()
+    assert running[2:] == ["req_ccc333", "echo/echo", "echo", "running", "-", "-"]
+    assert failed[2:] == ["req_aab222", "lab/tiny", "lab", "failed", "-", "7", "ms"]
+    assert completed[2:] == "req_aaa111 gpt-5.5 lab completed 1,200 → 34 12.4 s".split()
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--failed"], ["req_aab222"]),
+        (["--model", "gpt-5.5"], ["req_aaa111"]),
+        (["--limit", "1"], ["req_ccc333"]),
+        (["--model", "nobody"], []),
+    ],
+)
+@pytest.mark.usefixtures("trace")
+def test_a_list_can_be_narrowed(
+    options: list[str], found: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", "list", *options]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["request_id"] for each in shown] == found
+
+
+def test_an_empty_list_says_so_on_a_terminal(trace: Path, screen: Screen) -> None:
+    assert screen.run("trace", "list", "--model", "nobody") == 0
+    assert screen.rows() == [["no", "such", "requests", "in", str(trace)]]
+
+
+@pytest.mark.parametrize("id", ["req_aaa111", "req_aaa", "resp_1"])
+@pytest.mark.usefixtures("trace")
+def test_a_request_is_found_by_its_ids_or_their_beginning(
+    id: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", "show", id]) == 0
+    [line] = capsys.readouterr().out.splitlines()
+    found = json.loads(line)
+    assert found["request"]["request_id"] == "req_aaa111"
+    assert found["usage"]["cached_tokens"] == 1000
+    assert [each["code"] for each in found["diagnostics"]] == ["param.ignored"]
+    [raw] = found["streams"]
+    assert (raw["text"], raw["offsets"]) == (
+        RAW.decode(),
+        [[0, NOW_MS + 5], [11, NOW_MS + 12_345]],
+    )
+
+
+@pytest.mark.usefixtures("trace")
+def test_without_an_id_the_latest_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "show"]) == 0
+    assert json.loads(capsys.readouterr().out)["request"]["request_id"] == "req_ccc333"
+
+
+@pytest.mark.usefixtures("trace")
+def test_a_page_tells_everything_on_a_terminal(screen: Screen) -> None:
+    assert screen.run("trace", "show", "resp_1") == 0
+    shown = screen.rows()
+    for line in (
+        "request req_aaa111",
+        "client alice",
+        "model gpt-5.5 → lab/tiny",
+        "form streamed",
+        "status completed after 12.4 s, 13 events",
+        "tokens 1,200 in (1,000 cached), 34 out (4 reasoning)",
+        "1. lab/tiny 200 after 40 ms",
+        "ignored top_p param.ignored No.",
+        "raw: 22 bytes in 2 chunks",
+        "0 + 5 ms data: one",
+        "11 + 12345 ms data: two",
+    ):
+        assert line.split() in shown
+
+
+@pytest.mark.usefixtures("trace")
+def test_an_error_stands_on_the_page_as_it_was(screen: Screen) -> None:
+    assert screen.run("trace", "show", "req_aab") == 0
+    shown = screen.rows()
+    assert "connection_failed no route [to] host".split() in shown
+    assert "1. lab/tiny no answer connection · connection_failed".split() in shown
+    assert "model lab/tiny".split() in shown
+
+
+def test_a_long_stream_is_shown_by_its_beginning(home: Path, screen: Screen) -> None:
+    offsets = [(n, NOW_MS) for n in range(40)]
+    written(
+        trace_at(home / "t.db", payloads=True),
+        request("q"),
+        stream("q", b"x" * 40, offsets=offsets),
+    )
+    assert screen.run("trace", "show", "--file", "t.db") == 0
+    assert "… and 28 more: --stream raw".split() in screen.rows()
+
+
+@pytest.mark.usefixtures("trace")
+def test_the_bytes_of_a_stream_come_out_as_they_were(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    assert main(["trace", "show", "req_aaa111", "--stream", "raw"]) == 0
+    assert capsysbinary.readouterr().out == RAW
+
+
+@pytest.mark.parametrize(
+    ("args", "complaint"),
+    [
+        (
+            ["show", "req_zzz"],
+            "nothing is known of 'req_zzz': `antiphon trace list` shows what is.",
+        ),
+        (["show", "req_aa"], "2 requests begin with 'req_aa': give more of the id."),
+        (["show", "req_aab222", "--stream", "raw"], "the raw bytes of this request were not kept"),
+        (["list", "--file", "no.db"], "there is no trace at no.db: leave out --file"),
+    ],
+)
+@pytest.mark.usefixtures("trace")
+def test_what_is_not_there_is_said_with_what_to_do(
+    args: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", *args]) == 2
+    assert capsys.readouterr().err.startswith(f"antiphon: {complaint}")
+
+
+def test_a_trace_that_was_never_written_is_explained(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", "list"]) == 2
+    assert "`antiphon serve` writes it with the first request" in capsys.readouterr().err
+    (home / "antiphon.toml").write_text("[trace]\nenabled = false\n")
+    assert main(["trace", "show"]) == 2
+    assert "[trace] enabled = false" in capsys.readouterr().err
+
+
+def test_a_trace_without_requests_is_explained(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(trace_at(home / "t.db"))
+    assert main(["trace", "show", "--file", "t.db"]) == 2
+    assert capsys.readouterr().err == "antiphon: t.db has no requests yet.\n"
+
+
+def test_a_file_of_another_kind_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "t.db").write_text("not a database, but long enough to be taken for one" * 20)
+    assert main(["trace", "list", "--file", "t.db"]) == 2
+    assert capsys.readouterr().err.startswith("antiphon: t.db: ")

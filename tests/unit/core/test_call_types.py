@@ -1,0 +1,126 @@
+"""Calls of every other type than function: announced when their type is certain, and kept so."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.core.deltas import Delta, Finish, ToolCall
+from tests.machines import Document, documents, machine, run
+from tests.validator import check
+
+DONE = Finish("tool_calls")
+
+
+def output(*deltas: Delta) -> list[Document]:
+    """The items of an answer that was completed."""
+    events = run([*deltas, DONE])
+    check(events)
+    response = events[-1]["response"]
+    assert response["status"] == "completed", response["error"]
+    items: list[Document] = response["output"]
+    return items
+
+
+def types(events: list[Document]) -> list[str]:
+    return [event["type"].removeprefix("response.") for event in events]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "kind"),
+    [
+        ("shell", '{"commands":["ls"]}', "shell_call"),
+        ("local_shell", '{"command":["ls"]}', "local_shell_call"),
+        ("apply_patch", '{"operation":{"type":"delete_file","path":"a"}}', "apply_patch_call"),
+        ("tool_search", '{"query":"x"}', "tool_search_call"),
+    ],
+)
+def test_a_call_of_a_special_type_is_announced_when_it_is_certain(
+    name: str, arguments: str, kind: str
+) -> None:
+    half = len(arguments) // 2
+    subject = machine()
+    subject.start()
+    assert subject.feed(ToolCall(0, "a", name, arguments[:half])) == []
+    assert subject.feed(ToolCall(0, arguments=arguments[half:])) == []
+    events = documents(subject.finish("stop"))
+    assert types(events) == ["output_item.added", "output_item.done", "completed"]
+    assert [event["item"]["type"] for event in events[:2]] == [kind, kind]
+    assert [event["item"]["status"] for event in events[:2]] == ["in_progress", "completed"]
+
+
+def test_what_does_not_parse_as_agreed_is_told_as_a_function() -> None:
+    events = run([ToolCall(0, "a", "shell", '{"cmd":"ls"}'), DONE])
+    check(events)
+    [item] = events[-1]["response"]["output"]
+    assert (item["type"], item["name"], item["arguments"]) == (
+        "function_call",
+        "shell",
+        '{"cmd":"ls"}',
+    )
+
+
+@pytest.mark.parametrize("arguments", ['{"text":"ls"}', '{"input":1}', "ls", ""])
+def test_a_custom_call_that_does_not_open_as_agreed_is_a_function(arguments: str) -> None:
+    [item] = output(*(ToolCall(0, "a", "exec", letter) for letter in arguments or [""]))
+    assert (item["type"], item["arguments"]) == ("function_call", arguments)
+
+
+def test_a_custom_call_opens_as_soon_as_its_wrapper_has_been_read() -> None:
+    subject = machine()
+    subject.start()
+    subject.feed(ToolCall(0, "a", "exec"))
+    assert [subject.feed(ToolCall(0, arguments=piece)) for piece in ("{", ' "inp', 'ut":')] == [
+        []
+    ] * 3
+    [added] = documents(subject.feed(ToolCall(0, arguments='"')))
+    assert added["item"]["type"] == "custom_tool_call"
+    [delta] = documents(subject.feed(ToolCall(0, arguments="ls")))
+    assert delta["delta"] == "ls"
+
+
+def test_a_custom_call_whose_input_comes_second_is_told_at_its_end() -> None:
+    [item] = output(ToolCall(0, "a", "exec", '{"why":"x","input":"ls"}'))
+    assert (item["type"], item["input"]) == ("custom_tool_call", "ls")
+
+
+def test_custom_input_that_was_collected_is_told_in_one_piece() -> None:
+    events = run(
+        [
+            ToolCall(0, "a", "get_weather", "{"),
+            ToolCall(1, "b", "exec", '{"input":"l'),
+            ToolCall(1, arguments='s\\n"'),
+            ToolCall(0, arguments="}"),
+            ToolCall(1, arguments="}"),
+            DONE,
+        ]
+    )
+    check(events)
+    deltas = [e["delta"] for e in events if e["type"].endswith("input.delta")]
+    assert deltas == ["ls\n"]
+
+
+def test_free_text_of_a_custom_call_needs_no_wrapper() -> None:
+    [item] = output(
+        ToolCall(0, "a", "grep", "a {", kind="custom"), ToolCall(0, arguments="b", kind="custom")
+    )
+    assert (item["type"], item["name"], item["input"]) == ("custom_tool_call", "grep", "a {b")
+
+
+def test_free_text_that_looks_like_json_is_not_over_before_its_provider_says_so() -> None:
+    [first, second] = output(
+        ToolCall(0, "a", "grep", "{}", kind="custom"),
+        ToolCall(1, "b", "get_weather", "{}"),
+        ToolCall(0, arguments=" or []", kind="custom"),
+    )
+    assert (first["input"], second["arguments"]) == ("{} or []", "{}")
+
+
+def test_free_text_without_an_id_is_told_at_its_end() -> None:
+    [item] = output(ToolCall(0, None, "grep", "a {", kind="custom"))
+    assert (item["type"], item["input"]) == ("custom_tool_call", "a {")
+    assert item["id"].startswith("ctc_")
+
+
+def test_a_call_comes_back_under_the_name_the_client_knows() -> None:
+    [item] = output(ToolCall(0, "a", "mcp__files__read", "{}"))
+    assert (item["name"], item["namespace"]) == ("read", "mcp__files")

@@ -1,0 +1,245 @@
+"""The machine: phases and their guards, the order of items, and how a response ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import methodcaller
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.core.deltas import (
+    Annotation,
+    Delta,
+    Extra,
+    Failure,
+    Finish,
+    Reasoning,
+    ReasoningState,
+    Refusal,
+    Start,
+    Text,
+    ToolCall,
+    Usage,
+)
+from antiphon.core.faults import ProviderFault, classify, protocol_fault
+from antiphon.core.machine import Phase, ResponseMachine
+from antiphon.core.tools import NO_TOOLS
+from antiphon.errors import BridgeError, DeltaAfterTerminal, InvalidTransition, OutputBeforeStart
+from antiphon.wire.response import Response
+from tests.machines import NOW, Document, documents, machine, run
+from tests.validator import check
+
+FAULT = protocol_fault("broken")
+CITATION = {"type": "file_path", "file_id": "f", "index": 0}
+
+
+def started(**options: Any) -> ResponseMachine:
+    subject = machine(**options)
+    subject.start()
+    return subject
+
+
+def types(events: list[Document]) -> list[str]:
+    return [event["type"].removeprefix("response.") for event in events]
+
+
+# Phases and guards
+
+Drive = Callable[[ResponseMachine], object]
+DELTAS: dict[str, Delta] = {
+    "text": Text("x"),
+    "empty text": Text(""),
+    "refusal": Refusal("x"),
+    "reasoning": Reasoning("x"),
+    "reasoning state": ReasoningState("s", "x"),
+    "tool call": ToolCall(0, "a", "f"),
+    "annotation": Annotation(CITATION),
+    "usage": Usage(1, 1),
+    "finish reason": Finish("stop"),
+    "start": Start("m"),
+    "extra": Extra("x"),
+    "failure": Failure(FAULT),
+}
+METHODS: dict[str, Drive] = {
+    **{name: methodcaller("feed", delta) for name, delta in DELTAS.items()},
+    "tool end": lambda m: m.tool_end(0),
+    "empty message": lambda m: m.empty_message(),
+    "finish": lambda m: m.finish("stop"),
+    "fail": lambda m: m.fail(FAULT),
+}
+ENDINGS: dict[Phase, Drive] = {
+    Phase.COMPLETED: lambda m: m.finish("stop"),
+    Phase.INCOMPLETE: lambda m: m.finish("length"),
+    Phase.FAILED: lambda m: m.fail(FAULT),
+}
+
+
+def refuses(subject: ResponseMachine, drive: Drive, error: type[BridgeError]) -> None:
+    before = (subject.phase, subject.snapshot)
+    with pytest.raises(error) as raised:
+        drive(subject)
+    assert raised.value.code.startswith("bridge.stream.")
+    assert (subject.phase, subject.snapshot) == before
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_nothing_comes_before_the_start(name: str) -> None:
+    subject = machine()
+    refuses(subject, METHODS[name], OutputBeforeStart)
+    assert OutputBeforeStart.code == "bridge.stream.output_before_start"
+    assert subject.start()
+
+
+@pytest.mark.parametrize("phase", ENDINGS)
+@pytest.mark.parametrize("name", [*METHODS, "start again"])
+def test_nothing_comes_after_the_end(name: str, phase: Phase) -> None:
+    subject = started()
+    ENDINGS[phase](subject)
+    assert subject.phase is phase
+    refuses(subject, METHODS.get(name, lambda m: m.start()), DeltaAfterTerminal)
+    assert DeltaAfterTerminal.code == "bridge.stream.delta_after_terminal"
+
+
+@pytest.mark.parametrize("pending", [None, "stop"])
+def test_a_response_starts_once(pending: str | None) -> None:
+    subject = started()
+    if pending:
+        subject.defer_finish(pending)
+    refuses(subject, lambda m: m.start(), InvalidTransition)
+    assert InvalidTransition.code == "bridge.stream.invalid_transition"
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "tool end"])
+def test_everything_may_come_in_progress(name: str) -> None:
+    subject = started()
+    METHODS[name](subject)
+    assert subject.phase in (Phase.IN_PROGRESS, Phase.COMPLETED, Phase.FAILED)
+
+
+def test_the_phases_are_those_of_the_founding_page() -> None:
+    assert [phase.value for phase in Phase] == [
+        "idle",
+        "in_progress",
+        "completed",
+        "incomplete",
+        "failed",
+    ]
+
+
+# Beginning and ending
+
+
+def test_a_response_begins_with_created_and_in_progress() -> None:
+    subject = machine()
+    events = documents(subject.start())
+    assert types(events) == ["created", "in_progress"]
+    assert subject.phase is Phase.IN_PROGRESS
+
+
+@pytest.mark.parametrize(
+    ("asked", "answering", "shown"),
+    [("m", "other", "m"), ("", "other", "other"), ("", None, "unknown")],
+)
+def test_the_model_is_the_one_the_request_named(
+    asked: str, answering: str | None, shown: str
+) -> None:
+    subject = machine(model=asked)
+    [created, _] = documents(subject.start(answering))
+    assert created["response"]["model"] == shown
+
+
+def test_every_field_the_request_decides_is_in_every_snapshot() -> None:
+    request = Response(
+        id="resp_9",
+        created_at=5,
+        model="m",
+        instructions="Be brief.",
+        tools=({"type": "function", "name": "f"},),
+        temperature=0.2,
+        metadata={"a": "b"},
+    )
+    subject = ResponseMachine(request, new_id=str, now=lambda: NOW, tools=NO_TOOLS)
+    for event in documents(subject.start() + subject.finish("stop")):
+        response = event["response"]
+        assert response["instructions"] == "Be brief."
+        assert response["tools"] == [{"type": "function", "name": "f"}]
+        assert (response["temperature"], response["metadata"]) == (0.2, {"a": "b"})
+
+
+@pytest.mark.parametrize("phase", ENDINGS)
+def test_the_time_of_completion_is_told_only_if_it_was_completed(phase: Phase) -> None:
+    subject = started()
+    ENDINGS[phase](subject)
+    assert subject.snapshot.completed_at == (NOW if phase is Phase.COMPLETED else None)
+
+
+def test_a_finish_reason_is_remembered_until_the_end() -> None:
+    subject = started()
+    assert subject.defer_finish("length") == []
+    assert subject.phase is Phase.IN_PROGRESS
+    assert subject.pending_finish == Finish("length")
+    [event] = documents(subject.finish())
+    assert event["type"] == "response.incomplete"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "kept"),
+    [
+        (["stop", None], "stop"),
+        (["stop", ""], "stop"),
+        ([None, "stop"], "stop"),
+        (["tool_calls", "length"], "length"),
+        ([None], None),
+    ],
+)
+def test_the_last_word_on_why_wins_unless_it_is_empty(
+    reasons: list[str | None], kept: str | None
+) -> None:
+    subject = started()
+    for reason in reasons:
+        subject.defer_finish(reason)
+    assert subject.pending_finish == Finish(kept)
+
+
+def test_a_reason_given_at_the_end_wins_over_the_one_remembered() -> None:
+    subject = started()
+    subject.defer_finish("length")
+    assert documents(subject.finish("stop"))[-1]["type"] == "response.completed"
+
+
+def test_output_after_a_finish_reason_is_still_told() -> None:
+    events = run([Text("a"), Finish("stop"), Text("b")])
+    check(events)
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == "ab"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (protocol_fault("x"), "server_error"),
+        (classify(429, {}, b""), "rate_limit_exceeded"),
+        (
+            classify(400, {}, b'{"error":{"code":"context_length_exceeded"}}'),
+            "context_length_exceeded",
+        ),
+        (msgspec.structs.replace(FAULT, public_code="made_up"), "server_error"),
+    ],
+)
+def test_a_failure_is_told_with_a_code_that_clients_know(fault: ProviderFault, code: str) -> None:
+    subject = started()
+    subject.text("a")
+    events = documents(subject.fail(fault))
+    assert events[-1]["response"]["error"]["code"] == code
+    assert subject.fault == fault
+    [message] = events[-1]["response"]["output"]
+    assert (message["status"], message["content"][0]["text"]) == ("incomplete", "a")
+
+
+def test_a_failure_shows_nothing_of_what_the_provider_said() -> None:
+    subject = started()
+    fault = classify(500, {}, b'{"error":{"message":"key sk-123 at https://internal"}}')
+    told = documents(subject.fail(fault))[-1]["response"]["error"]["message"]
+    assert "sk-123" not in told
+    assert "https" not in told

@@ -1,0 +1,210 @@
+"""What the machine makes of deltas: the order of items, annotations, usage, state, snapshots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.core.deltas import (
+    Annotation,
+    Delta,
+    Extra,
+    Finish,
+    Reasoning,
+    ReasoningState,
+    Refusal,
+    Start,
+    Text,
+    ToolCall,
+    ToolEnd,
+    Usage,
+)
+from antiphon.core.machine import ResponseMachine
+from tests.machines import Document, documents, machine, run
+from tests.validator import check
+
+CITATION = {"type": "file_path", "file_id": "f", "index": 0}
+
+
+def started(**options: Any) -> ResponseMachine:
+    subject = machine(**options)
+    subject.start()
+    return subject
+
+
+def types(events: list[Document]) -> list[str]:
+    return [event["type"].removeprefix("response.") for event in events]
+
+
+def kinds(events: list[Document]) -> list[str]:
+    return [item["type"] for item in events[-1]["response"]["output"]]
+
+
+# The order of items
+
+
+def test_reasoning_text_and_calls_follow_each_other_as_they_came() -> None:
+    events = run(
+        [
+            Reasoning("hm"),
+            Text("a"),
+            Reasoning("so"),
+            ToolCall(0, "x", "get_weather", "{}"),
+            Text("b"),
+            Refusal("no"),
+            Text("c"),
+            Finish("stop"),
+        ]
+    )
+    check(events)
+    assert kinds(events) == [
+        "reasoning",
+        "message",
+        "reasoning",
+        "function_call",
+        "message",
+        "message",
+        "message",
+    ]
+
+
+def test_pieces_of_the_same_kind_are_one_item() -> None:
+    events = run([Text("a"), Text(""), Text("b"), Refusal(""), Reasoning(""), Text("c")])
+    assert kinds(events) == ["message"]
+
+
+@pytest.mark.parametrize("delta", [Text("a"), Reasoning("a"), Refusal("a")])
+def test_text_of_one_kind_yields_to_another_at_once(delta: Delta) -> None:
+    subject = started()
+    subject.feed(delta)
+    told = types(documents(subject.feed(ToolCall(0, "x", "get_weather"))))
+    assert told[-2:] == ["output_item.done", "output_item.added"]
+
+
+def test_refusals_grow_in_one_item() -> None:
+    events = run([Refusal("n"), Refusal("o"), Finish("stop")])
+    check(events)
+    [message] = events[-1]["response"]["output"]
+    assert message["content"] == [{"type": "refusal", "refusal": "no"}]
+
+
+def test_an_empty_message_is_still_a_message() -> None:
+    subject = started()
+    events = documents(subject.empty_message())
+    assert types(events) == ["output_item.added", "content_part.added"]
+
+
+def test_only_the_last_item_of_a_cut_answer_is_incomplete() -> None:
+    events = run([Text("a"), Reasoning("b"), Text("c"), Finish("length")])
+    check(events)
+    statuses = [item["status"] for item in events[-1]["response"]["output"]]
+    assert statuses == ["completed", "completed", "incomplete"]
+
+
+# Annotations, usage, state
+
+
+def test_an_annotation_cites_in_the_text_that_is_open_or_in_the_next() -> None:
+    events = run([Annotation(CITATION), Text("a"), Annotation(CITATION), Finish("stop")])
+    check(events)
+    [message] = events[-1]["response"]["output"]
+    assert message["content"][0]["annotations"] == [CITATION, CITATION]
+
+
+def test_an_annotation_is_told_once() -> None:
+    events = run([Annotation(CITATION), Text("a"), Reasoning("b"), Text("c"), Finish("stop")])
+    check(events)
+    first, _, second = events[-1]["response"]["output"]
+    assert first["content"][0]["annotations"] == [CITATION]
+    assert second["content"][0]["annotations"] == []
+
+
+def test_usage_is_told_at_the_end_and_makes_no_event() -> None:
+    subject = started()
+    assert subject.usage(Usage(3, 2, 1, 1, 1)) == []
+    assert subject.snapshot.usage is not None
+    usage = documents(subject.finish("stop"))[-1]["response"]["usage"]
+    assert usage == {
+        "input_tokens": 3,
+        "input_tokens_details": {"cached_tokens": 1, "cache_write_tokens": 1},
+        "output_tokens": 2,
+        "output_tokens_details": {"reasoning_tokens": 1},
+        "total_tokens": 5,
+    }
+
+
+def test_later_counts_replace_earlier_ones_and_missing_ones_do_not() -> None:
+    subject = started()
+    subject.usage(Usage(3, 1, 2, 4, 1, 4))
+    subject.usage(Usage(0, 9))
+    usage = documents(subject.finish("stop"))[-1]["response"]["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (3, 9, 4)
+    assert usage["input_tokens_details"] == {"cached_tokens": 2, "cache_write_tokens": 4}
+
+
+def test_usage_is_an_object_even_if_nobody_counted() -> None:
+    assert run([Finish("stop")])[-1]["response"]["usage"]["total_tokens"] == 0
+
+
+def test_state_is_kept_without_an_item_if_nobody_seals_it() -> None:
+    subject = started()
+    state = ReasoningState("s", "x")
+    assert subject.feed(state) == []
+    assert subject.states == [state]
+    assert kinds(documents(subject.finish("stop"))) == []
+
+
+def test_state_is_sealed_into_the_reasoning_it_came_with() -> None:
+    subject = started(seal=lambda states, raw: f"sealed:{len(states)}:{raw}")
+    events = subject.feed(Reasoning("hm")) + subject.feed(ReasoningState("s", "x"))
+    events += subject.feed(ReasoningState("s", "y")) + subject.finish("stop")
+    [item] = documents(events)[-1]["response"]["output"]
+    assert item["encrypted_content"] == "sealed:2:hm"
+
+
+def test_state_without_reasoning_gets_an_item_of_its_own() -> None:
+    subject = started(seal=lambda states, raw: f"sealed:{len(states)}:{raw}")
+    events = subject.feed(ReasoningState("s", "x")) + subject.finish("stop")
+    [item] = documents(events)[-1]["response"]["output"]
+    assert (item["type"], item["summary"], item["encrypted_content"]) == (
+        "reasoning",
+        [],
+        "sealed:1:",
+    )
+
+
+# Looking
+
+
+def test_a_snapshot_is_always_current() -> None:
+    subject = machine()
+    assert subject.snapshot.status == "in_progress"
+    subject.start()
+    subject.feed(Reasoning("a"))
+    subject.feed(Text("b"))
+    subject.feed(Text("c"))
+    [thought, message] = msgspec.to_builtins(subject.snapshot)["output"]
+    assert (thought["status"], message["status"]) == ("completed", "in_progress")
+    assert message["content"][0]["text"] == "bc"
+    subject.feed(ToolCall(0, "x", "get_weather", "{"))
+    assert msgspec.to_builtins(subject.snapshot)["output"][2]["arguments"] == "{"
+
+
+def test_a_snapshot_shows_no_call_that_was_not_announced() -> None:
+    subject = started()
+    subject.feed(ToolCall(0, "x", "shell", "{"))
+    assert subject.snapshot.output == ()
+
+
+def test_who_answers_is_remembered() -> None:
+    subject = started()
+    assert subject.feed(Start("other", "gen-1")) == subject.feed(Extra("x", {"y": 1})) == []
+    assert subject.upstream == Start("other", "gen-1")
+
+
+def test_the_end_of_a_call_is_dispatched() -> None:
+    subject = started()
+    subject.feed(ToolCall(0, "x", "get_weather", "{}"))
+    assert types(documents(subject.feed(ToolEnd(0))))[-1] == "output_item.done"

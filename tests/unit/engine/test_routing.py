@@ -1,0 +1,105 @@
+"""A model's name, and who serves it."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.config import Config, ModelConfig, ProviderConfig
+from antiphon.engine.routing import Router, make_router
+from antiphon.errors import InvalidRequest
+from antiphon.providers.registry import build_providers
+
+KEYS = {"DEEPSEEK_API_KEY": "d", "ZHIPU_API_KEY": "z"}
+LOCAL = ProviderConfig(
+    kind="chat",
+    base_url="http://localhost:8000/v1",
+    models={"meta/llama-4": ModelConfig(context_window=8192), "*": ModelConfig(max_tools=4)},
+)
+
+
+def router(config: Config | None = None, environment: dict[str, str] | None = None) -> Router:
+    config = config or Config()
+    return make_router(config, build_providers(config, environment or {}))
+
+
+def resolved(found: Router, name: str) -> tuple[str, str]:
+    target = found.resolve(name)
+    return target.provider.name, target.model
+
+
+def refused(found: Router, name: str) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        found.resolve(name)
+    return caught.value
+
+
+def test_a_provider_and_a_model_are_told_apart_by_the_first_slash() -> None:
+    found = router(Config(providers={"local": LOCAL}))
+    assert resolved(found, "local/any") == ("local", "any")
+    assert resolved(found, "local/org/model/v2") == ("local", "org/model/v2")
+
+
+def test_an_alias_comes_before_everything_else() -> None:
+    aliases = {"gpt-5.5": "deepseek/deepseek-v4-pro", "zhipu/glm-5": "deepseek/x"}
+    found = router(Config(models=aliases), KEYS)
+    assert resolved(found, "gpt-5.5") == ("deepseek", "deepseek-v4-pro")
+    assert resolved(found, "zhipu/glm-5") == ("deepseek", "x")
+
+
+def test_the_wildcard_takes_what_nothing_else_does() -> None:
+    found = router(Config(models={"*": "zhipu/glm-5.2"}), KEYS)
+    assert resolved(found, "gpt-5.5") == ("zhipu", "glm-5.2")
+    assert resolved(found, "nobody/nothing") == ("zhipu", "glm-5.2")
+    assert resolved(found, "deepseek/deepseek-v4-pro") == ("deepseek", "deepseek-v4-pro")
+    assert resolved(found, "deepseek-v4-pro") == ("deepseek", "deepseek-v4-pro")
+
+
+def test_without_any_configuration_echo_is_the_default() -> None:
+    assert resolved(router(), "echo") == ("echo", "echo")
+    assert resolved(router(), "reasoner") == ("echo", "reasoner")
+
+
+def test_without_any_configuration_the_first_key_in_the_environment_decides() -> None:
+    found = router(environment=KEYS)
+    assert resolved(found, "anything") == ("deepseek", "anything")
+    assert resolved(found, "glm-5.2") == ("zhipu", "glm-5.2")
+    assert resolved(found, "echo") == ("echo", "echo")
+
+
+def test_a_bare_name_goes_to_the_default_provider() -> None:
+    found = router(Config(default_provider="zhipu"), KEYS)
+    assert resolved(found, "anything") == ("zhipu", "anything")
+
+
+def test_a_configured_model_is_found_by_its_bare_name_though_it_has_a_slash() -> None:
+    found = router(Config(providers={"local": LOCAL}))
+    assert resolved(found, "meta/llama-4") == ("local", "meta/llama-4")
+
+
+def test_an_unknown_model_is_a_404_with_the_nearest_names() -> None:
+    error = refused(router(environment=KEYS), "deepsek/deepseek-v4-por")
+    assert (error.status, error.wire_code, error.param) == (404, "model_not_found", "model")
+    assert "'deepsek/deepseek-v4-por' does not exist" in error.message
+    assert "Did you mean deepseek/deepseek-v4-pro" in error.message
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt-5.5", "echo/nothing", "echo/", "/echo", "/", "nobody/echo", "*", "ECHO/echo"]
+)
+def test_what_echo_does_not_have_is_a_404(name: str) -> None:
+    assert refused(router(), name).wire_code == "model_not_found"
+
+
+def test_a_name_that_is_like_nothing_gets_no_suggestion() -> None:
+    assert "Did you mean" not in refused(router(), "qqqqqqqqqqqqqqqqqqqqqqqqq").message
+
+
+def test_every_listed_name_resolves_aliases_first_and_none_twice() -> None:
+    aliases = {"fast": "echo/echo", "*": "echo/echo", "echo/cut": "echo/echo"}
+    config = Config(providers={"local": LOCAL}, models=aliases)
+    found = router(config)
+    names = found.names()
+    assert names[:3] == ["fast", "echo/cut", "local/meta/llama-4"]
+    assert len(names) == len(set(names))
+    assert {"*", "local/*"}.isdisjoint(names)
+    assert {found.resolve(name).provider.name for name in names} == {"echo", "local"}

@@ -1,0 +1,195 @@
+"""From bytes to events: started when there is something to tell, ended once, whatever happens."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.core.deltas import Failure, Finish, Reasoning, Refusal, Start, Text, ToolCall
+from antiphon.core.faults import protocol_fault, timeout_fault
+from antiphon.dialects.dialect import resolve
+from antiphon.errors import InvalidTransition
+from antiphon.pipeline.bridge import Bridge
+from tests.machines import Document, Lines, Script, Step, documents, machine, run_steps
+from tests.validator import check
+
+
+def chat_bridge() -> Bridge:
+    return Bridge(machine(), resolve("chat"))
+
+
+def answered(*deltas: Any) -> list[Document]:
+    """What a bridge tells for a whole answer that says these deltas."""
+    bridge = Bridge(machine(), Script(Lines([deltas])))
+    events = documents(bridge.answer(b"{}"))
+    check(events)
+    return events
+
+
+def kinds(events: list[Document]) -> list[str]:
+    return [item["type"] for item in events[-1]["response"]["output"]]
+
+
+# Streams
+
+
+def test_nothing_is_told_before_the_provider_says_something() -> None:
+    bridge = chat_bridge()
+    assert bridge.feed(b": waiting\n\n") == bridge.feed(b"data: {") == []
+    assert not bridge.ended
+    events = documents(bridge.feed(b'"choices":[{"delta":{"content":"a"}}]}\n\n'))
+    assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
+
+
+def test_an_answer_may_start_before_its_provider_says_anything() -> None:
+    bridge = chat_bridge()
+    events = bridge.start()
+    assert [event["type"] for event in documents(events)] == [
+        "response.created",
+        "response.in_progress",
+    ]
+    assert bridge.start() == []
+    told = documents(events + bridge.close())
+    check(told)
+
+
+def test_the_model_is_the_one_that_answers_if_the_request_named_none() -> None:
+    bridge = Bridge(machine(model=""), Script(Lines([[Start("answering")]])))
+    [created, _] = documents(bridge.feed(b"x"))
+    assert created["response"]["model"] == "answering"
+
+
+def test_an_upstream_that_says_nothing_at_all_is_a_failure() -> None:
+    events = documents(chat_bridge().close())
+    check(events)
+    assert events[-1]["response"]["error"]["message"] == "Provider returned no finish reason."
+
+
+def test_the_end_marker_ends_the_answer_before_the_line_is_closed() -> None:
+    bridge = chat_bridge()
+    bridge.feed(b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n')
+    assert (bridge.finishing, bridge.ended) == (True, False)
+    [*_, last] = documents(bridge.feed(b"data: [DONE]\n\n"))
+    assert last["type"] == "response.completed"
+    assert bridge.ended
+    assert bridge.fault is None
+    assert bridge.close() == []
+
+
+def test_the_end_marker_counts_even_without_the_end_of_its_line() -> None:
+    bridge = chat_bridge()
+    bridge.feed(b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n')
+    assert bridge.feed(b"data: [DONE]") == []
+    assert documents(bridge.close())[-1]["type"] == "response.completed"
+
+
+def test_what_follows_the_end_marker_is_not_read() -> None:
+    bridge = chat_bridge()
+    chunk = b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n'
+    events = documents(bridge.feed(chunk + b"data: [DONE]\n\n" + chunk))
+    check(events)
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == "a"
+
+
+def test_what_a_decoder_says_at_its_close_is_told() -> None:
+    events = run_steps([[Text("a")]], machine(), [Text("b"), Finish("stop")])
+    check(events)
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == "ab"
+
+
+def test_a_failure_at_the_close_of_a_decoder_is_the_end() -> None:
+    events = run_steps([[Text("a")]], machine(), [Failure(protocol_fault("x")), Text("b")])
+    check(events)
+    assert events[-1]["type"] == "response.failed"
+
+
+def test_what_follows_a_failure_is_not_told() -> None:
+    steps: list[Step] = [[Text("a"), Failure(protocol_fault("x")), Text("b")], [Text("c")]]
+    events = run_steps(steps, machine())
+    check(events)
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "kind"),
+    [
+        (ValueError("secret"), "internal_error", "api_error"),
+        (InvalidTransition("odd"), "invalid_transition", "protocol"),
+    ],
+)
+def test_whatever_breaks_the_answer_keeps_what_it_has_earned(
+    error: Exception, code: str, kind: str
+) -> None:
+    bridge = Bridge(machine(), Script(Lines([[Text("a")], error])))
+    events = documents(bridge.feed(b"x") + bridge.feed(b"x"))
+    check(events)
+    assert bridge.fault is not None
+    assert (bridge.fault.code, bridge.fault.type) == (code, kind)
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == "a"
+    assert "secret" not in json.dumps(events)
+
+
+def test_a_call_that_was_not_finished_fails_the_answer() -> None:
+    steps: list[Step] = [[ToolCall(0, "a", "get_weather", "{"), Finish("stop")]]
+    bridge = Bridge(machine(), Script(Lines(steps)))
+    events = documents(bridge.feed(b"x") + bridge.close())
+    check(events)
+    assert bridge.fault is not None
+    assert bridge.fault.code == "incomplete_tool_call"
+    [call] = events[-1]["response"]["output"]
+    assert call["status"] == "incomplete"
+
+
+@pytest.mark.parametrize("fed", [False, True])
+def test_a_failure_from_outside_ends_the_answer(fed: bool) -> None:
+    bridge = Bridge(machine(), Script(Lines([[Text("a")]])))
+    events = bridge.feed(b"x") if fed else []
+    events += bridge.fail(timeout_fault("idle"))
+    check(documents(events))
+    assert bridge.fault == timeout_fault("idle")
+    assert bridge.fail(timeout_fault("idle")) == []
+
+
+# Whole answers
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        ([Finish("stop")], ["message"]),
+        ([Text(""), Finish("stop")], ["message"]),
+        ([Refusal(""), Finish("stop")], ["message"]),
+        ([Reasoning("a"), Finish("length")], ["reasoning", "message"]),
+        ([Text("a"), Finish("stop")], ["message"]),
+        ([Refusal("a"), Finish("stop")], ["message"]),
+        ([ToolCall(0, "a", "f", "{}"), Finish("stop")], ["function_call"]),
+        (
+            [Reasoning("a"), ToolCall(0, "a", "f", "{}"), Text("b"), Finish("stop")],
+            ["reasoning", "function_call", "message"],
+        ),
+    ],
+)
+def test_a_whole_answer_has_a_message_unless_it_only_calls(
+    deltas: list[Any], expected: list[str]
+) -> None:
+    assert kinds(answered(*deltas)) == expected
+
+
+def test_a_whole_answer_that_says_nothing_fails_like_a_stream() -> None:
+    events = answered()
+    assert events[-1]["response"]["error"]["message"] == "Provider returned no finish reason."
+    assert kinds(events) == ["message"]
+
+
+def test_a_whole_answer_that_is_an_error_has_no_output() -> None:
+    events = answered(Failure(protocol_fault("x")))
+    assert kinds(events) == []
+
+
+def test_a_whole_answer_that_breaks_its_decoder_is_a_failure() -> None:
+    bridge = Bridge(machine(), Script(Lines([KeyError("x")])))
+    events = documents(bridge.answer(b"{}"))
+    check(events)
+    assert events[-1]["type"] == "response.failed"

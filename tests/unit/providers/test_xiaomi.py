@@ -1,0 +1,92 @@
+"""Xiaomi MiMo: nothing in a request that it would refuse."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.providers import CALLED, TOOL, asked, configured, planned
+
+PROVIDER = configured("xiaomi")
+
+
+@pytest.mark.parametrize(
+    ("effort", "word"),
+    [
+        ("minimal", "low"),
+        ("medium", "medium"),
+        ("high", "high"),
+        ("xhigh", "high"),
+        ("max", "high"),
+    ],
+)
+def test_no_effort_is_above_high(effort: str, word: str) -> None:
+    body = asked(PROVIDER, reasoning={"effort": effort})
+    assert body["thinking"] == {"type": "enabled"}
+    assert body["reasoning_effort"] == word
+
+
+def test_no_effort_switches_thinking_off_and_lets_sampling_in() -> None:
+    body = asked(PROVIDER, reasoning={"effort": "none"}, temperature=0.3, top_p=0.5)
+    assert body["thinking"] == {"type": "disabled"}
+    assert (body["temperature"], body["top_p"]) == (0.3, 0.5)
+    assert "reasoning_effort" not in body
+
+
+def test_sampling_is_left_out_while_it_thinks() -> None:
+    for effort in (None, "low"):
+        body = asked(PROVIDER, reasoning={"effort": effort}, temperature=0.3, top_p=0.5)
+        assert body.keys().isdisjoint({"temperature", "top_p"})
+
+
+def test_nothing_that_it_refuses_is_sent() -> None:
+    nested = {
+        **TOOL,
+        "strict": True,
+        "parameters": {
+            **TOOL["parameters"],
+            "properties": {"places": {"type": "array", "items": TOOL["parameters"]}},
+        },
+    }
+    body = asked(PROVIDER, tools=[nested], parallel_tool_calls=False, user="alice", stream=True)
+    text = json.dumps(body)
+    for refused in ("strict", "additionalProperties", "parallel_tool_calls", "stream_options"):
+        assert refused not in text
+    assert body["tools"][0]["function"]["parameters"]["properties"]["places"]["items"]["required"]
+
+
+def test_a_schema_that_says_something_of_further_properties_keeps_it() -> None:
+    open_ended = {
+        **TOOL,
+        "parameters": {"type": "object", "additionalProperties": {"type": "null"}},
+    }
+    [tool] = asked(PROVIDER, tools=[open_ended])["tools"]
+    assert tool["function"]["parameters"]["additionalProperties"] == {"type": "null"}
+
+
+def test_no_content_is_null() -> None:
+    messages = asked(PROVIDER, input=CALLED, tools=[TOOL])["messages"]
+    assert [message["content"] for message in messages] == ["What is the forecast?", "", "Rain."]
+
+
+def test_reasoning_goes_back_with_its_calls_be_it_empty() -> None:
+    remembered = asked(PROVIDER, input=CALLED, tools=[TOOL])["messages"][1]
+    assert remembered["reasoning_content"] == "Let me look."
+    forgotten = asked(PROVIDER, input=[CALLED[0], *CALLED[2:]], tools=[TOOL])["messages"][1]
+    assert forgotten["reasoning_content"] == ""
+
+
+def test_a_forced_choice_is_weakened_visibly() -> None:
+    plan = planned(PROVIDER, tools=[TOOL], tool_choice="required")
+    assert plan.tool_choice.mode == "auto"
+    assert [diagnostic.code for diagnostic in plan.diagnostics] == ["tool_choice.degraded"]
+
+
+def test_a_search_is_the_vendors_own_where_the_operator_has_switched_it_on() -> None:
+    search = [{"type": "web_search"}]
+    assert "tools" not in asked(PROVIDER, tools=search)
+    native = configured("xiaomi", web_search="native")
+    assert asked(native, tools=search)["tools"] == [
+        {"type": "web_search", "max_keyword": 3, "limit": 3}
+    ]

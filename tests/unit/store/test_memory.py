@@ -1,0 +1,44 @@
+"""The memory store: what goes first when there is no more room."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.store.memory import MAX_TURNS, PURGE_EVERY_S, MemoryStore
+from antiphon.store.store import Store, StoreLimits
+from tests.turns import Clock, chain_of, ids, turn
+
+pytestmark = pytest.mark.anyio
+
+
+async def present(store: Store, *wanted: str) -> list[str]:
+    return [id for id in wanted if await store.load(id) is not None]
+
+
+async def test_what_has_expired_makes_room_before_anything_is_evicted() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock, limits=StoreLimits(max_turns=2))
+    await store.save(turn("oldest"))
+    await store.save(turn("brief", expires_at=clock.now + 1))
+    clock.now += PURGE_EVERY_S
+    await store.save(turn("new"))
+    assert await present(store, "oldest", "brief", "new") == ["oldest", "new"]
+
+
+async def test_a_chain_that_is_continued_counts_as_new() -> None:
+    store = MemoryStore(now=Clock(), limits=StoreLimits(max_turns=3))
+    for one in (turn("a"), turn("b", "a"), turn("lonely")):
+        await store.save(one)
+    assert await ids(store, "b") == ["a", "b"]
+    await store.save(turn("c", "b"))
+    assert await present(store, "a", "b", "lonely", "c") == ["a", "b", "c"]
+
+
+async def test_there_is_a_bound_even_when_none_was_asked_for() -> None:
+    store = MemoryStore(now=Clock())
+    for one in chain_of(MAX_TURNS + 2):
+        await store.save(one)
+    assert await present(store, "r0", "r1", "r2", f"r{MAX_TURNS + 1}") == [
+        "r2",
+        f"r{MAX_TURNS + 1}",
+    ]

@@ -1,0 +1,327 @@
+"""`antiphon.toml`: what it means, and what is said about a mistake in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from antiphon.config import (
+    Config,
+    ProviderConfig,
+    data_directory,
+    find_config,
+    load_config,
+    parse_config,
+)
+from antiphon.engine.routing import make_router
+from antiphon.errors import ConfigError
+from antiphon.providers.registry import build_providers
+
+ENVIRONMENT = {"ALICE_KEY": "alice-secret", "DEEPSEEK_API_KEY": "deepseek-secret", "EMPTY": ""}
+FILE = """\
+default_provider = "deepseek"
+[server]
+port = 9000
+api_keys = { alice = "${ALICE_KEY}" }
+keepalive_s = 5
+
+[providers.deepseek]
+api_keys = ["${DEEPSEEK_API_KEY}"]
+timeouts.idle_s = 30.5
+
+[providers.local]
+kind = "chat"
+base_url = "http://localhost:8000/v1"
+[providers.local.models."meta/llama-4"]
+context_window = 32768
+
+[models]
+"gpt-5.5" = "deepseek/deepseek-v4-pro"
+"*" = "local/meta/llama-4"
+
+[store]
+url = "memory://"
+[trace]
+enabled = false
+[log]
+level = "debug"
+"""
+
+
+def parsed(text: str) -> Config:
+    return parse_config(text, ENVIRONMENT, name="antiphon.toml")
+
+
+def mistake(text: str) -> str:
+    """What is said about a file: reading it, finding its providers, following its aliases."""
+    with pytest.raises(ConfigError) as caught:
+        used(text)
+    return caught.value.message
+
+
+def used(text: str) -> None:
+    config = parsed(text)
+    make_router(config, build_providers(config, ENVIRONMENT))
+
+
+def test_a_file_is_read_with_its_secrets_from_the_environment() -> None:
+    config = parsed(FILE)
+    assert config.default_provider == "deepseek"
+    assert (config.server.port, config.server.keepalive_s) == (9000, 5.0)
+    assert config.server.api_keys == {"alice": "alice-secret"}
+    deepseek, local = config.providers["deepseek"], config.providers["local"]
+    assert deepseek.api_keys == ["deepseek-secret"]
+    assert (deepseek.timeouts.idle_s, deepseek.timeouts.connect_s) == (30.5, 10.0)
+    assert (local.kind, local.base_url) == ("chat", "http://localhost:8000/v1")
+    assert local.models["meta/llama-4"].context_window == 32768
+    assert config.models == {
+        "gpt-5.5": "deepseek/deepseek-v4-pro",
+        "*": "local/meta/llama-4",
+    }
+    assert (config.store.url, config.trace.enabled, config.log.level) == (
+        "memory://",
+        False,
+        "debug",
+    )
+
+
+def test_no_secret_is_shown_by_accident() -> None:
+    config = parsed(FILE)
+    shown = f"{config} {build_providers(config, ENVIRONMENT)}"
+    assert "deepseek" in shown
+    assert "secret" not in shown
+
+
+def test_an_empty_file_means_the_defaults() -> None:
+    config = parsed("")
+    assert config.server == Config().server
+    assert config.providers == {}
+    assert config.store == Config().store
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[sever]\nport = 1", "antiphon.toml:1: sever: unknown key; did you mean 'server'?"),
+        (
+            "\n[server]\nprot = 1",
+            "antiphon.toml:3: server.prot: unknown key; did you mean 'port'?",
+        ),
+        (
+            "defalt_provider = 'echo'",
+            "antiphon.toml:1: defalt_provider: unknown key; did you mean 'default_provider'?",
+        ),
+        (
+            "[providers.chat]\nbase_ulr = 'http://x'",
+            "antiphon.toml:2: providers.chat.base_ulr: unknown key; did you mean 'base_url'?",
+        ),
+        (
+            "[providers.chat.timeouts]\n# seconds\nidel_s = 3",
+            "antiphon.toml:3: providers.chat.timeouts.idel_s: unknown key; did you mean 'idle_s'?",
+        ),
+        (
+            '[providers.chat.models."a/b.c"]\ncontxt_window = 3',
+            'antiphon.toml:2: providers.chat.models."a/b.c".contxt_window: unknown key;'
+            " did you mean 'context_window'?",
+        ),
+        (
+            "[log]\nzzz = 1",
+            "antiphon.toml:2: log.zzz: unknown key; known: level, format",
+        ),
+        ("source = 'x'", "antiphon.toml:1: source: unknown key; did you mean 'store'?"),
+    ],
+)
+def test_an_unknown_key_at_any_depth_is_told_with_the_nearest_one(text: str, message: str) -> None:
+    assert mistake(text) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[server]\nport = "80"', "2: server.port: expected a whole number, got text"),
+        ("[server]\nport = 65536", "2: server.port: expected a whole number <= 65535"),
+        ("[server]\nport = -1", "2: server.port: expected a whole number >= 0"),
+        ("[server]\nhost = ''", "2: server.host: expected text of length >= 1"),
+        ("[server]\nkeepalive_s = 0", "2: server.keepalive_s: expected a number > 0.0"),
+        ("[server]\nkeepalive_s = nan", "2: server.keepalive_s: expected a number > 0.0"),
+        ("[server]\nkeepalive_s = inf", "2: server.keepalive_s: expected a number <= 604800.0"),
+        ("[server]\nmax_body_bytes = 0", "2: server.max_body_bytes: expected a whole number >= 1"),
+        (
+            "[providers.chat.timeouts]\nconnect_s = -2.5",
+            "2: providers.chat.timeouts.connect_s: expected a number > 0.0",
+        ),
+        ("[store]\nttl_s = 0", "2: store.ttl_s: expected a whole number >= 1"),
+        ("[store]\nmax_chain = '5'", "2: store.max_chain: expected a whole number, got text"),
+        ("[store]\nurl = 'turns.db'", "2: store.url: expected a URL such as https://host/path"),
+        ("[trace]\nenabled = 'yes'", "2: trace.enabled: expected true or false, got text"),
+        (
+            "[log]\nlevel = 'wrning'",
+            "2: log.level: 'wrning' is not allowed; did you mean 'warning'?",
+        ),
+        ("providers = 3", "1: providers: expected a table, got a whole number"),
+        ("[providers]\nchat = 'x'", "2: providers.chat: expected a table, got text"),
+        ("[models]\nfast = 3", "2: models.fast: expected text, got a whole number"),
+        (
+            "[providers.chat.models]\nx.inputs = ['text', 'imgae']",
+            "2: providers.chat.models.x.inputs[1]: 'imgae' is not allowed; did you mean 'image'?",
+        ),
+        (
+            "[providers.chat]\nbase_url = 'localhost:8000'",
+            "2: providers.chat.base_url: expected a URL such as https://host/path",
+        ),
+        (
+            "[providers.chat]\nweb_search = 'on'",
+            "2: providers.chat.web_search: 'on' is not allowed; known: native, refuse, ignore",
+        ),
+    ],
+)
+def test_a_wrong_value_is_told_with_what_was_expected(text: str, message: str) -> None:
+    assert mistake(text) == f"antiphon.toml:{message}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[providers.deepseek]\napi_keys = [\n  '${NOBODY}',\n]",
+            "2: providers.deepseek.api_keys: the environment variable NOBODY is not set",
+        ),
+        (
+            "[server]\napi_keys = { alice = '${EMPTY}' }",
+            "2: server.api_keys.alice: the environment variable EMPTY is empty",
+        ),
+        (
+            "[providers.deepseek]\napi_keys = ['x', '']",
+            "2: providers.deepseek.api_keys[1]: expected text of length >= 1",
+        ),
+        (
+            "[server.api_keys]\nalice = 'x'\nbob = ''",
+            "3: server.api_keys.bob: expected text of length >= 1",
+        ),
+    ],
+)
+def test_a_missing_secret_is_a_mistake_and_no_secret_is_repeated(text: str, message: str) -> None:
+    assert mistake(text) == f"antiphon.toml:{message}"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[server]\nport 3", "antiphon.toml:2"),
+        ("[log]\n[log]", "antiphon.toml:2"),
+        ("x = 1\nx = 2\n", "antiphon.toml:2"),
+        ("x = '''", "antiphon.toml"),
+    ],
+)
+def test_bad_toml_is_told_with_its_line(text: str, place: str) -> None:
+    where, _, problem = mistake(text).partition(": not valid TOML: ")
+    assert where == place
+    assert problem
+    assert "at line" not in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[providers.deepsek]\napi_keys = ['x']",
+            "1: providers.deepsek: unknown kind 'deepsek'; did you mean 'deepseek'?"
+            ' (kind = "chat" is any other server)',
+        ),
+        (
+            "[providers.mine]\nbase_url = 'http://x'\nkind = 'chatt'",
+            "3: providers.mine.kind: unknown kind 'chatt'; did you mean 'chat'?"
+            ' (kind = "chat" is any other server)',
+        ),
+        (
+            "[providers.mine]\nkind = 'chat'",
+            '1: providers.mine.base_url: is needed for kind = "chat"',
+        ),
+        (
+            "[providers.zhipu]\nweb_search = 'ignore'",
+            "1: providers.zhipu.api_keys: at least one key is needed (or set ZHIPU_API_KEY)",
+        ),
+        (
+            "[providers.'a/b']\nkind = 'chat'\nbase_url = 'http://x'",
+            '1: providers."a/b": a provider\'s name has no slash and is not empty',
+        ),
+        (
+            "default_provider = 'zhipu'\n[providers.deepseek]",
+            "1: default_provider: there is no provider 'zhipu'; known: deepseek, echo",
+        ),
+        (
+            "[models]\nfast = 'ech/echo'",
+            "2: models.fast: there is no provider 'ech'; did you mean 'echo'?",
+        ),
+        (
+            "[models]\n'gpt-5.5' = 'echo'",
+            "2: models.\"gpt-5.5\": 'echo' is not of the form provider/model",
+        ),
+        (
+            "[models]\n'*' = 'echo/reasonr'",
+            "2: models.\"*\": 'echo' has no model 'reasonr'; did you mean 'reasoner'?",
+        ),
+    ],
+)
+def test_a_provider_or_an_alias_that_leads_nowhere_is_told_with_its_line(
+    text: str, message: str
+) -> None:
+    assert mistake(text) == f"antiphon.toml:{message}"
+
+
+def test_the_line_of_a_key_is_not_confused_by_comments_values_and_other_tables() -> None:
+    text = '# port = 1\n[trace]\npath = "port = 2"\n[server] # the server\n\n  port = "x"\n'
+    assert mistake(text) == "antiphon.toml:6: server.port: expected a whole number, got text"
+
+
+def test_a_mistake_in_a_configuration_without_a_file_names_just_the_key() -> None:
+    config = Config(providers={"mine": ProviderConfig(kind="chat")})
+    with pytest.raises(ConfigError) as caught:
+        build_providers(config, {})
+    assert caught.value.message == 'providers.mine.base_url: is needed for kind = "chat"'
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b"x = '\xff'")
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file"):
+        load_config(tmp_path / "none.toml", {})
+    with pytest.raises(ConfigError, match=r"latin\.toml: not valid TOML: it is not UTF-8 text"):
+        load_config(tmp_path / "latin.toml", {})
+
+
+def test_a_mistake_in_a_loaded_file_names_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "antiphon.toml"
+    path.write_text("[server]\nprot = 1\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, {})
+    assert caught.value.message.startswith(f"{path}:2: server.prot:")
+
+
+def test_the_file_that_was_asked_for_comes_first_then_here_then_home(tmp_path: Path) -> None:
+    home, here = tmp_path / "home", tmp_path / "here"
+    at_home = home / ".config" / "antiphon" / "antiphon.toml"
+    at_home.parent.mkdir(parents=True)
+    here.mkdir()
+    environment = {"HOME": str(home)}
+    assert find_config(None, environment, here) is None
+    at_home.touch()
+    assert find_config(None, environment, here) == at_home
+    (here / "antiphon.toml").touch()
+    assert find_config(None, environment, here) == here / "antiphon.toml"
+    named = {**environment, "ANTIPHON_CONFIG": "/etc/antiphon.toml"}
+    assert find_config(None, named, here) == Path("/etc/antiphon.toml")
+    assert find_config("mine.toml", named, here) == Path("mine.toml")
+
+
+def test_the_directories_of_the_user_follow_the_xdg_variables(tmp_path: Path) -> None:
+    other = tmp_path / "antiphon" / "antiphon.toml"
+    other.parent.mkdir()
+    other.touch()
+    environment = {"HOME": "/home/alice", "XDG_CONFIG_HOME": str(tmp_path)}
+    assert find_config(None, environment, tmp_path) == other
+    assert data_directory({"HOME": "/home/alice"}) == Path("/home/alice/.local/share/antiphon")
+    assert data_directory({"XDG_DATA_HOME": "/data"}) == Path("/data/antiphon")
+    relative = {"HOME": "/home/alice", "XDG_DATA_HOME": "data"}
+    assert data_directory(relative) == Path("/home/alice/.local/share/antiphon")
+    assert data_directory({}).is_absolute()

@@ -1,0 +1,167 @@
+"""Replay: recorded bytes in, plain wire dictionaries out, always the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import antiphon
+from antiphon import replay
+from antiphon.errors import UnknownDialect
+from antiphon.replay import replay_events
+from antiphon.wire.sse import wire_document
+from tests.oracle import consult
+from tests.shapes import check_response
+from tests.validator import check
+
+CHUNK = {"id": "x", "model": "answering", "choices": [{"delta": {"content": "hé"}}]}
+FINISH = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+STREAM = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in (CHUNK, FINISH))
+
+
+def whole(message: dict[str, Any], finish_reason: str | None = "stop") -> list[dict[str, Any]]:
+    body = {"model": "answering", "choices": [{"message": message, "finish_reason": finish_reason}]}
+    events = replay(json.dumps(body, indent=1).encode())
+    check(events)
+    consult(events)
+    return events
+
+
+def test_replay_is_what_the_package_offers() -> None:
+    assert antiphon.replay is replay
+    assert isinstance(antiphon.__version__, str)
+
+
+def test_events_are_plain_and_numbered() -> None:
+    events = replay(STREAM)
+    assert json.loads(json.dumps(events)) == events
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert list(events[0])[:2] == ["type", "sequence_number"]
+
+
+def test_the_same_recording_gives_the_same_events() -> None:
+    assert replay(STREAM) == replay(STREAM)
+    structs = replay_events(STREAM)
+    assert [wire_document(event, n) for n, event in enumerate(structs)] == replay(STREAM)
+
+
+@pytest.mark.parametrize("cuts", [[], [0], [-5, 10**9], [3, 3, 3], range(len(STREAM)), {9, 2}])
+def test_cuts_may_be_any_offsets(cuts: Any) -> None:
+    assert replay(STREAM, cuts=cuts) == replay(STREAM)
+
+
+def test_a_whole_body_is_known_by_its_first_letter() -> None:
+    body = (
+        b" \n"
+        + json.dumps({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}).encode()
+    )
+    assert replay(body, cuts=[4])[-1]["type"] == "response.completed"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"<html>Bad Gateway</html>", b"\xff\xfe", b"data: [DONE]\n\n"]
+)
+def test_bytes_without_an_answer_are_a_failure(data: bytes) -> None:
+    events = replay(data)
+    check(events)
+    assert events[-1]["type"] == "response.failed"
+
+
+def test_an_unknown_dialect_is_named_with_those_we_know() -> None:
+    with pytest.raises(UnknownDialect, match=r"'morse'.*chat") as raised:
+        replay(STREAM, dialect="morse")
+    assert raised.value.code == "dialect.unknown"
+
+
+@pytest.mark.parametrize(
+    ("request_body", "model"),
+    [
+        (None, "answering"),
+        ({}, "answering"),
+        ({"model": "asked"}, "asked"),
+        ({"model": None}, "answering"),
+        ({"model": 3, "tools": "odd"}, "answering"),
+    ],
+)
+def test_the_model_is_the_one_the_request_named(
+    request_body: dict[str, Any] | None, model: str
+) -> None:
+    assert replay(STREAM, request=request_body)[0]["response"]["model"] == model
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "function", "function": {"name": "get_weather"}},
+        {"type": "custom", "custom": {"name": "get_weather"}},
+    ],
+)
+def test_a_tool_the_request_declared_is_announced_before_its_arguments(
+    tool: dict[str, Any],
+) -> None:
+    call = {"index": 0, "id": "a", "function": {"name": "get_weather", "arguments": ""}}
+    chunk = {"choices": [{"delta": {"tool_calls": [call]}}]}
+    stream = b"data: " + json.dumps(chunk).encode() + b"\n\n"
+    request = {"tools": [tool, {"type": "odd"}, None, tool]}
+    types = [event["type"] for event in replay(stream, request=request)]
+    assert "response.output_item.added" in types
+    assert "response.output_item.added" not in [event["type"] for event in replay(stream)]
+
+
+# Whole answers
+
+
+def test_a_whole_answer_is_ordered_reasoning_calls_message() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    events = whole({"content": "c", "reasoning_content": "r", "tool_calls": [call]})
+    assert [item["type"] for item in events[-1]["response"]["output"]] == [
+        "reasoning",
+        "function_call",
+        "message",
+    ]
+
+
+@pytest.mark.parametrize("content", [None, "", []])
+def test_a_whole_answer_without_text_has_an_empty_message(content: object) -> None:
+    [message] = whole({"content": content})[-1]["response"]["output"]
+    assert message["content"][0]["text"] == ""
+
+
+def test_a_whole_answer_that_only_calls_has_no_message() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    [item] = whole({"content": None, "tool_calls": [call]}, "tool_calls")[-1]["response"]["output"]
+    assert item["type"] == "function_call"
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [
+        ("stop", "completed"),
+        ("length", "incomplete"),
+        ("content_filter", "incomplete"),
+        (None, "failed"),
+    ],
+)
+def test_a_whole_answer_ends_by_the_table(reason: str | None, status: str) -> None:
+    response = whole({"content": "a"}, reason)[-1]["response"]
+    assert response["status"] == status
+    assert response["output"][0]["content"][0]["text"] == "a"
+
+
+def test_a_whole_answer_has_every_field_that_is_always_there() -> None:
+    events = whole({"content": "a"})
+    for event in (events[0], events[-1]):
+        check_response(event["response"], "here")
+    final = events[-1]["response"]
+    assert final["object"] == "response"
+    assert (final["temperature"], final["top_p"], final["top_logprobs"]) == (1.0, 1.0, 0)
+    assert (final["tool_choice"], final["tools"], final["parallel_tool_calls"]) == (
+        "auto",
+        [],
+        True,
+    )
+    assert (final["store"], final["background"], final["truncation"]) == (True, False, "disabled")
+    assert final["text"] == {"format": {"type": "text"}, "verbosity": "medium"}
+    assert final["reasoning"] == {"effort": None, "summary": None}
