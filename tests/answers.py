@@ -46,16 +46,13 @@ class Answer:
     @property
     def error(self) -> Document:
         """The error of an answer that is one, or of a response that failed."""
-        if self.is_stream:
-            error = self.events[-1]["response"]["error"]
-        else:
-            error = self.document["error"]
+        error = self.response["error"]
         assert isinstance(error, dict), self.body
         return error
 
     @property
     def response(self) -> Document:
-        """The response, however it was told."""
+        """The response, however it was told; or the body of an error."""
         document: Document = self.events[-1]["response"] if self.is_stream else self.document
         return document
 
@@ -83,7 +80,7 @@ def judge(answer: Answer) -> None:
         assert len(terminals) == 1
     elif answer.status == 200:
         assert answer.document["object"] == "response"
-        assert answer.document["status"] in ("completed", "incomplete")
+        assert answer.document["status"] in ("completed", "incomplete", "failed")
     else:
         judge_error(answer)
 

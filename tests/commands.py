@@ -10,7 +10,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
@@ -97,10 +97,12 @@ class Terminal:
 
 
 @contextmanager
-def on_terminal(home: Path, *args: str, **more: str) -> Iterator[Terminal]:
+def on_terminal(
+    home: Path, *args: str, command: Sequence[str] = COMMAND, **more: str
+) -> Iterator[Terminal]:
     keyboard, screen = pty.openpty()
     process = subprocess.Popen(
-        [*COMMAND, *args],
+        [*command, *args],
         stdin=screen,
         stdout=screen,
         stderr=screen,

@@ -38,7 +38,7 @@ IMPURE = set(
     """.split()
 )
 IMPURE_CALLS = {"__import__", "breakpoint", "eval", "exec", "input", "open", "print"}
-PURE_LIBRARIES = {"antiphon", "jsonschema_rs", "msgspec"}
+PURE_LIBRARIES = {"antiphon", "cryptography", "jsonschema_rs", "msgspec"}
 
 NAMELESS = {"core", "wire", "pipeline"}
 PROVIDER = re.compile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import struct
@@ -53,6 +54,21 @@ class Line:
         sock = self._writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
+
+    def write(self, data: bytes) -> None:
+        """These very bytes, in place of a head or a chunk."""
+        self._writer.write(data)
+
+    @property
+    def is_gone(self) -> bool:
+        """The other side has hung up."""
+        return self._reader.at_eof() or self._writer.is_closing()
+
+    async def pause(self, limit_s: float) -> None:
+        """Wait, but not for somebody who has hung up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self.until_gone()
 
     async def until_gone(self) -> None:
         """Wait until the other side has hung up."""
@@ -158,7 +174,7 @@ def answering(status: int, document: Any, **headers: str) -> Script:
     """Answer with one JSON body."""
 
     async def script(asked: Asked, line: Line) -> None:
-        await line.head(status, content_type="application/json", **headers)
+        await line.head(status, **{"content_type": "application/json", **headers})
         await line.send(json.dumps(document).encode())
         await line.end()
 

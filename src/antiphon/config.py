@@ -105,6 +105,18 @@ class TraceConfig(Struct, frozen=True, kw_only=True):
     max_bytes: Count = 512 * 1024 * 1024
 
 
+class CapsuleConfig(Struct, frozen=True, kw_only=True):
+    """Provider state that clients carry for us, sealed."""
+
+    keys: list[str] = field(default_factory=list)
+    """The first seals, all open: put a new one in front to rotate. By default a key is made and
+    kept beside the store."""
+    ttl_s: int = 90 * 24 * 3600
+
+    def __repr__(self) -> str:
+        return f"CapsuleConfig(keys=<{len(self.keys)}>, ttl_s={self.ttl_s})"
+
+
 class LogConfig(Struct, frozen=True, kw_only=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "text", "json"] = "auto"
@@ -118,6 +130,7 @@ class Config(Struct, frozen=True, kw_only=True):
     """Aliases: the name a client uses → `provider/model`. `*` is everything else."""
     store: StoreConfig = StoreConfig()
     trace: TraceConfig = TraceConfig()
+    capsule: CapsuleConfig = CapsuleConfig()
     log: LogConfig = LogConfig()
     source: Source | None = None
     """Where it was read from, so that later checks can name the line, too. Not a key."""

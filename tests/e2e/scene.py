@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from antiphon.config import Config
+from antiphon.config import ProviderConfig, StoreConfig
 from tests import oracle
-from tests.gateways import Running, running, settings
+from tests.gateways import Running, replaced, running, settings
 from tests.upstream import Script, Upstream, upstream
 from tests.validator import check
 
@@ -54,10 +54,16 @@ async def scene(tmp_path: Path, script: Script, **changes: Any) -> AsyncIterator
 
 
 @asynccontextmanager
-async def scene_of(config: Config, played: Upstream) -> AsyncIterator[Scene]:
-    """A scene with a configuration of its own."""
-    async with running(config) as gateway:
-        yield Scene(gateway, played)
+async def configured(
+    tmp_path: Path, script: Script, *, store: StoreConfig | None = None, **provider: Any
+) -> AsyncIterator[Scene]:
+    """A scene with another store, or a provider of another kind or with other settings."""
+    async with upstream(script) as played:
+        entry = ProviderConfig(base_url=played.url, api_keys=["k"], **{"kind": "chat", **provider})
+        config = replaced(settings(tmp_path, played.url), providers={"up": entry})
+        config = config if store is None else replaced(config, store=store)
+        async with running(config) as gateway:
+            yield Scene(gateway, played)
 
 
 def judged(events: list[Document]) -> list[Document]:

@@ -155,7 +155,7 @@ def test_a_busy_port_is_said_in_one_line(tmp_path: Path) -> None:
         ),
         ('[models]\na = "x/y"\n', [], "antiphon.toml:2: models.a: there is no provider 'x'"),
         ("", ["--host", "0.0.0.0"], "server.host is '0.0.0.0', which others can reach"),
-        ("", ["--port", "70000"], "server"),
+        ("", ["--port", "70000"], "--port 70000: a port is a number from 0 to 65535"),
         ("", ["--config", "no.toml"], "no.toml: cannot be read"),
     ],
 )

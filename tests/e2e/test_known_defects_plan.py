@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from antiphon.config import ModelConfig, ProviderConfig
+from antiphon.config import ModelConfig
 from tests import oracle
 from tests.e2e.row import row
-from tests.e2e.scene import Document, Scene, final, items, kinds, scene, scene_of, text
-from tests.gateways import replaced, settings
-from tests.upstream import DONE, HELLO, HELLO_WORLD, Script, chunk, frame, playing, upstream, usage
+from tests.e2e.scene import Document, configured, final, items, kinds, scene, text
+from tests.upstream import DONE, HELLO, HELLO_WORLD, Script, chunk, playing, usage
 
 SCHEMA: Document = {
     "type": "object",
@@ -32,18 +28,6 @@ CALLING = (chunk({"tool_calls": [CALL]}), chunk({}, "tool_calls"), usage(), DONE
 
 def saying(words: str, finish: str = "stop") -> Script:
     return playing((chunk({"content": words}), chunk({}, finish), usage(), DONE))
-
-
-@asynccontextmanager
-async def configured(
-    tmp_path: Path, script: Script, **provider: Any
-) -> AsyncIterator[Scene]:
-    """A scene whose provider is of another kind, or knows more about its models."""
-    async with upstream(script) as played:
-        entry = ProviderConfig(base_url=played.url, api_keys=["k"], **{"kind": "chat", **provider})
-        config = replaced(settings(tmp_path, played.url), providers={"up": entry})
-        async with scene_of(config, played) as stage:
-            yield stage
 
 
 # Formats
@@ -112,9 +96,11 @@ async def test_instructions_of_earlier_turns_are_not_repeated(tmp_path: Path) ->
 
 @row(28)
 async def test_a_thought_stays_with_the_turn_it_belongs_to(tmp_path: Path) -> None:
-    thought = {"type": "reasoning", "summary": [], "content": [
-        {"type": "reasoning_text", "text": "Secretly I think so."}
-    ]}
+    thought = {
+        "type": "reasoning",
+        "summary": [],
+        "content": [{"type": "reasoning_text", "text": "Secretly I think so."}],
+    }
     history = [
         {"role": "user", "content": "One?"},
         thought,
@@ -159,9 +145,7 @@ async def test_any_chat_server_will_do_and_each_model_has_its_own_abilities(
         await stage.whole(model="up/sighted", input=asked, reasoning={"effort": "low"})
         assert stage.sent["messages"][0]["content"][0]["type"] == "image_url"
         assert stage.sent["reasoning_effort"] == "low"
-        _, headers, _ = await stage.post(
-            model="up/blind", input=asked, reasoning={"effort": "low"}
-        )
+        _, headers, _ = await stage.post(model="up/blind", input=asked, reasoning={"effort": "low"})
         assert isinstance(stage.sent["messages"][0]["content"], str)
         assert "reasoning_effort" not in stage.sent
         assert headers["antiphon-diagnostics"].startswith("2; codes=history.image.replaced")

@@ -8,22 +8,15 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import Config, ModelConfig, ProviderConfig, ServerConfig
+from antiphon.config import Config, ServerConfig
 from antiphon.errors import ConfigError
 from tests.e2e.row import row
-from tests.e2e.scene import Document, final, scene, scene_of, text
+from tests.e2e.scene import Document, scene
 from tests.gateways import replaced, running, settings
 from tests.upstream import (
-    DONE,
-    HELLO,
     HELLO_WORLD,
-    Script,
-    Upstream,
     answering,
-    chunk,
     playing,
-    upstream,
-    usage,
 )
 
 FOUR_KEYS = {"message", "type", "param", "code"}
@@ -127,6 +120,7 @@ async def test_an_upstream_status_keeps_its_meaning(
 
 
 # What a client may send
+
 
 def schema(value: Any) -> Document:
     return {"text": {"format": {"type": "json_schema", "name": "x", "schema": value}}}

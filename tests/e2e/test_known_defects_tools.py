@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import ProviderConfig
 from tests.e2e.row import row
-from tests.e2e.scene import Document, deltas, done, final, items, judged, scene, scene_of, text
-from tests.gateways import events_of, replaced, settings
-from tests.upstream import DONE, HELLO, Asked, Line, chunk, frame, playing, upstream, usage
+from tests.e2e.scene import Document, configured, deltas, done, final, items, judged, scene, text
+from tests.gateways import events_of
+from tests.upstream import DONE, HELLO, Asked, Line, chunk, frame, playing, usage
 
 OBJECT: Document = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER: Document = {"type": "function", "name": "get_weather", "parameters": OBJECT}
@@ -131,9 +130,7 @@ UNREADABLE = '{"free": "form"}'
 @row(11)
 @pytest.mark.parametrize("name", TYPED)
 @pytest.mark.parametrize("readable", [True, False], ids=["readable", "unreadable"])
-async def test_the_type_of_an_item_never_changes(
-    tmp_path: Path, name: str, readable: bool
-) -> None:
+async def test_the_type_of_an_item_never_changes(tmp_path: Path, name: str, readable: bool) -> None:
     tool, expected, arguments = TYPED[name]
     sent = arguments if readable else UNREADABLE
     pieces = [piece(sent[at : at + 5], index=0) for at in range(0, len(sent), 5)]
@@ -222,13 +219,10 @@ async def test_a_search_nobody_runs_leaves_the_answer_in_order(tmp_path: Path) -
 
 @row(16)
 async def test_a_search_can_be_refused_by_configuration(tmp_path: Path) -> None:
-    async with upstream(playing(())) as played:
-        config = settings(tmp_path, played.url)
-        provider = ProviderConfig(kind="chat", base_url=played.url, web_search="refuse")
-        async with scene_of(replaced(config, providers={"up": provider}), played) as stage:
-            status, _, document = await stage.post(tools=[SEARCH])
-            assert (status, document["error"]["param"]) == (400, "tools[0].type")
-            assert played.asked == []
+    async with configured(tmp_path, playing(()), web_search="refuse") as stage:
+        status, _, document = await stage.post(tools=[SEARCH])
+        assert (status, document["error"]["param"]) == (400, "tools[0].type")
+        assert stage.upstream.asked == []
 
 
 @row(17)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from antiphon.config import Config, StoreConfig, TraceConfig
+from antiphon.config import CapsuleConfig, Config, StoreConfig, TraceConfig
 from antiphon.core.locale import describe
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.upstream import UpstreamError
@@ -41,9 +41,12 @@ class Probe(Struct, frozen=True, kw_only=True, omit_defaults=True):
 async def probe_all(
     config: Config, environment: Mapping[str, str], providers: Sequence[Provider]
 ) -> list[Probe]:
-    """All at once, so it takes as long as the slowest. Nothing is stored or traced."""
+    """All at once, so it takes as long as the slowest. No file is written or read."""
     apart = msgspec.structs.replace(
-        config, store=StoreConfig(url="memory://"), trace=TraceConfig(enabled=False)
+        config,
+        store=StoreConfig(url="memory://"),
+        trace=TraceConfig(enabled=False),
+        capsule=CapsuleConfig(keys=["of a probe"]),
     )
     async with open_engine(apart, environment, lambda entry: None) as engine:
         probes = (_probe(engine, each, _model(each, config)) for each in providers)

@@ -93,11 +93,13 @@ def _line(event: Mapping[str, Any]) -> Text:
     """One event on one line: its number, its name, and the one thing it says."""
     name = event["type"]
     style = _STYLES.get(name, "magenta" if name.endswith(".delta") else "dim")
-    return Text.assemble(
+    line = Text.assemble(
         (f"{event['sequence_number']:>5}  ", "dim"),
         (f"{name.removeprefix('response.'):<32} ", style),
         _gist(event),
     )
+    line.rstrip()
+    return line
 
 
 def _gist(event: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from antiphon.cli.settings import add_config_option, find_settings, load_setting
 from antiphon.cli.terminal import complain, is_terminal, make_console
 from antiphon.config import Config, ServerConfig
 from antiphon.engine.engine import Engine
+from antiphon.errors import ConfigError
 from antiphon.server.journal import open_journal
 from antiphon.server.serve import Gateway, serve
 
@@ -70,13 +71,11 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _overridden(config: Config, args: argparse.Namespace) -> Config:
-    """The configuration, checked like the file, with what the command line says instead."""
+    """The configuration, with what the command line says instead."""
     given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
-    document = {**msgspec.to_builtins(config.server), **given}
-    try:
-        server = msgspec.convert(document, ServerConfig)
-    except msgspec.ValidationError as error:
-        raise config.mistake(("server",), str(error)) from error
+    if not 0 <= given.get("port", 0) <= 65_535:
+        raise ConfigError(f"--port {args.port}: a port is a number from 0 to 65535")
+    server = msgspec.structs.replace(config.server, **given)
     return msgspec.structs.replace(config, server=server)
 
 

@@ -25,7 +25,7 @@ from antiphon.core.tools import (
     as_function_call,
     restore,
 )
-from antiphon.errors import IncompleteToolCall, InvalidTransition
+from antiphon.errors import InvalidTransition
 from antiphon.wire.events import (
     ArgumentsDelta,
     ArgumentsDone,
@@ -60,7 +60,8 @@ class CallBlock:
         self._freeform = False
         self._pieces: list[str] = []
         self._unread: list[str] = []
-        self._progress = JSONProgress()
+        self._scanned = 0
+        self._json = JSONProgress()
         self._field: JSONStringField | None = None
         self._input: list[str] = []
         self._type: Literal["function", "custom"] | None = None
@@ -70,6 +71,14 @@ class CallBlock:
     @property
     def nameless(self) -> bool:
         return not self._name
+
+    @property
+    def _progress(self) -> JSONProgress:
+        """How far the arguments have come; they are scanned once, and only if somebody asks."""
+        for piece in self._pieces[self._scanned :]:
+            self._json.feed(piece)
+        self._scanned = len(self._pieces)
+        return self._json
 
     @property
     def settled(self) -> bool:
@@ -110,7 +119,6 @@ class CallBlock:
         if not delta.arguments:
             return self._announce() if self._live and not self.announced else []
         self._pieces.append(delta.arguments)
-        self._progress.feed(delta.arguments)
         if not self.announced:
             self._unread.append(delta.arguments)
         if not self._live:
@@ -219,9 +227,8 @@ class CallBlock:
         return "completed" if ended_well or self.settled else "incomplete"
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
+        """End a call that has a name; one without has no item."""
         events: list[Event] = []
-        if not self._name:
-            raise IncompleteToolCall(f"call {self.index} ended without a name")
         self._call_id = self._call_id or self._new_id("call")
         if status == "completed" and self._progress.empty and self._fills_arguments():
             events += self.grow(ToolCall(self.index, arguments=self._empty_arguments))

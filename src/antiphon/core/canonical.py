@@ -154,7 +154,7 @@ def _ignored(why: str, code: HistoryCode = HistoryCode.ITEM_IGNORED) -> ItemRead
 
 
 def _read_by_plan(item: Item, reader: Reader) -> Steps:
-    """Its tools are declared with the plan, which says itself what became of them."""
+    """Tools and settings are the plan's to decide, and to say what became of them."""
     return ()
 
 
@@ -189,7 +189,7 @@ _ITEMS: Mapping[str, ItemReader] = {
     "web_search_call": _ignored("What was found stands in the answer that follows."),
     "image_generation_call": _image_generation,
     "additional_tools": _read_by_plan,
-    "configuration_update": _ignored("The settings of this request count."),
+    "configuration_update": _read_by_plan,
     "compaction": _sealed,
     "compaction_summary": _sealed,
     "context_compaction": _sealed,

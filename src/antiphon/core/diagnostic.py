@@ -39,6 +39,7 @@ class Code(StrEnum):
     TOOL_DEGRADED = "tool.degraded"
     TOOL_REDECLARED = "tool.redeclared"
     TOOL_CHOICE_DEGRADED = "tool_choice.degraded"
+    CAPSULE_UNUSED = "capsule.unused"
 
 
 class Diagnostic(Struct, frozen=True, kw_only=True):

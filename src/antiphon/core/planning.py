@@ -13,13 +13,14 @@ from typing import Any, cast
 from msgspec import structs
 
 from antiphon.core.canonical import canonical
+from antiphon.core.capsule import Unseal
 from antiphon.core.contract import FormatKind, OutputContract, check_schema
 from antiphon.core.declaration import Declared, declare
 from antiphon.core.diagnostic import Code, Decision, Diagnostic, diagnostics_header
-from antiphon.core.history import Step
 from antiphon.core.pairing import paired
 from antiphon.core.parameter import decide, decide_include
 from antiphon.core.plan import Capabilities, Plan
+from antiphon.core.unsealing import unsealed
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 
@@ -35,10 +36,20 @@ def make_plan(
     provider: str,
     model: str,
     capabilities: Capabilities,
+    issuer: str = "",
+    unseal: Unseal | None = None,
 ) -> Plan:
-    """Decide everything about a request that continues a history."""
+    """Decide everything about a request that continues a history.
+
+    `issuer` is whose capsules this provider understands: its kind, whatever it is called here.
+    """
     items = [*history, *request.input]
-    read, noticed = _read(items, capabilities)
+    read, noticed = canonical(
+        items, inputs=capabilities.inputs, tool_output_images=capabilities.tool_output_images
+    )
+    forgotten: Sequence[Diagnostic] = ()
+    if unseal is not None:
+        read, forgotten = unsealed(read, issuer=issuer, model=model, unseal=unseal)
     declared = declare(request.tools, request.tool_choice, items, read, capabilities)
     steps, mended = paired(declared.steps)
     logprobs, included = decide_include(request, capabilities)
@@ -46,7 +57,8 @@ def make_plan(
     parameters, decided = decide(request, capabilities, moot=moot)
     asked, effort, climbed = _effort(request, items, capabilities)
     contract, formed = _contract(request, items, capabilities)
-    found = (*noticed, *mended, *declared.diagnostics, *decided, *included, *climbed, *formed)
+    history_notes = (*noticed, *forgotten, *mended)
+    found = (*history_notes, *declared.diagnostics, *decided, *included, *climbed, *formed)
     return Plan(
         provider=provider,
         model=model,
@@ -65,16 +77,6 @@ def make_plan(
         include_logprobs=logprobs,
         diagnostics=tuple(_located(each, len(history)) for each in found),
     )
-
-
-def _read(
-    items: Sequence[Mapping[str, Any]], capabilities: Capabilities
-) -> tuple[Sequence[Step], Sequence[Diagnostic]]:
-    steps, diagnostics = canonical(
-        items, inputs=capabilities.inputs, tool_output_images=capabilities.tool_output_images
-    )
-    # A change of settings says nothing to the model, but it is not lost: this module obeys it.
-    return steps, [each for each in diagnostics if each.subject != _UPDATE]
 
 
 def _moot(declared: Declared, *, logprobs: bool) -> frozenset[str]:

@@ -220,9 +220,10 @@ def _read(data: bytes) -> tuple[_Chunk, bytes]:
 
 def _mended(data: bytes) -> bytes:
     """Without what only strict readers reject: some servers cut a stream inside a character, and
-    send the halves as lone surrogates or broken UTF-8; some do not escape control characters."""
+    send the halves as lone surrogates or broken UTF-8; some write control characters, or NaN."""
+    text = data.decode("utf-8", "replace")
     try:
-        document = json.loads(data.decode("utf-8", "replace"), strict=False)
+        document = json.loads(text, strict=False, parse_constant=lambda _: None)
         text = json.dumps(document, ensure_ascii=False)
     except (ValueError, RecursionError):
         return data

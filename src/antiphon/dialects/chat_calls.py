@@ -36,7 +36,14 @@ class _Known:
     def __init__(self, position: int) -> None:
         self.position = position
         self.call_id: str | None = None
-        self.arguments = JSONProgress()
+        self.unread: list[str] = []  # pieces of the arguments, until somebody asks about them
+        self._arguments = JSONProgress()
+
+    @property
+    def arguments(self) -> JSONProgress:
+        self._arguments.feed("".join(self.unread))
+        self.unread.clear()
+        return self._arguments
 
     def begins_anew(self, piece: Piece) -> bool:
         """The piece is a call of its own although it has the same place on the wire."""
@@ -56,7 +63,7 @@ class CallTracker:
     def feed(self, piece: Piece) -> ToolCall:
         known = self._last = self._find(piece) or self._begun(piece)
         known.call_id = known.call_id or piece.call_id
-        known.arguments.feed(piece.arguments)
+        known.unread.append(piece.arguments)
         return ToolCall(known.position, piece.call_id, piece.name, piece.arguments, piece.kind)
 
     def _begun(self, piece: Piece) -> _Known:

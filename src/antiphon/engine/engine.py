@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from antiphon.core.capsule import Sealer
 from antiphon.core.faults import shutdown_fault
 from antiphon.core.machine import ResponseMachine
 from antiphon.core.plan import Plan
@@ -47,6 +49,7 @@ class Engine:
     store: Store
     tracer: Tracer
     emit: Callable[[Entry], None]
+    sealer: Sealer
     rim: Rim = field(default_factory=Rim)
     active: set[Exchange] = field(default_factory=set)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -66,6 +69,8 @@ class Engine:
             provider=target.provider.name,
             model=target.model,
             capabilities=target.provider.capabilities(target.model),
+            issuer=target.provider.spec.name,
+            unseal=self.sealer.open,
         )
         response = opened(request, response_id=self.rim.new_id("resp"), created_at=self.rim.now())
         exchange = self._exchange(request, target, plan, response, caller)
@@ -102,7 +107,7 @@ class Engine:
                 provider=target.provider,
                 upstream=self.in_process if target.provider.spec.in_process else self.http,
                 plan=plan,
-                bridge=Bridge(self._machine(response, plan), target.provider.dialect),
+                bridge=Bridge(self._machine(response, plan, target), target.provider.dialect),
                 journey=journey,
                 save=save,
                 finished=finished,
@@ -110,12 +115,13 @@ class Engine:
             )
         )
 
-    def _machine(self, response: Response, plan: Plan) -> ResponseMachine:
+    def _machine(self, response: Response, plan: Plan, target: Target) -> ResponseMachine:
         return ResponseMachine(
             response,
             new_id=self.rim.new_id,
             now=self.rim.now,
             tools=plan.identities,
+            seal=partial(self.sealer.seal, target.provider.spec.name, target.model),
             empty_arguments="{}",
         )
 

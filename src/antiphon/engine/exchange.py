@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 import msgspec
 
-from antiphon.core.faults import ProviderFault, timeout_fault
+from antiphon.core.faults import ProviderFault, protocol_fault, timeout_fault
 from antiphon.core.plan import Plan
 from antiphon.engine.journey import Journey
 from antiphon.engine.timer import SilenceTimer
@@ -28,6 +30,7 @@ from antiphon.wire.response import Response
 
 _GRACE_S = 2.0  # how long usage may lag behind a finish reason
 _ERROR_BODY_LIMIT = 1024 * 1024
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,11 @@ class Exchange:
         self._answer: UpstreamAnswer | None = None
         self._early: list[Event] = []
         self._stopped: ProviderFault | None = None
+        self._opening: asyncio.Timeout | None = None
         self._silence: SilenceTimer | None = None
         self._deadline: SilenceTimer | None = None
+        self._reading = False
+        self._heard = False
         self._closed = False
         self._journey = parts.journey
 
@@ -65,18 +71,19 @@ class Exchange:
     async def open(self) -> None:
         """Ask the provider, and wait until it has said something; raises `UpstreamError`."""
         timeouts = self._parts.provider.timeouts
-        try:
-            async with asyncio.timeout(timeouts.first_token_s):
-                await self._ask(stream=True)
-                while not self._is_meaningful():
-                    events = await self._pump()  # meanwhile `start` may have taken the early ones
-                    self._early += events
-        except TimeoutError as error:
-            raise self._unopened(timeout_fault("first_token")) from error
-        if self._bridge.fault is not None and not _has_output(self._early):
-            raise self._unopened(self._bridge.fault)
-        self._silence = SilenceTimer(timeouts.idle_s, lambda: self._time_out("idle"))
-        self._deadline = SilenceTimer(timeouts.total_s, lambda: self._time_out("total"))
+        self._deadline = SilenceTimer(timeouts.total_s, lambda: self.stop(timeout_fault("total")))
+        await self._within(timeouts.first_token_s, "first_token", self._first_words())
+        if (fault := self._wordless(self._early)) is not None:
+            raise self._unopened(fault)
+        limit_s = _GRACE_S if self._bridge.finishing else timeouts.idle_s
+        self._silence = SilenceTimer(limit_s, self._fall_silent, repeat=True)
+
+    async def _first_words(self) -> None:
+        answer = await self._ask(stream=True)
+        while not self._is_meaningful():
+            is_whole = answer.headers.get("content-type", "").startswith("application/json")
+            events = await (self._read_whole(answer) if is_whole else self._pump())
+            self._early += events  # in a step of its own: `start` may have taken the others
 
     def start(self) -> list[Event]:
         """Begin the answer before the provider has: it is slow, and the client should know."""
@@ -106,32 +113,31 @@ class Exchange:
 
     async def whole(self) -> Response:
         """The finished response; raises `UpstreamError`."""
-        try:
-            async with asyncio.timeout(self._parts.provider.timeouts.total_s):
-                await self._ask(stream=False)
-                assert self._answer is not None
-                events = await self._read_whole(self._answer)
-        except TimeoutError as error:
-            raise self._unopened(timeout_fault("total")) from error
-        except UpstreamError as error:
-            raise self._unopened(self._stopped or error.fault) from error
-        if self._bridge.fault is not None:
-            raise self._unopened(self._bridge.fault)
+        limit_s = self._parts.provider.timeouts.total_s
+        events = await self._within(limit_s, "total", self._all_words())
+        if (fault := self._bridge.fault or self._wordless(events)) is not None:
+            raise self._unopened(fault)
         ending = terminal(await self._released(events))
         assert ending is not None
         return ending.response
 
+    async def _all_words(self) -> list[Event]:
+        return await self._read_whole(await self._ask(stream=False))
+
     async def _read_whole(self, answer: UpstreamAnswer) -> list[Event]:
+        """The body shows what it is, if not what was asked for: some servers only stream."""
         body = self._journey.raw.feed(await answer.read())
-        if "event-stream" in answer.headers.get("content-type", ""):
-            return self._bridge.feed(body) + self._bridge.close()
-        return self._bridge.answer(body)
+        if body.lstrip().startswith(b"{"):
+            return self._bridge.answer(body)
+        return self._bridge.feed(body) + self._bridge.close()
 
     # Ending
 
     def stop(self, fault: ProviderFault) -> None:
         """End the answer from outside: hang up, and let whoever reads find out why."""
         self._stopped = self._stopped or fault
+        if self._opening is not None and not self._opening.expired():
+            self._opening.reschedule(0)
         if self._answer is not None:
             self._answer.close()
 
@@ -148,21 +154,34 @@ class Exchange:
 
     # Inside
 
-    async def _ask(self, *, stream: bool) -> None:
+    async def _within(
+        self, limit_s: float, kind: Literal["first_token", "total"], step: Awaitable[_T]
+    ) -> _T:
+        """A step before anything was told: it has its time, and `stop` breaks it off."""
+        try:
+            async with asyncio.timeout(limit_s) as self._opening:
+                return await step
+        except TimeoutError as error:
+            raise self._unopened(self._stopped or timeout_fault(kind)) from error
+        except UpstreamError as error:
+            raise self._unopened(self._stopped or error.fault) from error
+        finally:
+            self._opening = None
+
+    async def _ask(self, *, stream: bool) -> UpstreamAnswer:
         parts = self._parts
         outbound = parts.provider.dialect.encode(parts.plan, stream=stream)
         key = parts.provider.api_keys[0] if parts.provider.api_keys else ""
         began = parts.clock()
-        try:
-            self._answer = await parts.upstream.open(parts.provider, outbound, key)
-            self._journey.upstream_latency_ms = round((parts.clock() - began) * 1000, 1)
-            self._journey.upstream_status = self._answer.status
-            if self._answer.status >= 300:
-                body = (await self._answer.read())[:_ERROR_BODY_LIMIT]
-                status, headers = self._answer.status, self._answer.headers
-                raise UpstreamError(parts.provider.dialect.classify(status, headers, body))
-        except UpstreamError as error:
-            raise self._unopened(error.fault) from error
+        self._answer = answer = await parts.upstream.open(parts.provider, outbound, key)
+        self._journey.upstream_latency_ms = round((parts.clock() - began) * 1000, 1)
+        self._journey.upstream_status = answer.status
+        if answer.status >= 300:
+            body = await _error_body(answer)
+            raise UpstreamError(
+                parts.provider.dialect.classify(answer.status, answer.headers, body)
+            )
+        return answer
 
     def _unopened(self, fault: ProviderFault) -> UpstreamError:
         """What to raise while a fault can still be an HTTP error; whoever asked then closes us."""
@@ -171,35 +190,52 @@ class Exchange:
             self._answer.close()
         return UpstreamError(fault)
 
+    def _wordless(self, events: list[Event]) -> ProviderFault | None:
+        """Why it failed, if it failed without a word that a client could use."""
+        if not isinstance(terminal(events), Failed) or _has_output(events):
+            return None
+        return self._bridge.fault or protocol_fault("The provider ended without a word.")
+
     def _is_meaningful(self) -> bool:
         return self._bridge.ended or _has_output(self._early) or self._bridge.finishing
 
     async def _pump(self) -> list[Event]:
         """One read of the network, and what it makes the client see."""
         assert self._answer is not None
+        self._reading = True
+        if self._heard and self._silence is not None:
+            self._silence.touch()  # now, not when it came: meanwhile the client took its time
         try:
             chunk = await self._answer.next()
         except UpstreamError as error:
             return self._broken(self._stopped or error.fault)
+        finally:
+            self._reading = False
         if self._stopped is not None:
             return self._broken(self._stopped)
         if not chunk:
             return self._bridge.close()
-        events = self._bridge.feed(self._journey.raw.feed(chunk))
-        if self._silence is not None:
-            self._silence.touch()
-            if self._bridge.finishing:
-                self._silence.reset(_GRACE_S)
+        return self._take(chunk)
+
+    def _take(self, chunk: bytes) -> list[Event]:
+        bridge, was_finishing, frames = self._bridge, self._bridge.finishing, self._bridge.frames
+        events = bridge.feed(self._journey.raw.feed(chunk))
+        # A comment keeps the line alive, but it is no answer; and grace is given once.
+        self._heard = bridge.frames != frames and not bridge.finishing
+        if bridge.finishing and not was_finishing and self._silence is not None:
+            self._silence.reset(_GRACE_S)
         return events
+
+    def _fall_silent(self) -> None:
+        """Only the provider's silence counts: while nobody reads, it is the client who is slow."""
+        if self._reading:
+            self.stop(timeout_fault("idle"))
 
     def _broken(self, fault: ProviderFault) -> list[Event]:
         """The upstream broke off. If it had said why it stopped, the answer is whole."""
         if self._bridge.finishing and not self._bridge.ended:
             return self._bridge.close()
         return self._bridge.fail(fault)
-
-    def _time_out(self, kind: str) -> None:
-        self.stop(timeout_fault("total" if kind == "total" else "idle"))
 
     async def _released(self, events: list[Event]) -> list[Event]:
         """Through the stages; what must be saved is saved before it leaves."""
@@ -223,3 +259,12 @@ def _forgotten(ending: Event) -> Event:
 
 def _has_output(events: list[Event]) -> bool:
     return any(not isinstance(event, Created | InProgress | Failed) for event in events)
+
+
+async def _error_body(answer: UpstreamAnswer) -> bytes:
+    """As much of it as came and is reasonable: the status alone says enough."""
+    pieces: list[bytes] = []
+    with suppress(UpstreamError):
+        while sum(map(len, pieces)) < _ERROR_BODY_LIMIT and (piece := await answer.next()):
+            pieces.append(piece)
+    return b"".join(pieces)[:_ERROR_BODY_LIMIT]

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+_ID_BYTES = 16
+_POOL_BYTES = 256 * _ID_BYTES
 
 
-def _new_id(prefix: str) -> str:
-    return f"{prefix}_{secrets.token_hex(16)}"
+class RandomIds:
+    """Ids that nobody can guess. The system is asked for randomness once for many of them."""
+
+    def __init__(self, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
+        self._random_bytes = random_bytes
+        self._pool = b""
+        self._used = 0
+
+    def __call__(self, prefix: str) -> str:
+        if self._used == len(self._pool):
+            self._pool = self._random_bytes(_POOL_BYTES)
+            self._used = 0
+        begin, self._used = self._used, self._used + _ID_BYTES
+        return f"{prefix}_{self._pool[begin : self._used].hex()}"
 
 
 def _now() -> int:
@@ -24,7 +39,8 @@ def _now_ms() -> int:
 class Rim:
     """What the heart must not know where it comes from."""
 
-    new_id: Callable[[str], str] = _new_id
+    new_id: Callable[[str], str] = field(default_factory=RandomIds)
+    new_nonce: Callable[[int], bytes] = os.urandom
     now: Callable[[], int] = _now
     now_ms: Callable[[], int] = _now_ms
     monotonic: Callable[[], float] = time.monotonic

@@ -88,7 +88,7 @@ class HTTPUpstream:
 
 def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
     """Only connecting is timed here; the exchange times the rest, by what it sees."""
-    return aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect_s)
+    return aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)
 
 
 @contextmanager
@@ -107,8 +107,16 @@ class _HTTPAnswer:
         self.headers: Mapping[str, str] = response.headers
 
     async def next(self) -> bytes:
+        content = self._response.content
         with _broken_lines():
-            return await self._response.content.readany()
+            try:
+                return await content.readany()
+            except aiohttp.ClientError:
+                # The library forgets what it has received once the line breaks. We do not: the
+                # end of the answer may be in it.
+                if received := content._read_nowait(-1):
+                    return received
+                raise
 
     async def read(self) -> bytes:
         with _broken_lines():

@@ -25,6 +25,8 @@ class Bridge:
         self._dialect = dialect
         self._framer = dialect.framer()
         self._decoder = dialect.decoder()
+        self.frames = 0
+        """How many have come: whoever waits for an answer does not count the bytes between."""
 
     @property
     def ended(self) -> bool:
@@ -76,6 +78,7 @@ class Bridge:
         return events
 
     def _read(self, frames: Sequence[Frame], events: list[Event]) -> None:
+        self.frames += len(frames)
         for frame in frames:
             self._take(self._decoder.feed(frame), events)
             if self._decoder.ended:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 from collections.abc import Mapping
+from functools import lru_cache
 
 from aiohttp import web
 
@@ -34,8 +35,7 @@ class Doorkeeper:
 
     def _admit_loopback(self, request: web.Request) -> str:
         """No key guards us, so neither a neighbour nor a web page may get in."""
-        host = request.url.host or ""
-        if not is_loopback(request.remote or "") or not is_loopback(host):
+        if not is_loopback(request.remote or "") or not is_loopback(_host_name(request.host)):
             raise InvalidRequest(
                 "Without API keys only this machine is served; set [server] api_keys.",
                 code="forbidden",
@@ -51,6 +51,13 @@ def _presented(request: web.Request) -> str:
     return request.headers.get("x-api-key", "")
 
 
+def _host_name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host
+
+
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True

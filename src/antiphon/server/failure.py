@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,7 +45,7 @@ def faulted(fault: ProviderFault, locale: str = "en") -> web.Response:
     """A provider's fault, told before anything else was."""
     headers = {}
     if fault.retry_after_s is not None:
-        headers["retry-after"] = str(max(1, round(fault.retry_after_s)))
+        headers["retry-after"] = str(max(1, math.ceil(fault.retry_after_s)))
         headers["retry-after-ms"] = str(round(fault.retry_after_s * 1000))
     return error_response(
         fault.http_status,

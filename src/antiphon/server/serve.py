@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -12,11 +13,13 @@ from pathlib import Path
 from aiohttp import web
 
 from antiphon.config import Config, data_directory
+from antiphon.core.capsule import Sealer
 from antiphon.engine.engine import Engine
 from antiphon.engine.rim import Rim
 from antiphon.engine.routing import make_router
 from antiphon.engine.tracing import open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
+from antiphon.errors import ConfigError
 from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import build_providers
 from antiphon.server.app import make_app
@@ -46,6 +49,7 @@ async def open_engine(
         store=store,
         tracer=tracer,
         emit=emit,
+        sealer=_sealer(config, data, rim),
         rim=rim,
     )
     try:
@@ -63,6 +67,28 @@ def _store(config: Config, data: Path, rim: Rim) -> Store:
     )
     url = config.store.url or f"sqlite:///{data / 'turns.db'}"
     return open_store(url, limits=limits, now=rim.now)
+
+
+def _sealer(config: Config, data: Path, rim: Rim) -> Sealer:
+    keys = config.capsule.keys or [_kept_key(data / "capsule.key", rim)]
+    return Sealer(keys, new_nonce=rim.new_nonce, now=rim.now, ttl_s=config.capsule.ttl_s)
+
+
+def _kept_key(path: Path, rim: Rim) -> str:
+    """The key in this file, made on first use: what was sealed yesterday opens today."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError), open(path, "x", opener=_private) as file:
+            file.write(rim.new_nonce(32).hex())
+        return path.read_text()
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: the key for capsules cannot be kept ({error.strerror}); set [capsule] keys."
+        ) from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 class Gateway:
@@ -96,8 +122,9 @@ class Gateway:
     async def stop(self) -> None:
         """No new work; streams may finish until the deadline, then each ends with a last word."""
         self._routes.ready = False
-        if self._site is not None:
-            await self._site.stop()
+        site, self._site = self._site, None
+        if site is not None:
+            await site.stop()
         await self._idle(self._config.server.shutdown_s)
         self._engine.stop_all()
         await self._idle(_LAST_WORDS_S)

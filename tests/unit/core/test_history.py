@@ -193,7 +193,6 @@ def test_what_has_no_form_upstream_is_kept_as_text(item: Any, step: Said) -> Non
         ({"type": "mcp_list_tools", "tools": []}, HistoryCode.ITEM_IGNORED),
         ({"type": "file_search_call", "queries": ["q"]}, HistoryCode.ITEM_IGNORED),
         ({"type": "compaction_trigger"}, HistoryCode.ITEM_IGNORED),
-        ({"type": "configuration_update", "reasoning": {}}, HistoryCode.ITEM_IGNORED),
         ({"type": "compaction", "encrypted_content": "x"}, HistoryCode.COMPACTION_IGNORED),
         ({"type": "compaction_summary", "encrypted_content": "x"}, HistoryCode.COMPACTION_IGNORED),
         ({"type": "context_compaction"}, HistoryCode.COMPACTION_IGNORED),
@@ -213,8 +212,10 @@ def test_what_says_nothing_to_a_provider_is_left_out_visibly(item: Any, code: st
     assert diagnostic.param == "input[1]"
 
 
-def test_tools_in_the_input_are_the_plans_business() -> None:
-    assert steps_of({"type": "additional_tools", "role": "developer", "tools": []}) == []
+def test_tools_and_settings_in_the_input_are_the_plans_business() -> None:
+    tools = {"type": "additional_tools", "role": "developer", "tools": []}
+    settings = {"type": "configuration_update", "reasoning": {"effort": "low"}}
+    assert steps_of(tools, settings) == []
 
 
 def test_the_path_of_a_diagnostic_begins_where_the_caller_says() -> None:

@@ -305,7 +305,7 @@ def test_what_only_looks_like_an_error_is_none(chunk: dict[str, Any]) -> None:
 
 UNREADABLE = [
     b"{",
-    b'{"choices":NaN}',
+    b'{"choices":[],"usage":1e999}',
     b'{"choices":3}',
     b"\xff",
     b'{"choices":[3]}',
@@ -343,6 +343,13 @@ def test_half_a_character_does_not_cost_the_chunk(written: bytes, text: str) -> 
     assert feed(chunk) == [Text(text)]
     body = b'{"choices":[{"message":{"content":"%b"}}]}' % written
     assert decode(body)[1:] == [Text(text), Finish(None)]
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity"])
+def test_a_number_that_json_does_not_know_does_not_cost_the_chunk(number: bytes) -> None:
+    logprob = b'{"content":[{"token":"a","logprob":%b}]}' % number
+    chunk = b'{"choices":[{"delta":{"content":"a"},"logprobs":%b}]}' % logprob
+    assert feed(chunk) == [Text("a")]
 
 
 def test_an_error_in_a_mended_chunk_is_still_an_error() -> None:

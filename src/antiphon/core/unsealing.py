@@ -1,0 +1,62 @@
+"""Opening what a client carried for us: sealed provider state goes back into the history.
+
+A capsule speaks only to the provider and model that made it. To anybody else it gives the plain
+reasoning it holds, and its signatures and blobs stay unused: they would be refused. Nothing here
+raises, since what stands in a history was sent before and will be sent again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec import structs
+
+from antiphon.core.capsule import Capsule, Opened, Unopened, Unseal
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.history import Step, Thought
+
+
+def unsealed(
+    steps: Iterable[Step], *, issuer: str, model: str, unseal: Unseal
+) -> tuple[tuple[Step, ...], list[Diagnostic]]:
+    """The steps with every capsule opened that can be, and what was lost with the others."""
+    losses: Counter[str] = Counter()
+    opened: list[Step] = []
+    for step in steps:
+        if isinstance(step, Thought) and step.encrypted is not None:
+            capsule = unseal(step.encrypted)
+            step, loss = _reminded(step, capsule, issuer, model)
+            losses.update(loss)
+        opened.append(step)
+    return tuple(opened), [_diagnostic(why, count) for why, count in losses.items()]
+
+
+def _reminded(
+    thought: Thought, capsule: Opened, issuer: str, model: str
+) -> tuple[Thought, Sequence[str]]:
+    if not isinstance(capsule, Capsule):
+        return thought, [capsule]
+    text = capsule.text or thought.text
+    if (capsule.issuer, capsule.model) == (issuer, model):
+        return structs.replace(thought, text=text, states=capsule.states), []
+    return structs.replace(thought, text=text), [Unopened.FOREIGN] if capsule.states else []
+
+
+_REASONS = {
+    Unopened.FOREIGN: "was made by another provider or model",
+    Unopened.TAMPERED: "was altered or cut on its way",
+    Unopened.UNKNOWN_KEY: "was sealed with a key that is not here any more",
+    Unopened.EXPIRED: "has expired",
+}
+
+
+def _diagnostic(why: str, count: int) -> Diagnostic:
+    what = "1 reasoning item" if count == 1 else f"{count} reasoning items"
+    return Diagnostic(
+        code=Code.CAPSULE_UNUSED,
+        decision=Decision.DEGRADED,
+        param="input",
+        subject=why,
+        message=f"The sealed state of {what} {_REASONS[Unopened(why)]}; it goes unused.",
+    )

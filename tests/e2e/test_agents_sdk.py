@@ -1,0 +1,188 @@
+"""The `openai-agents` package, without its tracing, against the gateway on a real port."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from agents import (
+    Agent,
+    ModelBehaviorError,
+    ModelSettings,
+    OpenAIResponsesModel,
+    RunConfig,
+    Runner,
+    SQLiteSession,
+    ToolCallItem,
+    ToolCallOutputItem,
+    function_tool,
+    set_tracing_disabled,
+)
+from openai import AsyncOpenAI
+from pydantic import BaseModel
+
+from antiphon.config import ModelConfig
+from tests.e2e.client import echoing, official, talking
+from tests.e2e.scene import Scene, configured
+from tests.upstream import DONE, HELLO_WORLD, Asked, Line, Script, chunk, playing, usage
+
+set_tracing_disabled(True)
+QUIET = RunConfig(tracing_disabled=True)
+
+
+class City(BaseModel):
+    name: str
+    people: int
+
+
+@function_tool
+def get_weather(city: str) -> str:
+    """The weather of a city."""
+    return f"sunny in {city}"
+
+
+def agent(client: AsyncOpenAI, model: str = "echo/echo", **options: Any) -> Agent[Any]:
+    settings = ModelSettings(store=options.pop("store", None))
+    answering = OpenAIResponsesModel(model, openai_client=client)
+    return Agent(name="Tester", model=answering, model_settings=settings, **options)
+
+
+def calling(name: str, arguments: str = "{}") -> tuple[bytes, ...]:
+    call = {"index": 0, "id": f"call_{name}", "function": {"name": name, "arguments": arguments}}
+    return (chunk({"tool_calls": [call]}), chunk({}, "tool_calls"), usage(), DONE)
+
+
+def in_turn(*answers: tuple[bytes, ...]) -> Script:
+    """A provider that gives one answer after another."""
+    left = list(answers)
+
+    async def script(asked: Asked, line: Line) -> None:
+        await playing(left.pop(0))(asked, line)
+
+    return script
+
+
+@asynccontextmanager
+async def thoughtful(tmp_path: Path, script: Script) -> AsyncIterator[tuple[AsyncOpenAI, Scene]]:
+    """A client of a provider that wants back what it thought."""
+    models = {"*": ModelConfig(replay_reasoning="always")}
+    async with configured(tmp_path, script, models=models) as stage:
+        async with official(stage.gateway) as client:
+            yield client, stage
+
+
+async def test_a_run_answers(tmp_path: Path) -> None:
+    async with echoing(tmp_path) as client:
+        result = await Runner.run(agent(client), "Good morning", run_config=QUIET)
+        assert result.final_output == "Good morning"
+        assert result.context_wrapper.usage.total_tokens > 0
+
+
+async def test_a_run_calls_its_tool_and_reports(tmp_path: Path) -> None:
+    async with echoing(tmp_path) as client:
+        tester = agent(client, tools=[get_weather])
+        result = await Runner.run(tester, "How is the weather?", run_config=QUIET)
+        kinds = [type(item) for item in result.new_items]
+        assert kinds[:2] == [ToolCallItem, ToolCallOutputItem]
+        assert result.final_output.startswith("sunny in ")
+
+
+async def test_a_streamed_run_calls_its_tool_and_reports(tmp_path: Path) -> None:
+    async with echoing(tmp_path) as client:
+        tester = agent(client, tools=[get_weather])
+        result = Runner.run_streamed(tester, "How is the weather?", run_config=QUIET)
+        raw, named = [], []
+        async for event in result.stream_events():
+            if event.type == "raw_response_event":
+                raw.append(event.data.type)
+            elif event.type == "run_item_stream_event":
+                named.append(event.name)
+        assert result.final_output.startswith("sunny in ")
+        assert raw.count("response.completed") == 2
+        assert named == ["tool_called", "tool_output", "message_output_created"]
+
+
+async def test_typed_output(tmp_path: Path) -> None:
+    async with echoing(tmp_path) as client:
+        tester = agent(client, output_type=City)
+        result = await Runner.run(tester, "Paris", run_config=QUIET)
+        assert isinstance(result.final_output, City)
+
+
+async def test_typed_output_after_a_tool(tmp_path: Path) -> None:
+    said = (chunk({"content": '{"name":"Paris","people":2}'}), chunk({}, "stop"), usage(), DONE)
+    script = in_turn(calling("get_weather", '{"city":"Paris"}'), said)
+    async with talking(tmp_path, script) as (client, stage):
+        tester = agent(client, "m", output_type=City, tools=[get_weather])
+        result = await Runner.run(tester, "Go", run_config=QUIET)
+        assert result.final_output == City(name="Paris", people=2)
+        assert stage.sent["response_format"]["type"] == "json_schema"
+        assert stage.sent["messages"][-1]["content"] == "sunny in Paris"
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+async def test_a_handoff(tmp_path: Path, streamed: bool) -> None:
+    script = in_turn(calling("transfer_to_french"), HELLO_WORLD)
+    async with talking(tmp_path, script) as (client, stage):
+        model = OpenAIResponsesModel("m", openai_client=client)
+        french = Agent(name="French", instructions="Speak French.", model=model)
+        triage = Agent(name="Triage", handoffs=[french], model=model)
+        if streamed:
+            streaming = Runner.run_streamed(triage, "Bonjour", run_config=QUIET)
+            assert [event async for event in streaming.stream_events()]
+            assert (streaming.final_output, streaming.last_agent) == ("Hello, world", french)
+        else:
+            result = await Runner.run(triage, "Bonjour", run_config=QUIET)
+            assert (result.final_output, result.last_agent) == ("Hello, world", french)
+        assert stage.sent["messages"][0] == {"role": "system", "content": "Speak French."}
+
+
+async def test_reasoning_makes_the_round_trip_without_a_store(tmp_path: Path) -> None:
+    thinking = chunk({"reasoning_content": "It is about the weather."})
+    script = in_turn((thinking, *calling("get_weather", '{"city":"Paris"}')), HELLO_WORLD)
+    async with thoughtful(tmp_path, script) as (client, stage):
+        tester = agent(client, "up/m", tools=[get_weather], store=False)
+        result = await Runner.run(tester, "Go", run_config=QUIET)
+        assert result.final_output == "Hello, world"
+        (turn,) = [each for each in stage.sent["messages"] if each["role"] == "assistant"]
+        assert turn["reasoning_content"] == "It is about the weather."
+        assert turn["tool_calls"][0]["id"] == "call_get_weather"
+
+
+async def test_a_session_of_several_turns(tmp_path: Path) -> None:
+    async with talking(tmp_path, playing(HELLO_WORLD)) as (client, stage):
+        session = SQLiteSession("s", tmp_path / "session.db")
+        try:
+            for said in ("One", "Two", "Three"):
+                await Runner.run(agent(client, "m"), said, session=session, run_config=QUIET)
+        finally:
+            session.close()
+        roles = [message["role"] for message in stage.sent["messages"]]
+        assert roles == ["user", "assistant", "user", "assistant", "user"]
+
+
+async def test_a_chain_by_id(tmp_path: Path) -> None:
+    async with talking(tmp_path, playing(HELLO_WORLD)) as (client, stage):
+        first = await Runner.run(agent(client, "m"), "One", run_config=QUIET)
+        await Runner.run(
+            agent(client, "m"),
+            "Two",
+            previous_response_id=first.last_response_id,
+            run_config=QUIET,
+        )
+        said = [message["content"] for message in stage.sent["messages"]]
+        assert said == ["One", "Hello, world", "Two"]
+
+
+async def test_failures_are_the_exceptions_the_package_promises(tmp_path: Path) -> None:
+    async with echoing(tmp_path) as client:
+        with pytest.raises(openai.RateLimitError):
+            await Runner.run(agent(client, "echo/error-429"), "x", run_config=QUIET)
+        result = Runner.run_streamed(agent(client, "echo/error-midway"), "x", run_config=QUIET)
+        with pytest.raises(ModelBehaviorError):
+            async for _ in result.stream_events():
+                pass

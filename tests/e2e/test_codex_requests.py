@@ -1,0 +1,109 @@
+"""Every request that Codex was seen to send is answered with a stream that keeps every rule."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import captured
+from tests.e2e.scene import Scene, done, final, items, kinds, scene, text
+from tests.upstream import DONE, HELLO_WORLD, Asked, Line, chunk, playing, usage
+
+BODIES = captured.bodies()
+
+pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
+
+
+@pytest.fixture(scope="module")
+async def stage(
+    anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Scene]:
+    """One gateway for all of them: nothing is stored, so none can know of another."""
+    async with scene(tmp_path_factory.mktemp("codex"), playing(HELLO_WORLD)) as started:
+        yield started
+
+
+def _alone(body: dict[str, Any]) -> dict[str, Any]:
+    """The request without a parent, which only existed where it was captured."""
+    return {name: value for name, value in body.items() if name != "previous_response_id"}
+
+
+@pytest.mark.parametrize("model", ["echo/echo", "echo/reasoner"])
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+async def test_a_codex_request_is_answered(stage: Scene, body: dict[str, Any], model: str) -> None:
+    events = await stage.stream(**{**_alone(body), "model": model})
+    assert kinds(events)[-1] == "response.completed"
+    assert done(events) == final(events)["output"] != []
+    assert final(events)["usage"]["total_tokens"] > 0
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+async def test_a_codex_request_reaches_a_chat_server_in_order(
+    stage: Scene, body: dict[str, Any]
+) -> None:
+    events = await stage.stream(**{**_alone(body), "model": "up/m"})
+    assert text(final(events)) == "Hello, world"
+    messages = stage.sent["messages"]
+    assert {message["role"] for message in messages} <= {"system", "user", "assistant", "tool"}
+    calls = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    assert [each["tool_call_id"] for each in messages if each["role"] == "tool"] == calls
+    names = [tool["function"]["name"] for tool in stage.sent.get("tools", ())]
+    assert len(names) == len(set(names))
+
+
+async def test_a_parent_that_is_not_kept_is_refused_as_codex_expects(stage: Scene) -> None:
+    continued = [body for body in BODIES.values() if body.get("previous_response_id")]
+    assert continued
+    for body in continued:
+        status, _, document = await stage.post(**{**body, "model": "echo/echo"})
+        assert (status, document["error"]["code"]) == (400, "previous_response_not_found")
+
+
+async def test_every_tool_that_codex_offers_can_be_called(tmp_path: Path) -> None:
+    """Whatever the provider is told a tool is called, Codex gets its own name and type back."""
+
+    async def script(asked: Asked, line: Line) -> None:
+        tools = [tool["function"] for tool in asked.body["tools"]]
+        calls = [
+            {"index": at, "id": f"c{at}", "function": {"name": tool["name"], "arguments": "{}"}}
+            for at, tool in enumerate(tools)
+        ]
+        frames = (chunk({"tool_calls": calls}), chunk({}, "tool_calls"), usage(), DONE)
+        await playing(frames)(asked, line)
+
+    async with scene(tmp_path, script) as stage:
+        body = BODIES["01-first-turn-unknown-model"]
+        events = await stage.stream(**{**body, "model": "up/m"})
+        called = {(call.get("namespace"), call["name"]) for call in items(events, "function_call")}
+        offered = {
+            (tool["name"] if tool["type"] == "namespace" else None, each["name"])
+            for tool in body["tools"]
+            if tool["type"] in ("function", "namespace")
+            for each in tool.get("tools", [tool])
+        }
+        assert called == offered
+
+
+async def test_a_websocket_is_refused_in_the_way_that_makes_codex_use_http(stage: Scene) -> None:
+    upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+    url = f"{stage.gateway.base_url}/responses"
+    async with stage.gateway.client.get(url, headers=upgrade) as response:
+        assert (response.status, (await response.json())["error"]["param"]) == (426, None)
+
+
+MODEL_INFO = """
+    slug display_name supported_reasoning_levels shell_type visibility supported_in_api priority
+    support_verbosity truncation_policy experimental_supported_tools base_instructions
+""".split()
+
+
+async def test_the_catalog_says_what_codex_asks_of_a_model(stage: Scene) -> None:
+    url = f"{stage.gateway.base_url}/models?client_version=0.166.0"
+    async with stage.gateway.client.get(url) as response:
+        catalog = (await response.json())["models"]
+    assert catalog
+    assert [name for model in catalog for name in MODEL_INFO if model.get(name) is None] == []
+    assert {model["apply_patch_tool_type"] for model in catalog} == {"freeform"}

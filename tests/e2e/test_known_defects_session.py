@@ -1,0 +1,306 @@
+"""Known defects of what outlives an answer: chains, stores, traces, logs, and the last moments."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import aiohttp
+import pytest
+
+from antiphon.config import StoreConfig
+from antiphon.errors import ChainNotFound
+from antiphon.store import trace_reader
+from antiphon.store.redact import Redactor
+from antiphon.store.store import StoreLimits
+from antiphon.store.trace import TraceOptions, TraceStore
+from antiphon.store.trace_row import TraceError, TraceStream, TraceUsage
+from antiphon.store.url import open_store
+from tests.e2e.row import row
+from tests.e2e.scene import Document, configured, final, judged, kinds, scene, text
+from tests.gateways import events_of
+from tests.turns import Clock, turn
+from tests.upstream import (
+    DONE,
+    HELLO,
+    HELLO_WORLD,
+    Asked,
+    Line,
+    Upstream,
+    chunk,
+    frame,
+    playing,
+    upstream,
+    usage,
+)
+
+# Chains
+
+
+@row(31)
+async def test_a_chain_has_no_practical_end(tmp_path: Path) -> None:
+    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+        previous: Document = {}
+        for number in range(80):
+            answer = await stage.whole(input=f"turn {number}", **previous)
+            previous = {"previous_response_id": answer["id"]}
+        said = [m["content"] for m in stage.sent["messages"] if m["role"] == "user"]
+        assert said == [f"turn {number}" for number in range(80)]
+
+
+@row(31)
+async def test_the_length_of_a_chain_can_be_limited(tmp_path: Path) -> None:
+    store = StoreConfig(url="memory://", max_chain=2)
+    async with configured(tmp_path, playing(HELLO_WORLD), store=store) as stage:
+        first = await stage.whole()
+        second = await stage.whole(previous_response_id=first["id"])
+        third = await stage.whole(previous_response_id=second["id"])
+        status, _, document = await stage.post(previous_response_id=third["id"])
+        assert (status, document["error"]["param"]) == (400, "previous_response_id")
+        assert document["error"]["code"] == "previous_response_chain_too_deep"
+
+
+@row(31)
+@pytest.mark.parametrize(
+    "ending",
+    [
+        (chunk({}, "length"), usage(), DONE),
+        (frame({"error": {"message": "down", "code": 500}}),),
+    ],
+    ids=["incomplete", "failed"],
+)
+async def test_a_parent_that_did_not_end_well_can_be_continued(
+    tmp_path: Path, ending: tuple[bytes, ...]
+) -> None:
+    async with scene(tmp_path, playing((*HELLO, *ending))) as stage:
+        parent = final(await stage.stream())
+        assert parent["status"] in ("incomplete", "failed")
+        await stage.stream(input="Go on.", previous_response_id=parent["id"])
+        told = [(m["role"], m["content"]) for m in stage.sent["messages"]]
+        assert told == [("user", "Hello?"), ("assistant", "Hello"), ("user", "Go on.")]
+
+
+# Saving
+
+
+@row(32)
+async def test_a_turn_is_saved_before_its_terminal_event_leaves(tmp_path: Path) -> None:
+    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+        url = f"{stage.gateway.base_url}/responses"
+        body = {"model": "m", "input": "Hello?", "stream": True}
+        async with stage.gateway.client.post(url, json=body) as response:
+            received = b""
+            while b"event: response.completed" not in received:
+                received += await response.content.readany()
+            parent = final(events_of(received.partition(b"data: [DONE]")[0]))["id"]
+            assert await stage.gateway.engine.store.load(parent) is not None
+            again = await stage.whole(previous_response_id=parent)
+        assert (again["previous_response_id"], text(again)) == (parent, "Hello, world")
+
+
+@row(32)
+async def test_a_save_that_fails_is_told_to_the_client_too(tmp_path: Path) -> None:
+    """The answer is good, so it is not lost; that nobody can continue from it is said in it."""
+    store = StoreConfig(url="memory://", max_turn_bytes=100)
+    async with configured(tmp_path, playing(HELLO_WORLD), store=store) as stage:
+        events = await stage.stream()
+        for response in (final(events), await stage.whole()):
+            assert (response["status"], response["store"]) == ("completed", False)
+            status, _, document = await stage.post(previous_response_id=response["id"])
+            assert (status, document["error"]["code"]) == (400, "previous_response_not_found")
+        assert [entry.event for entry in stage.gateway.log].count("store.save_failed") == 2
+        assert events[0]["response"]["store"] is True
+
+
+# Stores
+
+
+@row(33)
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+async def test_a_store_forgets_what_is_old_and_what_is_too_much(
+    tmp_path: Path, backend: str
+) -> None:
+    url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path / 'turns.db'}"
+    clock = Clock()
+    store = open_store(url, now=clock, limits=StoreLimits(ttl_s=100, max_turns=3))
+    await store.open()
+    try:
+        for number in range(5):
+            clock.now += 1
+            await store.save(turn(f"r{number}"))
+        clock.now += 61  # the time after which a store keeps house
+        await store.save(turn("last"))
+        assert await store.load("r0") is None
+        assert await store.load("last") is not None
+        clock.now += 101
+        with pytest.raises(ChainNotFound):
+            await store.chain("last")
+    finally:
+        await store.close()
+
+
+@row(33)
+async def test_a_busy_database_holds_up_one_save_and_nothing_else(tmp_path: Path) -> None:
+    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+        await stage.whole()
+        with closing(sqlite3.connect(tmp_path / "turns.db", isolation_level=None)) as other:
+            assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            other.execute("BEGIN IMMEDIATE")
+            waiting = asyncio.create_task(stage.whole())
+            while len(stage.upstream.asked) < 2:
+                await asyncio.sleep(0)
+            for _ in range(3):
+                assert text(await stage.whole(store=False)) == "Hello, world"
+            assert not waiting.done()
+            other.execute("ROLLBACK")
+        kept = await stage.gateway.engine.store.load((await waiting)["id"])
+        assert kept is not None
+
+
+# Logs and traces
+
+
+@row(38)
+async def test_durations_are_not_whole_seconds(tmp_path: Path) -> None:
+    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+        began = monotonic()
+        await stage.stream()
+        elapsed_ms = (monotonic() - began) * 1000
+        (facts,) = [e.facts for e in stage.gateway.log if e.event == "response.finished"]
+        assert 0 < facts["upstream_latency_ms"] <= facts["duration_ms"] <= elapsed_ms
+        assert facts["duration_ms"] % 1000
+
+
+@row(38)
+async def test_the_trace_tells_of_streamed_and_whole_answers_alike(tmp_path: Path) -> None:
+    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+        await stage.stream()
+        await stage.whole()
+        await stage.post(model="up/", input="no such model")
+    found = trace_reader.requests(tmp_path / "trace.db")
+    assert [each.finish.status for each in found if each.finish] == ["completed", "completed"]
+    assert [each.usage.output_tokens for each in found if each.usage] == [3, 3]
+
+
+@row(39)
+def test_a_trace_that_is_flooded_keeps_what_matters(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = TraceOptions(payloads=True, queue_rows=100)
+    store = TraceStore(
+        tmp_path / "trace.db", now_ms=lambda: 0, redactor=Redactor([]), options=options
+    )
+    for number in range(500):
+        stream = TraceStream(request_id=f"r{number}", kind="raw", blob=b"x", offsets=((0, 0),))
+        store.record(stream)
+    for number in range(40):
+        store.record(TraceError(request_id=f"r{number}", code="c", message="m"))
+        store.record(TraceUsage(request_id=f"r{number}", output_tokens=1))
+    with caplog.at_level(logging.WARNING):
+        store.open()
+        store.close()
+    details = [trace_reader.show(tmp_path / "trace.db", f"r{number}") for number in range(40)]
+    assert all(detail and detail.errors and detail.usage for detail in details)
+    assert trace_reader.losses(tmp_path / "trace.db").low == 480
+    assert len(caplog.records) == 1
+
+
+# The last moments
+
+
+class Endless:
+    """An upstream that begins and never ends."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    async def play(self, asked: Asked, line: Line) -> None:
+        await line.head()
+        for each in HELLO:
+            await line.send(each)
+        self.begun.set()
+        await line.until_gone()
+
+
+@asynccontextmanager
+async def process(tmp_path: Path, played: Upstream) -> AsyncIterator[tuple[Any, str]]:
+    """`antiphon serve` as people run it, and the address that it prints."""
+    (tmp_path / "antiphon.toml").write_text(
+        f"""
+        [server]
+        port = 0
+        shutdown_s = 0
+        [providers.up]
+        kind = "chat"
+        base_url = "{played.url}"
+        """
+    )
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    command = (sys.executable, "-m", "antiphon.cli.main", "serve", "--config", "antiphon.toml")
+    running = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert running.stdout is not None
+    try:
+        yield running, (await running.stdout.readline()).decode().split()[-1]
+    finally:
+        if running.returncode is None:
+            running.kill()
+        await running.communicate()
+
+
+@row(42)
+async def test_sigterm_ends_every_stream_with_a_terminal_event(tmp_path: Path) -> None:
+    endless = Endless()
+    async with (
+        upstream(endless.play) as played,
+        process(tmp_path, played) as (served, base_url),
+        aiohttp.ClientSession() as client,
+    ):
+        body = {"model": "m", "input": "Hello?", "stream": True}
+        async with client.post(f"{base_url}/responses", json=body) as response:
+            await endless.begun.wait()
+            served.send_signal(signal.SIGTERM)
+            events = judged(events_of(await response.read()))
+        assert kinds(events)[-1] == "response.failed"
+        assert "restarting" in final(events)["error"]["message"]
+        assert await served.wait() == 0
+
+
+@row(42)
+async def test_a_stream_may_finish_before_the_gateway_goes(tmp_path: Path) -> None:
+    release = asyncio.Event()
+
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head()
+        for each in HELLO:
+            await line.send(each)
+        await release.wait()
+        for each in HELLO_WORLD[2:]:
+            await line.send(each)
+        await line.end()
+
+    async with scene(tmp_path, script) as stage:
+        url = f"{stage.gateway.base_url}/responses"
+        body = {"model": "m", "input": "Hello?", "stream": True}
+        async with stage.gateway.client.post(url, json=body) as response:
+            first = await response.content.readany()
+            stopping = asyncio.create_task(stage.gateway.gateway.stop())
+            await asyncio.sleep(0)
+            release.set()
+            events = judged(events_of(first + await response.read()))
+            await stopping
+        assert text(final(events)) == "Hello, world"

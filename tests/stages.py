@@ -1,0 +1,55 @@
+"""One gateway for many tests: each brings the script that the provider plays for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from antiphon.config import TimeoutConfig
+from tests.answers import Answer, ask
+from tests.gateways import Running, running, settings
+from tests.upstream import Asked, Line, Script, upstream
+
+# The loop that `antiphon serve` runs on; for a module's own `anyio_backend`.
+UVLOOP = ("asyncio", {"use_uvloop": True})
+
+
+@dataclass
+class Stage:
+    """A gateway in front of a provider that knows many plays by the model's name."""
+
+    scripts: dict[str, Script] = field(default_factory=dict)
+    _gateway: Running | None = None
+
+    @property
+    def gateway(self) -> Running:
+        assert self._gateway is not None
+        return self._gateway
+
+    def cast(self, script: Script) -> str:
+        """The model to ask for if this is to be played."""
+        name = f"play-{len(self.scripts)}"
+        self.scripts[name] = script
+        return name
+
+    async def ask(self, script: Script, **body: Any) -> Answer:
+        return await ask(self.gateway, {"model": self.cast(script), "input": "Hello?", **body})
+
+    async def play(self, asked: Asked, line: Line) -> None:
+        await self.scripts[asked.body["model"]](asked, line)
+
+
+@asynccontextmanager
+async def opened_stage(
+    tmp_path: Path, *, timeouts: TimeoutConfig | None = None, **server: Any
+) -> AsyncIterator[Stage]:
+    stage = Stage()
+    async with (
+        upstream(stage.play) as played,
+        running(settings(tmp_path, played.url, timeouts=timeouts, **server)) as gateway,
+    ):
+        stage._gateway = gateway
+        yield stage
