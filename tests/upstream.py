@@ -153,6 +153,14 @@ def usage(prompt: int = 7, completion: int = 3) -> bytes:
     return frame({"choices": [], "usage": {**counts, "total_tokens": prompt + completion}})
 
 
+def whole(text: str, finish: str | None = "stop") -> dict[str, Any]:
+    """A whole answer, for `answering`."""
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    counts = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    return {"id": "c1", "model": "scripted", "choices": [choice], "usage": counts}
+
+
 DONE = b"data: [DONE]\n\n"
 HELLO = (chunk({"role": "assistant", "content": ""}), chunk({"content": "Hello"}))
 HELLO_WORLD = (*HELLO, chunk({"content": ", world"}), chunk({}, "stop"), usage(), DONE)

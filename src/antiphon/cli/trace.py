@@ -40,7 +40,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     about = "the latest requests, newest first"
-    listing = parts.add_parser("list", help=about, description=about.capitalize() + ".")
+    listing = parts.add_parser(
+        "list",
+        help=about,
+        description=f"{about.capitalize()}.",
+        formatter_class=raw,
+        epilog=_EPILOG,
+    )
     listing.add_argument(
         "--limit", type=int, default=20, metavar="N", help="how many (default: %(default)s)"
     )
@@ -51,7 +57,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     showing = parts.add_parser(
         "show",
         help=about,
-        description=about.capitalize() + ".",
+        description=f"{about.capitalize()}.",
         formatter_class=raw,
         epilog=_EPILOG,
     )

@@ -17,6 +17,7 @@ from antiphon.core.capsule import Unseal
 from antiphon.core.contract import FormatKind, OutputContract, check_schema
 from antiphon.core.declaration import Declared, declare
 from antiphon.core.diagnostic import Code, Decision, Diagnostic, diagnostics_header
+from antiphon.core.history import Step
 from antiphon.core.pairing import paired
 from antiphon.core.parameter import decide, decide_include
 from antiphon.core.plan import Capabilities, Plan
@@ -39,17 +40,9 @@ def make_plan(
     issuer: str = "",
     unseal: Unseal | None = None,
 ) -> Plan:
-    """Decide everything about a request that continues a history.
-
-    `issuer` is whose capsules this provider understands: its kind, whatever it is called here.
-    """
+    """Decide everything about a request. `issuer` is whose capsules this provider understands."""
     items = [*history, *request.input]
-    read, noticed = canonical(
-        items, inputs=capabilities.inputs, tool_output_images=capabilities.tool_output_images
-    )
-    forgotten: Sequence[Diagnostic] = ()
-    if unseal is not None:
-        read, forgotten = unsealed(read, issuer=issuer, model=model, unseal=unseal)
+    read, noticed = _read(items, capabilities, issuer, model, unseal)
     declared = declare(request.tools, request.tool_choice, items, read, capabilities)
     steps, mended = paired(declared.steps)
     logprobs, included = decide_include(request, capabilities)
@@ -57,8 +50,7 @@ def make_plan(
     parameters, decided = decide(request, capabilities, moot=moot)
     asked, effort, climbed = _effort(request, items, capabilities)
     contract, formed = _contract(request, items, capabilities)
-    history_notes = (*noticed, *forgotten, *mended)
-    found = (*history_notes, *declared.diagnostics, *decided, *included, *climbed, *formed)
+    found = (*noticed, *mended, *declared.diagnostics, *decided, *included, *climbed, *formed)
     return Plan(
         provider=provider,
         model=model,
@@ -77,6 +69,23 @@ def make_plan(
         include_logprobs=logprobs,
         diagnostics=tuple(_located(each, len(history)) for each in found),
     )
+
+
+def _read(
+    items: Sequence[Mapping[str, Any]],
+    capabilities: Capabilities,
+    issuer: str,
+    model: str,
+    unseal: Unseal | None,
+) -> tuple[tuple[Step, ...], Sequence[Diagnostic]]:
+    """The items as steps, with the provider's own state where it belongs."""
+    steps, noticed = canonical(
+        items, inputs=capabilities.inputs, tool_output_images=capabilities.tool_output_images
+    )
+    if unseal is None:
+        return steps, noticed
+    steps, forgotten = unsealed(steps, issuer=issuer, model=model, unseal=unseal)
+    return steps, [*noticed, *forgotten]
 
 
 def _moot(declared: Declared, *, logprobs: bool) -> frozenset[str]:
