@@ -56,6 +56,12 @@ class Answer:
         document: Document = self.events[-1]["response"] if self.is_stream else self.document
         return document
 
+    @property
+    def text(self) -> str:
+        """All that was said."""
+        messages = [item for item in self.response["output"] if item["type"] == "message"]
+        return "".join(part["text"] for item in messages for part in item["content"])
+
 
 async def ask(gateway: Running, body: Any, **headers: str) -> Answer:
     """Post a request and read all of its answer, which must be of a legal kind."""

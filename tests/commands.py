@@ -20,6 +20,14 @@ SOURCE = Path(__file__).parents[1] / "src"
 COMMAND = (sys.executable, "-m", "antiphon.cli.main")
 PATIENCE_S = 30.0
 
+# Runs the rest of its arguments with standard input as the terminal that Ctrl-C comes from.
+_ON_OUR_TERMINAL = (
+    sys.executable,
+    "-Sc",
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    " os.execvp(sys.argv[1], sys.argv[1:])",
+)
+
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     """Nothing but what is given: no keys, no settings of whoever runs the tests."""
@@ -57,8 +65,8 @@ class Terminal:
 
     def __init__(self, process: subprocess.Popen[bytes], keyboard: int) -> None:
         self.process = process
-        self.shown = ""
         self._keyboard = keyboard
+        self._seen = b""
 
     def type(self, line: str) -> None:
         os.write(self._keyboard, f"{line}\n".encode())
@@ -81,6 +89,10 @@ class Terminal:
         return self.process.wait(PATIENCE_S)
 
     @property
+    def shown(self) -> str:
+        return self._seen.decode("utf-8", "replace")  # a read may end within a character
+
+    @property
     def plain(self) -> str:
         return without_styles(self.shown).replace("\r\n", "\n")
 
@@ -92,7 +104,7 @@ class Terminal:
             data = os.read(self._keyboard, 65536)
         except OSError:  # so Linux says that the other side has closed
             return False
-        self.shown += data.decode()
+        self._seen += data
         return bool(data)
 
 
@@ -102,14 +114,13 @@ def on_terminal(
 ) -> Iterator[Terminal]:
     keyboard, screen = pty.openpty()
     process = subprocess.Popen(
-        [*command, *args],
+        [*_ON_OUR_TERMINAL, *command, *args],
         stdin=screen,
         stdout=screen,
         stderr=screen,
         cwd=home,
         env=environment(home, TERM="xterm-256color", COLUMNS="100", **more),
         start_new_session=True,
-        preexec_fn=_take_terminal,
     )
     os.close(screen)
     try:
@@ -118,14 +129,6 @@ def on_terminal(
         process.kill()
         process.wait()
         os.close(keyboard)
-
-
-def _take_terminal() -> None:
-    """Make standard input the terminal that Ctrl-C comes from."""
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 @contextmanager

@@ -105,16 +105,27 @@ class TraceConfig(Struct, frozen=True, kw_only=True):
     max_bytes: Count = 512 * 1024 * 1024
 
 
+class AttemptConfig(Struct, frozen=True, kw_only=True):
+    """How often, and for how long, a request is tried before the client hears of a fault."""
+
+    max_attempts: Count = 4
+    max_s: Seconds = 60.0
+    backoff_s: Annotated[float, Meta(ge=0)] = 0.5
+    max_backoff_s: Annotated[float, Meta(ge=0)] = 8.0
+    breaker_threshold: Count = 5
+    """So many faults of a provider in a row, and it is left alone for a while."""
+    breaker_rest_s: Seconds = 30.0
+
+
 class CapsuleConfig(Struct, frozen=True, kw_only=True):
     """Provider state that clients carry for us, sealed."""
 
-    keys: list[str] = field(default_factory=list)
+    keys: list[Secret] = field(default_factory=list)
     """The first seals, all open: put a new one in front to rotate. By default a key is made and
     kept beside the store."""
-    ttl_s: int = 90 * 24 * 3600
+    ttl_s: Count = 90 * 24 * 3600
 
-    def __repr__(self) -> str:
-        return f"CapsuleConfig(keys=<{len(self.keys)}>, ttl_s={self.ttl_s})"
+    __repr__ = _silent
 
 
 class LogConfig(Struct, frozen=True, kw_only=True):
@@ -128,6 +139,9 @@ class Config(Struct, frozen=True, kw_only=True):
     providers: dict[str, ProviderConfig] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     """Aliases: the name a client uses → `provider/model`. `*` is everything else."""
+    fallbacks: dict[str, list[str]] = field(default_factory=dict)
+    """A name or `provider/model` → what is asked next when it cannot answer, in this order."""
+    attempts: AttemptConfig = AttemptConfig()
     store: StoreConfig = StoreConfig()
     trace: TraceConfig = TraceConfig()
     capsule: CapsuleConfig = CapsuleConfig()

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.answers import Answer
 from tests.stages import UVLOOP, Stage, opened_stage
 from tests.upstream import (
     DONE,
@@ -36,6 +35,7 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     async with opened_stage(tmp_path_factory.mktemp("stage")) as stage:
         yield stage
+
 
 # Error statuses
 
@@ -87,11 +87,11 @@ async def test_a_status_of_the_upstream_becomes_ours(
 async def test_an_overflow_is_told_inside_a_stream_because_clients_compact_only_then(
     stage: Stage, status: int, body: Any
 ) -> None:
-    async with served(tmp_path, answering(status, body)) as gateway:
-        streamed, whole = await ask(gateway, STREAMED), await ask(gateway, ASKED)
+    streamed = await stage.ask(answering(status, body), stream=True)
+    unstreamed = await stage.ask(answering(status, body))
     assert streamed.status == 200
     assert streamed.error["code"] == "context_length_exceeded"
-    assert (whole.status, whole.error["code"]) == (400, "context_length_exceeded")
+    assert (unstreamed.status, unstreamed.error["code"]) == (400, "context_length_exceeded")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ async def test_the_body_of_an_error_may_never_end(stage: Stage) -> None:
             raise
 
     answer = await stage.ask(script, stream=True)
-        await asyncio.wait_for(gone.wait(), 10)
+    await asyncio.wait_for(gone.wait(), 10)
     assert (answer.status, answer.error["code"]) == (503, "server_error")
 
 
@@ -157,8 +157,7 @@ async def test_a_redirect_is_not_followed(stage: Stage, status: int) -> None:
     """It would carry the provider's key to whatever place the answer names."""
     async with upstream(playing(HELLO_WORLD)) as elsewhere:
         moved = answering(status, "moved", location=f"{elsewhere.url}/chat/completions")
-        async with served(tmp_path, moved) as gateway:
-            answer = await ask(gateway, STREAMED)
+        answer = await stage.ask(moved, stream=True)
     assert answer.status >= 400
     assert not elsewhere.asked
 
@@ -207,9 +206,9 @@ async def test_an_error_document_with_status_200_is_an_http_error(
 async def test_a_whole_answer_to_a_streamed_request_is_streamed(
     stage: Stage, content_type: str
 ) -> None:
-    whole = answering(200, whole("Hello"), content_type=content_type)
-    answer = await stage.ask(whole, stream=True)
-    assert said(answer) == "Hello"
+    script = answering(200, whole("Hello"), content_type=content_type)
+    answer = await stage.ask(script, stream=True)
+    assert answer.text == "Hello"
     assert answer.response["status"] == "completed"
     assert answer.response["usage"]["total_tokens"] == 10
 
@@ -226,13 +225,8 @@ async def test_a_streamed_answer_is_read_whatever_was_asked_for_and_whatever_it_
         await line.end()
 
     answer = await stage.ask(script, stream=stream)
-    assert said(answer) == "Hello, world"
+    assert answer.text == "Hello, world"
     assert answer.response["status"] == "completed"
-
-
-def said(answer: Answer) -> str:
-    [message] = answer.response["output"]
-    return "".join(part["text"] for part in message["content"])
 
 
 def raw_answer(data: bytes) -> Script:
@@ -293,7 +287,7 @@ async def test_a_compressed_answer_is_read(stage: Stage, stream: bool) -> None:
         await line.end()
 
     answer = await stage.ask(script, stream=stream)
-    assert said(answer).startswith("Hello")
+    assert answer.text.startswith("Hello")
 
 
 async def test_a_compressed_answer_that_is_cut_fails(stage: Stage) -> None:
@@ -306,5 +300,3 @@ async def test_a_compressed_answer_that_is_cut_fails(stage: Stage) -> None:
 
     answer = await stage.ask(script, stream=True)
     assert answer.status == 502 or answer.response["status"] == "failed"
-
-

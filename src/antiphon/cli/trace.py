@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import get_args
 
 from antiphon.cli.settings import add_config_option, load_settings, trace_path
 from antiphon.cli.terminal import is_terminal, make_console, write_lines
@@ -13,7 +14,7 @@ from antiphon.config import Config
 from antiphon.errors import AntiphonError
 from antiphon.store import trace_reader
 from antiphon.store.trace_reader import TraceDetail
-from antiphon.store.trace_row import TraceStream
+from antiphon.store.trace_row import StreamKind, TraceStream
 
 _SEARCHED = 1000  # so many of the latest requests can be named by the beginning of their id
 
@@ -32,52 +33,49 @@ class NoTrace(AntiphonError):
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    raw = argparse.RawDescriptionHelpFormatter
     parser.description = (
         "See what became of requests, also while the gateway is running.\n"
         "Readable on a terminal, JSON in a pipe."
     )
     parser.epilog = _EPILOG
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    about = "the latest requests, newest first"
-    listing = parts.add_parser(
-        "list",
-        help=about,
-        description=f"{about.capitalize()}.",
-        formatter_class=raw,
-        epilog=_EPILOG,
-    )
-    listing.add_argument(
+    for name, about, declare in (
+        ("list", "the latest requests, newest first", _add_list),
+        ("show", "everything about one request", _add_show),
+    ):
+        part = parts.add_parser(
+            name, help=about, epilog=_EPILOG, formatter_class=parser.formatter_class
+        )
+        part.description = f"Show {about}."
+        declare(part)
+        add_config_option(part)
+        part.add_argument(
+            "--file", metavar="FILE", help="the trace to read, instead of [trace] path"
+        )
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--limit", type=int, default=20, metavar="N", help="how many (default: %(default)s)"
     )
-    listing.add_argument("--model", help="only those that asked for this model")
-    listing.add_argument("--failed", action="store_true", help="only those that failed")
-    listing.set_defaults(run=run_list)
-    about = "everything about one request"
-    showing = parts.add_parser(
-        "show",
-        help=about,
-        description=f"{about.capitalize()}.",
-        formatter_class=raw,
-        epilog=_EPILOG,
-    )
-    showing.add_argument(
+    parser.add_argument("--model", help="only those that asked for this model")
+    parser.add_argument("--failed", action="store_true", help="only those that failed")
+    parser.set_defaults(run=run_list)
+
+
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "id",
         metavar="ID",
         nargs="?",
         help="of the request or its response, or how it begins; the latest by default",
     )
-    showing.add_argument(
+    parser.add_argument(
         "--stream",
-        choices=["request", "outbound", "raw", "transformed"],
+        choices=get_args(StreamKind),
         help="only the bytes of this stream, as they were",
     )
-    showing.set_defaults(run=run_show)
-    for part in (listing, showing):
-        add_config_option(part)
-        part.add_argument(
-            "--file", metavar="FILE", help="the trace to read, instead of [trace] path"
-        )
+    parser.set_defaults(run=run_show)
 
 
 def run_list(args: argparse.Namespace) -> int:

@@ -129,7 +129,10 @@ async def _json_body(http: web.Request) -> bytes:
             code="unsupported_media_type",
             status=415,
         )
-    return await http.read()
+    try:
+        return await http.read()
+    except web.RequestPayloadError as error:
+        raise InvalidRequest("The request body cannot be read: it is not what it says.") from error
 
 
 def _headers(http: web.Request, exchange: Exchange) -> dict[str, str]:

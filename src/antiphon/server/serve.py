@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -27,6 +28,8 @@ from antiphon.server.auth import refuse_open_door
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store
 
+# The HTTP library quotes what it cannot parse, which are a client's words; the journal says no such.
+_MUTE = logging.Logger("antiphon.http", logging.CRITICAL + 1)
 _LAST_WORDS_S = 3.0  # for terminal events to reach their clients once the deadline has passed
 
 
@@ -104,6 +107,7 @@ class Gateway:
             access_log=None,
             shutdown_timeout=_LAST_WORDS_S,
             max_field_size=64 * 1024,
+            logger=_MUTE,
         )
         self._site: web.TCPSite | None = None
 

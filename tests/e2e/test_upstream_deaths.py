@@ -1,0 +1,214 @@
+"""An upstream that dies in the middle of its answer, at every chunk and in every way."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon import replay
+from antiphon.core.plan import Outbound
+from antiphon.engine.upstream import HTTPUpstream, UpstreamError
+from antiphon.providers.registry import build_providers
+from tests.corpus import ABSENT, cases
+from tests.gateways import settings
+from tests.stages import UVLOOP, Stage, opened_stage
+from tests.upstream import (
+    DONE,
+    HELLO,
+    HELLO_WORLD,
+    Asked,
+    Line,
+    Script,
+    chunk,
+    frame,
+    upstream,
+    usage,
+    whole,
+)
+from tests.validator import TERMINALS
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+@pytest.fixture(scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    async with opened_stage(tmp_path_factory.mktemp("stage")) as stage:
+        yield stage
+
+
+def call(index: int, arguments: str, **opening: str) -> bytes:
+    function = {"arguments": arguments, **opening}
+    piece: dict[str, Any] = {"index": index, "function": function}
+    if opening:
+        piece |= {"id": f"call_{index}", "type": "function"}
+    return chunk({"tool_calls": [piece]})
+
+
+INVENTED: Mapping[str, Sequence[bytes]] = {
+    "text": HELLO_WORLD,
+    "reasoning": (
+        chunk({"role": "assistant", "content": "", "reasoning_content": ""}),
+        chunk({"reasoning_content": "They want"}),
+        chunk({"reasoning_content": " a greeting."}),
+        chunk({"content": "Hello"}),
+        chunk({}, "stop"),
+        usage(),
+        DONE,
+    ),
+    "calls": (
+        chunk({"role": "assistant", "content": None}),
+        call(0, "", name="look_up"),
+        call(0, '{"word": "h'),
+        call(0, 'ello"}'),
+        call(1, "", name="look_up"),
+        call(1, '{"word": "world"}'),
+        chunk({}, "tool_calls"),
+        usage(),
+        DONE,
+    ),
+    "comments": (
+        b": waiting\n\n",
+        b": still waiting\n\n",
+        *HELLO,
+        b": thinking\n\n",
+        chunk({}, "length"),
+        DONE,
+    ),
+    "an error inside": (*HELLO, frame({"error": {"message": "out of memory", "code": 500}})),
+    "torn frames": tuple(
+        piece for whole in HELLO_WORLD for piece in (whole[:9], whole[9:-1], whole[-1:])
+    ),
+}
+
+
+def split(data: bytes) -> list[bytes]:
+    """The frames of a recording."""
+    return re.findall(rb".+?(?:\n\n|\r\n\r\n|\Z)", data, re.DOTALL)
+
+
+def recordings() -> dict[str, list[bytes]]:
+    """Short recorded streams of different providers, two of each, to keep the run short."""
+    streams = [(case, split(case.data)) for case in cases("chat", wire="sse")]
+    found: dict[str, list[bytes]] = {}
+    for vendor in ("deepseek", "minimax", "openai", "zhipu"):
+        own = [(case.id, cut) for case, cut in streams if case.meta["vendor"] == vendor]
+        found.update(sorted(own, key=lambda each: len(each[1]))[:2])
+    return {name: frames for name, frames in found.items() if len(frames) <= 40}
+
+
+RECORDED = recordings()
+every_ending = pytest.mark.parametrize("ending", ["end", "cut", "reset"])
+
+
+def dying(frames: Sequence[bytes], ending: str, content_type: str = "text/event-stream") -> Script:
+    """Send the head and these, and die."""
+
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head(content_type=content_type)
+        for each in frames:
+            await line.send(each)
+        if ending == "end":
+            await line.end()
+        elif ending == "cut":
+            line.cut()
+        else:
+            line.reset()
+
+    return script
+
+
+def has_output(events: Sequence[Mapping[str, Any]]) -> bool:
+    early = ("response.created", "response.in_progress", "error", *TERMINALS)
+    return any(event["type"] not in early for event in events)
+
+
+def is_silent(events: Sequence[Mapping[str, Any]]) -> bool:
+    """The provider had said nothing that a client could use when it failed."""
+    return not has_output(events) and events[-1]["type"] == "response.failed"
+
+
+def understood(frames: Sequence[bytes], ending: str) -> bytes:
+    """What counts of these: at a clean end everything, in a broken line only whole frames."""
+    data = b"".join(frames)
+    if ending == "end":
+        return data
+    return b"".join(piece for piece in split(data) if piece.endswith((b"\n\n", b"\r\n\r\n")))
+
+
+async def deaths_told(stage: Stage, frames: Sequence[bytes], ending: str) -> int:
+    """The gateway tells what the library makes of the same bytes, or an error before any output."""
+    for count in range(len(frames) + 1):
+        answer = await stage.ask(dying(frames[:count], ending), stream=True, store=False)
+        expected = replay(understood(frames[:count], ending))
+        if is_silent(expected):
+            assert answer.status == 502 or ending == "end", (count, answer)
+            assert answer.status >= 400, (count, answer)
+        elif ending == "reset":  # the kernel may drop what was under way
+            assert answer.status in (200, 502), (count, answer)
+        else:
+            kinds = [event["type"] for event in answer.events]
+            assert kinds == [event["type"] for event in expected], count
+    assert not stage.gateway.engine.active
+    return len(frames) + 1
+
+
+@every_ending
+@pytest.mark.parametrize("frames", INVENTED.values(), ids=INVENTED)
+async def test_an_upstream_killed_at_any_chunk_leaves_one_terminal_event_or_an_error(
+    stage: Stage, frames: Sequence[bytes], ending: str
+) -> None:
+    assert await deaths_told(stage, frames, ending) > len(frames)
+
+
+@pytest.mark.skipif(not RECORDED, reason=ABSENT)
+@every_ending
+@pytest.mark.parametrize("name", RECORDED)
+async def test_a_recording_killed_at_any_chunk_leaves_one_terminal_event_or_an_error(
+    stage: Stage, name: str, ending: str
+) -> None:
+    assert await deaths_told(stage, RECORDED[name], ending) > len(RECORDED[name])
+
+
+@every_ending
+async def test_a_whole_answer_that_is_cut_anywhere_is_a_502(stage: Stage, ending: str) -> None:
+    body = json.dumps(whole("Hello")).encode()
+    for size in range(0, len(body), 7):
+        script = dying([body[:size]] if size else [], ending, content_type="application/json")
+        answer = await stage.ask(script)
+        assert (answer.status, answer.error["code"]) == (502, "server_error"), size
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("rude", [True, False], ids=["reset", "cut"])
+async def test_an_upstream_that_hangs_up_without_an_answer_is_a_502(
+    stage: Stage, rude: bool, stream: bool
+) -> None:
+    async def script(asked: Asked, line: Line) -> None:
+        line.reset() if rude else line.cut()
+
+    answer = await stage.ask(script, stream=stream)
+    assert (answer.status, answer.error["code"]) == (502, "server_error")
+
+
+async def test_what_came_before_the_line_broke_is_not_forgotten(tmp_path: Path) -> None:
+    """A gateway that is busy with a slow client finds the answer and its broken end together."""
+    everything = b"".join(HELLO_WORLD)
+    outbound = Outbound(path="/chat/completions", body=b"{}")
+    http = HTTPUpstream()
+    async with upstream(dying([everything], "cut")) as played:
+        provider = build_providers(settings(tmp_path, played.url), {})["up"]
+        answers = [await http.open(provider, outbound, "key") for _ in range(9)]
+        for answer in answers:  # the first ones broke long ago, while the others were asked for
+            assert await answer.next() == everything
+            with pytest.raises(UpstreamError):
+                await answer.next()
+            answer.close()
+    await http.close()

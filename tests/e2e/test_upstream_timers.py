@@ -1,0 +1,179 @@
+"""Nobody waits for ever: to connect, for the first word, for the next one, for the last one."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from antiphon.config import TimeoutConfig
+from tests.answers import ask
+from tests.gateways import running, settings
+from tests.stages import UVLOOP, opened_stage
+from tests.upstream import HELLO, Asked, Line, Script, chunk, frame, usage
+
+ASKED = {"model": "m", "input": "Hello?"}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+# Not there
+
+
+async def test_a_refused_connection_is_a_502(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as once:
+        port = once.getsockname()[1]
+    async with running(settings(tmp_path, f"http://127.0.0.1:{port}/v1")) as gateway:
+        for stream in (True, False):
+            answer = await ask(gateway, {**ASKED, "stream": stream})
+            assert (answer.status, answer.error["code"]) == (502, "server_error")
+
+
+@contextmanager
+def full_house() -> Iterator[int]:
+    """A port that lets nobody in: its queue is full, and nobody is taken from it."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        address = listener.getsockname()
+        waiting = [socket.socket() for _ in range(3)]
+        try:
+            for each in waiting:
+                each.setblocking(False)
+                each.connect_ex(address)
+            yield address[1]
+        finally:
+            for each in waiting:
+                each.close()
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_a_connection_that_takes_too_long_is_a_504(tmp_path: Path, stream: bool) -> None:
+    with full_house() as port:
+        timeouts = TimeoutConfig(connect_s=0.05)
+        config = settings(tmp_path, f"http://127.0.0.1:{port}/v1", timeouts=timeouts)
+        async with running(config) as gateway:
+            answer = await ask(gateway, {**ASKED, "stream": stream})
+    assert (answer.status, answer.error["code"]) == (504, "server_error")
+    assert "in time" in answer.error["message"]
+
+
+# Timers
+
+
+def stalling(*frames: bytes, head: bool = True) -> Script:
+    """Send these and then nothing, until the other side hangs up."""
+
+    async def script(asked: Asked, line: Line) -> None:
+        if head:
+            await line.head()
+        for each in frames:
+            await line.send(each)
+        await line.until_gone()
+
+    return script
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        stalling(head=False),
+        stalling(),
+        stalling(HELLO[0]),
+        stalling(b": working\n\n", b": working\n\n"),
+    ],
+    ids=["no head", "no byte", "no word", "comments"],
+)
+async def test_an_upstream_that_does_not_begin_in_time_is_a_504(
+    tmp_path: Path, script: Script
+) -> None:
+    async with opened_stage(tmp_path, timeouts=TimeoutConfig(first_token_s=0.1)) as stage:
+        answer = await stage.ask(script, stream=True)
+    assert answer.status == 504
+    assert "did not begin" in answer.error["message"]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_the_whole_time_counts_from_the_beginning(tmp_path: Path, stream: bool) -> None:
+    async with opened_stage(tmp_path, timeouts=TimeoutConfig(total_s=0.1)) as stage:
+        answer = await stage.ask(stalling(), stream=stream)
+    assert answer.status == 504
+    assert "in the time allowed" in answer.error["message"]
+
+
+async def test_an_upstream_that_falls_silent_fails_the_response(tmp_path: Path) -> None:
+    async with opened_stage(tmp_path, timeouts=TimeoutConfig(idle_s=0.1)) as stage:
+        answer = await stage.ask(stalling(*HELLO), stream=True)
+    assert answer.response["status"] == "failed"
+    assert "stopped in the middle" in answer.error["message"]
+    assert answer.text == "Hello"
+
+
+def ticking(first: Sequence[bytes], tick: bytes) -> Script:
+    """Send the first frames, and then the same one again and again."""
+
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head()
+        for each in first:
+            await line.send(each)
+        while not line.is_gone:
+            await line.send(tick)
+            await line.pause(0.02)
+
+    return script
+
+
+async def test_comments_do_not_count_as_an_answer(tmp_path: Path) -> None:
+    """A provider that only says that it is still there has fallen silent."""
+    script = ticking(HELLO, b": still here\n\n")
+    async with opened_stage(tmp_path, timeouts=TimeoutConfig(idle_s=0.2)) as stage:
+        answer = await stage.ask(script, stream=True)
+    assert "stopped in the middle" in answer.error["message"]
+
+
+async def test_an_upstream_that_goes_on_for_ever_is_stopped(tmp_path: Path) -> None:
+    script = ticking(HELLO, chunk({"content": " and"}))
+    async with opened_stage(tmp_path, timeouts=TimeoutConfig(total_s=0.4)) as stage:
+        answer = await stage.ask(script, stream=True)
+    assert answer.response["status"] == "failed"
+    assert "in the time allowed" in answer.error["message"]
+    assert answer.text.startswith("Hello and and")
+
+
+FINISHED = (*HELLO, chunk({}, "stop"))
+
+
+async def late_usage(asked: Asked, line: Line) -> None:
+    await line.head()
+    for each in FINISHED:
+        await line.send(each)
+    await line.pause(0.1)
+    await line.send(usage())
+    await line.until_gone()
+
+
+OPEN_LINES = (
+    stalling(*FINISHED),
+    stalling(b"".join(FINISHED)),
+    ticking(FINISHED, b": still here\n\n"),
+    ticking(FINISHED, frame({"choices": []})),
+    late_usage,
+)
+
+
+async def test_an_answer_that_is_finished_is_not_held_up_by_an_open_line(tmp_path: Path) -> None:
+    """Usage has a short grace to follow; nothing that comes instead makes it longer."""
+    async with opened_stage(tmp_path) as stage:
+        asked = [stage.ask(script, stream=True) for script in OPEN_LINES]
+        async with asyncio.timeout(10):  # the idle time is far longer than that
+            answers = await asyncio.gather(*asked)
+    assert {answer.response["status"] for answer in answers} == {"completed"}
+    totals = [answer.response["usage"]["total_tokens"] for answer in answers]
+    assert totals == [0, 0, 0, 0, 10]
