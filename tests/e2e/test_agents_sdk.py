@@ -70,9 +70,11 @@ def in_turn(*answers: tuple[bytes, ...]) -> Script:
 async def thoughtful(tmp_path: Path, script: Script) -> AsyncIterator[tuple[AsyncOpenAI, Scene]]:
     """A client of a provider that wants back what it thought."""
     models = {"*": ModelConfig(replay_reasoning="always")}
-    async with configured(tmp_path, script, models=models) as stage:
-        async with official(stage.gateway) as client:
-            yield client, stage
+    async with (
+        configured(tmp_path, script, models=models) as stage,
+        official(stage.gateway) as client,
+    ):
+        yield client, stage
 
 
 async def test_a_run_answers(tmp_path: Path) -> None:
@@ -180,8 +182,9 @@ async def test_a_chain_by_id(tmp_path: Path) -> None:
 
 async def test_failures_are_the_exceptions_the_package_promises(tmp_path: Path) -> None:
     async with echoing(tmp_path) as client:
-        with pytest.raises(openai.RateLimitError):
+        with pytest.raises(openai.RateLimitError) as limited:
             await Runner.run(agent(client, "echo/error-429"), "x", run_config=QUIET)
+        assert limited.value.code == "rate_limit_exceeded"
         result = Runner.run_streamed(agent(client, "echo/error-midway"), "x", run_config=QUIET)
         with pytest.raises(ModelBehaviorError):
             async for _ in result.stream_events():

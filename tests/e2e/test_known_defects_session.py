@@ -150,14 +150,20 @@ async def test_a_store_forgets_what_is_old_and_what_is_too_much(
 
 @row(33)
 async def test_a_busy_database_holds_up_one_save_and_nothing_else(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    asked_again = asyncio.Event()
+
+    async def script(asked: Asked, line: Line) -> None:
+        if len(stage.upstream.asked) == 2:
+            asked_again.set()
+        await playing(HELLO_WORLD)(asked, line)
+
+    async with scene(tmp_path, script) as stage:
         await stage.whole()
         with closing(sqlite3.connect(tmp_path / "turns.db", isolation_level=None)) as other:
             assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             other.execute("BEGIN IMMEDIATE")
             waiting = asyncio.create_task(stage.whole())
-            while len(stage.upstream.asked) < 2:
-                await asyncio.sleep(0)
+            await asked_again.wait()
             for _ in range(3):
                 assert text(await stage.whole(store=False)) == "Hello, world"
             assert not waiting.done()

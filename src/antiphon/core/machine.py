@@ -100,6 +100,7 @@ class ResponseMachine:
         self._callers: dict[str, int] = {}
         self._usage: Usage | None = None
         self._annotations: list[Annotation] = []
+        self._late_states: list[ReasoningState] = []
 
     # Looking
 
@@ -177,10 +178,9 @@ class ResponseMachine:
         tail = self._tail()
         if isinstance(tail, ReasoningBlock):
             tail.keep(state)
-            return []
-        block = self._reasoning_block()
-        block.keep(state)
-        return self._begin(block)
+        else:  # it must not cut what is being said in two: it waits for the next item, or the end
+            self._late_states.append(state)
+        return []
 
     def tool_call(self, delta: ToolCall) -> list[Event]:
         self._expect_output("tool call")
@@ -191,7 +191,7 @@ class ResponseMachine:
         if block is None:
             block = CallBlock(delta.index, self._tools, self._new_id, self._empty_arguments)
             self._calls[delta.index] = block
-            self._waiting.append(block)
+            self._queue(block)
         else:
             block.accept(delta)
         if delta.call_id:
@@ -248,10 +248,13 @@ class ResponseMachine:
             reason = self.pending_finish.reason
         how = outcome(reason)
         ended_well = how.status == "completed"
+        events: list[Event] = []
         if ended_well:
             self._refuse_unfinished_calls()
+            if self._late_states:
+                events += self._begin(self._reasoning_block())
         last: Status = "completed" if how.whole else "incomplete"
-        events = self._close_all(last, ended_well=ended_well, publish=how.error_code is None)
+        events += self._close_all(last, ended_well=ended_well, publish=how.error_code is None)
         return [*events, self._terminal(how)]
 
     def fail(self, fault: ProviderFault) -> list[Event]:
@@ -293,8 +296,19 @@ class ResponseMachine:
         return ReasoningBlock(self._new_id(ReasoningBlock.prefix), self._seal)
 
     def _begin(self, block: Block) -> list[Event]:
-        self._waiting.append(block)
+        self._queue(block)
         return self._advance()
+
+    def _queue(self, block: Block) -> None:
+        """Let a block wait for the air, behind the state that came before it."""
+        if self._late_states:
+            keeper = block if isinstance(block, ReasoningBlock) else self._reasoning_block()
+            for state in self._late_states:
+                keeper.keep(state)
+            self._late_states.clear()
+            if keeper is not block:
+                self._waiting.append(keeper)
+        self._waiting.append(block)
 
     def _advance(self) -> list[Event]:
         """Give the air to whoever waits, for as long as its holder may yield."""

@@ -63,7 +63,7 @@ _CODES: Mapping[FaultType, str] = {
     FaultType.billing: "insufficient_quota",
     FaultType.rate_limit: "rate_limit_exceeded",
 }
-# Only what is an overload: clients give a model up that has no capacity, and try a failed one again.
+# Only an overload: clients give up on a model without capacity, and try one that failed again.
 _KINDS: Mapping[str, str] = {Kind.OVERLOADED: "server_is_overloaded"}
 
 

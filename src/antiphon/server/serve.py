@@ -28,7 +28,7 @@ from antiphon.server.auth import refuse_open_door
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store
 
-# The HTTP library quotes what it cannot parse, which are a client's words; the journal says no such.
+# The HTTP library logs what it cannot parse, word by word: words of a client.
 _MUTE = logging.Logger("antiphon.http", logging.CRITICAL + 1)
 _LAST_WORDS_S = 3.0  # for terminal events to reach their clients once the deadline has passed
 

@@ -175,6 +175,37 @@ def test_state_without_reasoning_gets_an_item_of_its_own() -> None:
     )
 
 
+def test_state_that_comes_with_the_text_does_not_cut_it_in_two() -> None:
+    subject = started(seal=lambda states, raw: f"sealed:{len(states)}")
+    events = subject.feed(Text("Hel")) + subject.feed(ReasoningState("s", "x"))
+    events += subject.feed(Text("lo")) + subject.finish("stop")
+    message, reasoning = documents(events)[-1]["response"]["output"]
+    assert message["content"][0]["text"] == "Hello"
+    assert reasoning["encrypted_content"] == "sealed:1"
+
+
+def test_state_before_a_call_stands_before_the_call() -> None:
+    subject = started(seal=lambda states, raw: f"sealed:{len(states)}")
+    events = subject.feed(Text("Let me see.")) + subject.feed(ReasoningState("s", "x", "tool"))
+    events += subject.feed(ToolCall(0, "c1", "look", "{}")) + subject.finish("tool_calls")
+    output = documents(events)[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["message", "reasoning", "function_call"]
+
+
+def test_state_before_reasoning_is_sealed_with_it() -> None:
+    subject = started(seal=lambda states, raw: f"sealed:{len(states)}:{raw}")
+    events = subject.feed(ReasoningState("s", "x")) + subject.feed(Reasoning("hm"))
+    [item] = documents(events + subject.finish("stop"))[-1]["response"]["output"]
+    assert item["encrypted_content"] == "sealed:1:hm"
+
+
+def test_state_of_a_truncated_answer_is_not_told() -> None:
+    subject = started(seal=lambda states, raw: "sealed")
+    events = subject.feed(Text("Hel")) + subject.feed(ReasoningState("s", "x"))
+    [message] = documents(events + subject.finish("length"))[-1]["response"]["output"]
+    assert message["status"] == "incomplete"
+
+
 # Looking
 
 
