@@ -59,8 +59,12 @@ class Listener:
         """Read to the end; all of the answer must be legal."""
         if not self.status:
             await self.head()
-        while await self._more():
-            pass
+        if "content-length" in self.headers:
+            async with asyncio.timeout(HANG_S):
+                self._body += await self._reader.readexactly(int(self.headers["content-length"]))
+        else:
+            while await self._more():
+                pass
         answer = Answer(self.status, self.headers, bytes(self._body))
         judge(answer)
         return answer

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from antiphon.config import TimeoutConfig
 from tests.listeners import Listener, listening
 from tests.stages import UVLOOP, Stage, opened_stage
-from tests.upstream import HELLO, Asked, Line, Script, chunk
+from tests.upstream import DONE, HELLO, HELLO_WORLD, Asked, Line, chunk, playing
 from tests.waiting import until
 
-# The promise is 0.1 s, and a millisecond is usual. All parties of a test share one loop on a machine
-# that may be busy, so more is let pass here.
+# The promise is 0.1 s, and a millisecond is usual. But all parties of a test share one loop, on a
+# machine that may be busy.
 PROMPT_S = 1.0
 
 LONG = (
@@ -32,6 +35,13 @@ EVENTS_OF_LONG = 12  # what a client can see of it while it goes on
 @pytest.fixture(scope="module")
 def anyio_backend() -> tuple[str, dict[str, bool]]:
     return UVLOOP
+
+
+@pytest.fixture(scope="module")
+async def patient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """A gateway that does not answer before its upstream does."""
+    async with opened_stage(tmp_path_factory.mktemp("patient"), commit_after_s=60) as stage:
+        yield stage
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +67,7 @@ class Stalled:
             await line.send(each)
         self.waiting.set()
         await line.until_gone()
-        self.gone_at = asyncio.get_running_loop().time()
+        self.gone_at = time.perf_counter()
         self.gone.set()
 
 
@@ -71,7 +81,7 @@ async def leaving(
         async with asyncio.timeout(10):
             await script.waiting.wait()
             await read(listener)
-            left_at = asyncio.get_running_loop().time()
+            left_at = time.perf_counter()
             listener.leave()
             await script.gone.wait()
     await until(lambda: not stage.gateway.engine.active, "the exchange is over")
@@ -102,13 +112,111 @@ async def test_a_client_may_leave_at_any_event(stage: Stage) -> None:
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize(
-    "script",
-    [Stalled(head=False), Stalled(), Stalled(HELLO[0]), Stalled(b": working\n\n")],
+    "make",
+    [
+        lambda: Stalled(head=False),
+        lambda: Stalled(),
+        lambda: Stalled(HELLO[0]),
+        lambda: Stalled(b": working\n\n"),
+    ],
     ids=["no head", "no byte", "no word", "comments"],
 )
 async def test_a_client_may_leave_before_the_first_word(
-    tmp_path: Path, script: Stalled, stream: bool
+    patient: Stage, make: Callable[[], Stalled], stream: bool
 ) -> None:
-    fresh = Stalled(*script._frames, head=script._head)
-    async with opened_stage(tmp_path) as stage:
-        assert await leaving(stage, fresh, nothing, stream=stream) < PROMPT_S
+    assert await leaving(patient, make(), nothing, stream=stream) < PROMPT_S
+
+
+async def test_a_client_may_leave_an_answer_that_began_before_the_upstream_did(
+    stage: Stage,
+) -> None:
+    """Two events are there, and nobody has said a word."""
+    assert await leaving(stage, Stalled(head=False), events(2), stream=True) < PROMPT_S
+    assert await leaving(stage, Stalled(HELLO[0]), events(2), stream=True) < PROMPT_S
+
+
+async def test_many_clients_may_leave_at_once(stage: Stage) -> None:
+    """Each takes its own upstream with it, and those who stay are not disturbed."""
+    before = asyncio.all_tasks()
+    going, staying = [Stalled(*HELLO) for _ in range(20)], [Stalled(*HELLO) for _ in range(5)]
+    port = stage.gateway.gateway.port
+    async with AsyncExitStack() as stack:
+
+        async def come(script: Stalled) -> Listener:
+            listener = await stack.enter_async_context(listening(port))
+            await listener.post({"model": stage.cast(script), "input": "x", "stream": True})
+            await events(5)(listener)
+            return listener
+
+        leavers = [await come(script) for script in going]
+        stayers = [await come(script) for script in staying]
+        for listener in leavers:
+            listener.leave()
+        async with asyncio.timeout(10):
+            for script in going:
+                await script.gone.wait()
+        assert not any(script.gone.is_set() for script in staying)
+        await until(lambda: len(stage.gateway.engine.active) == len(stayers), "the leavers left")
+    await until(lambda: asyncio.all_tasks() <= before, "no task is left behind")
+
+
+async def test_the_log_says_that_a_client_has_gone(patient: Stage) -> None:
+    """Nothing was answered, so this line is all that an operator will hear of the request."""
+    patient.gateway.log.clear()
+    await leaving(patient, Stalled(*HELLO), events(3), stream=True)
+    [entry] = patient.gateway.log
+    assert (entry.event, entry.facts["events"]) == ("response.cancelled", 5)
+    assert entry.facts["request_id"].startswith("req_")
+
+
+# Those who stay, but do not read
+
+PIECE = "word " * 12_000
+PIECES = 400  # 24 MB: far more than all buffers on the way
+TOTAL = PIECES * len(PIECE)
+
+
+class Flood:
+    """A script that sends as much as it can, and notices when nobody takes any more."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.stalled = asyncio.Event()
+
+    async def __call__(self, asked: Asked, line: Line) -> None:
+        await line.head()
+        piece = chunk({"content": PIECE})
+        for _ in range(PIECES):
+            sending = asyncio.ensure_future(line.send(piece))
+            done, _ = await asyncio.wait([sending], timeout=0.4)
+            if not done:
+                self.stalled.set()
+            await sending
+            self.sent += len(PIECE)
+        await line.send(chunk({}, "stop"))
+        await line.send(DONE)
+        await line.end()
+
+
+async def test_a_client_that_does_not_read_stops_its_own_upstream_and_no_other(
+    tmp_path: Path,
+) -> None:
+    """Nor does it make the provider look idle: what the provider sent is waiting to be read."""
+    flood = Flood()
+    timeouts = TimeoutConfig(idle_s=0.2)
+    async with (
+        opened_stage(tmp_path, timeouts=timeouts, keepalive_s=0.05) as stage,
+        listening(stage.gateway.gateway.port, buffer_bytes=2**16) as slow,
+    ):
+        await slow.post({"model": stage.cast(flood), "input": "x", "stream": True, "store": False})
+        async with asyncio.timeout(20):
+            await flood.stalled.wait()
+        sent = flood.sent
+        assert sent < TOTAL / 2, sent
+        for _ in range(5):
+            other = await stage.ask(playing(HELLO_WORLD), stream=True)
+            assert other.response["status"] == "completed"
+        assert flood.sent == sent
+        answer = await slow.rest()
+    assert answer.response["status"] == "completed"
+    assert len(answer.text) == TOTAL

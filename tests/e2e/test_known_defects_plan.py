@@ -153,18 +153,15 @@ async def test_any_chat_server_will_do_and_each_model_has_its_own_abilities(
 
 @row(40)
 async def test_what_a_provider_found_by_itself_is_cited(tmp_path: Path) -> None:
+    """In the form that most providers stream: citations beside the text, before or after it."""
     cited = {"url": "https://example.com/a", "title": "A", "start_index": 0, "end_index": 5}
-    frames = (
-        *HELLO,
-        chunk({"annotations": [{"type": "url_citation", "url_citation": cited}]}),
-        chunk({}, "stop"),
-        DONE,
-    )
-    async with scene(tmp_path, playing(frames)) as stage:
-        events = await stage.stream()
-        assert "response.output_text.annotation.added" in kinds(events)
-        (message,) = items(events, "message")
-        assert message["content"][0]["annotations"] == [{"type": "url_citation", **cited}]
+    found = chunk({"annotations": [{"type": "url_citation", "url_citation": cited}]})
+    for frames in ((found, *HELLO), (*HELLO, found)):
+        async with scene(tmp_path, playing((*frames, chunk({}, "stop"), DONE))) as stage:
+            events = await stage.stream()
+            assert "response.output_text.annotation.added" in kinds(events)
+            (message,) = items(events, "message")
+            assert message["content"][0]["annotations"] == [{"type": "url_citation", **cited}]
 
 
 # Shapes

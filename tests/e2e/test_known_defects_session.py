@@ -214,8 +214,10 @@ def test_a_trace_that_is_flooded_keeps_what_matters(
     with caplog.at_level(logging.WARNING):
         store.open()
         store.close()
-    details = [trace_reader.show(tmp_path / "trace.db", f"r{number}") for number in range(40)]
-    assert all(detail and detail.errors and detail.usage for detail in details)
+    details = [trace_reader.show(tmp_path / "trace.db", f"r{number}") for number in range(500)]
+    assert all(detail and detail.errors and detail.usage for detail in details[:40])
+    kept = [number for number, detail in enumerate(details) if detail and detail.streams]
+    assert kept == list(range(480, 500))
     assert trace_reader.losses(tmp_path / "trace.db").low == 480
     assert len(caplog.records) == 1
 
@@ -277,7 +279,7 @@ async def test_sigterm_ends_every_stream_with_a_terminal_event(tmp_path: Path) -
         aiohttp.ClientSession() as client,
     ):
         body = {"model": "m", "input": "Hello?", "stream": True}
-        async with client.post(f"{base_url}/responses", json=body) as response:
+        async with asyncio.timeout(10), client.post(f"{base_url}/responses", json=body) as response:
             await endless.begun.wait()
             served.send_signal(signal.SIGTERM)
             events = judged(events_of(await response.read()))

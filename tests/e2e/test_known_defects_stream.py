@@ -180,7 +180,7 @@ async def test_silence_is_filled_with_keep_alive_events(
         url = f"{stage.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True}
         received = b""
-        async with stage.gateway.client.post(url, json=body) as response:
+        async with asyncio.timeout(5), stage.gateway.client.post(url, json=body) as response:
             async for data in response.content.iter_any():
                 received += data
                 if b"event: keepalive" in received:
@@ -282,7 +282,7 @@ async def test_a_documented_finish_reason_has_its_meaning(
 @row(25)
 async def test_an_unknown_finish_reason_keeps_the_whole_answer(tmp_path: Path) -> None:
     """The founding page lets the response fail; what was said before stays whole and complete."""
-    frames = (*HELLO, chunk({"tool_calls": [CALL]}), chunk({}, "moon_phase"), usage(), DONE)
+    frames = (chunk({"tool_calls": [CALL]}), *HELLO, chunk({}, "moon_phase"), usage(), DONE)
     async with scene(tmp_path, playing(frames)) as stage:
         response = final(await stage.stream())
         assert response["status"] == "failed"

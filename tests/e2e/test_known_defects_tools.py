@@ -164,7 +164,7 @@ async def test_the_input_of_a_custom_tool_streams_while_it_is_written(tmp_path: 
         url = f"{stage.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True, "tools": [PATCH]}
         received = b""
-        async with stage.gateway.client.post(url, json=body) as response:
+        async with asyncio.timeout(5), stage.gateway.client.post(url, json=body) as response:
             async for data in response.content.iter_any():
                 received += data
                 if b"custom_tool_call_input.delta" in received:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from rich.console import Console, RenderableType
@@ -59,26 +60,24 @@ class Interview:
                 return words
 
     def _hear(self, prompt: Text, *, hidden: bool = False) -> str:
-        try:
-            if not sys.stdin.isatty():
-                return self._read(prompt)
-            if hidden:  # getpass asks itself, once nothing is shown any more
+        is_typed = sys.stdin.isatty()
+        if hidden and is_typed:  # getpass asks itself, once nothing is shown any more
+            with suppress(EOFError):
                 return getpass.getpass(prompt.plain)
-            self._console.print(prompt, end="")
-            return input()
-        except EOFError as error:
-            self._console.print()
-            raise Unanswered(
-                f"no answer to {prompt.plain.strip()!r}, so nothing was written;"
-                " --yes takes the defaults."
-            ) from error
-
-    def _read(self, prompt: Text) -> str:
-        """From a pipe, where nobody presses Enter, and where getpass would look for a terminal."""
+            raise self._unanswered(prompt)
         self._console.print(prompt, end="")
-        words = input()
-        self._console.print()
+        words = sys.stdin.readline()
+        if not (is_typed and words):
+            self._console.print()  # nobody pressed Enter
+        if not words:
+            raise self._unanswered(prompt)
         return words
+
+    def _unanswered(self, prompt: Text) -> Unanswered:
+        question = prompt.plain.strip()
+        return Unanswered(
+            f"no answer to {question!r}, so nothing was written; --yes takes the defaults."
+        )
 
 
 def _yes_or_no(words: str) -> bool:

@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, TypeAlias
 
 from msgspec import UNSET, UnsetType
@@ -19,6 +20,8 @@ from antiphon.wire.events import (
     Event,
     ItemAdded,
     ItemDone,
+    MCPArgumentsDelta,
+    MCPArgumentsDone,
     PartAdded,
     PartDone,
     ReasoningDelta,
@@ -256,3 +259,72 @@ class ReasoningBlock:
     def close(self, status: Status) -> tuple[list[Event], Item]:
         item = self.item(status)
         return [*self._close_thought(), ItemDone(self.output_index, item)], item
+
+
+class RawBlock:
+    """An item that came whole: it is told as it came, but for an id or a status that cannot be."""
+
+    def __init__(self, document: Document, new_id: Callable[[str], str]) -> None:
+        self.output_index = -1
+        self.announced = False
+        self._document = _mended(document, new_id)
+        self.id: str = self._document["id"]
+
+    def go_live(self, output_index: int) -> list[Event]:
+        self.announced = True
+        self.output_index = output_index
+        events: list[Event] = [ItemAdded(output_index, _begun(self._document))]
+        match self._document:
+            case {"type": "mcp_call", "arguments": str(text)}:
+                events.append(MCPArgumentsDelta(self.id, output_index, text))
+                events.append(MCPArgumentsDone(self.id, output_index, text))
+        return events
+
+    def item(self) -> Item:
+        return self._document
+
+    def close(self, status: Status) -> tuple[list[Event], Item]:
+        """Its own status stands, whatever becomes of the response."""
+        return [ItemDone(self.output_index, self._document)], self._document
+
+
+_ID = re.compile(r"[a-z]+_\S+")
+_PREFIXES: Mapping[str, str] = {
+    "web_search_call": "ws",
+    "file_search_call": "fs",
+    "code_interpreter_call": "ci",
+    "image_generation_call": "ig",
+    "computer_call": "cu",
+    "shell_call": "sh",
+    "local_shell_call": "lsh",
+    "apply_patch_call": "apc",
+    "mcp_call": "mcp",
+    "mcp_list_tools": "mcpl",
+    "mcp_approval_request": "mcpr",
+    "tool_search_call": "tsc",
+    "compaction": "cmp",
+}
+_UNDER_WAY = frozenset("in_progress searching interpreting generating calling queued".split())
+
+
+def _mended(document: Document, new_id: Callable[[str], str]) -> Document:
+    """The same item with an id that clients accept, and with a status that can be final."""
+    item_id = document.get("id")
+    if not isinstance(item_id, str) or not _ID.fullmatch(item_id):
+        document = {**document, "id": new_id(_PREFIXES.get(str(document.get("type")), "item"))}
+    if document.get("status") in _UNDER_WAY:  # it came as finished, whatever it says
+        document = {**document, "status": "completed"}
+    return document
+
+
+def _begun(document: Document) -> Document:
+    """The item as it is announced. Results that a server made itself have no beginning."""
+    kind = str(document.get("type"))
+    begun = dict(document)
+    if "status" in begun and not kind.endswith("_output"):
+        begun["status"] = "in_progress"
+    if kind == "image_generation_call":  # an image need not be sent twice
+        begun["result"] = None
+    if kind == "mcp_call":
+        begun["arguments"] = ""
+    return begun

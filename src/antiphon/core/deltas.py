@@ -73,6 +73,16 @@ class ToolEnd(Struct, frozen=True, tag=True):
     complete: bool = True
 
 
+class RawItem(Struct, frozen=True, tag=True):
+    """A finished item of a kind that is passed on as it came: a search, a program, an approval."""
+
+    document: Document
+
+
+class ItemEnd(Struct, frozen=True, tag=True):
+    """What comes next is another item, even if it is of the same kind."""
+
+
 class Annotation(Struct, frozen=True, tag=True):
     """A citation, in the shape of an `output_text` annotation."""
 
@@ -120,6 +130,8 @@ Delta: TypeAlias = (
     | ReasoningState
     | ToolEnd
     | Annotation
+    | RawItem
+    | ItemEnd
     | Extra
     | Failure
 )

@@ -1,8 +1,7 @@
 """Deltas in, Responses events out: the heart of Antiphon.
 
 1. All stream state lives here and in the blocks; decoders and stages only pass values.
-2. One item is on the air at a time. What begins meanwhile waits, and is told in one piece when its
-   turn comes: text and reasoning yield at once, a call yields when its arguments are complete.
+2. One item is on the air at a time (`core.air`). What begins meanwhile waits for its turn.
 3. A finish reason is remembered, never acted upon: only `finish` and `fail` end the response, and
    exactly one of them does. Output after a finish reason is legal, because real providers send it.
 4. A call in the wrong phase raises a typed error and changes nothing.
@@ -10,14 +9,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
-from antiphon.core.blocks import ReasoningBlock, RefusalBlock, Seal, TextBlock
+from antiphon.core.air import Air, Block
+from antiphon.core.blocks import RawBlock, ReasoningBlock, RefusalBlock, Seal, TextBlock
 from antiphon.core.calls import CallBlock
 from antiphon.core.deltas import (
     Annotation,
@@ -25,6 +24,8 @@ from antiphon.core.deltas import (
     Extra,
     Failure,
     Finish,
+    ItemEnd,
+    RawItem,
     Reasoning,
     ReasoningKind,
     ReasoningState,
@@ -48,10 +49,8 @@ from antiphon.errors import (
     OutputBeforeStart,
 )
 from antiphon.wire.events import Completed, Created, Event, Failed, Incomplete, InProgress
-from antiphon.wire.items import Document, Item, Status
+from antiphon.wire.items import Document, Status
 from antiphon.wire.response import IncompleteDetails, Response, ResponseError
-
-Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | CallBlock
 
 
 class Phase(StrEnum):
@@ -93,9 +92,7 @@ class ResponseMachine:
         self._seal = seal
         self._locale = locale
         self._empty_arguments = empty_arguments
-        self._items: list[Item] = []
-        self._on_air: Block | None = None
-        self._waiting: deque[Block] = deque()
+        self._air = Air()
         self._calls: dict[int, CallBlock] = {}
         self._callers: dict[str, int] = {}
         self._usage: Usage | None = None
@@ -107,11 +104,8 @@ class ResponseMachine:
     @property
     def snapshot(self) -> Response:
         """The response as it stands now; built when asked for."""
-        output = [*self._items]
-        if self._on_air is not None and self._on_air.announced:
-            output.append(self._on_air.item())
         usage = None if self._usage is None else wire_usage(self._usage)
-        return msgspec.structs.replace(self._response, output=tuple(output), usage=usage)
+        return msgspec.structs.replace(self._response, output=self._air.output, usage=usage)
 
     # Driving
 
@@ -132,7 +126,7 @@ class ResponseMachine:
         self._expect_output("text")
         if not text:
             return []
-        tail = self._tail()
+        tail = self._air.tail
         if isinstance(tail, TextBlock):
             return tail.grow(text, logprobs)
         block = TextBlock(self._new_id(TextBlock.prefix))
@@ -151,7 +145,7 @@ class ResponseMachine:
         self._expect_output("refusal")
         if not text:
             return []
-        tail = self._tail()
+        tail = self._air.tail
         if isinstance(tail, RefusalBlock):
             return tail.grow(text)
         block = RefusalBlock(self._new_id(RefusalBlock.prefix))
@@ -162,7 +156,7 @@ class ResponseMachine:
         self._expect_output("reasoning")
         if not text:
             return []
-        tail = self._tail()
+        tail = self._air.tail
         if isinstance(tail, ReasoningBlock):
             return tail.grow(text, kind, part)
         block = self._reasoning_block()
@@ -175,7 +169,7 @@ class ResponseMachine:
         self.states.append(state)
         if self._seal is None:
             return []
-        tail = self._tail()
+        tail = self._air.tail
         if isinstance(tail, ReasoningBlock):
             tail.keep(state)
         else:  # it must not cut what is being said in two: it waits for the next item, or the end
@@ -197,7 +191,7 @@ class ResponseMachine:
         if delta.call_id:
             self._callers[delta.call_id] = delta.index
         events = block.grow(delta)
-        return events + self._advance() if self._waiting else events
+        return events + self._air.advance() if self._air.waiting else events
 
     def tool_end(self, index: int, *, complete: bool = True) -> list[Event]:
         """The provider says a call has ended: it may leave the air at once."""
@@ -206,14 +200,22 @@ class ResponseMachine:
         if block is None:
             raise InvalidTransition(f"toolCall.index: there is no call {index} to end")
         block.end(complete=complete)
-        if block is not self._on_air or block.nameless or block.truncated:
+        if block is not self._air.holder or block.nameless or block.truncated:
             return []
-        return self._close_on_air(block.status(ended_well=False)) + self._advance()
+        return self._air.close(block.status(ended_well=False)) + self._air.advance()
+
+    def raw_item(self, document: Document) -> list[Event]:
+        """Tell an item that came whole; it leaves the air as soon as it gets there."""
+        self._expect_output("item")
+        events = self._begin(RawBlock(document, self._new_id))
+        if isinstance(self._air.holder, RawBlock):
+            events += self._air.close("completed")
+        return events
 
     def annotation(self, delta: Annotation) -> list[Event]:
         """Cite in the text that is open, or in the next one."""
         self._expect_output("annotation")
-        tail = self._tail()
+        tail = self._air.tail
         if isinstance(tail, TextBlock):
             return tail.annotate(delta.annotation)
         self._annotations.append(delta)
@@ -230,6 +232,12 @@ class ResponseMachine:
         self._expect_output("finish reason")
         if reason or self.pending_finish is None:
             self.pending_finish = Finish(reason)
+        return []
+
+    def item_end(self) -> list[Event]:
+        """Whatever comes next, even if it is of the same kind, is another item."""
+        self._expect_output("item end")
+        self._air.part()
         return []
 
     def note(self, delta: Start | Extra) -> list[Event]:
@@ -254,13 +262,13 @@ class ResponseMachine:
             if self._late_states:
                 events += self._begin(self._reasoning_block())
         last: Status = "completed" if how.whole else "incomplete"
-        events += self._close_all(last, ended_well=ended_well, publish=how.error_code is None)
+        events += self._air.close_all(last, ended_well=ended_well, publish=how.error_code is None)
         return [*events, self._terminal(how)]
 
     def fail(self, fault: ProviderFault) -> list[Event]:
         """End the response with an error, keeping what was streamed."""
         self._expect_output("failure")
-        events = self._close_all("incomplete", ended_well=False, publish=False)
+        events = self._air.close_all("incomplete", ended_well=False, publish=False)
         self.fault = fault
         code = normalize_code(fault.public_code)
         message = describe(fault, self._locale)
@@ -280,24 +288,18 @@ class ResponseMachine:
         return _TERMINALS[self.phase](self.snapshot)
 
     def _refuse_unfinished_calls(self) -> None:
-        for block in self._open_blocks():
+        for block in self._air.open_blocks:
             if isinstance(block, CallBlock) and (block.nameless or block.unfinished):
                 raise IncompleteToolCall(f"call {block.index} was not finished by the provider")
 
-    # The air
-
-    def _open_blocks(self) -> list[Block]:
-        return [*([self._on_air] if self._on_air is not None else []), *self._waiting]
-
-    def _tail(self) -> Block | None:
-        return self._waiting[-1] if self._waiting else self._on_air
+    # Beginning
 
     def _reasoning_block(self) -> ReasoningBlock:
         return ReasoningBlock(self._new_id(ReasoningBlock.prefix), self._seal)
 
     def _begin(self, block: Block) -> list[Event]:
         self._queue(block)
-        return self._advance()
+        return self._air.advance()
 
     def _queue(self, block: Block) -> None:
         """Let a block wait for the air, behind the state that came before it."""
@@ -307,57 +309,8 @@ class ResponseMachine:
                 keeper.keep(state)
             self._late_states.clear()
             if keeper is not block:
-                self._waiting.append(keeper)
-        self._waiting.append(block)
-
-    def _advance(self) -> list[Event]:
-        """Give the air to whoever waits, for as long as its holder may yield."""
-        events: list[Event] = []
-        while self._waiting:
-            holder = self._on_air
-            if isinstance(holder, CallBlock):
-                if holder.nameless or not holder.settled:
-                    break
-                events += self._close_on_air(holder.status(ended_well=False))
-            elif holder is not None:
-                events += self._close_on_air("completed")
-            events += self._next_on_air()
-        return events
-
-    def _next_on_air(self) -> list[Event]:
-        self._on_air = self._waiting.popleft()
-        return self._on_air.go_live(len(self._items))
-
-    def _close_on_air(self, status: Status) -> list[Event]:
-        assert self._on_air is not None
-        events, item = self._on_air.close(status)
-        self._items.append(item)
-        self._on_air = None
-        return events
-
-    def _close_all(self, last: Status, *, ended_well: bool, publish: bool) -> list[Event]:
-        """Close every open block in order; `last` is the status of the last one."""
-        events: list[Event] = []
-        while self._on_air is not None or self._waiting:
-            if self._on_air is None:
-                events += self._next_on_air()
-            block = self._on_air
-            if isinstance(block, CallBlock):
-                status = block.status(ended_well=ended_well)
-                events += self._end_call(block, status, publish=publish)
-            else:
-                events += self._close_on_air("completed" if self._waiting else last)
-        return events
-
-    def _end_call(self, block: CallBlock, status: Status, *, publish: bool) -> list[Event]:
-        """A whole call is done. A cut one is done only as incomplete, and never in a failure:
-        clients run a call as soon as they see it done."""
-        if not block.nameless and (publish or status == "completed"):
-            return self._close_on_air(status)
-        if block.announced:
-            self._items.append(block.item(status))
-        self._on_air = None
-        return []
+                self._air.queue(keeper)
+        self._air.queue(block)
 
     # Guards
 
@@ -390,6 +343,8 @@ _FEEDERS: Mapping[type[Delta], Callable[[ResponseMachine, Any], list[Event]]] = 
     Finish: lambda machine, delta: machine.defer_finish(delta.reason),
     Failure: lambda machine, delta: machine.fail(delta.fault),
     Annotation: ResponseMachine.annotation,
+    RawItem: lambda machine, delta: machine.raw_item(delta.document),
+    ItemEnd: lambda machine, _: machine.item_end(),
     ToolEnd: lambda machine, delta: machine.tool_end(delta.index, complete=delta.complete),
     ReasoningState: ResponseMachine.reasoning_state,
     Start: ResponseMachine.note,

@@ -37,14 +37,14 @@ class Journey:
         self._facts = facts
         self._trace = trace
         self._diagnostics = DiagnosticsStage(emit, plan.diagnostics, facts)
-        log = LogStage(
+        self._log = LogStage(
             emit,
             elapsed_ms=trace.elapsed_ms,
             upstream_latency_ms=lambda: self.upstream_latency_ms,
             facts=facts,
         )
         contract = ContractStage(plan.contract, provider=plan.provider)
-        stages: list[Stage] = [contract, trace.transformed, log]
+        stages: list[Stage] = [contract, trace.transformed, self._log]
         if store:
             stages.append(self.persist)
         self.stages = Stages([*stages, self._diagnostics])
@@ -52,7 +52,9 @@ class Journey:
     def finish(self) -> None:
         """The answer is over, or nobody is there to hear the rest of it."""
         self._diagnostics.close()
-        if self.fault is not None:
+        if self.fault is None:
+            self._log.close()
+        else:
             self._emit(Entry("upstream.failed", "warning", {**self._facts, **_told(self.fault)}))
         self._trace.finish(self.fault, self.upstream_status, self.upstream_latency_ms)
 

@@ -36,11 +36,13 @@ class LogStage:
         self._upstream_latency_ms = upstream_latency_ms
         self._facts = facts
         self._count = 0
+        self._ended = False
 
     def feed(self, events: list[Event]) -> list[Event]:
         self._count += len(events)
         ending = terminal(events)
         if ending is not None:
+            self._ended = True
             response = ending.response
             usage = response.usage
             self._emit(
@@ -62,6 +64,22 @@ class LogStage:
                 )
             )
         return events
+
+    def close(self) -> None:
+        """Nothing more will come. If it has not ended by now, its client has gone."""
+        if not self._ended:
+            self._emit(
+                Entry(
+                    "response.cancelled",
+                    "info",
+                    {
+                        **self._facts,
+                        "events": self._count,
+                        "duration_ms": round(self._elapsed_ms(), 1),
+                        "upstream_latency_ms": self._upstream_latency_ms(),
+                    },
+                )
+            )
 
 
 class DiagnosticsStage:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 
 from aiohttp import web
 
 from antiphon.engine.timer import SilenceTimer
+from antiphon.pipeline.stage import terminal
 from antiphon.wire.events import Event, Keepalive
 from antiphon.wire.sse import DONE, SSEEncoder
 
@@ -27,6 +29,7 @@ class EventStream:
         self._encoder = SSEEncoder()
         self._timer: SilenceTimer | None = None
         self._background: asyncio.Task[None] | None = None
+        self._writing = False
         self.response = web.StreamResponse(headers={**_HEADERS, **headers})
 
     @property
@@ -38,7 +41,11 @@ class EventStream:
         if self._timer is None:
             await self.response.prepare(self._request)
             self._timer = SilenceTimer(self._keepalive_s, self._fall_silent, repeat=True)
+        if terminal(events) is not None:
+            self._timer.cancel()  # nothing may follow, however slowly the client reads
+        self._writing = True
         await self.response.write(self._encoder.feed(events))
+        self._writing = False
         self._timer.touch()
 
     async def end(self) -> web.StreamResponse:
@@ -54,8 +61,9 @@ class EventStream:
 
     def _fall_silent(self) -> None:
         """A comment would do for sockets, but some clients count only events as life."""
-        if self._background is None or self._background.done():
+        if not self._writing and (self._background is None or self._background.done()):
             self._background = asyncio.get_running_loop().create_task(self._keep_alive())
 
     async def _keep_alive(self) -> None:
-        await self.response.write(self._encoder.feed([Keepalive()]))
+        with suppress(ConnectionError):  # whoever has gone is noticed elsewhere
+            await self.response.write(self._encoder.feed([Keepalive()]))

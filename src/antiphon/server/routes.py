@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from antiphon.config import ServerConfig
-from antiphon.core.faults import FaultType
+from antiphon.core.faults import FaultType, shutdown_fault
 from antiphon.core.planning import diagnostics_header
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.exchange import Exchange
@@ -58,6 +58,8 @@ class Routes:
 
     async def create(self, http: web.Request) -> web.StreamResponse:
         request = Request.parse(await _json_body(http))
+        if not self.ready:  # asked now and not before: the body may have been long in coming
+            return _going_down()
         exchange = await self.engine.prepare(request, Caller(http[CLIENT], http[REQUEST_ID]))
         headers = _headers(http, exchange)
         try:
@@ -133,6 +135,13 @@ async def _json_body(http: web.Request) -> bytes:
         return await http.read()
     except web.RequestPayloadError as error:
         raise InvalidRequest("The request body cannot be read: it is not what it says.") from error
+
+
+def _going_down() -> web.StreamResponse:
+    """Whoever comes back on a line that was left open is sent elsewhere."""
+    response = faulted(shutdown_fault())
+    response.force_close()
+    return response
 
 
 def _headers(http: web.Request, exchange: Exchange) -> dict[str, str]:

@@ -31,6 +31,7 @@ from antiphon.store.url import open_store
 # The HTTP library logs what it cannot parse, word by word: words of a client.
 _MUTE = logging.Logger("antiphon.http", logging.CRITICAL + 1)
 _LAST_WORDS_S = 3.0  # for terminal events to reach their clients once the deadline has passed
+_LAST_BYTES_S = 1.0  # for what is still under way then: nobody reads it
 
 
 @asynccontextmanager
@@ -105,7 +106,7 @@ class Gateway:
             app,
             handler_cancellation=True,
             access_log=None,
-            shutdown_timeout=_LAST_WORDS_S,
+            shutdown_timeout=_LAST_BYTES_S,
             max_field_size=64 * 1024,
             logger=_MUTE,
         )

@@ -179,6 +179,22 @@ class InputDone(Struct, frozen=True, tag_field="type", tag="response.custom_tool
     input: str
 
 
+class MCPArgumentsDelta(
+    Struct, frozen=True, tag_field="type", tag="response.mcp_call_arguments.delta"
+):
+    item_id: str
+    output_index: int
+    delta: str
+
+
+class MCPArgumentsDone(
+    Struct, frozen=True, tag_field="type", tag="response.mcp_call_arguments.done"
+):
+    item_id: str
+    output_index: int
+    arguments: str
+
+
 class Keepalive(Struct, frozen=True, tag_field="type", tag="keepalive"):
     """Sent in silence. A real event, because comments do not reset every client's idle timer."""
 
@@ -206,6 +222,8 @@ Event: TypeAlias = (
     | SummaryDone
     | ArgumentsDone
     | InputDone
+    | MCPArgumentsDelta
+    | MCPArgumentsDone
     | Created
     | InProgress
     | Keepalive

@@ -103,4 +103,5 @@ class ToolSearchCall(Struct, frozen=True, tag_field="type", tag="tool_search_cal
 CallItem: TypeAlias = (
     FunctionCall | CustomToolCall | ShellCall | LocalShellCall | ApplyPatchCall | ToolSearchCall
 )
-Item: TypeAlias = Message | Reasoning | CallItem
+Item: TypeAlias = Message | Reasoning | CallItem | Document
+"""What stands in `output`; a plain document is an item of a kind that we pass on as it came."""

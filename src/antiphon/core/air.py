@@ -1,0 +1,101 @@
+"""Who is on the air: one item at a time, the others in line behind it.
+
+Text and reasoning yield at once, a call when its arguments are complete. What waits is told in one
+piece when its turn comes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TypeAlias
+
+from antiphon.core.blocks import RawBlock, ReasoningBlock, RefusalBlock, TextBlock
+from antiphon.core.calls import CallBlock
+from antiphon.wire.events import Event
+from antiphon.wire.items import Item, Status
+
+Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | CallBlock
+
+
+class Air:
+    def __init__(self) -> None:
+        self.holder: Block | None = None
+        self._items: list[Item] = []
+        self.waiting: deque[Block] = deque()
+        self._parted = False
+
+    @property
+    def output(self) -> tuple[Item, ...]:
+        """Every item that has been told, the open one as far as it has come."""
+        if self.holder is None or not self.holder.announced:
+            return tuple(self._items)
+        return (*self._items, self.holder.item())
+
+    @property
+    def open_blocks(self) -> list[Block]:
+        return [*([self.holder] if self.holder is not None else []), *self.waiting]
+
+    @property
+    def tail(self) -> Block | None:
+        """The block that what comes next may continue."""
+        if self._parted:
+            return None
+        return self.waiting[-1] if self.waiting else self.holder
+
+    def part(self) -> None:
+        """What comes next begins a block of its own."""
+        self._parted = True
+
+    def queue(self, block: Block) -> None:
+        self.waiting.append(block)
+        self._parted = False
+
+    def advance(self) -> list[Event]:
+        """Give the air to whoever waits, for as long as its holder may yield."""
+        events: list[Event] = []
+        while self.waiting:
+            holder = self.holder
+            if isinstance(holder, CallBlock):
+                if holder.nameless or not holder.settled:
+                    break
+                events += self.close(holder.status(ended_well=False))
+            elif holder is not None:
+                events += self.close("completed")
+            events += self._next()
+        return events
+
+    def _next(self) -> list[Event]:
+        self.holder = self.waiting.popleft()
+        return self.holder.go_live(len(self._items))
+
+    def close(self, status: Status) -> list[Event]:
+        """Close the item on the air."""
+        assert self.holder is not None
+        events, item = self.holder.close(status)
+        self._items.append(item)
+        self.holder = None
+        return events
+
+    def close_all(self, last: Status, *, ended_well: bool, publish: bool) -> list[Event]:
+        """Close every open block in order; `last` is the status of the last one."""
+        events: list[Event] = []
+        while self.holder is not None or self.waiting:
+            if self.holder is None:
+                events += self._next()
+            block = self.holder
+            if isinstance(block, CallBlock):
+                status = block.status(ended_well=ended_well)
+                events += self._end_call(block, status, publish=publish)
+            else:
+                events += self.close("completed" if self.waiting else last)
+        return events
+
+    def _end_call(self, block: CallBlock, status: Status, *, publish: bool) -> list[Event]:
+        """A whole call is done. A cut one is done only as incomplete, and never in a failure:
+        clients run a call as soon as they see it done."""
+        if not block.nameless and (publish or status == "completed"):
+            return self.close(status)
+        if block.announced:
+            self._items.append(block.item(status))
+        self.holder = None
+        return []

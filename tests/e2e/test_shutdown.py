@@ -1,0 +1,243 @@
+"""SIGTERM hurts nobody: answers may finish, and those that cannot are ended properly."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.answers import Answer, judge_error
+from tests.commands import COMMAND, environment
+from tests.listeners import Listener, listening
+from tests.upstream import HELLO, HELLO_WORLD, Asked, Line, chunk, upstream
+from tests.waiting import until
+
+PATIENCE_S = 20.0
+
+
+@dataclass
+class Process:
+    """A gateway in a process of its own."""
+
+    process: asyncio.subprocess.Process
+    port: int
+
+    def terminate(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self.process.send_signal(number)
+
+    async def exit_code(self) -> int:
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.process.wait()
+
+    async def stopping(self) -> None:
+        """Wait until it has heard the signal: its log says so."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(PATIENCE_S):
+            while b"gateway.stopping" not in await self.process.stderr.readline():
+                pass
+
+
+@asynccontextmanager
+async def serving(home: Path, url: str, *, shutdown_s: float) -> AsyncIterator[Process]:
+    config = home / "antiphon.toml"
+    config.write_text(
+        f"""
+        default_provider = "up"
+        [server]
+        shutdown_s = {shutdown_s}
+        commit_after_s = 0.2
+        [providers.up]
+        kind = "chat"
+        base_url = "{url}"
+        api_keys = ["sk-upstream"]
+        [log]
+        format = "json"
+        """
+    )
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        "serve",
+        "--port",
+        "0",
+        "--config",
+        str(config),
+        env=environment(home, XDG_DATA_HOME=str(home / "data")),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        limit=2**20,
+    )
+    assert process.stdout is not None
+    try:
+        line = await process.stdout.readline()
+        found = re.search(rb":(\d+)/v1", line)
+        assert found, line
+        yield Process(process, int(found[1]))
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+def body(model: str, **more: Any) -> dict[str, Any]:
+    return {"model": model, "input": "Hello?", "stream": True, **more}
+
+
+class Provider:
+    """Sends the first words at once, and the rest when it is told to."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.gone = 0
+
+    async def __call__(self, asked: Asked, line: Line) -> None:
+        if asked.body["model"] == "no-head":
+            await line.until_gone()
+        else:
+            await line.head()
+            if asked.body["model"] != "no-word":
+                for each in HELLO:
+                    await line.send(each)
+            await self._wait(line)
+        self.gone += line.is_gone
+
+    async def _wait(self, line: Line) -> None:
+        """The end, or the other side hangs up: whatever comes first."""
+        told = asyncio.ensure_future(self.go_on.wait())
+        left = asyncio.ensure_future(line.until_gone())
+        await asyncio.wait([told, left], return_when=asyncio.FIRST_COMPLETED)
+        if told.done():
+            for each in HELLO_WORLD[2:]:
+                await line.send(each)
+            await line.end()
+        for waiting in (told, left):
+            waiting.cancel()
+        await asyncio.wait([told, left])
+
+
+async def first_words(listener: Listener) -> None:
+    while (event := await listener.event()) is not None:
+        if event["type"] == "response.output_text.delta":
+            return
+    raise AssertionError("no words came")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_with_nothing_to_do_it_stops_at_once(tmp_path: Path, number: signal.Signals) -> None:
+    async with serving(tmp_path, "http://127.0.0.1:1/v1", shutdown_s=60) as gateway:
+        gateway.terminate(number)
+        assert await gateway.exit_code() == 0
+
+
+async def test_streams_may_finish_and_nobody_new_is_let_in(tmp_path: Path) -> None:
+    provider = Provider()
+    async with (
+        upstream(provider) as played,
+        serving(tmp_path, played.url, shutdown_s=60) as gateway,
+        listening(gateway.port) as stream,
+        listening(gateway.port) as silent,
+        aiohttp.ClientSession(f"http://127.0.0.1:{gateway.port}") as known,
+    ):
+        await stream.post(body("m"))
+        await silent.post(body("m", stream=False))
+        await first_words(stream)
+        assert (await known.get("/health/ready")).status == 200
+        gateway.terminate()
+        await gateway.stopping()
+
+        async with known.get("/health/ready") as ready:
+            assert (ready.status, await ready.json()) == (503, {"status": "shutting down"})
+        async with known.get("/health/live") as live:
+            assert (live.status, (await live.json())["ready"]) == (200, False)
+        async with known.post("/v1/responses", json=body("m")) as refused:
+            answer = Answer(refused.status, refused.headers, await refused.read())
+            judge_error(answer)
+            assert (answer.status, refused.headers["connection"]) == (503, "close")
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await known.get("/health/ready")  # on a new line: the old one was closed
+        assert gateway.process.returncode is None
+
+        provider.go_on.set()
+        streamed, whole = await stream.rest(), await silent.rest()
+        assert streamed.response["status"] == whole.response["status"] == "completed"
+        assert await gateway.exit_code() == 0
+
+
+async def test_at_the_deadline_every_stream_gets_one_last_event(tmp_path: Path) -> None:
+    """And whoever was told nothing yet, an error."""
+    models = {"m": 3, "no-word": 2, "no-head": 2}
+    provider = Provider()
+    async with AsyncExitStack() as stack:
+        played = await stack.enter_async_context(upstream(provider))
+        gateway = await stack.enter_async_context(serving(tmp_path, played.url, shutdown_s=0.5))
+
+        async def come(model: str, stream: bool) -> Listener:
+            listener = await stack.enter_async_context(listening(gateway.port))
+            await listener.post(body(model, stream=stream))
+            return listener
+
+        streams = [await come(model, True) for model, count in models.items() for _ in range(count)]
+        wholes = [await come(model, False) for model in models]
+        for listener in streams:  # each has begun, if only because its upstream is slow
+            await listener.event()
+        await until(lambda: len(played.asked) == len(streams) + len(wholes), "all were asked")
+        gateway.terminate()
+        answers = [await listener.rest() for listener in streams]
+        refusals = [await listener.rest() for listener in wholes]
+        assert await gateway.exit_code() == 0
+        await until(lambda: provider.gone == len(played.asked), "all upstreams were closed")
+    assert {answer.response["status"] for answer in answers} == {"failed"}
+    assert {answer.error["code"] for answer in answers} == {"server_error"}
+    assert {answer.status for answer in refusals} == {503}
+
+
+async def test_what_was_finished_before_the_end_is_kept(tmp_path: Path) -> None:
+    provider = Provider()
+    provider.go_on.set()
+    async with upstream(provider) as played:
+        async with (
+            serving(tmp_path, played.url, shutdown_s=5) as gateway,
+            listening(gateway.port) as stream,
+        ):
+            await stream.post(body("m"))
+            first = await stream.rest()
+            gateway.terminate()
+            assert await gateway.exit_code() == 0
+        async with (
+            serving(tmp_path, played.url, shutdown_s=5) as gateway,
+            listening(gateway.port) as stream,
+        ):
+            await stream.post(body("m", previous_response_id=first.response["id"]))
+            second = await stream.rest()
+    assert second.response["status"] == "completed"
+    assert [message["role"] for message in played.asked[-1].body["messages"]] == [
+        "user",
+        "assistant",
+        "user",
+    ]
+
+
+async def test_a_client_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
+    """Its last event cannot be delivered; the process ends all the same."""
+
+    async def flood(asked: Asked, line: Line) -> None:
+        await line.head()
+        while not line.is_gone:
+            await line.send(chunk({"content": "word " * 20_000}))
+
+    async with (
+        upstream(flood) as played,
+        serving(tmp_path, played.url, shutdown_s=0.1) as gateway,
+        listening(gateway.port, buffer_bytes=4096) as stream,
+    ):
+        await stream.post(body("m"))
+        await first_words(stream)
+        gateway.terminate()
+        assert await gateway.exit_code() == 0

@@ -1,0 +1,256 @@
+"""In silence a client hears that it is not forgotten, and an answer may begin before its words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import TimeoutConfig
+from tests.answers import Answer
+from tests.listeners import Listener, listening
+from tests.stages import UVLOOP, Stage, opened_stage
+from tests.upstream import (
+    DONE,
+    HELLO,
+    HELLO_WORLD,
+    Asked,
+    Line,
+    Script,
+    answering,
+    chunk,
+    frame,
+    playing,
+    whole,
+)
+from tests.waiting import until
+
+TICK_S = 0.03
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+@pytest.fixture(scope="module")
+async def chatty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """A gateway that cannot bear silence."""
+    path = tmp_path_factory.mktemp("chatty")
+    async with opened_stage(path, keepalive_s=TICK_S, commit_after_s=TICK_S) as stage:
+        yield stage
+
+
+@pytest.fixture(scope="module")
+async def hasty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """A gateway that begins an answer at once, and then waits."""
+    async with opened_stage(tmp_path_factory.mktemp("hasty"), commit_after_s=TICK_S) as stage:
+        yield stage
+
+
+class Waiting:
+    """A script that plays its first part, and its second one when it is told to."""
+
+    def __init__(self, first: Script | None, second: Script) -> None:
+        self._parts = (first, second)
+        self.go_on = asyncio.Event()
+
+    async def __call__(self, asked: Asked, line: Line) -> None:
+        first, second = self._parts
+        if first is not None:
+            await first(asked, line)
+        await self.go_on.wait()
+        await second(asked, line)
+
+
+def sending(*frames: bytes, head: bool = False, end: bool = False) -> Script:
+    async def script(asked: Asked, line: Line) -> None:
+        if head:
+            await line.head()
+        for each in frames:
+            await line.send(each)
+        if end:
+            await line.end()
+
+    return script
+
+
+@asynccontextmanager
+async def heard(stage: Stage, script: Script, **body: Any) -> AsyncIterator[Listener]:
+    async with listening(stage.gateway.gateway.port) as listener:
+        await listener.post(
+            {"model": stage.cast(script), "input": "Hello?", "stream": True, **body}
+        )
+        yield listener
+
+
+async def listen_for(listener: Listener, kind: str, count: int = 1) -> None:
+    """Read until so many events of a kind were heard."""
+    while count:
+        event = await listener.event()
+        assert event is not None
+        count -= event["type"] == kind
+
+
+def kinds(answer: Answer) -> list[str]:
+    return [event["type"] for event in answer.events]
+
+
+# Keep-alive
+
+
+@pytest.mark.parametrize("before", [1, 2, 3, 4])
+async def test_silence_is_filled_with_events_that_are_numbered_like_the_others(
+    chatty: Stage, before: int
+) -> None:
+    """The judge of the answer counts all of them."""
+    frames = HELLO_WORLD
+    rest = sending(*frames[before:], end=True)
+    script = Waiting(sending(*frames[:before], head=True), rest)
+    async with heard(chatty, script) as listener:
+        await listen_for(listener, "keepalive", 3)
+        script.go_on.set()
+        answer = await listener.rest()
+    assert kinds(answer).count("keepalive") >= 3
+    assert answer.text == "Hello, world"
+    numbers = [event["sequence_number"] for event in answer.events]
+    assert numbers == list(range(len(numbers)))
+
+
+async def test_a_stream_that_is_never_silent_needs_no_keep_alive(hasty: Stage) -> None:
+    answer = await hasty.ask(playing(HELLO_WORLD), stream=True)
+    assert "keepalive" not in kinds(answer)
+
+
+async def test_a_keep_alive_never_follows_the_last_event(chatty: Stage) -> None:
+    """Not even if the client takes its time over it: the last event is large, and not read."""
+    words = "word " * 500_000
+    end = sending(chunk({}, "stop"), DONE, end=True)
+    large = Waiting(sending(chunk({"content": words}), head=True), end)
+    silent = Waiting(sending(*HELLO, head=True), end)
+    async with (
+        listening(chatty.gateway.gateway.port, buffer_bytes=2**16) as slow,
+        heard(chatty, silent) as clock,
+    ):
+        await slow.post({"model": chatty.cast(large), "input": "x", "stream": True, "store": False})
+        await listen_for(slow, "response.output_text.delta")
+        chatty.gateway.log.clear()
+        large.go_on.set()
+        await until(lambda: chatty.gateway.log, "the large answer has ended")
+        await listen_for(clock, "keepalive", 3)
+        answer = await slow.rest()
+        silent.go_on.set()
+        await clock.rest()
+    assert kinds(answer)[-1] == "response.completed"
+    assert answer.text == words
+
+
+# Begun before the provider
+
+
+async def begun(stage: Stage, second: Script, first: Script | None = None) -> Answer:
+    """An answer that was begun, and whose provider went on only after that."""
+    script = Waiting(first, second)
+    async with heard(stage, script) as listener:
+        await listen_for(listener, "response.in_progress")
+        script.go_on.set()
+        return await listener.rest()
+
+
+SLOW_STARTS: dict[str, tuple[Script | None, Script]] = {
+    "no head": (None, playing(HELLO_WORLD)),
+    "no byte": (sending(head=True), sending(*HELLO_WORLD, end=True)),
+    "no word": (sending(HELLO[0], head=True), sending(*HELLO_WORLD[1:], end=True)),
+    "comments": (sending(b": busy\n\n", head=True), sending(*HELLO_WORLD, end=True)),
+    "a whole answer": (None, answering(200, whole("Hello, world"))),
+}
+
+
+@pytest.mark.parametrize("parts", SLOW_STARTS.values(), ids=SLOW_STARTS)
+async def test_an_answer_may_begin_before_its_provider_does(
+    hasty: Stage, parts: tuple[Script | None, Script]
+) -> None:
+    first, second = parts
+    answer = await begun(hasty, second, first)
+    assert answer.text == "Hello, world"
+    assert answer.response["status"] == "completed"
+    assert kinds(answer)[:3] == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+    ]
+
+
+async def test_an_answer_that_has_begun_can_be_continued(hasty: Stage) -> None:
+    """It is saved like any other."""
+    answer = await begun(hasty, playing(HELLO_WORLD))
+    again = await hasty.ask(
+        playing(HELLO_WORLD), stream=True, previous_response_id=answer.response["id"]
+    )
+    assert again.response["status"] == "completed"
+
+
+async def hang_up(asked: Asked, line: Line) -> None:
+    line.cut()
+
+
+async def reset(asked: Asked, line: Line) -> None:
+    line.reset()
+
+
+def refusing(status: int) -> Script:
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head(status, content_type="application/json", retry_after="2")
+        await line.send(b'{"error": {"message": "No."}}')
+        await line.end()
+
+    return script
+
+
+LATE_FAILURES: dict[str, tuple[Script | None, Script, str]] = {
+    "429": (None, refusing(429), "rate_limit_exceeded"),
+    "500": (None, refusing(500), "server_error"),
+    "401": (None, refusing(401), "server_error"),
+    "413": (None, refusing(413), "context_length_exceeded"),
+    "hung up": (None, hang_up, "server_error"),
+    "reset": (None, reset, "server_error"),
+    "cut before a word": (sending(HELLO[0], head=True), hang_up, "server_error"),
+    "ended before a word": (sending(HELLO[0], head=True), sending(end=True), "server_error"),
+    "an error in place of words": (
+        sending(head=True),
+        sending(frame({"error": {"message": "No.", "code": 429}}), end=True),
+        "rate_limit_exceeded",
+    ),
+    "noise": (sending(head=True), sending(b"data: {no\n\n", end=True), "server_error"),
+}
+
+
+@pytest.mark.parametrize("parts", LATE_FAILURES.values(), ids=LATE_FAILURES)
+async def test_a_failure_after_the_beginning_is_told_inside_the_stream(
+    hasty: Stage, parts: tuple[Script | None, Script, str]
+) -> None:
+    first, second, code = parts
+    answer = await begun(hasty, second, first)
+    assert kinds(answer) == ["response.created", "response.in_progress", "response.failed"]
+    assert answer.error["code"] == code
+
+
+async def test_a_first_word_that_never_comes_is_told_inside_the_stream(tmp_path: Path) -> None:
+    async def script(asked: Asked, line: Line) -> None:
+        await line.until_gone()
+
+    timeouts = TimeoutConfig(first_token_s=0.3)
+    async with opened_stage(tmp_path, timeouts=timeouts, commit_after_s=TICK_S) as stage:
+        answer = await stage.ask(script, stream=True)
+    assert kinds(answer) == ["response.created", "response.in_progress", "response.failed"]
+    assert "did not begin" in answer.error["message"]
+
+
+async def test_a_failure_before_the_beginning_is_still_an_http_error(hasty: Stage) -> None:
+    answer = await hasty.ask(refusing(429), stream=True)
+    assert answer.status == 429
+    assert answer.headers["retry-after"] == "2"
