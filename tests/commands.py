@@ -71,9 +71,18 @@ class Terminal:
     def type(self, line: str) -> None:
         os.write(self._keyboard, f"{line}\n".encode())
 
-    def interrupt(self) -> None:
-        """Ctrl-C."""
-        os.write(self._keyboard, b"\x03")
+    def interrupt(self) -> int:
+        """Ctrl-C, and the exit status.
+
+        Pressed just before a command waits for its keyboard, it is noticed only with the next key;
+        so one that stays silent is pressed again.
+        """
+        for _ in range(int(PATIENCE_S)):
+            os.write(self._keyboard, b"\x03")
+            while select.select([self._keyboard], [], [], 1.0)[0]:
+                if not self._take():
+                    return self.process.wait(PATIENCE_S)
+        raise AssertionError(f"it does not stop; there is:\n{self.plain}")
 
     def wait_for(self, text: str) -> str:
         """Everything that is shown up to this text, without colours."""
@@ -97,9 +106,12 @@ class Terminal:
         return without_styles(self.shown).replace("\r\n", "\n")
 
     def _look(self) -> bool:
-        """Take in what has come; False once nobody is left to write."""
+        """Wait for more, and take it in; False once nobody is left to write."""
         ready, _, _ = select.select([self._keyboard], [], [], PATIENCE_S)
         assert ready, f"nothing more comes; there is:\n{self.plain}"
+        return self._take()
+
+    def _take(self) -> bool:
         try:
             data = os.read(self._keyboard, 65536)
         except OSError:  # so Linux says that the other side has closed

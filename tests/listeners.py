@@ -31,6 +31,10 @@ class Listener:
         self._writer.write(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
         await self._writer.drain()
 
+    def write(self, data: bytes) -> None:
+        """These very bytes, in place of a request."""
+        self._writer.write(data)
+
     async def head(self) -> None:
         """Read the head of the answer."""
         async with asyncio.timeout(HANG_S):

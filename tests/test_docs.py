@@ -11,6 +11,7 @@ import pytest
 from msgspec import NODEFAULT, Struct
 
 from antiphon.config import (
+    AttemptConfig,
     CapsuleConfig,
     Config,
     LogConfig,
@@ -34,6 +35,7 @@ TABLES: dict[str, type[Struct]] = {
     "[providers.NAME]": ProviderConfig,
     "[providers.NAME.timeouts]": TimeoutConfig,
     '[providers.NAME.models."MODEL"]': ModelConfig,
+    "[attempts]": AttemptConfig,
     "[store]": StoreConfig,
     "[trace]": TraceConfig,
     "[capsule]": CapsuleConfig,

@@ -181,8 +181,7 @@ def test_serve_greets_on_a_terminal_and_leaves_on_ctrl_c(tmp_path: Path) -> None
         assert COLOUR.search(terminal.shown)
         assert "Hello there" in ask(found[1], "echo/echo")
         terminal.wait_for("response.finished")
-        terminal.interrupt()
-        assert terminal.wait() == 0
+        assert terminal.interrupt() == 0
     assert "Traceback" not in terminal.plain
 
 
@@ -236,7 +235,6 @@ def test_init_on_a_terminal_hides_the_key_that_is_typed(tmp_path: Path) -> None:
 def test_ctrl_c_at_a_question_is_quiet_and_writes_nothing(tmp_path: Path) -> None:
     with on_terminal(tmp_path, "init") as terminal:
         terminal.wait_for("1 or 2?")
-        terminal.interrupt()
-        assert terminal.wait() == 130
+        assert terminal.interrupt() == 130
     assert "Traceback" not in terminal.plain
     assert list(tmp_path.iterdir()) == []

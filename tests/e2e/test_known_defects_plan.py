@@ -164,6 +164,17 @@ async def test_what_a_provider_found_by_itself_is_cited(tmp_path: Path) -> None:
             assert message["content"][0]["annotations"] == [{"type": "url_citation", **cited}]
 
 
+@row(40)
+async def test_search_results_beside_the_choices_are_cited_once(tmp_path: Path) -> None:
+    """As Zhipu and Perplexity send them: a list beside the choices, again with every chunk."""
+    results = [{"title": "A", "link": "https://example.com/a"}, {"title": "no address"}]
+    frames = (chunk({"content": "Hi"}, web_search=results), chunk({}, "stop", web_search=results))
+    async with scene(tmp_path, playing((*frames, DONE))) as stage:
+        (message,) = items(await stage.stream(), "message")
+        (cited,) = message["content"][0]["annotations"]
+        assert (cited["url"], cited["title"]) == ("https://example.com/a", "A")
+
+
 # Shapes
 
 EVERYTHING = (

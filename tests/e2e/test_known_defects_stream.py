@@ -193,7 +193,7 @@ async def test_silence_is_filled_with_keep_alive_events(
 @row(6)
 async def test_an_upstream_that_falls_silent_is_given_up(tmp_path: Path) -> None:
     never = asyncio.Event()
-    timeouts = TimeoutConfig(idle_s=0.1)
+    timeouts = TimeoutConfig(idle_s=0.3)
     async with scene(tmp_path, waiting_for(never, *HELLO), timeouts=timeouts) as stage:
         events = await stage.stream()
         assert kinds(events)[-1] == "response.failed"

@@ -8,6 +8,7 @@ they have to stand inside of messages; they are no part of what the provider com
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -34,6 +35,17 @@ _OFF: Mapping[str, Any] = {"type": "disabled"}
 _USER_ID_CHARACTERS = 256
 _TIERS = {"auto": "auto", "default": "standard_only", "priority": "auto"}
 
+_BUDGETS: Mapping[str, int] = MappingProxyType(
+    {
+        "minimal": 1_024,
+        "low": 2_048,
+        "medium": 8_192,
+        "high": 16_384,
+        "xhigh": 24_576,
+        "max": 31_000,
+    }
+)
+
 
 class AnthropicQuirks(Struct, frozen=True, kw_only=True):
     """How one provider's requests differ from the common form: data, and a function at most."""
@@ -46,14 +58,7 @@ class AnthropicQuirks(Struct, frozen=True, kw_only=True):
     """How much may be written where the client does not say; the API insists on a number."""
     thinking: Literal["adaptive", "budget", "none"] = "budget"
     """How an effort is said: the model decides and is told the word, or gets a number of tokens."""
-    budgets: Mapping[str, int] = {
-        "minimal": 1_024,
-        "low": 2_048,
-        "medium": 8_192,
-        "high": 16_384,
-        "xhigh": 24_576,
-        "max": 31_000,
-    }
+    budgets: Mapping[str, int] = _BUDGETS
     display: Literal["summarized", "omitted"] | None = None
     """Whether thought is shown; None leaves it to the model."""
     unsigned_thinking: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -42,7 +42,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 _KEPT = frozenset("type enum const default description title required $ref".split())
-_KEPT_VALUES = {
+_KEPT_VALUES: Mapping[str, Sequence[Any]] = {
     "format": "date-time time date duration email hostname uri ipv4 ipv6 uuid".split(),
     "minItems": [0, 1],
 }

@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.deltas import (
-    Annotation,
     Delta,
     Extra,
     Failure,
@@ -27,7 +26,8 @@ from antiphon.core.deltas import (
 )
 from antiphon.core.faults import classify, classify_document, protocol_fault
 from antiphon.dialects.chat_calls import CallTracker, Piece
-from antiphon.dialects.chat_number import count, read_logprobs, read_usage
+from antiphon.dialects.chat_citation import Sources, citation
+from antiphon.dialects.chat_number import read_logprobs, read_usage
 from antiphon.wire.sse import Frame
 
 # Leaves are `Any` where some server sends another type than the documented one: a surprise in
@@ -83,6 +83,8 @@ class _Chunk(Struct):
     x_groq: Any = None
     base_resp: Any = None
     citations: Any = None
+    search_results: Any = None
+    web_search: Any = None
 
 
 _read_chunk = msgspec.json.Decoder(_Chunk).decode
@@ -98,6 +100,7 @@ class ChatDecoder:
         """`implied_finish` is for providers that never say why they stopped, only that they did."""
         self._implied_finish = implied_finish
         self._calls = CallTracker()
+        self._sources = Sources()
         self._started = False
         self._finished = False
         self._spoke = False
@@ -135,8 +138,10 @@ class ChatDecoder:
         if not self._started and (chunk.model or chunk.choices):
             self._started = True
             deltas.append(Start(_string(chunk.model), _string(chunk.id)))
-        if chunk.usage or chunk.x_groq or chunk.citations:
+        if chunk.usage or chunk.x_groq:
             deltas += _chunk_usage(chunk)  # first: what was spent counts even if the choice failed
+        if chunk.web_search or chunk.search_results or chunk.citations:
+            deltas += _found(chunk, self._sources)
         for choice in chunk.choices or ():
             deltas += self._choice(choice)
         if chunk.choices is None or chunk.error or chunk.base_resp:
@@ -183,6 +188,7 @@ def decode(body: bytes) -> list[Delta]:
         return [Failure(classify(200, {}, body))]
     deltas: list[Delta] = [Start(_string(chunk.model), _string(chunk.id))]
     deltas += _chunk_usage(chunk)
+    deltas += _found(chunk, Sources())
     for choice in chunk.choices or ():
         deltas += _whole_choice(choice)
     if not chunk.choices or chunk.error or chunk.base_resp:
@@ -334,7 +340,7 @@ def _beside(message: _Message) -> list[Delta]:
     """Citations, signatures and what we only keep for the trace."""
     deltas: list[Delta] = []
     if message.annotations and isinstance(message.annotations, list):
-        deltas += [_citation(annotation) for annotation in message.annotations]
+        deltas += [citation(annotation) for annotation in message.annotations]
     if message.extra_content:
         deltas += _signature(message.extra_content, "text")
     if message.audio or message.images or message.executed_tools:
@@ -342,21 +348,6 @@ def _beside(message: _Message) -> list[Delta]:
         kept["executed_tools"] = message.executed_tools
         deltas += [Extra(kind, value) for kind, value in kept.items() if value]
     return deltas
-
-
-def _citation(annotation: Any) -> Delta:
-    match annotation:
-        case {"type": "url_citation", "url_citation": {"url": str(url)} as cited}:
-            return Annotation(
-                {
-                    "type": "url_citation",
-                    "url": url,
-                    "title": _string(cited.get("title")) or "",
-                    "start_index": count(cited.get("start_index")),
-                    "end_index": count(cited.get("end_index")),
-                }
-            )
-    return Extra("annotation", annotation)
 
 
 # What stands beside it
@@ -374,8 +365,11 @@ def _chunk_usage(chunk: _Chunk) -> Iterator[Delta]:
         yield read_usage(chunk.usage)
     elif isinstance(chunk.x_groq, dict) and isinstance(chunk.x_groq.get("usage"), dict):
         yield read_usage(chunk.x_groq["usage"])
-    if chunk.citations:
-        yield Extra("citations", chunk.citations)
+
+
+def _found(chunk: _Chunk, sources: Sources) -> list[Delta]:
+    """What a provider that searches by itself has found."""
+    return sources.feed(chunk.web_search or chunk.search_results or chunk.citations)
 
 
 def _failure(data: bytes) -> list[Delta]:

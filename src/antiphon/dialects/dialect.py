@@ -10,7 +10,9 @@ from antiphon.core.deltas import Delta
 from antiphon.core.faults import ProviderFault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import chat, chat_request
+from antiphon.dialects.anthropic import AnthropicDialect
 from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.dialects.responses import ResponsesDialect
 from antiphon.errors import UnknownDialect
 from antiphon.wire.sse import Frame, SSEDecoder
 
@@ -72,7 +74,11 @@ class ChatDialect:
         return locale.describe(fault, locale_name)
 
 
-DIALECTS: Mapping[str, Dialect] = {"chat": ChatDialect()}
+DIALECTS: Mapping[str, Dialect] = {
+    "anthropic": AnthropicDialect(),
+    "chat": ChatDialect(),
+    "responses": ResponsesDialect(),
+}
 """Each dialect without any provider's quirks: enough to read what was recorded."""
 
 

@@ -2,73 +2,246 @@
 
 One keyword that Gemini does not know fails the whole request, so only known ones stay:
 
-1. References are resolved, `allOf` is merged, a reference to itself ends as any object.
+1. References are resolved and `allOf` is merged; what refers to itself ends as any object.
 2. Every node has a type, or is a choice (`anyOf`) and nothing else. Null is `nullable`.
 3. Only strings have enums; other constants are told in the description.
-4. What has to go is gone quietly: a weaker schema still tells the model what to write.
+4. What has to go goes quietly: a weaker schema still tells the model what to write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 Node: TypeAlias = dict[str, Any]
 Schema: TypeAlias = Mapping[str, Any]
+Seen: TypeAlias = frozenset[str]
+"""The references that a node was reached by."""
 
-_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
-_FORMATS = {
+_KINDS = ("string", "number", "integer", "boolean", "array", "object")
+_FORMATS: Mapping[str, tuple[str, ...]] = {
     "string": ("date-time",),
     "number": ("float", "double"),
     "integer": ("int32", "int64"),
 }
-_MAX_NODES = 2000  # references may unfold a small schema into an endless one
+_SIZES: Mapping[str, tuple[str, ...]] = {
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+}
+_MAX_NODES = 2000  # references unfold a small schema into a large one
 _MAX_DEPTH = 24
 
 
 def reduce_parameters(schema: Schema | None) -> Node | None:
     """The parameters of a function; None where there are none, which Gemini wants left out."""
     reducer = _Reducer(schema or {})
-    root = reducer.flattened(schema or {})
-    properties = reducer.properties(root, 0)
+    flat, seen = reducer.flattened(schema, frozenset())
+    branches, _ = reducer.branches(flat, seen)
+    properties: Node = {}
+    for branch in branches:
+        for name, node in reducer.properties(branch, 0, seen).items():
+            properties.setdefault(name, node)
     if not properties:
         return None
-    return {"type": "OBJECT", "properties": properties, **_required(root, properties)}
+    required = [name for name in properties if all(name in _required(each) for each in branches)]
+    return {"type": "OBJECT", "properties": properties, **_listed(required)}
 
 
 def reduce_response(schema: Schema) -> Node:
-    """The format of an answer, its properties in the order they were given."""
-    return _Reducer(schema, ordered=True).node(schema)
+    """The format of an answer, with its properties in the order they were given."""
+    return _Reducer(schema, ordered=True).node(schema, 0, frozenset())
 
 
 class _Reducer:
+    """One walk over one document."""
+
     def __init__(self, root: Schema, *, ordered: bool = False) -> None:
         self._root = root
         self._ordered = ordered
         self._nodes = 0
 
-    # One node
-
-    def node(self, schema: Any, depth: int = 0) -> Node:
+    def node(self, schema: Any, depth: int, seen: Seen) -> Node:
         self._nodes += 1
         if depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
             return {"type": "STRING"}
-        flat = self.flattened(schema)
-        described = _described(flat)
-        branches, nullable = self._branches(flat)
-        if len(branches) > 1:
-            told = [self._told(self.node(branch, depth + 1), described) for branch in branches]
-            choice = _unique([{**node, "nullable": True} if nullable else node for node in told])
-            return choice[0] if len(choice) == 1 else {"anyOf": choice}
-        kinds, null_listed = _kinds(branches[0])
-        nullable = nullable or null_listed
-        single = {**flat, **branches[0]} if branches[0] is not flat else flat
-        if branches[0] is not flat and ("anyOf" in branches[0] or "oneOf" in branches[0]):
-            node = self.node(branches[0], depth + 1)
+        flat, seen = self.flattened(schema, seen)
+        branches, nullable = self.branches(flat, seen)
+        if len(branches) == 1 and branches[0] is flat:
+            node = self._typed(flat, depth, seen)
         else:
-            node = self._typed(kinds[0], single, depth)
-        if nullable:
-            node["nullable"] = True
+            node = _choice([self.node(branch, depth + 1, seen) for branch in branches])
+        return _nullable(node) if nullable else node
+
+    # References and compositions
+
+    def flattened(self, schema: Any, seen: Seen, depth: int = 0) -> tuple[Schema, Seen]:
+        """The schema with what it refers to and consists of, and the references that were used."""
+        self._nodes += 1
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
+            return {}, seen
+        if "$ref" not in schema and "allOf" not in schema:
+            return schema, seen
+        rest = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
+        reference, parts = schema.get("$ref"), schema.get("allOf")
+        parts = parts if isinstance(parts, list) else []
+        if isinstance(reference, str):
+            parts = [{"type": "object"} if reference in seen else self._at(reference), *parts]
+            seen |= {reference}
+        used = seen
+        for part in parts:
+            flat, more = self.flattened(part, seen, depth + 1)
+            rest, used = _merged(rest, flat), used | more
+        return rest, used
+
+    def _at(self, reference: str) -> Any:
+        """What a reference points at; only those into this document are followed."""
+        start, *steps = reference.split("/")
+        target: Any = self._root if start == "#" else None
+        for step in steps:
+            name = step.replace("~1", "/").replace("~0", "~")
+            target = target.get(name) if isinstance(target, Mapping) else None
+        return target
+
+    def branches(self, flat: Schema, seen: Seen) -> tuple[list[Schema], bool]:
+        """The alternatives of a schema, at least one, and whether null was another."""
+        kinds = flat.get("type")
+        union = flat.get("anyOf") or flat.get("oneOf")
+        if isinstance(union, list) and union:
+            rest = {key: flat[key] for key in flat if key not in ("anyOf", "oneOf")}
+            found = [self.flattened(_merged(each, rest), seen)[0] for each in union]
+        elif isinstance(kinds, list):
+            found = [{**flat, "type": kind} for kind in kinds]
+        else:
+            return [flat], _is_null(flat) or None in _constants(flat)
+        kept = [each for each in found if not _is_null(each)]
+        return kept or [{}], len(kept) < len(found)
+
+    # Types
+
+    def _typed(self, flat: Schema, depth: int, seen: Seen) -> Node:
+        kind = _kind(flat)
+        node: Node = {"type": kind.upper()}
+        if description := _description(flat, kind):
+            node["description"] = description
+        if flat.get("format") in _FORMATS.get(kind, ()):
+            node["format"] = flat["format"]
+        if kind == "string" and (enum := _strings(_constants(flat))):
+            node["enum"] = enum
+        for name in _SIZES.get(kind, ()):
+            if isinstance(flat.get(name), int) and 0 <= flat[name] < 2**31:
+                node[name] = flat[name]
+        if kind in ("number", "integer"):
+            limits = {name: flat.get(name) for name in ("minimum", "maximum")}
+            node |= {name: value for name, value in limits.items() if _is_number(value)}
+        if kind == "array":
+            node["items"] = self._items(flat, depth, seen)
+        if kind == "object":
+            node |= self._object(flat, depth, seen)
         return node
+
+    def _items(self, flat: Schema, depth: int, seen: Seen) -> Node:
+        """One schema for all items: that of a tuple is the choice of its members'."""
+        items, tuples = flat.get("items"), flat.get("prefixItems")
+        members = items if isinstance(items, list) else tuples
+        if isinstance(members, list) and members:
+            return _choice([self.node(member, depth + 1, seen) for member in members])
+        return self.node(items, depth + 1, seen)
+
+    def _object(self, flat: Schema, depth: int, seen: Seen) -> Node:
+        properties = self.properties(flat, depth, seen)
+        if not properties:
+            return {}
+        required = [name for name in properties if name in _required(flat)]
+        ordering = {"propertyOrdering": list(properties)} if self._ordered else {}
+        return {"properties": properties, **_listed(required), **ordering}
+
+    def properties(self, flat: Schema, depth: int, seen: Seen) -> Node:
+        found = flat.get("properties")
+        if not isinstance(found, Mapping):
+            return {}
+        return {name: self.node(each, depth + 1, seen) for name, each in found.items()}
+
+
+def _merged(one: Any, other: Any) -> Node:
+    """Both at once, as far as that can be said: the first has the last word."""
+    first = one if isinstance(one, Mapping) else {}
+    second = other if isinstance(other, Mapping) else {}
+    merged = {**second, **first}
+    for name in ("properties", "$defs"):
+        if isinstance(first.get(name), Mapping) and isinstance(second.get(name), Mapping):
+            merged[name] = {**first[name], **second[name], **first[name]}
+    if "required" in merged:
+        merged["required"] = _required(first) + _required(second)
+    return merged
+
+
+def _choice(nodes: Sequence[Node]) -> Node:
+    """Any of these nodes: a choice inside of a choice, or made twice, is one."""
+    found: list[Node] = []
+    for node in nodes:
+        found += [each for each in node.get("anyOf", [node]) if each not in found]
+    if len(found) > 1 and all("enum" in each for each in found):
+        return {**found[0], "enum": _strings(value for each in found for value in each["enum"])}
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+def _nullable(node: Node) -> Node:
+    if "anyOf" in node:
+        return {"anyOf": [{**each, "nullable": True} for each in node["anyOf"]]}
+    return {**node, "nullable": True}
+
+
+def _kind(flat: Schema) -> str:
+    """The type of a node, or the one that its keywords give away."""
+    if flat.get("type") in _KINDS:
+        return str(flat["type"])
+    if any(name in flat for name in ("properties", "additionalProperties", "patternProperties")):
+        return "object"
+    if "items" in flat or "prefixItems" in flat:
+        return "array"
+    constants = [each for each in _constants(flat) if each is not None]
+    for kind, python in (("boolean", bool), ("integer", int), ("number", float | int)):
+        if constants and all(isinstance(each, python) for each in constants):
+            return kind
+    return "string"
+
+
+def _constants(flat: Schema) -> Sequence[Any]:
+    enum = flat.get("enum")
+    if isinstance(enum, list):
+        return enum
+    return [flat["const"]] if "const" in flat else []
+
+
+def _description(flat: Schema, kind: str) -> str:
+    description = flat.get("description")
+    told = [description] if isinstance(description, str) and description else []
+    constants = _constants(flat)
+    if constants and kind != "string":
+        told.append(f"(one of: {msgspec.json.encode(constants).decode()[1:-1]})")
+    return " ".join(told)
+
+
+def _strings(values: Iterable[Any]) -> list[str]:
+    """The members an enum may have: strings with something in them, each once."""
+    return list(dict.fromkeys(each for each in values if isinstance(each, str) and each))
+
+
+def _required(flat: Schema) -> list[Any]:
+    required = flat.get("required")
+    return required if isinstance(required, list) else []
+
+
+def _listed(required: list[str]) -> Node:
+    return {"required": required} if required else {}
+
+
+def _is_null(flat: Schema) -> bool:
+    constants = _constants(flat)
+    return flat.get("type") == "null" or (bool(constants) and all(c is None for c in constants))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

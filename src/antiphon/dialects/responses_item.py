@@ -50,6 +50,7 @@ class Telling:
         self.kind = kind
         self.number = number
         self.done = False
+        self.hidden = False
         self.named = False
         self.identified = False
         self.annotations = 0
@@ -66,7 +67,7 @@ class Telling:
         return sum(size for (kind, _), size in self._told.items() if kind == channel)
 
 
-class Telltale:
+class Answer:
     """All items of one answer: who is being told, and what is still missing."""
 
     def __init__(self, server_tools: frozenset[str] = frozenset()) -> None:
@@ -87,20 +88,21 @@ class Telltale:
 
     def find(self, kind: str, item_id: Any, place: Any) -> Telling:
         """The item that an event of a stream is about."""
-        for known in (self._named(item_id), self._placed(place)):
-            if known is not None and known.kind == kind:
-                return known
-        if not item_id and not isinstance(place, int):
-            for known in reversed(self._tellings):
-                if known.kind == kind:
-                    return known
-        return self._new(kind, item_id, place)
+        known = self._named(item_id)
+        if known is None or known.kind != kind:
+            known = self._placed(kind, place, open_only=bool(item_id))
+        if known is None and not item_id and not isinstance(place, int):
+            known = next((each for each in reversed(self._tellings) if each.kind == kind), None)
+        return known or self._new(kind, item_id, place)
 
     def _named(self, item_id: Any) -> Telling | None:
         return self._by_id.get(item_id) if isinstance(item_id, str) else None
 
-    def _placed(self, place: Any) -> Telling | None:
-        return self._by_place.get(place) if isinstance(place, int) else None
+    def _placed(self, kind: str, place: Any, *, open_only: bool) -> Telling | None:
+        known = self._by_place.get(place) if isinstance(place, int) else None
+        if known is None or known.kind != kind or (open_only and known.done):
+            return None
+        return known
 
     def _new(self, kind: str, item_id: Any, place: Any) -> Telling:
         telling = Telling(kind, len(self._tellings))
@@ -118,14 +120,14 @@ class Telltale:
         kind, item_id = _kind(item), _id(item)
         known = self._named(item_id)
         telling = self._new(kind, item_id, place) if known is None else known
-        if kind in _CALLS and not self._is_servers(item):
+        if kind in _CALLS:
             yield from self._call(telling, item)
 
     def tell(
         self, telling: Telling, channel: Channel, text: Any, part: Any = 0, logprobs: Any = None
     ) -> Iterator[Delta]:
         """A piece of an item."""
-        if not isinstance(text, str) or not text:
+        if not isinstance(text, str) or not text or telling.hidden:
             return
         number = part if isinstance(part, int) else 0
         telling.tell(channel, number, text)
@@ -165,12 +167,8 @@ class Telltale:
     def finish(self, item: Any, place: Any) -> Iterator[Delta]:
         """An item is done: whatever of it has not been told."""
         kind, item_id = _kind(item), _id(item)
-        telling = self._named(item_id) or self._open(kind, place) or self._new(kind, item_id, place)
-        yield from self._finish(telling, item)
-
-    def _open(self, kind: str, place: Any) -> Telling | None:
-        known = self._placed(place)
-        return known if known is not None and known.kind == kind and not known.done else None
+        known = self._named(item_id) or self._placed(kind, place, open_only=True)
+        yield from self._finish(known or self._new(kind, item_id, place), item)
 
     def settle(self, output: Any) -> Iterator[Delta]:
         """The answer is over: every item in it that the stream forgot, or left unfinished."""
@@ -236,10 +234,10 @@ class Telltale:
             yield ReasoningState(SCHEME, state, "block")
 
     def _finish_call(self, telling: Telling, item: Document) -> Iterator[Delta]:
-        if self._is_servers(item):
-            yield Extra("server_call", item)
-            return
         yield from self._call(telling, item)
+        if telling.hidden or not telling.named:
+            yield Extra("call", item)
+            return
         written = item.get("input" if telling.kind == "custom_tool_call" else "arguments")
         if written is not None and not isinstance(written, str):  # the JSON itself
             written = msgspec.json.encode(written).decode()
@@ -249,6 +247,9 @@ class Telltale:
 
     def _call(self, telling: Telling, item: Document) -> Iterator[Delta]:
         """Who is called, each thing once: some servers give an item other ids when it is done."""
+        telling.hidden = item.get("name") in self._server_tools
+        if telling.hidden:
+            return
         call_id = None if telling.identified else _string(item.get("call_id"))
         name = None if telling.named else _string(item.get("name"))
         telling.identified = telling.identified or call_id is not None
@@ -256,9 +257,6 @@ class Telltale:
         if call_id or name:
             yield from self._turn_to(telling)
             yield ToolCall(telling.number, call_id, name, kind=_CALLS[telling.kind])
-
-    def _is_servers(self, item: Document) -> bool:
-        return item.get("name") in self._server_tools
 
     def _pass_on(self, telling: Telling, item: Any) -> Iterator[Delta]:
         if not telling.kind:

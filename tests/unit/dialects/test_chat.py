@@ -200,11 +200,27 @@ def test_annotations_that_are_no_list_are_left_alone() -> None:
     assert says(annotations={"x": 1}) == []
 
 
-def test_citations_of_the_whole_answer_are_kept_for_the_trace() -> None:
-    assert feed({"choices": [], "citations": ["u"]}) == [Extra("citations", ["u"])]
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"citations": ["u"]},
+        {"search_results": [{"url": "u", "title": None}, {"url": "u"}]},
+        {"web_search": [{"link": "u"}, {"title": "no address"}, None]},
+    ],
+)
+def test_what_a_provider_found_by_itself_is_cited_once(found: dict[str, Any]) -> None:
+    cited = Annotation(
+        {"type": "url_citation", "url": "u", "title": "", "start_index": 0, "end_index": 0}
+    )
+    decoder = ChatDecoder()
+    frame = Frame(json.dumps({"choices": [], **found}).encode())
+    assert decoder.feed(frame) == [cited]
+    assert decoder.feed(frame) == []
 
 
-# Who answers, which choice, and why it stopped
+def test_results_that_are_no_list_say_nothing() -> None:
+    decoder = ChatDecoder()
+    assert decoder.feed(Frame(b'{"model": "m", "choices": [], "citations": "u"}')) == [Start("m")]
 
 
 def test_who_answers_is_told_once() -> None:

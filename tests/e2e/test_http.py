@@ -1,0 +1,398 @@
+"""The gateway as an HTTP server: what is answered where, and that every answer has the same form."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+from openai.pagination import SyncPage
+from openai.types import Model
+
+from tests.answers import Answer, judge, judge_error
+from tests.gateways import Running
+from tests.listeners import listening
+from tests.stages import UVLOOP, Stage, opened_stage
+from tests.upstream import HELLO_WORLD, Asked, Line, playing
+
+LIMIT = 20_000
+REQUEST = {"model": "echo/echo", "input": "Hello?"}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+@pytest.fixture(scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    async with opened_stage(tmp_path_factory.mktemp("stage"), max_body_bytes=LIMIT) as stage:
+        yield stage
+
+
+@pytest.fixture
+def gateway(stage: Stage) -> Running:
+    return stage.gateway
+
+
+async def send(
+    gateway: Running, method: str, path: str, data: bytes | None = None, **headers: str
+) -> Answer:
+    """Any request at all; names of headers are written with underscores."""
+    url = gateway.base_url.removesuffix("/v1") + path
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with (
+        asyncio.timeout(10),
+        gateway.client.request(method, url, data=data, headers=named) as response,
+    ):
+        return Answer(response.status, response.headers, await response.read())
+
+
+async def post(gateway: Running, data: bytes, **headers: str) -> Answer:
+    return await send(
+        gateway, "POST", "/v1/responses", data, **{"content_type": "application/json", **headers}
+    )
+
+
+# Where and how
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/responses", "POST"),
+        ("DELETE", "/v1/responses", "POST"),
+        ("PATCH", "/v1/responses", "POST"),
+        ("OPTIONS", "/v1/responses", "POST"),
+        ("GET", "/v1/responses", "POST"),
+        ("POST", "/v1/models", "GET"),
+        ("DELETE", "/v1/models", "GET"),
+        ("POST", "/health", "GET"),
+    ],
+)
+async def test_a_method_that_is_not_offered_is_refused_with_those_that_are(
+    gateway: Running, method: str, path: str, allowed: str
+) -> None:
+    answer = await send(gateway, method, path)
+    judge(answer)
+    assert (answer.status, answer.error["code"]) == (405, "method_not_allowed")
+    assert allowed in answer.headers["allow"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/v1",
+        "/v1/",
+        "/v1/response",
+        "/v1/responses/",
+        "/responses",
+        "/v1/chat/completions",
+        "/v1/responses/resp_1",
+        "/v1/%2e%2e/etc/passwd",
+        "/v1/r%C3%A9sponses",
+        "/healthy",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_place_where_nothing_is_is_a_404(gateway: Running, method: str, path: str) -> None:
+    answer = await send(gateway, method, path)
+    judge(answer)
+    assert (answer.status, answer.error["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx"],
+)
+async def test_a_body_that_does_not_say_it_is_json_is_refused(
+    gateway: Running, content_type: str
+) -> None:
+    """A web page of another origin can send these kinds without asking."""
+    answer = await post(gateway, json.dumps(REQUEST).encode(), content_type=content_type)
+    judge(answer)
+    assert (answer.status, answer.error["code"]) == (415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "application/json; charset=utf-8", "Application/JSON"]
+)
+async def test_a_body_that_says_it_is_json_is_read(gateway: Running, content_type: str) -> None:
+    answer = await post(gateway, json.dumps(REQUEST).encode(), content_type=content_type)
+    judge(answer)
+    assert answer.text == "Hello?"
+
+
+BAD_BODIES: Mapping[str, bytes] = {
+    "nothing": b"",
+    "a space": b" ",
+    "no json": b"{nope}",
+    "half": b'{"model": "echo/echo", "input": "He',
+    "a list": b"[]",
+    "a string": b'"hello"',
+    "null": b"null",
+    "a number": b"1",
+    "bad utf-8": b'{"model": "echo/echo", "input": "\xff\xfe"}',
+    "a lone surrogate": b'{"model": "echo/echo", "input": "\\ud800"}',
+    "utf-16": '{"model": "echo/echo"}'.encode("utf-16"),
+    "two documents": b"{} {}",
+    "nan": b'{"model": "echo/echo", "input": "x", "temperature": NaN}',
+    "deep": b'{"model": "echo/echo", "input": ' + b"[" * 9000 + b"]" * 9000 + b"}",
+    "no model": b'{"input": "x"}',
+}
+
+
+@pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES)
+async def test_a_body_that_cannot_be_a_request_is_a_400(gateway: Running, body: bytes) -> None:
+    answer = await post(gateway, body)
+    judge(answer)
+    assert answer.status == 400
+    assert answer.error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["announced", "chunked"])
+async def test_a_body_beyond_the_limit_is_a_413(gateway: Running, chunked: bool) -> None:
+    body = json.dumps({**REQUEST, "input": "x" * LIMIT}).encode()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for begin in range(0, len(body), 4096):
+            yield body[begin : begin + 4096]
+
+    url = f"{gateway.base_url}/responses"
+    headers = {"content-type": "application/json"}
+    data: Any = pieces() if chunked else body
+    async with gateway.client.post(url, data=data, headers=headers) as response:
+        answer = Answer(response.status, response.headers, await response.read())
+    judge(answer)
+    assert (answer.status, answer.error["code"]) == (413, "request_too_large")
+
+
+async def test_a_body_at_the_limit_is_served(gateway: Running) -> None:
+    overhead = len(json.dumps({**REQUEST, "input": ""}))
+    body = json.dumps({**REQUEST, "input": "x" * (LIMIT - overhead)}).encode()
+    assert len(body) == LIMIT
+    answer = await post(gateway, body)
+    assert answer.status == 200
+
+
+async def test_a_small_body_that_unpacks_to_a_large_one_is_a_413(gateway: Running) -> None:
+    bomb = gzip.compress(b" " * 50_000_000 + json.dumps(REQUEST).encode())
+    assert len(bomb) > LIMIT / 2
+    answer = await post(gateway, bomb[:LIMIT], content_encoding="gzip")
+    judge(answer)
+    assert answer.status in (400, 413)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_body_that_is_not_packed_as_it_says_is_a_400(
+    gateway: Running, encoding: str
+) -> None:
+    answer = await post(gateway, json.dumps(REQUEST).encode(), content_encoding=encoding)
+    judge(answer)
+    assert answer.status == 400
+
+
+async def test_a_packed_body_is_read(gateway: Running) -> None:
+    answer = await post(
+        gateway, gzip.compress(json.dumps(REQUEST).encode()), content_encoding="gzip"
+    )
+    assert answer.text == "Hello?"
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/responses", "/v1/responses?model=x"], ids=["plain", "with a query"]
+)
+async def test_a_web_socket_is_refused_so_that_clients_fall_back_at_once(
+    gateway: Running, path: str
+) -> None:
+    """With 404 or 405 Codex tries six times; with 426 it goes on over HTTP."""
+    answer = await send(
+        gateway,
+        "GET",
+        path,
+        connection="Upgrade",
+        upgrade="websocket",
+        sec_websocket_version="13",
+        sec_websocket_key="dGhlIHNhbXBsZSBub25jZQ==",
+    )
+    judge_error(answer)
+    assert answer.status == 426
+    assert answer.headers["x-request-id"].startswith("req_")
+
+
+# What is not even HTTP
+
+NOT_HTTP: Mapping[str, bytes] = {
+    "noise": bytes(range(1, 128)) + b"\r\n\r\n",
+    "a bad request line": b"POST\r\n\r\n",
+    "a bad version": b"POST /v1/responses HTTP/9.9\r\nhost: localhost\r\n\r\n",
+    "a bad header": b"POST /v1/responses HTTP/1.1\r\nhost localhost\r\n\r\n",
+    "a bad length": b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-length: x\r\n\r\n",
+    "a bad chunk": b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\n"
+    b"content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    "huge headers": b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 200_000,
+    "an expectation": b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\nexpect: moon\r\n"
+    b"content-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
+}
+
+
+@pytest.mark.parametrize("data", NOT_HTTP.values(), ids=NOT_HTTP)
+async def test_what_is_not_http_is_a_clean_4xx(gateway: Running, data: bytes) -> None:
+    async with listening(gateway.gateway.port) as listener:
+        listener.write(data)
+        await listener.head()
+    assert 400 <= listener.status < 500
+
+
+# The same on every answer
+
+
+async def test_every_answer_has_an_id_of_its_own(gateway: Running) -> None:
+    body = json.dumps(REQUEST).encode()
+    streamed = json.dumps({**REQUEST, "stream": True}).encode()
+    failing = json.dumps({**REQUEST, "model": "echo/error-500"}).encode()
+    answers = [
+        await post(gateway, body),
+        await post(gateway, streamed),
+        await post(gateway, failing),
+        await post(gateway, b"{}"),
+        await send(gateway, "GET", "/v1/models"),
+        await send(gateway, "GET", "/health"),
+        await send(gateway, "GET", "/nowhere"),
+        await send(gateway, "PUT", "/v1/responses"),
+    ]
+    ids = [answer.headers["x-request-id"] for answer in answers]
+    assert all(each.startswith("req_") for each in ids)
+    assert len(set(ids)) == len(ids)
+
+
+async def test_the_log_knows_an_answer_by_the_id_the_client_got(gateway: Running) -> None:
+    gateway.log.clear()
+    answer = await post(gateway, json.dumps(REQUEST).encode())
+    [entry] = gateway.log
+    assert entry.facts["request_id"] == answer.headers["x-request-id"]
+    assert entry.facts["response_id"] == answer.response["id"]
+
+
+async def test_a_stream_is_sent_as_streams_should_be(gateway: Running) -> None:
+    answer = await post(gateway, json.dumps({**REQUEST, "stream": True}).encode())
+    judge(answer)
+    assert answer.headers["content-type"] == "text/event-stream"
+    assert answer.headers["cache-control"] == "no-cache"
+    assert "content-encoding" not in answer.headers
+    assert "content-length" not in answer.headers
+    frames = answer.body.decode().removesuffix("data: [DONE]\n\n").split("\n\n")[:-1]
+    for frame, event in zip(frames, answer.events, strict=True):
+        name, data = frame.split("\n")
+        assert name == f"event: {event['type']}"
+        assert data.startswith("data: {")
+        assert "\r" not in frame
+
+
+async def test_no_answer_claims_another_model_than_was_asked_for(stage: Stage) -> None:
+    """Codex takes an `openai-model` header of another name for a punishment."""
+    answer = await stage.ask(playing(HELLO_WORLD), stream=True)
+    assert "openai-model" not in answer.headers
+    assert answer.response["model"].startswith("play-")
+
+
+# Health
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/health", {"status": "ok", "ready": True}),
+        ("/health/live", {"status": "ok", "ready": True}),
+        ("/health/ready", {"status": "ok"}),
+    ],
+)
+async def test_health_is_told_to_anybody_who_asks(
+    gateway: Running, path: str, expected: Any
+) -> None:
+    answer = await send(gateway, "GET", path, host="gateway.example")
+    assert (answer.status, answer.document) == (200, expected)
+    assert (await send(gateway, "HEAD", path)).status == 200
+
+
+# Models
+
+# What Codex demands of an entry: name → the types it takes.
+CODEX_FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    "slug": str,
+    "display_name": str,
+    "supported_reasoning_levels": list,
+    "shell_type": str,
+    "visibility": str,
+    "supported_in_api": bool,
+    "priority": int,
+    "support_verbosity": bool,
+    "truncation_policy": dict,
+    "experimental_supported_tools": list,
+    "base_instructions": str,
+}
+
+
+async def test_the_models_are_listed_as_openai_lists_them(gateway: Running) -> None:
+    answer = await send(gateway, "GET", "/v1/models?client_version=0.166.0")
+    page = SyncPage[Model].model_validate(answer.document, strict=True)
+    models = [Model.model_validate(each, strict=True) for each in answer.document["data"]]
+    assert {model.id for model in page.data} >= {"echo/echo", "echo/reasoner"}
+    assert all(model.object == "model" and model.owned_by for model in models)
+
+
+async def test_the_models_are_listed_as_codex_wants_them(gateway: Running) -> None:
+    answer = await send(gateway, "GET", "/v1/models")
+    entries = answer.document["models"]
+    assert [entry["slug"] for entry in entries] == [each["id"] for each in answer.document["data"]]
+    for entry in entries:
+        for name, kind in CODEX_FIELDS.items():
+            assert isinstance(entry[name], kind), name
+        assert entry["shell_type"] in ("unified_exec", "disabled")
+        assert entry["visibility"] in ("list", "hide", "none")
+        assert entry["truncation_policy"]["mode"] in ("bytes", "tokens")
+        assert isinstance(entry["truncation_policy"]["limit"], int)
+        for level in entry["supported_reasoning_levels"]:
+            assert set(level) == {"effort", "description"}
+
+
+async def test_every_listed_model_can_be_asked_for(gateway: Running) -> None:
+    answer = await send(gateway, "GET", "/v1/models")
+    for entry in answer.document["data"]:
+        reply = await post(gateway, json.dumps({**REQUEST, "model": entry["id"]}).encode())
+        assert reply.status != 404, entry
+
+
+# Diagnostics
+
+
+async def test_what_was_not_served_as_it_stands_is_told_in_a_header(stage: Stage) -> None:
+    body = {"moon_phase": "full", "top_logprobs": 3, "truncation": "auto", "service_tier": "flex"}
+    answer = await stage.ask(playing(HELLO_WORLD), stream=True, **body)
+    assert answer.response["status"] == "completed"
+    count, _, codes = answer.headers["antiphon-diagnostics"].partition("; codes=")
+    told = codes.split(",")
+    assert int(count) >= len(told) >= 2
+    assert "param.unknown:moon_phase" in told
+
+
+async def test_nothing_is_told_if_there_is_nothing_to_tell(stage: Stage) -> None:
+    answer = await stage.ask(playing(HELLO_WORLD), stream=True)
+    assert "antiphon-diagnostics" not in answer.headers
+
+
+async def test_a_header_stays_a_header_whatever_a_client_names_its_parameters(
+    stage: Stage,
+) -> None:
+    names = ["a\r\nset-cookie: x=1", "\u202e\x00\x7f", "x" * 5000, "p;q,r=s", "é"]
+    odd = {name: 1 for name in names} | {f"unknown_{number}": 1 for number in range(300)}
+    answer = await stage.ask(playing(HELLO_WORLD), stream=True, **odd)
+    header = answer.headers["antiphon-diagnostics"]
+    assert header.startswith("305; codes=")
+    assert len(header) <= 1024
+    assert header.isascii()
+    assert "set-cookie" not in answer.headers
