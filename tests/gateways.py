@@ -13,6 +13,7 @@ import aiohttp
 import msgspec
 
 from antiphon.config import (
+    CapsuleConfig,
     Config,
     ProviderConfig,
     ServerConfig,
@@ -76,6 +77,7 @@ def settings(
         providers=providers,
         store=StoreConfig(url=f"sqlite:///{tmp_path / 'turns.db'}"),
         trace=TraceConfig(path=str(tmp_path / "trace.db")),
+        capsule=CapsuleConfig(keys=["a key that only tests use"]),
     )
 
 

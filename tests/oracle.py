@@ -110,4 +110,4 @@ def _written(item: Any) -> object:
     if document["type"] == "message":
         texts = (part for part in document["content"] if part["type"] == "output_text")
         return [part["text"] for part in texts]
-    return document.get("arguments")
+    return document["arguments"] if document["type"] == "function_call" else None

@@ -168,7 +168,11 @@ _ITEMS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "shell_call": {"status": _STATUS, "call_id": _is_name, "action": _is_object},
     "local_shell_call": {"status": _STATUS, "call_id": _is_name, "action": _is_object},
     "apply_patch_call": {"status": _STATUS, "call_id": _is_name, "operation": _is_object},
-    "tool_search_call": {"status": _STATUS, "call_id": _is_name, "arguments": _is_object},
+    "tool_search_call": {
+        "status": _STATUS,
+        "call_id": _or_null(_is_name),  # nobody answers a search that the server does itself
+        "arguments": _is_object,
+    },
 }
 _PREFIXES = {
     "message": "msg",

@@ -78,6 +78,11 @@ class _Item:
     def is_call(self) -> bool:
         return self.type.endswith("_call")
 
+    @property
+    def is_output(self) -> bool:
+        """The result of a call that the server ran itself: it comes whole, and names the call."""
+        return self.type.endswith("_output")
+
     def open_part(self) -> _Part | None:
         return next((part for part in self.parts if part.done is None), None)
 
@@ -192,20 +197,20 @@ class _Judge:
         check_item(item, f"event {self.number}")
         self.demand(event["output_index"] == len(self.items), "5", "items are counted from 0")
         self.demand(item["id"] not in {other.id for other in self.items}, "5", "ids are unique")
-        calls = {other.added.get("call_id") for other in self.items} - {None}
-        self.demand(item.get("call_id") not in calls, "5", "call ids are unique")
-        self.demand(item.get("status", "in_progress") == "in_progress", "5", "it has just begun")
-        for name in ("content", "summary", "arguments", "input"):
-            whole = isinstance(
-                item.get(name), dict
-            )  # arguments that are an object come in one piece
-            self.demand(whole or not item.get(name), "5", f"{name} is empty at first")
+        added = _Item(item)
+        calls = {other.added.get("call_id") for other in self.items if not other.is_output}
+        fresh = added.is_output or item.get("call_id") not in calls - {None, ""}
+        self.demand(fresh, "5", "call ids are unique")
+        begun = added.is_output or item.get("status", "in_progress") == "in_progress"
+        self.demand(begun, "5", "it has just begun")
+        for name in ("content", "summary", _WRITTEN_FIELD.get(added.type, "content")):
+            self.demand(not item.get(name), "5", f"{name} is empty at first")
         if self.items and self.items[-1].done is None:
             # A call cut off by a failure is never done, but what waited behind it is still told.
             failing = self.events[-1]["type"] == "response.failed" and self.items[-1].is_call
             never = not any(_finishes(later, len(self.items) - 1) for later in self.events)
             self.demand(failing and never, "11", "one item is open at a time")
-        self.items.append(_Item(item))
+        self.items.append(added)
 
     def current(self, event: Event) -> _Item:
         place = event["output_index"]
@@ -221,7 +226,7 @@ class _Judge:
         item, final = self.current(event), event["item"]
         check_item(final, f"event {self.number}")
         self.check_identity(item, final)
-        ended = final.get("status", "completed") in ("completed", "incomplete")
+        ended = final.get("status", "completed") in ("completed", "incomplete", "failed")
         self.demand(ended, "5", "a done item has ended")
         self.demand(item.open_part() is None, "6", "every part is done before its item")
         if item.type in _WRITTEN_FIELD:

@@ -147,7 +147,10 @@ def test_a_thought_without_thinking_is_a_problem() -> None:
     [
         ([model(THOUGHT, CALL)], True),
         ([model(CALL)], False),
-        ([model(THOUGHT, CALL | {"id": "b"}), user(RESULT | {"tool_use_id": "b"}), model(CALL)], True),
+        (
+            [model(THOUGHT, CALL | {"id": "b"}), user(RESULT | {"tool_use_id": "b"}), model(CALL)],
+            True,
+        ),
         ([model(CALL | {"id": "b"}), user(RESULT | {"tool_use_id": "b"}), model(CALL)], False),
         ([model(THOUGHT, TEXT), USER, model(CALL)], False),
     ],

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.errors import InvalidOutputFormat
-from antiphon.wire.items import Message, OutputText, Reasoning
+from antiphon.wire.items import Item, Message, OutputText, Reasoning
 from antiphon.wire.response import Response
 
 FormatKind: TypeAlias = Literal["text", "json_object", "json_schema"]
@@ -101,11 +101,23 @@ def _keyword(error: Any) -> str:
     return steps[-1] if steps else "schema"
 
 
+_FOR_THE_CLIENT = frozenset(
+    """
+    shell_call local_shell_call apply_patch_call computer_call tool_search_call mcp_approval_request
+    """.split()
+)
+
+
+def _is_aside(item: Item) -> bool:
+    """Something that the provider did on the way to its answer, and nobody has to answer."""
+    return isinstance(item, Mapping) and item.get("type") not in _FOR_THE_CLIENT
+
+
 def _answer(response: Response) -> str | None:
     """The text of the answer, or None where there is none to check yet."""
     texts: list[str] = []
     for item in response.output:
-        if isinstance(item, Reasoning):
+        if isinstance(item, Reasoning) or _is_aside(item):
             continue
         if not isinstance(item, Message):
             return None  # a call: the answer comes in a later turn

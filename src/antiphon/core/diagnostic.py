@@ -30,6 +30,7 @@ class Code(StrEnum):
     PARAM_IGNORED = "param.ignored"
     PARAM_DEGRADED = "param.degraded"
     PARAM_UNKNOWN = "param.unknown"
+    PARAM_REFUSED = "param.refused"
     INCLUDE_IGNORED = "include.ignored"
     EFFORT_IGNORED = "effort.ignored"
     EFFORT_DEGRADED = "effort.degraded"

@@ -56,6 +56,8 @@ TABLE: Mapping[str, Outcome] = {
     "refusal": COMPLETED,
     "max_tokens": TOO_LONG,
     "max_output_tokens": TOO_LONG,
+    "max_messages": Outcome("incomplete", incomplete_reason="max_messages"),
+    "steered": Outcome("incomplete", incomplete_reason="steered"),
     "model_length": TOO_LONG,
     "pause_turn": TOO_LONG,
     "compaction": TOO_LONG,

@@ -92,16 +92,14 @@ def resumes_without_thought(messages: Sequence[Body]) -> bool:
     """Whether results of tools answer a turn that did not begin with a thought.
 
     A model that thinks by a budget is refused then. A turn may have gone through several rounds of
-    calls, and only begins where the user has said something.
+    calls: it began where the user had last said something.
     """
-    place = len(messages) - 1
-    while messages[place]["content"][0]["type"] == "tool_result":
-        if messages[place - 1]["content"][0]["type"] in _THOUGHTS:
-            return False
+    if messages[-1]["content"][0]["type"] != "tool_result":
+        return False
+    place = len(messages) - 3
+    while all(block["type"] == "tool_result" for block in messages[place]["content"]):
         place -= 2
-        if any(block["type"] != "tool_result" for block in messages[place]["content"]):
-            return True
-    return False
+    return messages[place + 1]["content"][0]["type"] not in _THOUGHTS
 
 
 def _thought(thought: Thought, unsigned: bool) -> Iterator[Body]:

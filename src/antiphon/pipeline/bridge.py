@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from antiphon.core.deltas import Delta, Refusal, Start, Text, ToolCall
+from antiphon.core.deltas import Delta, RawItem, Refusal, Start, Text, ToolCall
 from antiphon.core.faults import ProviderFault, internal_fault, protocol_fault
 from antiphon.core.machine import Phase, ResponseMachine
 from antiphon.dialects.dialect import Dialect
@@ -127,4 +127,6 @@ _ALIVE = frozenset({Phase.IDLE, Phase.IN_PROGRESS})
 
 def _answers(delta: Delta) -> bool:
     """It makes an item that a whole answer would otherwise lack."""
-    return isinstance(delta, ToolCall) or (isinstance(delta, Text | Refusal) and bool(delta.text))
+    if isinstance(delta, Text | Refusal):
+        return bool(delta.text)
+    return isinstance(delta, ToolCall | RawItem)

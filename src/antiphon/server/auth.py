@@ -20,7 +20,7 @@ class Doorkeeper:
         """The client's name, or a refusal."""
         if not self._keys:
             return self._admit_loopback(request)
-        given = _presented(request).encode()
+        given = _presented(request).encode("utf-8", "surrogateescape")  # the bytes as they came
         found = ""
         for name, key in self._keys.items():  # all of them, always: time must not tell
             if hmac.compare_digest(given, key):
@@ -59,7 +59,7 @@ def _host_name(host: str) -> str:
 
 @lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback

@@ -223,6 +223,9 @@ def test_results_that_are_no_list_say_nothing() -> None:
     assert decoder.feed(Frame(b'{"model": "m", "choices": [], "citations": "u"}')) == [Start("m")]
 
 
+# Who answers, which choice, and why it stopped
+
+
 def test_who_answers_is_told_once() -> None:
     decoder = ChatDecoder()
     chunk = Frame(b'{"id":"x","model":"m","choices":[]}')

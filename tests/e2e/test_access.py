@@ -1,0 +1,197 @@
+"""Who is let in: with keys whoever has one, without them only this machine."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from antiphon.config import LogConfig
+from antiphon.errors import ConfigError
+from antiphon.server.auth import refuse_open_door
+from antiphon.server.journal import open_journal
+from tests.answers import Answer
+from tests.commands import run
+from tests.gateways import Running, running, settings
+from tests.listeners import listening
+from tests.stages import UVLOOP
+
+KEYS = {"alice": "sk-alice-0123456789", "bob": "sk-bob-9876543210", "umlaut": "schlüssel-über"}
+BODY = b'{"model": "echo/echo", "input": "Hello?"}'
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+@pytest.fixture(scope="module")
+async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    """A gateway with keys."""
+    config = settings(tmp_path_factory.mktemp("guarded"), api_keys=KEYS)
+    async with running(config) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="module")
+async def unguarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    async with running(settings(tmp_path_factory.mktemp("unguarded"))) as gateway:
+        yield gateway
+
+
+async def knock(
+    gateway: Running, *headers: bytes, method: str = "POST", path: str = "/v1/responses"
+) -> Answer:
+    """A request with exactly these headers besides those that it needs."""
+    needed = [b"content-type: application/json", b"content-length: %d" % len(BODY)]
+    if not any(header.lower().startswith(b"host:") for header in headers):
+        needed.append(b"host: localhost")
+    first = f"{method} {path} HTTP/1.1".encode()
+    async with listening(gateway.gateway.port) as listener:
+        listener.write(b"\r\n".join([first, *needed, *headers]) + b"\r\n\r\n" + BODY)
+        return await listener.rest()
+
+
+def bearer(key: str) -> bytes:
+    return b"authorization: Bearer " + key.encode()
+
+
+# With keys
+
+
+@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize(
+    "form", [b"authorization: Bearer %b", b"Authorization: bearer  %b ", b"x-api-key: %b"]
+)
+async def test_every_key_opens_and_the_log_knows_it_by_its_name(
+    guarded: Running, name: str, form: bytes
+) -> None:
+    guarded.log.clear()
+    answer = await knock(guarded, form % KEYS[name].encode())
+    assert answer.status == 200
+    [entry] = guarded.log
+    assert entry.facts["client"] == name
+
+
+WRONG: Mapping[str, bytes] = {
+    "none": b"x-nothing: 1",
+    "wrong": bearer("sk-wrong"),
+    "empty": b"authorization: Bearer ",
+    "only the scheme": b"authorization: Bearer",
+    "another scheme": b"authorization: Basic " + KEYS["alice"].encode(),
+    "no scheme": b"authorization: " + KEYS["alice"].encode(),
+    "a beginning": bearer(KEYS["alice"][:-1]),
+    "more than it": bearer(KEYS["alice"] + "0"),
+    "another case": bearer(KEYS["alice"].upper()),
+    "a name": bearer("alice"),
+    "two at once": bearer(f"{KEYS['alice']} {KEYS['bob']}"),
+    "no utf-8": b"authorization: Bearer \xff\xfe\xed\xa0\x80",
+    "an empty x-api-key": b"x-api-key: ",
+    "very long": bearer("k" * 30_000),
+}
+
+
+@pytest.mark.parametrize("header", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/v1/responses"), ("GET", "/v1/models"), ("GET", "/v1/nowhere")],
+)
+async def test_without_a_key_nothing_opens(
+    guarded: Running, header: bytes, method: str, path: str
+) -> None:
+    answer = await knock(guarded, header, method=method, path=path)
+    assert (answer.status, answer.error["code"]) == (401, "invalid_api_key")
+    assert not guarded.engine.active
+
+
+async def test_health_needs_no_key(guarded: Running) -> None:
+    async with guarded.client.get(
+        guarded.base_url.removesuffix("/v1") + "/health/ready"
+    ) as response:
+        assert response.status == 200
+
+
+async def test_with_keys_the_name_of_the_host_does_not_matter(guarded: Running) -> None:
+    answer = await knock(guarded, b"host: gateway.example", bearer(KEYS["bob"]))
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+async def test_a_key_is_never_written_down(tmp_path: Path, style: Literal["json", "text"]) -> None:
+    """Neither a right one nor a wrong one; not in an answer either."""
+    journal = io.StringIO()
+    emit = open_journal(LogConfig(level="debug", format=style), journal)
+    secrets = (KEYS["alice"], "sk-intruder-1234567")
+    async with running(settings(tmp_path, api_keys=KEYS)) as gateway:
+        answers = [await knock(gateway, bearer(key)) for key in secrets]
+        for entry in gateway.log:
+            emit(entry)
+    assert [answer.status for answer in answers] == [200, 401]
+    assert "alice" in journal.getvalue()
+    everything = journal.getvalue().encode() + repr(answers).encode() + written(tmp_path)
+    for secret in secrets:
+        assert secret.encode() not in everything
+
+
+def written(directory: Path) -> bytes:
+    """All bytes of all files."""
+    return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file())
+
+
+# Without keys
+
+
+@pytest.mark.parametrize(
+    "host",
+    [b"localhost", b"LocalHost:8484", b"127.0.0.1", b"127.0.0.1:8484", b"[::1]", b"[::1]:8484"],
+)
+async def test_this_machine_needs_no_key(unguarded: Running, host: bytes) -> None:
+    assert (await knock(unguarded, b"host: " + host)).status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"attacker.example",
+        b"attacker.example:8484",
+        b"localhost.attacker.example",
+        b"127.0.0.1.attacker.example",
+        b"127.0.0.1@attacker.example",
+        b"0.0.0.0",
+        b"10.0.0.7",
+        b"[2001:db8::1]",
+        b"[::1",
+        b"::ffff:8.8.8.8",
+        b"%31",
+        b"\xff",
+    ],
+)
+async def test_a_page_that_names_another_host_is_refused(unguarded: Running, host: bytes) -> None:
+    """A name that its owner points at this machine makes any web page a neighbour of ours."""
+    answer = await knock(unguarded, b"host: " + host)
+    assert (answer.status, answer.error["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "gateway.example", ""])
+def test_an_open_door_without_keys_is_refused(host: str) -> None:
+    with pytest.raises(ConfigError, match="api_keys"):
+        refuse_open_door(host, {})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_a_door_to_this_machine_needs_no_keys(host: str) -> None:
+    refuse_open_door(host, {})
+    refuse_open_door("0.0.0.0", {"alice": "secret"})
+    assert host
+
+
+def test_the_command_refuses_to_open_the_door_and_says_why(tmp_path: Path) -> None:
+    ended = run(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0")
+    assert ended.returncode != 0
+    said = ended.stderr.decode()
+    assert "0.0.0.0" in said
+    assert "api_keys" in said
+    assert "Traceback" not in said
