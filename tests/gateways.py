@@ -13,6 +13,7 @@ import aiohttp
 import msgspec
 
 from antiphon.config import (
+    AttemptConfig,
     CapsuleConfig,
     Config,
     ProviderConfig,
@@ -22,6 +23,7 @@ from antiphon.config import (
     TraceConfig,
 )
 from antiphon.engine.engine import Engine
+from antiphon.engine.rim import Rim
 from antiphon.pipeline.log import Entry
 from antiphon.server.serve import Gateway, open_engine
 
@@ -78,13 +80,14 @@ def settings(
         store=StoreConfig(url=f"sqlite:///{tmp_path / 'turns.db'}"),
         trace=TraceConfig(path=str(tmp_path / "trace.db")),
         capsule=CapsuleConfig(keys=["a key that only tests use"]),
+        attempts=AttemptConfig(max_attempts=1),  # what is asked again is for tests of just that
     )
 
 
 @asynccontextmanager
-async def running(config: Config) -> AsyncIterator[Running]:
+async def running(config: Config, rim: Rim | None = None) -> AsyncIterator[Running]:
     log: list[Entry] = []
-    async with open_engine(config, {}, log.append) as engine:
+    async with open_engine(config, {}, log.append, rim) as engine:
         gateway = Gateway(engine, config)
         await gateway.start()
         base_url = f"http://127.0.0.1:{gateway.port}/v1"

@@ -208,6 +208,18 @@ def search(*stages: str) -> Item:
     return tell
 
 
+def hosted(kind: str, *, status: str = "completed", **fields: Any) -> Item:
+    """An item that came whole: a call that the server ran, or what came of it, in one exchange."""
+
+    def tell(place: int) -> Told:
+        item = {"type": kind, "id": f"hosted_{place}", "call_id": "call_x", "status": status}
+        item |= {"action": {}, "output": []} | fields
+        begun = item if kind.endswith("_output") else item | {"status": "in_progress"}
+        return _item(place, begun, [], item)
+
+    return tell
+
+
 def keepalive(place: int) -> Told:
     return [{"type": "keepalive"}], None
 

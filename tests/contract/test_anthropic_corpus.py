@@ -174,6 +174,16 @@ def test_what_the_server_did_for_itself_is_kept_for_the_trace(case: Case) -> Non
     assert any(isinstance(delta, Failure) for delta in deltas) == carried.error
 
 
+@pytest.mark.parametrize("case", [c for c in CASES if c.meta["http_status"] >= 400], ids=ids)
+def test_the_body_of_an_error_is_a_fault_and_no_answer(case: Case) -> None:
+    status, headers = case.meta["http_status"], case.meta.get("response_headers") or {}
+    fault = AnthropicDialect().classify(status, headers, case.data)
+    expected = {400: ("invalid_request", "request"), 404: ("model_error", "model")}
+    assert (fault.type, fault.scope) == expected[status]
+    assert not fault.retryable
+    assert final(events_of(case))["output"] == []
+
+
 # --- state ----------------------------------------------------------------------------------------
 
 

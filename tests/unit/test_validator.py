@@ -15,6 +15,7 @@ from tests.streams import (
     call,
     cut_call,
     error,
+    hosted,
     keepalive,
     message,
     numbered,
@@ -52,6 +53,9 @@ GOOD = {
     "failed": FAILED,
     "queued": stream(message("a"), queued=True),
     "empty": stream(),
+    "what a server ran itself": stream(hosted("shell_call"), hosted("shell_call_output")),
+    "what a server failed to run": stream(hosted("web_search_call", status="failed")),
+    "arguments that came whole": stream(hosted("mcp_approval_request", arguments="{}")),
     "calls cut together": stream(
         call('{"a', status="incomplete"), call('{"b', status="incomplete"), end="incomplete"
     ),

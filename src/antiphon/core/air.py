@@ -1,7 +1,7 @@
 """Who is on the air: one item at a time, the others in line behind it.
 
-Text and reasoning yield at once, a call when its arguments are complete. What waits is told in one
-piece when its turn comes.
+Text and reasoning yield at once, a call when its arguments are complete, an item that came whole
+does not even stay. What waits is told in one piece when its turn comes.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ class Air:
         return events
 
     def _next(self) -> list[Event]:
-        self.holder = self.waiting.popleft()
-        return self.holder.go_live(len(self._items))
+        self.holder = block = self.waiting.popleft()
+        events = block.go_live(len(self._items))
+        return events + self.close("completed") if isinstance(block, RawBlock) else events
 
     def close(self, status: Status) -> list[Event]:
         """Close the item on the air."""
@@ -80,10 +81,10 @@ class Air:
         """Close every open block in order; `last` is the status of the last one."""
         events: list[Event] = []
         while self.holder is not None or self.waiting:
-            if self.holder is None:
-                events += self._next()
             block = self.holder
-            if isinstance(block, CallBlock):
+            if block is None:
+                events += self._next()
+            elif isinstance(block, CallBlock):
                 status = block.status(ended_well=ended_well)
                 events += self._end_call(block, status, publish=publish)
             else:

@@ -285,7 +285,8 @@ class RawBlock:
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
         """Its own status stands, whatever becomes of the response."""
-        return [ItemDone(self.output_index, self._document)], self._document
+        item = self.item()
+        return [ItemDone(self.output_index, item)], item
 
 
 _ID = re.compile(r"[a-z]+_\S+")

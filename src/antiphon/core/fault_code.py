@@ -69,7 +69,10 @@ _CAUSE_WORDS: Mapping[Kind, str] = {
         capacity_exceeded service_tier_capacity_exceeded insufficient_system_resource
         model_not_ready_exception
         """,
-    Kind.TOOL_USE_FAILED: "tool_use_failed",
+    Kind.TOOL_USE_FAILED: """
+        tool_use_failed malformed_function_call malformed_response unexpected_tool_call
+        too_many_tool_calls
+        """,
 }
 
 _ECHO_WORDS: Mapping[Kind, str] = {

@@ -205,12 +205,9 @@ class ResponseMachine:
         return self._air.close(block.status(ended_well=False)) + self._air.advance()
 
     def raw_item(self, document: Document) -> list[Event]:
-        """Tell an item that came whole; it leaves the air as soon as it gets there."""
+        """Tell an item that came whole."""
         self._expect_output("item")
-        events = self._begin(RawBlock(document, self._new_id))
-        if isinstance(self._air.holder, RawBlock):
-            events += self._air.close("completed")
-        return events
+        return self._begin(RawBlock(document, self._new_id))
 
     def annotation(self, delta: Annotation) -> list[Event]:
         """Cite in the text that is open, or in the next one."""

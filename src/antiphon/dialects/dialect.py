@@ -11,7 +11,11 @@ from antiphon.core.faults import ProviderFault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import chat, chat_request
 from antiphon.dialects.anthropic import AnthropicDialect
+from antiphon.dialects.bedrock import BedrockDialect
 from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.dialects.cohere import CohereDialect
+from antiphon.dialects.gemini import GeminiDialect
+from antiphon.dialects.ollama import OllamaDialect
 from antiphon.dialects.responses import ResponsesDialect
 from antiphon.errors import UnknownDialect
 from antiphon.wire.sse import Frame, SSEDecoder
@@ -76,7 +80,11 @@ class ChatDialect:
 
 DIALECTS: Mapping[str, Dialect] = {
     "anthropic": AnthropicDialect(),
+    "bedrock": BedrockDialect(),
     "chat": ChatDialect(),
+    "cohere": CohereDialect(),
+    "gemini": GeminiDialect(),
+    "ollama": OllamaDialect(),
     "responses": ResponsesDialect(),
 }
 """Each dialect without any provider's quirks: enough to read what was recorded."""

@@ -33,15 +33,14 @@ from antiphon.core.faults import ProviderFault, blocked_fault, classify_document
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import gemini_request
 from antiphon.dialects.chat_number import count
-from antiphon.dialects.document import mended
-from antiphon.dialects.gemini_call import SIGNATURE, CallReader
-from antiphon.dialects.gemini_content import PART
+from antiphon.dialects.gemini_call import CallReader
+from antiphon.dialects.gemini_content import PART, SIGNATURE
 from antiphon.dialects.gemini_request import GeminiQuirks
 from antiphon.dialects.gemini_text import CitationReader, TextRun
+from antiphon.dialects.reading import UNREADABLE, read, reported, string, surprise
 from antiphon.wire.sse import Frame, SSEDecoder
 
 _read_document = msgspec.json.Decoder().decode
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 # Where enums come as numbers. AI Studio and Vertex agree up to 5, and on what 6 to 8 amount to.
 _FINISHES = (
@@ -78,9 +77,9 @@ class GeminiDecoder:
             self.ended = True
             return []
         try:
-            document = _read(frame.data)
-        except _UNREADABLE:
-            return self._unreadable(frame.data)
+            document = read(_read_document, frame.data)
+        except UNREADABLE:
+            return surprise(frame.data, finished=self._finished)
         return self.read(document)
 
     def read(self, document: Any) -> list[Delta]:
@@ -90,12 +89,6 @@ class GeminiDecoder:
 
     def close(self) -> list[Delta]:
         return list(self._calls.close())
-
-    def _unreadable(self, data: bytes) -> list[Delta]:
-        """After the finish reason the answer is whole: a broken frame cannot spoil it any more."""
-        if self._finished or not data.strip():
-            return [Extra("unreadable_frame", len(data))]
-        return [Failure(protocol_fault("The provider sent a frame that cannot be read."))]
 
     def _chunk(self, chunk: Any) -> Iterator[Delta]:
         if not isinstance(chunk, dict):
@@ -110,12 +103,12 @@ class GeminiDecoder:
             yield from self._candidate(place, candidate)
         yield from _blocked(chunk.get("promptFeedback"), had_answer)
         if not candidates or "error" in chunk:
-            fault = classify_document(chunk)
+            fault = reported(chunk)
             if fault is not None:
                 yield Failure(fault)
 
     def _start(self, chunk: Mapping[str, Any]) -> Iterator[Delta]:
-        model, upstream_id = _string(chunk.get("modelVersion")), _string(chunk.get("responseId"))
+        model, upstream_id = string(chunk.get("modelVersion")), string(chunk.get("responseId"))
         if not self._started and (model or chunk.get("candidates")):
             self._started = True
             yield Start(model, upstream_id)
@@ -139,12 +132,13 @@ class GeminiDecoder:
     def _part(self, part: Any) -> Iterator[Delta]:
         match part:
             case {"functionCall": dict(call)}:
-                self._run.end()
-                yield from self._calls.feed(call, _string(part.get("thoughtSignature")))
+                for delta in self._calls.feed(call, string(part.get("thoughtSignature"))):
+                    self._run.end()
+                    yield delta
             case {"text": str(text), "thought": True}:
                 yield from self._thought(text, part)
             case {"text": str(text)}:
-                yield from self._text(text, _string(part.get("thoughtSignature")))
+                yield from self._text(text, string(part.get("thoughtSignature")))
             case dict() if not part:
                 return
             case _:
@@ -187,7 +181,7 @@ class GeminiDecoder:
         if reason is None:
             return
         self._finished = True
-        message = _string(candidate.get("finishMessage")) or reason
+        message = string(candidate.get("finishMessage")) or reason
         if reason in _MISHAPS:
             yield _mishap(reason, message)
         elif reason != "OTHER":
@@ -202,8 +196,8 @@ def decode(body: bytes) -> list[Delta]:
     """A whole answer, or a whole stream that came as an array, → deltas in the order of parts."""
     decoder = GeminiDecoder()
     try:
-        document = _read(body)
-    except _UNREADABLE:
+        document = read(_read_document, body)
+    except UNREADABLE:
         document = None
     if not isinstance(document, dict | list):
         return [Failure(faults.classify(200, {}, body))]
@@ -235,22 +229,11 @@ class GeminiDialect:
         return locale.describe(fault, locale_name)
 
 
-def _read(data: bytes) -> Any:
-    try:
-        return _read_document(data)
-    except _UNREADABLE:
-        return _read_document(mended(data))
-
-
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _reason(value: Any) -> str | None:
     """The provider's word for why it stopped; None as long as it has not said."""
     if isinstance(value, int) and not isinstance(value, bool):
         return (_FINISHES[value] if 0 <= value < len(_FINISHES) else str(value)) or None
-    return None if value == "FINISH_REASON_UNSPECIFIED" else _string(value)
+    return None if value == "FINISH_REASON_UNSPECIFIED" else string(value)
 
 
 def _mishap(code: str, message: str) -> Delta:

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from antiphon.core.deltas import Delta, ReasoningState, ToolCall, ToolEnd
-
-SIGNATURE = "gemini.thought_signature"
+from antiphon.dialects.gemini_content import SIGNATURE
+from antiphon.dialects.reading import string
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -34,7 +34,7 @@ class CallReader:
 
     def feed(self, call: Mapping[str, Any], signature: str | None = None) -> Iterator[Delta]:
         """The signature is the one on the part that the call stands in."""
-        name, call_id = _string(call.get("name")), _string(call.get("id"))
+        name, call_id = string(call.get("name")), string(call.get("id"))
         pieces, goes_on = call.get("partialArgs"), call.get("willContinue") is True
         if self._open is None and not (name or call_id or pieces or call.get("args")):
             return  # the end of a call that has ended already
@@ -176,10 +176,6 @@ class ArgumentWriter:
             return None
         self._written[-1] = written + 1
         return comma
-
-
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _json(value: Any) -> str:

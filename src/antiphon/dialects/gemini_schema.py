@@ -26,8 +26,10 @@ _FORMATS: Mapping[str, tuple[str, ...]] = {
     "number": ("float", "double"),
     "integer": ("int32", "int64"),
 }
-_SIZES: Mapping[str, tuple[str, ...]] = {
+_LIMITS: Mapping[str, tuple[str, ...]] = {
     "string": ("minLength", "maxLength"),
+    "number": ("minimum", "maximum"),
+    "integer": ("minimum", "maximum"),
     "array": ("minItems", "maxItems"),
 }
 _MAX_NODES = 2000  # references unfold a small schema into a large one
@@ -129,12 +131,9 @@ class _Reducer:
             node["format"] = flat["format"]
         if kind == "string" and (enum := _strings(_constants(flat))):
             node["enum"] = enum
-        for name in _SIZES.get(kind, ()):
-            if isinstance(flat.get(name), int) and 0 <= flat[name] < 2**31:
+        for name in _LIMITS.get(kind, ()):
+            if _is_limit(flat.get(name), kind):
                 node[name] = flat[name]
-        if kind in ("number", "integer"):
-            limits = {name: flat.get(name) for name in ("minimum", "maximum")}
-            node |= {name: value for name, value in limits.items() if _is_number(value)}
         if kind == "array":
             node["items"] = self._items(flat, depth, seen)
         if kind == "object":
@@ -243,5 +242,8 @@ def _is_null(flat: Schema) -> bool:
     return flat.get("type") == "null" or (bool(constants) and all(c is None for c in constants))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_limit(value: Any, kind: str) -> bool:
+    """Whether a value may be a bound: any number for numbers, a length for everything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return kind in ("number", "integer") or (isinstance(value, int) and 0 <= value < 2**31)

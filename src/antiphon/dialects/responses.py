@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from antiphon.core import faults, locale
 from antiphon.core.deltas import Delta, Extra, Failure, Finish, Start, Usage
-from antiphon.core.faults import ProviderFault, classify_document, protocol_fault
+from antiphon.core.faults import ProviderFault, protocol_fault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import responses_request
 from antiphon.dialects.chat_number import read_usage
-from antiphon.dialects.document import mended
+from antiphon.dialects.reading import UNREADABLE, read, string, surprise, told
 from antiphon.dialects.responses_item import Answer, Channel
 from antiphon.dialects.responses_request import ResponsesQuirks
 from antiphon.wire.sse import Frame, SSEDecoder
@@ -59,7 +59,6 @@ class _Event(Struct):
 _read_event = msgspec.json.Decoder(_Event).decode
 _read_response = msgspec.json.Decoder(_Response).decode
 _read_document = msgspec.json.Decoder().decode
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class ResponsesDecoder:
@@ -77,9 +76,9 @@ class ResponsesDecoder:
         if data == b"[DONE]":
             return self._done()
         try:
-            event, data = _read(data)
-        except _UNREADABLE:
-            return self._unreadable(data)
+            event = read(_read_event, data)
+        except UNREADABLE:
+            return surprise(data)
         kind = event.type if isinstance(event.type, str) else frame.event
         reader = _READERS.get(kind)
         return list(reader(self, event)) if reader is not None else _other(kind, data)
@@ -93,15 +92,10 @@ class ResponsesDecoder:
         self.ended = True
         return [Finish("stop")] if self.answer.all_done else []
 
-    def _unreadable(self, data: bytes) -> list[Delta]:
-        if not data.strip() or _is_scalar(data):
-            return [Extra("unreadable_frame", len(data))]
-        return [Failure(protocol_fault("The provider sent a frame that cannot be read."))]
-
     def start(self, response: _Response | None) -> Iterator[Delta]:
         if response is not None and not self._started:
             self._started = True
-            yield Start(_string(response.model), _string(response.id))
+            yield Start(string(response.model), string(response.id))
 
     def end(self, response: _Response, status: str) -> Iterator[Delta]:
         """The whole answer, as far as the stream has not told it, and how it ended."""
@@ -116,42 +110,13 @@ class ResponsesDecoder:
 def decode(body: bytes, *, server_tools: frozenset[str] = frozenset()) -> list[Delta]:
     """A whole answer → deltas, in the order of its items."""
     try:
-        response, body = _read_whole(body)
-    except _UNREADABLE:
+        response = read(_read_response, body)
+    except UNREADABLE:
         return [Failure(faults.classify(200, {}, body))]
     if response.object not in (None, "response") or not isinstance(response.output, list):
-        fault = classify_document(_read_document(body))
-        return [Failure(fault or protocol_fault("The provider's answer is no response."))]
+        return [_failure(read(_read_document, body), "The provider's answer is no response.")]
     decoder = ResponsesDecoder(server_tools=server_tools)
-    return list(decoder.end(response, _string(response.status) or "completed"))
-
-
-def _read(data: bytes) -> tuple[_Event, bytes]:
-    try:
-        return _read_event(data), data
-    except _UNREADABLE:
-        data = mended(data)
-        return _read_event(data), data
-
-
-def _read_whole(body: bytes) -> tuple[_Response, bytes]:
-    try:
-        return _read_response(body), body
-    except _UNREADABLE:
-        body = mended(body)
-        return _read_response(body), body
-
-
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _is_scalar(data: bytes) -> bool:
-    """JSON, but not an object: some servers send a bare word as a keep-alive."""
-    try:
-        return not isinstance(_read_document(data), dict | list)
-    except _UNREADABLE:
-        return False
+    return list(decoder.end(response, string(response.status) or "completed"))
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
@@ -175,19 +140,21 @@ def _ending(response: _Response, status: str) -> Delta:
     if status == "incomplete":
         details = response.incomplete_details
         reason = details.get("reason") if isinstance(details, dict) else None
-        return Finish(_string(reason) or "max_output_tokens")
-    fault = classify_document({"error": response.error}) if response.error else None
-    if fault is None:  # a failure without a word, an answer cancelled, or one still to come
-        fault = protocol_fault(f"The provider's answer is {status}.")
-    return Failure(fault)
+        return Finish(string(reason) or "max_output_tokens")
+    # A failure, with or without a word; an answer that was cancelled, or is still to come.
+    return _failure({"error": response.error}, f"The provider's answer is {status}.")
+
+
+def _failure(document: Mapping[str, Any], otherwise: str) -> Failure:
+    delta = told(document)
+    return delta if isinstance(delta, Failure) else Failure(protocol_fault(otherwise))
 
 
 def _other(kind: str, data: bytes) -> list[Delta]:
-    """An error without a type, or an event that means nothing to a client."""
+    """An event that means nothing to a client; any other frame may be an error."""
     if kind.startswith("response."):
         return [] if kind in _SILENT else [Extra(kind)]
-    fault = classify_document(_read_document(data))
-    return [Extra(kind or "frame")] if fault is None else [Failure(fault)]
+    return surprise(data)
 
 
 # Events

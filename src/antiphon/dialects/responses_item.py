@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -29,6 +28,7 @@ from antiphon.core.deltas import (
     ToolEnd,
 )
 from antiphon.dialects.chat_number import count, read_logprobs
+from antiphon.dialects.reading import string
 from antiphon.wire.items import Document
 
 SCHEME = "openai.encrypted_content"
@@ -39,6 +39,7 @@ _CALLS: Mapping[str, Literal["function", "custom"]] = {
     "function_call": "function",
     "custom_tool_call": "custom",
 }
+_MESSAGE_PARTS = frozenset({"output_text", "text", "refusal"})
 # What an item of reasoning does not take back: its plain text, and what is said about the telling.
 _NOT_STATE = frozenset({"type", "status", "content"})
 
@@ -46,25 +47,35 @@ _NOT_STATE = frozenset({"type", "status", "content"})
 class Telling:
     """One item, and how much of it has been told."""
 
-    def __init__(self, kind: str, number: int) -> None:
+    def __init__(self, kind: str, number: int, place: int | None) -> None:
         self.kind = kind
         self.number = number
+        self.place = place
         self.done = False
         self.hidden = False
         self.named = False
         self.identified = False
         self.annotations = 0
-        self._told: Counter[tuple[Channel, int]] = Counter()
+        self._told: dict[tuple[Channel, int], list[str]] = {}
 
     def tell(self, channel: Channel, part: int, text: str) -> None:
-        self._told[channel, part] += len(text)
+        self._told.setdefault((channel, part), []).append(text)
 
-    def missing(self, channel: Channel, part: int, text: str) -> str:
-        """What a whole part says beyond its deltas."""
-        return text[self._told[channel, part] :]
+    def missing(self, channel: Channel, part: int, whole: str) -> str:
+        """What a part says beyond its deltas; nothing if it says something else."""
+        told = "".join(self._told.get((channel, part), ()))
+        return whole[len(told) :] if whole.startswith(told) else ""
 
-    def total(self, channel: Channel) -> int:
-        return sum(size for (kind, _), size in self._told.items() if kind == channel)
+    def missing_of(self, channel: Channel, wholes: Sequence[str]) -> Iterator[str]:
+        """The same for all parts of a channel at once, since not every server counts them right."""
+        told = "".join(
+            piece for (each, _), pieces in self._told.items() if each == channel for piece in pieces
+        )
+        whole = "".join(wholes)
+        skipped = len(told) if whole.startswith(told) else len(whole)
+        for text in wholes:
+            yield text[skipped:]
+            skipped = max(0, skipped - len(text))
 
 
 class Answer:
@@ -76,6 +87,7 @@ class Answer:
         self._tellings: list[Telling] = []
         self._by_id: dict[str, Telling] = {}
         self._by_place: dict[int, Telling] = {}
+        self._places_repeat = False
         self._raw_ids: set[str] = set()
         self._speaker: Telling | None = None
 
@@ -88,15 +100,15 @@ class Answer:
 
     def find(self, kind: str, item_id: Any, place: Any) -> Telling:
         """The item that an event of a stream is about."""
-        known = self._named(item_id)
-        if known is None or known.kind != kind:
-            known = self._placed(kind, place, open_only=bool(item_id))
+        known = self._named(kind, item_id)
+        known = known or self._placed(kind, place, open_only=bool(item_id))
         if known is None and not item_id and not isinstance(place, int):
             known = next((each for each in reversed(self._tellings) if each.kind == kind), None)
         return known or self._new(kind, item_id, place)
 
-    def _named(self, item_id: Any) -> Telling | None:
-        return self._by_id.get(item_id) if isinstance(item_id, str) else None
+    def _named(self, kind: str, item_id: Any) -> Telling | None:
+        known = self._by_id.get(item_id) if isinstance(item_id, str) else None
+        return known if known is not None and known.kind == kind else None
 
     def _placed(self, kind: str, place: Any, *, open_only: bool) -> Telling | None:
         known = self._by_place.get(place) if isinstance(place, int) else None
@@ -105,12 +117,13 @@ class Answer:
         return known
 
     def _new(self, kind: str, item_id: Any, place: Any) -> Telling:
-        telling = Telling(kind, len(self._tellings))
+        telling = Telling(kind, len(self._tellings), place if isinstance(place, int) else None)
         self._tellings.append(telling)
         if isinstance(item_id, str) and item_id:
             self._by_id[item_id] = telling
-        if isinstance(place, int):
-            self._by_place[place] = telling
+        if telling.place is not None:
+            self._places_repeat = self._places_repeat or telling.place in self._by_place
+            self._by_place[telling.place] = telling
         return telling
 
     # Streaming
@@ -118,8 +131,8 @@ class Answer:
     def add(self, item: Any, place: Any) -> Iterator[Delta]:
         """An item has begun. What it already holds is told when it is done."""
         kind, item_id = _kind(item), _id(item)
-        known = self._named(item_id)
-        telling = self._new(kind, item_id, place) if known is None else known
+        known = self._named(kind, item_id)
+        telling = self._new(kind, item_id, place) if known is None or known.done else known
         if kind in _CALLS:
             yield from self._call(telling, item)
 
@@ -167,23 +180,27 @@ class Answer:
     def finish(self, item: Any, place: Any) -> Iterator[Delta]:
         """An item is done: whatever of it has not been told."""
         kind, item_id = _kind(item), _id(item)
-        known = self._named(item_id) or self._placed(kind, place, open_only=True)
+        known = self._named(kind, item_id) or self._placed(kind, place, open_only=True)
         yield from self._finish(known or self._new(kind, item_id, place), item)
 
     def settle(self, output: Any) -> Iterator[Delta]:
         """The answer is over: every item in it that the stream forgot, or left unfinished."""
         items = [item for item in _list(output) if isinstance(item, dict)]
-        known = [self._named(_id(item)) for item in items]
+        known = [self._named(_kind(item), _id(item)) for item in items]
         unclaimed = [telling for telling in self._tellings if telling not in known]
-        for item, telling in zip(items, known, strict=True):
-            if telling is None:
-                kind = _kind(item)
-                telling = next((each for each in unclaimed if each.kind == kind), None)
-                if telling is None:
-                    telling = self._new(kind, _id(item), None)
-                else:
-                    unclaimed.remove(telling)
-            yield from self._finish(telling, item)
+        for place, item in enumerate(items):
+            telling = known[place] or self._claim(unclaimed, _kind(item), place)
+            yield from self._finish(telling or self._new(_kind(item), _id(item), None), item)
+
+    def _claim(self, unclaimed: list[Telling], kind: str, place: int) -> Telling | None:
+        """The item that was told at this place, or else, if places say nothing, in this order."""
+        for exact in (True, False):
+            for each in unclaimed:
+                fits = each.place == place if exact else each.place is None or self._places_repeat
+                if each.kind == kind and fits:
+                    unclaimed.remove(each)
+                    return each
+        return None
 
     def _finish(self, telling: Telling, item: Any) -> Iterator[Delta]:
         if telling.done:
@@ -199,35 +216,33 @@ class Answer:
             yield from self._pass_on(telling, item)
 
     def _finish_message(self, telling: Telling, item: Document) -> Iterator[Delta]:
-        if item.get("role", "assistant") != "assistant":
+        if item.get("role") not in (None, "assistant"):
             yield Extra("message", item)
             return
-        told = Counter({channel: telling.total(channel) for channel in ("text", "refusal")})
-        cited = telling.annotations
+        parts = []
         for part in _parts(item.get("content"), "output_text"):
-            match part:
-                case {"type": "output_text" | "text", "text": str(text)}:
-                    fresh = _beyond(text, told, "text")
-                    logprobs = part.get("logprobs") if fresh == text else None
-                    yield from self.tell(telling, "text", fresh, 0, logprobs)
-                case {"type": "refusal", "refusal": str(text)}:
-                    yield from self.tell(telling, "refusal", _beyond(text, told, "refusal"))
-                case _:
-                    yield Extra("content_part", part)
-            for annotation in _list(part.get("annotations")):
-                if cited:
-                    cited -= 1
-                else:
-                    yield from self.annotate(telling, annotation)
+            if part.get("type") in _MESSAGE_PARTS:
+                parts.append(part)
+            else:
+                yield Extra("content_part", part)
+        texts = telling.missing_of("text", [_said(part, "text") for part in parts])
+        refusals = telling.missing_of("refusal", [_said(part, "refusal") for part in parts])
+        cited = telling.annotations
+        for part, text, refusal in zip(parts, texts, refusals, strict=True):
+            logprobs = part.get("logprobs") if text == part.get("text") else None
+            yield from self.tell(telling, "text", text, 0, logprobs)
+            yield from self.tell(telling, "refusal", refusal)
+            notes = _list(part.get("annotations"))
+            for annotation in notes[cited:]:
+                yield from self.annotate(telling, annotation)
+            cited = max(0, cited - len(notes))
 
     def _finish_reasoning(self, telling: Telling, item: Document) -> Iterator[Delta]:
         channels: tuple[tuple[Channel, str], ...] = (("summary", "summary"), ("raw", "content"))
         for channel, field in channels:
-            told = Counter({channel: telling.total(channel)})
-            for number, part in enumerate(_parts(item.get(field), "text")):
-                text = part.get("text")
-                if isinstance(text, str):
-                    yield from self.tell(telling, channel, _beyond(text, told, channel), number)
+            wholes = [_said(part, "text") for part in _parts(item.get(field), "text")]
+            for number, text in enumerate(telling.missing_of(channel, wholes)):
+                yield from self.tell(telling, channel, text, number)
         if item.get("encrypted_content"):
             yield from self._turn_to(telling)
             state = {name: value for name, value in item.items() if name not in _NOT_STATE}
@@ -241,8 +256,7 @@ class Answer:
         written = item.get("input" if telling.kind == "custom_tool_call" else "arguments")
         if written is not None and not isinstance(written, str):  # the JSON itself
             written = msgspec.json.encode(written).decode()
-        told = Counter({"written": telling.total("written")})
-        yield from self.tell(telling, "written", _beyond(written or "", told, "written"))
+        yield from self.tell_rest(telling, "written", written)
         yield ToolEnd(telling.number, item.get("status") != "incomplete")
 
     def _call(self, telling: Telling, item: Document) -> Iterator[Delta]:
@@ -250,8 +264,8 @@ class Answer:
         telling.hidden = item.get("name") in self._server_tools
         if telling.hidden:
             return
-        call_id = None if telling.identified else _string(item.get("call_id"))
-        name = None if telling.named else _string(item.get("name"))
+        call_id = None if telling.identified else string(item.get("call_id"))
+        name = None if telling.named else string(item.get("name"))
         telling.identified = telling.identified or call_id is not None
         telling.named = telling.named or name is not None
         if call_id or name:
@@ -272,15 +286,11 @@ class Answer:
 
 
 def _kind(item: Any) -> str:
-    return (_string(item.get("type")) or "") if isinstance(item, dict) else ""
+    return (string(item.get("type")) or "") if isinstance(item, dict) else ""
 
 
 def _id(item: Any) -> str | None:
-    return _string(item.get("id")) if isinstance(item, dict) else None
-
-
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return string(item.get("id")) if isinstance(item, dict) else None
 
 
 def _list(value: Any) -> Sequence[Any]:
@@ -296,11 +306,8 @@ def _parts(content: Any, kind: str) -> Iterator[dict[str, Any]]:
             yield part
 
 
-def _beyond(text: str, told: Counter[str], channel: str) -> str:
-    """A part of a whole item without the characters that have been told already."""
-    skipped = min(len(text), told[channel])
-    told[channel] -= skipped
-    return text[skipped:]
+def _said(part: Document, field: str) -> str:
+    return string(part.get(field)) or ""
 
 
 def _citation(annotation: Document) -> Document:
@@ -309,7 +316,7 @@ def _citation(annotation: Document) -> Document:
         return annotation
     return {
         **annotation,
-        "title": _string(annotation.get("title")) or "",
+        "title": string(annotation.get("title")) or "",
         "start_index": count(annotation.get("start_index")),
         "end_index": count(annotation.get("end_index")),
     }

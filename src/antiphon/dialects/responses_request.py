@@ -1,11 +1,11 @@
 """The Responses API, the writing half: a plan becomes the bytes of a request to another server.
 
-Nothing is kept there: `store` is always false, and the whole history goes with every request. It is
-byte-stable and append-only, `input` stands last, and the body of a turn, up to its closing brackets,
-is a prefix of the next turn's body, so that a provider's prompt cache survives.
+Nothing is kept there: `store` is always false, and the whole history goes with every request. The
+rendering is byte-stable and append-only, with `input` last: the body of a turn, up to its closing
+brackets, is a prefix of the next turn's body, so that a provider's prompt cache survives.
 
-Items go without ids, which a server that kept nothing could not know. Only reasoning goes back just
-as its provider made it.
+Items go without ids where they can: a server that kept nothing could not know them. Reasoning goes
+back just as its provider made it.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _include(plan: Plan, quirks: ResponsesQuirks) -> Body:
 # --- the input ------------------------------------------------------------------------------------
 
 
-class _CallIds:
+class _Ids:
     """Ids that every server accepts, the same ones for the same history.
 
     An answer belongs to the last call of its id: a thread may use an id again in a later turn, and
@@ -169,6 +169,7 @@ class _CallIds:
     def __init__(self) -> None:
         self._given: dict[str, str] = {}
         self._taken: set[str] = set()
+        self._thoughts = 0
 
     def called(self, call_id: str) -> str:
         short = call_id if 0 < len(call_id) <= _LONGEST_CALL_ID else _digest(call_id)
@@ -183,13 +184,17 @@ class _CallIds:
     def answered(self, call_id: str) -> str:
         return self._given.get(call_id, call_id)
 
+    def thought(self) -> str:
+        self._thoughts += 1
+        return f"rs_{self._thoughts}"
+
 
 def _digest(text: str) -> str:
     return f"call_{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def _input(plan: Plan, quirks: ResponsesQuirks) -> Iterator[Body]:
-    ids = _CallIds()
+    ids = _Ids()
     for own, steps in groupby(plan.history, key=_is_own):
         if own:
             yield from _turn(list(steps), plan, quirks, ids)
@@ -204,9 +209,7 @@ def _is_own(step: Step) -> bool:
     )
 
 
-def _turn(
-    steps: Sequence[Step], plan: Plan, quirks: ResponsesQuirks, ids: _CallIds
-) -> Iterator[Body]:
+def _turn(steps: Sequence[Step], plan: Plan, quirks: ResponsesQuirks, ids: _Ids) -> Iterator[Body]:
     calls = any(isinstance(step, Called) for step in steps)
     replay = plan.replay_reasoning == "always" or (plan.replay_reasoning == "tool_turns" and calls)
     said = [place for place, step in enumerate(steps) if not isinstance(step, Thought)]
@@ -214,14 +217,14 @@ def _turn(
         match step:
             case Thought():
                 if replay and (place < max(said, default=0) or quirks.trailing_reasoning):
-                    yield from _reasoning(step, quirks)
+                    yield from _reasoning(step, quirks, ids)
             case Called():
                 yield _call(step, plan, ids)
             case _:
                 yield {"type": "message", "role": "assistant", "content": _joined(step.parts, "")}
 
 
-def _reasoning(thought: Thought, quirks: ResponsesQuirks) -> Iterator[Body]:
+def _reasoning(thought: Thought, quirks: ResponsesQuirks, ids: _Ids) -> Iterator[Body]:
     """Reasoning as its provider made it; of a stranger's only the text, where text is taken."""
     items: list[Body] = [
         {"type": "reasoning", "summary": [], **state.value}
@@ -230,12 +233,12 @@ def _reasoning(thought: Thought, quirks: ResponsesQuirks) -> Iterator[Body]:
     ]
     text = thought.text or thought.summary
     if quirks.plain_reasoning and text:
-        items = items or [{"type": "reasoning", "summary": []}]
+        items = items or [{"type": "reasoning", "id": ids.thought(), "summary": []}]
         items[0]["content"] = [{"type": "reasoning_text", "text": text}]
     yield from items
 
 
-def _call(call: Called, plan: Plan, ids: _CallIds) -> Body:
+def _call(call: Called, plan: Plan, ids: _Ids) -> Body:
     known = plan.identities.declared(call.name, call.namespace)
     return {
         "type": "function_call",
@@ -245,7 +248,7 @@ def _call(call: Called, plan: Plan, ids: _CallIds) -> Body:
     }
 
 
-def _other(step: Step, plan: Plan, ids: _CallIds) -> Body:
+def _other(step: Step, plan: Plan, ids: _Ids) -> Body:
     if isinstance(step, Answered):
         return {
             "type": "function_call_output",

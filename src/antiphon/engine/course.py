@@ -20,6 +20,7 @@ from antiphon.core.faults import FaultType, ProviderFault, Scope, cooldown_s
 from antiphon.engine.breaker import Breaker
 from antiphon.engine.keyring import Keyring
 from antiphon.engine.routing import Target
+from antiphon.providers.registry import Provider
 
 
 class Change(StrEnum):
@@ -53,7 +54,7 @@ class Course:
     """The way of one request through its targets."""
 
     targets: Sequence[Target]
-    health: Callable[[str], Health]
+    health: Callable[[Provider], Health]
     policy: AttemptConfig
     clock: Callable[[], float]
     jitter: Callable[[], float]
@@ -78,17 +79,17 @@ class Course:
                 return attempt
         self._place = 0
         target = self.targets[0]
-        keyring = self.health(target.provider.name).keyring
+        keyring = self.health(target.provider).keyring
         return self._begun(Attempt(1, target, keyring.soonest()))
 
     def succeeded(self, attempt: Attempt) -> None:
-        health = self.health(attempt.target.provider.name)
+        health = self.health(attempt.target.provider)
         health.breaker.succeed()
         health.keyring.end(attempt.key)
 
     def abandoned(self, attempt: Attempt) -> None:
         """The client has gone: nothing was learned."""
-        health = self.health(attempt.target.provider.name)
+        health = self.health(attempt.target.provider)
         health.breaker.pass_over()
         health.keyring.end(attempt.key)
 
@@ -107,7 +108,7 @@ class Course:
     # What a fault teaches
 
     def _record(self, attempt: Attempt, fault: ProviderFault) -> None:
-        health = self.health(attempt.target.provider.name)
+        health = self.health(attempt.target.provider)
         health.keyring.end(attempt.key)
         if fault.scope is Scope.key:
             health.keyring.rest(attempt.key, cooldown_s(fault) or 0.0)
@@ -140,7 +141,7 @@ class Course:
         return self._same_target(attempt, fault) or self._next_target(fault)
 
     def _same_target(self, attempt: Attempt, fault: ProviderFault) -> Attempt | None:
-        keyring = self.health(attempt.target.provider.name).keyring
+        keyring = self.health(attempt.target.provider).keyring
         if fault.scope is Scope.key:
             key = keyring.pick(self._tried_keys)
             if key is not None:
@@ -185,7 +186,7 @@ class Course:
 
     def _at_this_target(self, *, begin: bool = True) -> Attempt | None:
         target = self.targets[self._place]
-        health = self.health(target.provider.name)
+        health = self.health(target.provider)
         key = health.keyring.pick()
         if key is None or not health.breaker.allows():
             return None
@@ -194,7 +195,7 @@ class Course:
 
     def _begun(self, attempt: Attempt) -> Attempt:
         self._number = attempt.number
-        self.health(attempt.target.provider.name).keyring.begin(attempt.key)
+        self.health(attempt.target.provider).keyring.begin(attempt.key)
         return attempt
 
     def _overdrawn(self, delay_s: float) -> bool:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from antiphon.config import AttemptConfig
 from antiphon.core.capsule import Sealer
 from antiphon.core.faults import shutdown_fault
 from antiphon.core.machine import ResponseMachine
 from antiphon.core.plan import Plan
 from antiphon.core.planning import make_plan
+from antiphon.engine.attempts import Attempts
+from antiphon.engine.breaker import Breaker
+from antiphon.engine.course import Course, Health
 from antiphon.engine.exchange import Exchange, Parts
 from antiphon.engine.journey import Journey
+from antiphon.engine.keyring import Keyring
+from antiphon.engine.lessons import Lessons
 from antiphon.engine.rim import Rim
 from antiphon.engine.routing import Router, Target
 from antiphon.engine.tracing import Tracer
@@ -24,8 +31,9 @@ from antiphon.engine.upstream import Upstream
 from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.log import Entry
+from antiphon.providers.registry import Provider
 from antiphon.store.chain import history
-from antiphon.store.store import Store, Turn
+from antiphon.store.store import Document, Store, Turn
 from antiphon.wire.echo import opened
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
@@ -50,30 +58,37 @@ class Engine:
     tracer: Tracer
     emit: Callable[[Entry], None]
     sealer: Sealer
+    policy: AttemptConfig = field(default_factory=AttemptConfig)
+    lessons: Lessons = field(default_factory=Lessons)
     rim: Rim = field(default_factory=Rim)
     active: set[Exchange] = field(default_factory=set)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while no exchange is under way."""
+
+    _health: dict[str, Health] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.idle.set()
 
     async def prepare(self, request: Request, caller: Caller) -> Exchange:
         """Everything that can be refused is refused here, before a provider is asked."""
-        target = self.router.resolve(request.model)
+        targets = self.router.targets(request.model)
         _refuse_background(request)
-        turns = await self._turns(request)
-        plan = make_plan(
-            request,
-            history(turns),
-            provider=target.provider.name,
-            model=target.model,
-            capabilities=target.provider.capabilities(target.model),
-            issuer=target.provider.spec.name,
-            unseal=self.sealer.open,
-        )
+        items = history(await self._turns(request))
+        plans = {targets[0].name: self._plan(request, items, targets[0])}
+        for target in targets[1:]:
+            with contextlib.suppress(InvalidRequest):  # then this one is no fallback
+                plans[target.name] = self._plan(request, items, target)
         response = opened(request, response_id=self.rim.new_id("resp"), created_at=self.rim.now())
-        exchange = self._exchange(request, target, plan, response, caller)
+        attempts = Attempts(
+            course=self._course([target for target in targets if target.name in plans]),
+            lessons=self.lessons,
+            plans=plans,
+            bridge=partial(self._bridge, response),
+            upstream=self._upstream,
+            stream=request.stream,
+        )
+        exchange = self._exchange(request, response, caller, attempts)
         self.active.add(exchange)
         self.idle.clear()
         return exchange
@@ -83,18 +98,44 @@ class Engine:
             return []
         return await self.store.chain(request.previous_response_id)
 
+    def _plan(self, request: Request, items: Sequence[Document], target: Target) -> Plan:
+        return make_plan(
+            request,
+            items,
+            provider=target.provider.name,
+            model=target.model,
+            capabilities=target.provider.capabilities(target.model),
+            issuer=target.provider.spec.name,
+            unseal=self.sealer.open,
+        )
+
+    def _course(self, targets: Sequence[Target]) -> Course:
+        clock = self.rim.monotonic
+        return Course(targets, self._health_of, self.policy, clock, self.rim.random)
+
+    def _health_of(self, provider: Provider) -> Health:
+        """What is known of a provider, kept from its first request on."""
+        known = self._health.get(provider.name)
+        if known is None:
+            clock, policy = self.rim.monotonic, self.policy
+            breaker = Breaker(
+                clock, threshold=policy.breaker_threshold, rest_s=policy.breaker_rest_s
+            )
+            known = Health(Keyring(provider.api_keys, clock), breaker)
+            self._health[provider.name] = known
+        return known
+
     def _exchange(
-        self, request: Request, target: Target, plan: Plan, response: Response, caller: Caller
+        self, request: Request, response: Response, caller: Caller, attempts: Attempts
     ) -> Exchange:
         began = self.rim.monotonic()
+        plan = next(iter(attempts.plans.values()))
         facts = _facts(request, plan, response, caller)
-        trace = self.tracer.begin(
-            facts, plan.diagnostics, lambda: (self.rim.monotonic() - began) * 1000
-        )
+        trace = self.tracer.begin(facts, lambda: (self.rim.monotonic() - began) * 1000)
         journey = Journey(self.emit, facts, plan, trace, store=request.store)
 
         async def save(finished: Response) -> bool:
-            return await self._save(request, plan, finished, facts)
+            return await self._save(request, finished, facts)
 
         def finished(exchange: Exchange) -> None:
             self.active.discard(exchange)
@@ -103,20 +144,14 @@ class Engine:
             journey.finish()
 
         return Exchange(
-            Parts(
-                provider=target.provider,
-                upstream=self.in_process if target.provider.spec.in_process else self.http,
-                plan=plan,
-                bridge=Bridge(self._machine(response, plan, target), target.provider.dialect),
-                journey=journey,
-                save=save,
-                finished=finished,
-                clock=self.rim.monotonic,
-            )
+            Parts(attempts=attempts, journey=journey, save=save, finished=finished, rim=self.rim)
         )
 
-    def _machine(self, response: Response, plan: Plan, target: Target) -> ResponseMachine:
-        return ResponseMachine(
+    def _upstream(self, provider: Provider) -> Upstream:
+        return self.in_process if provider.spec.in_process else self.http
+
+    def _bridge(self, response: Response, plan: Plan, target: Target) -> Bridge:
+        machine = ResponseMachine(
             response,
             new_id=self.rim.new_id,
             now=self.rim.now,
@@ -124,10 +159,9 @@ class Engine:
             seal=partial(self.sealer.seal, target.provider.spec.name, target.model),
             empty_arguments="{}",
         )
+        return Bridge(machine, target.provider.dialect)
 
-    async def _save(
-        self, request: Request, plan: Plan, response: Response, facts: Mapping[str, Any]
-    ) -> bool:
+    async def _save(self, request: Request, response: Response, facts: Mapping[str, Any]) -> bool:
         """Whether the turn was kept. An answer that is good stays good without its memory."""
         document: dict[str, Any] = msgspec.to_builtins(response)
         turn = Turn(
@@ -136,7 +170,7 @@ class Engine:
             created_at=response.created_at,
             status=response.status,
             model=response.model,
-            provider=plan.provider,
+            provider=facts["provider"],
             input=request.input,
             output=tuple(document["output"]),
             response=document,

@@ -19,12 +19,14 @@ import msgspec
 
 from antiphon.core.faults import ProviderFault, protocol_fault, timeout_fault
 from antiphon.core.plan import Plan
+from antiphon.engine.attempts import Attempts
 from antiphon.engine.journey import Journey
+from antiphon.engine.rim import Rim
 from antiphon.engine.timer import SilenceTimer
-from antiphon.engine.upstream import Upstream, UpstreamAnswer, UpstreamError
+from antiphon.engine.tracing import Attempted
+from antiphon.engine.upstream import UpstreamAnswer, UpstreamError
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.stage import terminal
-from antiphon.providers.registry import Provider
 from antiphon.wire.events import Completed, Created, Event, Failed, Incomplete, InProgress
 from antiphon.wire.response import Response
 
@@ -37,20 +39,17 @@ _T = TypeVar("_T")
 class Parts:
     """What an exchange is made of."""
 
-    provider: Provider
-    upstream: Upstream
-    plan: Plan
-    bridge: Bridge
+    attempts: Attempts
     journey: Journey
     save: Callable[[Response], Awaitable[bool]]
     finished: Callable[[Exchange], None]
-    clock: Callable[[], float]
+    rim: Rim
 
 
 class Exchange:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._bridge = parts.bridge
+        self._gear = parts.attempts.first()
         self._answer: UpstreamAnswer | None = None
         self._early: list[Event] = []
         self._stopped: ProviderFault | None = None
@@ -59,34 +58,43 @@ class Exchange:
         self._deadline: SilenceTimer | None = None
         self._reading = False
         self._heard = False
+        self._begun = False
+        self._settled = False
         self._closed = False
         self._journey = parts.journey
+        self._journey.adopt(self._gear.plan)
 
     @property
     def plan(self) -> Plan:
-        return self._parts.plan
+        return self._gear.plan
+
+    @property
+    def _bridge(self) -> Bridge:
+        return self._gear.bridge
 
     # Streamed
 
     async def open(self) -> None:
         """Ask the provider, and wait until it has said something; raises `UpstreamError`."""
-        timeouts = self._parts.provider.timeouts
+        timeouts = self._gear.provider.timeouts
         self._deadline = SilenceTimer(timeouts.total_s, lambda: self.stop(timeout_fault("total")))
-        await self._within(timeouts.first_token_s, "first_token", self._first_words())
-        if (fault := self._wordless(self._early)) is not None:
-            raise self._unopened(fault)
+        await self._attempted(timeouts.first_token_s, "first_token", self._first_words)
+        timeouts = self._gear.provider.timeouts
         limit_s = _GRACE_S if self._bridge.finishing else timeouts.idle_s
         self._silence = SilenceTimer(limit_s, self._fall_silent, repeat=True)
 
     async def _first_words(self) -> None:
-        answer = await self._ask(stream=True)
+        answer = await self._ask()
         while not self._is_meaningful():
             is_whole = answer.headers.get("content-type", "").startswith("application/json")
             events = await (self._read_whole(answer) if is_whole else self._pump())
             self._early += events  # in a step of its own: `start` may have taken the others
+        if (fault := self._wordless(self._early)) is not None:
+            raise UpstreamError(fault)
 
     def start(self) -> list[Event]:
         """Begin the answer before the provider has: it is slow, and the client should know."""
+        self._begun = True
         self._early += self._bridge.start()
         early, self._early = self._early, []
         return self._journey.stages.feed(early)
@@ -113,16 +121,17 @@ class Exchange:
 
     async def whole(self) -> Response:
         """The finished response; raises `UpstreamError`."""
-        limit_s = self._parts.provider.timeouts.total_s
-        events = await self._within(limit_s, "total", self._all_words())
-        if (fault := self._bridge.fault or self._wordless(events)) is not None:
-            raise self._unopened(fault)
+        limit_s = self._gear.provider.timeouts.total_s
+        events = await self._attempted(limit_s, "total", self._all_words)
         ending = terminal(await self._released(events))
         assert ending is not None
         return ending.response
 
     async def _all_words(self) -> list[Event]:
-        return await self._read_whole(await self._ask(stream=False))
+        events = await self._read_whole(await self._ask())
+        if (fault := self._bridge.fault or self._wordless(events)) is not None:
+            raise UpstreamError(fault)
+        return events
 
     async def _read_whole(self, answer: UpstreamAnswer) -> list[Event]:
         """The body shows what it is, if not what was asked for: some servers only stream."""
@@ -150,9 +159,59 @@ class Exchange:
                 timer.cancel()
         if self._answer is not None:
             self._answer.close()
+        if not self._settled:
+            self._parts.attempts.abandoned()
         self._parts.finished(self)
 
     # Inside
+
+    async def _attempted(
+        self,
+        limit_s: float,
+        kind: Literal["first_token", "total"],
+        step: Callable[[], Awaitable[_T]],
+    ) -> _T:
+        """Try until something was said, or nothing is left to try."""
+        while True:
+            began = self._parts.rim.monotonic()
+            try:
+                result = await self._within(limit_s, kind, step())
+            except UpstreamError as error:
+                self._report(began, error.fault)
+                await self._try_again(error)
+            else:
+                self._report(began, None)
+                self._settled = True
+                self._parts.attempts.succeeded()
+                return result
+
+    async def _try_again(self, error: UpstreamError) -> None:
+        """Take the next attempt in hand; raises the error if there is none."""
+        following = None if self._stopped else self._parts.attempts.after(error.fault)
+        if following is None:
+            self._settled = self._stopped is None
+            raise error
+        self._gear, self._answer = following, None
+        self._journey.adopt(following.plan)
+        self._early.clear()
+        if self._begun:  # the client knows the beginning already
+            following.bridge.start()
+        await self._parts.rim.sleep(following.attempt.delay_s)
+
+    def _report(self, began: float, fault: ProviderFault | None) -> None:
+        """Leave word of an attempt that is over."""
+        plan, status = self._gear.plan, self._answer.status if self._answer is not None else None
+        self._journey.attempted(
+            Attempted(
+                number=self._gear.attempt.number,
+                provider=plan.provider,
+                model=plan.model,
+                key_name=self._parts.attempts.key_name(),
+            ),
+            fault=fault,
+            status=status,
+            latency_ms=(self._parts.rim.monotonic() - began) * 1000,
+        )
 
     async def _within(
         self, limit_s: float, kind: Literal["first_token", "total"], step: Awaitable[_T]
@@ -168,19 +227,15 @@ class Exchange:
         finally:
             self._opening = None
 
-    async def _ask(self, *, stream: bool) -> UpstreamAnswer:
-        parts = self._parts
-        outbound = parts.provider.dialect.encode(parts.plan, stream=stream)
-        key = parts.provider.api_keys[0] if parts.provider.api_keys else ""
-        began = parts.clock()
-        self._answer = answer = await parts.upstream.open(parts.provider, outbound, key)
-        self._journey.upstream_latency_ms = round((parts.clock() - began) * 1000, 1)
-        self._journey.upstream_status = answer.status
+    async def _ask(self) -> UpstreamAnswer:
+        gear, clock = self._gear, self._parts.rim.monotonic
+        began = clock()
+        answer = await gear.upstream.open(gear.provider, gear.outbound, gear.attempt.key)
+        self._answer = answer
+        self._journey.upstream_latency_ms = round((clock() - began) * 1000, 1)
         if answer.status >= 300:
             body = await _error_body(answer)
-            raise UpstreamError(
-                parts.provider.dialect.classify(answer.status, answer.headers, body)
-            )
+            raise UpstreamError(gear.provider.dialect.classify(answer.status, answer.headers, body))
         return answer
 
     def _unopened(self, fault: ProviderFault) -> UpstreamError:

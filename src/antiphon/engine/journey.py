@@ -11,7 +11,7 @@ from typing import Any
 
 from antiphon.core.faults import ProviderFault
 from antiphon.core.plan import Plan
-from antiphon.engine.tracing import ExchangeTrace
+from antiphon.engine.tracing import Attempted, ExchangeTrace
 from antiphon.pipeline.contract import ContractStage
 from antiphon.pipeline.log import DiagnosticsStage, Entry, LogStage
 from antiphon.pipeline.persist import PersistStage
@@ -30,7 +30,7 @@ class Journey:
     ) -> None:
         self.raw = trace.raw
         self.persist = PersistStage()
-        self.upstream_status: int | None = None
+        self.plan = plan
         self.upstream_latency_ms: float | None = None
         self.fault: ProviderFault | None = None
         self._emit = emit
@@ -49,6 +49,26 @@ class Journey:
             stages.append(self.persist)
         self.stages = Stages([*stages, self._diagnostics])
 
+    def adopt(self, plan: Plan) -> None:
+        """Another provider is asked: from now on its plan is what was decided."""
+        self.plan = plan
+        self._diagnostics.diagnostics = plan.diagnostics
+        self._facts.update(provider=plan.provider, provider_model=plan.model)
+
+    def attempted(
+        self,
+        attempt: Attempted,
+        *,
+        fault: ProviderFault | None,
+        status: int | None,
+        latency_ms: float,
+    ) -> None:
+        """One try is over: it failed, or the answer has begun."""
+        self._trace.attempt(attempt, fault, status, latency_ms)
+        if fault is not None:
+            facts = {**self._facts, "attempt": attempt.number, "key": attempt.key_name}
+            self._emit(Entry("attempt.failed", "info", {**facts, **_told(fault)}))
+
     def finish(self) -> None:
         """The answer is over, or nobody is there to hear the rest of it."""
         self._diagnostics.close()
@@ -56,7 +76,7 @@ class Journey:
             self._log.close()
         else:
             self._emit(Entry("upstream.failed", "warning", {**self._facts, **_told(self.fault)}))
-        self._trace.finish(self.fault, self.upstream_status, self.upstream_latency_ms)
+        self._trace.finish(self.fault, self.upstream_latency_ms, self.plan.diagnostics)
 
 
 def _told(fault: ProviderFault) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 _ID_BYTES = 16
@@ -44,3 +46,5 @@ class Rim:
     now: Callable[[], int] = _now
     now_ms: Callable[[], int] = _now_ms
     monotonic: Callable[[], float] = time.monotonic
+    random: Callable[[], float] = random.random
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

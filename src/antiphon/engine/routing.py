@@ -7,7 +7,8 @@ provider's first; the alias `*`; the default provider, for a name without a slas
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -22,6 +23,10 @@ class Target(Struct, frozen=True):
     provider: Provider
     model: str
 
+    @property
+    def name(self) -> tuple[str, str]:
+        return self.provider.name, self.model
+
 
 class Router:
     def __init__(
@@ -29,8 +34,10 @@ class Router:
         providers: Mapping[str, Provider],
         aliases: Mapping[str, str],
         default_provider: str = "",
+        fallbacks: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         """The default provider is the first one unless it is named."""
+        self._fallbacks = fallbacks
         self._providers = providers
         self._aliases = aliases
         self._default = providers[default_provider or next(iter(providers))]
@@ -46,6 +53,13 @@ class Router:
                 status=404,
             )
         return target
+
+    def targets(self, name: str) -> list[Target]:
+        """Whom to ask, one after another: the target of the name, then its fallbacks."""
+        first = self.resolve(name)
+        following = self._fallbacks.get(name) or self._fallbacks.get("/".join(first.name), ())
+        found = [first, *filter(None, map(self.direct, following))]
+        return list({target.name: target for target in found}.values())
 
     def names(self) -> list[str]:
         """Every name that is known to work, aliases first."""
@@ -90,7 +104,11 @@ def make_router(config: Config, providers: Mapping[str, Provider]) -> Router:
     if default and default not in providers:
         problem = f"there is no provider {default!r}; {hint(default, providers)}"
         raise config.mistake(("default_provider",), problem)
-    router = Router(providers, config.models, default)
+    router = Router(providers, config.models, default, config.fallbacks)
+    for name, following in config.fallbacks.items():
+        for target in following:
+            if router.direct(target) is None:
+                raise config.mistake(("fallbacks", name), _dead_end(target, providers))
     for alias, target in config.models.items():
         if router.direct(target) is None:
             raise config.mistake(("models", alias), _dead_end(target, providers))

@@ -9,6 +9,7 @@ from typing import Any
 
 from antiphon.config import TraceConfig
 from antiphon.core.faults import ProviderFault
+from antiphon.core.locale import describe
 from antiphon.core.plan import Diagnostic
 from antiphon.engine.rim import Rim
 from antiphon.pipeline.trace import RawTap, TraceStage
@@ -38,10 +39,9 @@ class Tracer:
     def begin(
         self,
         facts: Mapping[str, Any],
-        diagnostics: Sequence[Diagnostic],
         elapsed_ms: Callable[[], float],
     ) -> ExchangeTrace:
-        return ExchangeTrace(self, facts, diagnostics, elapsed_ms)
+        return ExchangeTrace(self, facts, elapsed_ms)
 
     @property
     def keeps_payloads(self) -> bool:
@@ -56,6 +56,16 @@ class Tracer:
             self.store.close()
 
 
+@dataclass(frozen=True)
+class Attempted:
+    """Who was asked, and with which key: by its number, never by itself."""
+
+    number: int
+    provider: str
+    model: str
+    key_name: str
+
+
 class ExchangeTrace:
     """The two taps of one exchange, and the rows it leaves."""
 
@@ -63,7 +73,6 @@ class ExchangeTrace:
         self,
         tracer: Tracer,
         facts: Mapping[str, Any],
-        diagnostics: Sequence[Diagnostic],
         elapsed_ms: Callable[[], float],
     ) -> None:
         self._tracer = tracer
@@ -74,11 +83,38 @@ class ExchangeTrace:
         keep = tracer.keeps_payloads
         self.raw = RawTap(keep=keep, elapsed_ms=elapsed_ms)
         self.transformed = TraceStage(keep=keep, elapsed_ms=elapsed_ms)
-        self._begin(diagnostics)
+        self._begin()
 
-    def _begin(self, diagnostics: Sequence[Diagnostic]) -> None:
+    def _begin(self) -> None:
         facts = {name: self._facts[name] for name in _REQUEST_FACTS}
         self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **facts))
+
+    def attempt(
+        self, attempt: Attempted, fault: ProviderFault | None, status: int | None, latency_ms: float
+    ) -> None:
+        """One try is over: it failed, or the answer has begun."""
+        self._tracer.record(
+            TraceAttempt(
+                request_id=self._id,
+                number=attempt.number,
+                provider=attempt.provider,
+                model=attempt.model,
+                key_name=attempt.key_name,
+                status=status,
+                fault_type=fault.type if fault else None,
+                fault_code=fault.code if fault else None,
+                latency_ms=round(latency_ms),
+            )
+        )
+
+    def finish(
+        self,
+        fault: ProviderFault | None,
+        latency_ms: float | None,
+        diagnostics: Sequence[Diagnostic],
+    ) -> None:
+        """The exchange is over, one way or another."""
+        latency = None if latency_ms is None else round(latency_ms)
         for each in diagnostics:
             self._tracer.record(
                 TraceDiagnostic(
@@ -89,28 +125,10 @@ class ExchangeTrace:
                     message=each.message,
                 )
             )
-
-    def finish(
-        self, fault: ProviderFault | None, status: int | None, latency_ms: float | None
-    ) -> None:
-        """The exchange is over, one way or another."""
-        latency = None if latency_ms is None else round(latency_ms)
-        self._tracer.record(
-            TraceAttempt(
-                request_id=self._id,
-                number=1,
-                provider=self._facts["provider"],
-                model=self._facts["provider_model"],
-                status=status,
-                fault_type=fault.type if fault else None,
-                fault_code=fault.code if fault else None,
-                latency_ms=latency,
-            )
-        )
         if fault is not None:
-            self._tracer.record(
-                TraceError(request_id=self._id, code=fault.code, message=fault.message)
-            )
+            # A provider quotes what it refuses: its own words are as private as the prompt.
+            message = fault.message if self._tracer.keeps_payloads else describe(fault)
+            self._tracer.record(TraceError(request_id=self._id, code=fault.code, message=message))
         self._record_streams()
         self._record_end(self.transformed.response, latency, failed=fault is not None)
 

@@ -92,18 +92,18 @@ class DiagnosticsStage:
         facts: dict[str, Any],
     ) -> None:
         self._emit = emit
-        self._diagnostics = diagnostics
+        self.diagnostics = diagnostics
         self._facts = facts
 
     def feed(self, events: list[Event]) -> list[Event]:
-        if self._diagnostics and terminal(events) is not None:
+        if self.diagnostics and terminal(events) is not None:
             self.close()
         return events
 
     def close(self) -> None:
         """Report even if no terminal event came by: a client may have left."""
-        if not self._diagnostics:
+        if not self.diagnostics:
             return
-        found = [f"{each.code}:{each.param}" for each in self._diagnostics]
-        self._diagnostics = ()
+        found = [f"{each.code}:{each.param}" for each in self.diagnostics]
+        self.diagnostics = ()
         self._emit(Entry("response.diagnostics", "info", {**self._facts, "diagnostics": found}))

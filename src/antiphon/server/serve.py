@@ -36,11 +36,14 @@ _LAST_BYTES_S = 1.0  # for what is still under way then: nobody reads it
 
 @asynccontextmanager
 async def open_engine(
-    config: Config, environment: Mapping[str, str], emit: Callable[[Entry], None]
+    config: Config,
+    environment: Mapping[str, str],
+    emit: Callable[[Entry], None],
+    rim: Rim | None = None,
 ) -> AsyncIterator[Engine]:
     """Everything long-lived, opened and closed in order."""
     providers = build_providers(config, environment)
-    rim = Rim()
+    rim = rim or Rim()
     data = data_directory(environment)
     store = _store(config, data, rim)
     await store.open()
@@ -54,6 +57,7 @@ async def open_engine(
         tracer=tracer,
         emit=emit,
         sealer=_sealer(config, data, rim),
+        policy=config.attempts,
         rim=rim,
     )
     try:
@@ -141,6 +145,17 @@ class Gateway:
                 await self._engine.idle.wait()
 
 
+def _allow_many_lines() -> None:
+    """A stream takes two lines, and many systems begin with a limit of 1,024 that may be raised."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems allow less than they say
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 async def serve(
     config: Config,
     environment: Mapping[str, str],
@@ -148,6 +163,7 @@ async def serve(
     announce: Callable[[Gateway, Engine], None],
 ) -> None:
     """Run until told to stop."""
+    _allow_many_lines()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

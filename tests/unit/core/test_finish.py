@@ -54,7 +54,10 @@ def test_every_row_says_all_that_its_status_needs(reason: str) -> None:
     [
         *((word, "completed") for word in ("eos", "end_turn", "tool_use", "STOP")),
         *((word, "incomplete") for word in ("max_tokens", "MAX_TOKENS", "SAFETY", "spii")),
+        *((word, "incomplete") for word in ("MODEL_ARMOR", "CONTINUATION", "other_after_output")),
+        *((word, "completed") for word in ("FINISH", "endoftext")),
         *((word, "failed") for word in ("insufficient_system_resource", "error", "abort")),
+        *((word, "failed") for word in ("malformed_model_output", "malformed_tool_use")),
     ],
 )
 def test_vendors_own_words_are_understood(reason: str, word: str) -> None:

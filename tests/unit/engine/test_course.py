@@ -64,7 +64,13 @@ class World:
 
     def course(self, *names: str) -> Course:
         targets = [Target(self.providers[name], "m") for name in names or ("one",)]
-        return Course(targets, self.known.__getitem__, self.policy, self.clock, lambda: 1.0)
+        return Course(
+            targets,
+            lambda provider: self.known[provider.name],
+            self.policy,
+            self.clock,
+            lambda: 1.0,
+        )
 
 
 def told(attempt: Attempt | None) -> tuple[str, str] | None:

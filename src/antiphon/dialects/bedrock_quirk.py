@@ -1,0 +1,97 @@
+"""How models behind one Converse API differ: data, and a function at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from antiphon.core.plan import Plan
+
+Body: TypeAlias = dict[str, Any]
+
+_BUDGETS: Mapping[str, int] = MappingProxyType(
+    {
+        "minimal": 1_024,
+        "low": 2_048,
+        "medium": 8_192,
+        "high": 16_384,
+        "xhigh": 20_480,
+        "max": 23_552,
+    }
+)
+
+
+class BedrockQuirks(Struct, frozen=True, kw_only=True):
+    """How the requests of one family of models differ from the common form."""
+
+    thinking: Literal["budget", "adaptive", "config", "effort", "none"] = "none"
+    """How an effort is said, in the fields that Converse hands on to the model: as a number of
+    tokens, as Anthropic's or Amazon's word, as a plain `reasoning_effort`, or not at all."""
+    budgets: Mapping[str, int] = _BUDGETS
+    answer_tokens: int = 8_192
+    """What is left for the answer beside a budget, where the client does not say how much in all:
+    Converse's own limit may be lower than the budget, and then it refuses."""
+    display: Literal["summarized", "omitted"] | None = None
+    """Whether adaptive thought is shown; None leaves it to the model."""
+    sampling: Literal["both", "one", "none"] = "both"
+    """Which of temperature and top_p may be set: one of them means the temperature."""
+    parallel_switch: bool = False
+    """The model takes Anthropic's `disable_parallel_tool_use`."""
+    native_format: bool = False
+    """The shape of an answer is asked for by `outputConfig`; otherwise the model is told."""
+    tools_apart: bool = False
+    """Calls, and results of calls, may not stand in one message with words."""
+    web_search: str | None = None
+    """The name of the service's own search tool for this model."""
+    models: Mapping[str, BedrockQuirks] = {}
+    """Quirks of single models in place of all of these, by what stands in the model's id; the
+    longest wins."""
+    patch: Callable[[Body, Plan], Body] | None = None
+    """The last word: a body in, a body out."""
+
+    def of(self, model: str) -> BedrockQuirks:
+        name = model.casefold()
+        known = [each for each in self.models if each in name]
+        return self.models[max(known, key=len)] if known else self
+
+
+PLAIN = BedrockQuirks()
+
+_BUDGET = BedrockQuirks(thinking="budget", parallel_switch=True)
+_ONE = BedrockQuirks(thinking="budget", sampling="one", parallel_switch=True)
+_SHAPED = BedrockQuirks(thinking="budget", sampling="one", parallel_switch=True, native_format=True)
+_ADAPTIVE = BedrockQuirks(
+    thinking="adaptive", sampling="one", parallel_switch=True, native_format=True
+)
+_LATEST = BedrockQuirks(
+    thinking="adaptive", display="summarized", sampling="none", parallel_switch=True
+)
+
+# As of 2026-11, from the vendors' pages and from what users were refused.
+FAMILIES: Mapping[str, BedrockQuirks] = MappingProxyType(
+    {
+        "anthropic.claude-3-7": _BUDGET,
+        "anthropic.claude-sonnet-4-": _BUDGET,
+        "anthropic.claude-opus-4-": _BUDGET,
+        "anthropic.claude-opus-4-1": _ONE,
+        "anthropic.claude-haiku-4-5": _ONE,
+        "anthropic.claude-sonnet-4-5": _SHAPED,
+        "anthropic.claude-opus-4-5": _SHAPED,
+        "anthropic.claude-sonnet-4-6": _ADAPTIVE,
+        "anthropic.claude-opus-4-6": _ADAPTIVE,
+        "anthropic.claude-opus-4-7": _LATEST,
+        "anthropic.claude-opus-4-8": _LATEST,
+        "anthropic.claude-haiku-5": _LATEST,
+        "anthropic.claude-sonnet-5": _LATEST,
+        "anthropic.claude-opus-5": _LATEST,
+        "amazon.nova-2": BedrockQuirks(thinking="config", web_search="nova_grounding"),
+        "openai.gpt-oss": BedrockQuirks(thinking="effort"),
+        "cohere.command": BedrockQuirks(tools_apart=True),
+        "meta.llama": BedrockQuirks(tools_apart=True),
+        "mistral.": BedrockQuirks(tools_apart=True),
+    }
+)
+"""What is known of the models that Converse serves, by what stands in their ids."""

@@ -1,0 +1,107 @@
+"""One attempt after another, each with what it needs: a plan, a bridge, the bytes to send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.faults import FaultType, ProviderFault
+from antiphon.core.history import Thought
+from antiphon.core.plan import Outbound, Plan
+from antiphon.engine.course import Attempt, Change, Course
+from antiphon.engine.lessons import Lessons, named_parameter
+from antiphon.engine.routing import Target
+from antiphon.engine.upstream import Upstream
+from antiphon.pipeline.bridge import Bridge
+from antiphon.providers.registry import Provider
+
+
+@dataclass(frozen=True)
+class Gear:
+    """What one attempt works with."""
+
+    attempt: Attempt
+    plan: Plan
+    bridge: Bridge
+    outbound: Outbound
+    upstream: Upstream
+
+    @property
+    def provider(self) -> Provider:
+        return self.attempt.target.provider
+
+
+@dataclass
+class Attempts:
+    """The attempts of one request. Plans are made beforehand, so nothing can be refused later."""
+
+    course: Course
+    lessons: Lessons
+    plans: Mapping[tuple[str, str], Plan]
+    """By the names of provider and model."""
+    bridge: Callable[[Plan, Target], Bridge]
+    upstream: Callable[[Provider], Upstream]
+    stream: bool
+    _gear: Gear = field(init=False)
+    _without_state: bool = False
+
+    def first(self) -> Gear:
+        return self._equipped(self.course.first())
+
+    def after(self, fault: ProviderFault) -> Gear | None:
+        """The next attempt, or None: then the fault is the answer."""
+        gear = self._gear
+        name = None
+        if fault.type is FaultType.invalid_request:
+            name = named_parameter(fault, gear.outbound)
+        attempt = self.course.after(gear.attempt, fault, nameable=name is not None)
+        if attempt is None:
+            return None
+        if attempt.change is Change.WITHOUT_PARAMETER and name is not None:
+            self.lessons.learn(gear.provider.name, gear.plan.model, name)
+        if attempt.change is Change.WITHOUT_STATE:
+            self._without_state = True
+        return self._equipped(attempt)
+
+    def key_name(self) -> str:
+        """Which key is in use, for people."""
+        attempt = self._gear.attempt
+        keyring = self.course.health(attempt.target.provider).keyring
+        return f"key {keyring.number(attempt.key)}"
+
+    def succeeded(self) -> None:
+        self.course.succeeded(self._gear.attempt)
+
+    def abandoned(self) -> None:
+        self.course.abandoned(self._gear.attempt)
+
+    def _equipped(self, attempt: Attempt) -> Gear:
+        provider = attempt.target.provider
+        plan = self.plans[attempt.target.name]
+        if self._without_state:
+            plan = _stateless(plan)
+        outbound = provider.dialect.encode(plan, stream=self.stream)
+        outbound, learned = self.lessons.applied(provider.name, plan.model, outbound)
+        plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *learned))
+        bridge = self.bridge(plan, attempt.target)
+        self._gear = Gear(attempt, plan, bridge, outbound, self.upstream(provider))
+        return self._gear
+
+
+def _stateless(plan: Plan) -> Plan:
+    """The same question without the state that the provider has just refused."""
+    history = tuple(
+        msgspec.structs.replace(step, states=()) if isinstance(step, Thought) else step
+        for step in plan.history
+    )
+    told = Diagnostic(
+        code=Code.CAPSULE_UNUSED,
+        decision=Decision.DEGRADED,
+        param="input",
+        subject="refused",
+        message="The provider refused the sealed state of earlier turns; it was asked without it.",
+    )
+    return msgspec.structs.replace(plan, history=history, diagnostics=(*plan.diagnostics, told))

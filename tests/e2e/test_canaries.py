@@ -1,0 +1,213 @@
+"""Keys, prompts and outputs stay where they belong, on every path: canaries tell if one got out."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.config import LogConfig, TimeoutConfig
+from antiphon.pipeline.log import Entry
+from antiphon.server.journal import open_journal
+from tests.answers import Answer, ask
+from tests.gateways import Running, running, settings
+from tests.stages import UVLOOP
+from tests.upstream import DONE, Asked, Line, Script, answering, chunk, frame, upstream, whole
+
+KEY = "sk-canary-upstream-8c1f"
+PROMPT = "canary-prompt-51ab"
+OUTPUT = "canary-output-e07d"
+SAID = f"{OUTPUT} and {PROMPT}"
+TOLD = f"Rejected {PROMPT!r} with key {KEY}; last output {OUTPUT}"
+
+REQUEST: dict[str, Any] = {
+    "instructions": f"Never repeat {PROMPT}.",
+    "input": [
+        {"role": "developer", "content": f"Mind {PROMPT}."},
+        {"role": "user", "content": [{"type": "input_text", "text": PROMPT}]},
+        {"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": f'"{PROMPT}"'},
+        {"type": "function_call_output", "call_id": "c1", "output": PROMPT},
+    ],
+    "tools": [
+        {
+            "type": "function",
+            "name": "look_up",
+            "description": PROMPT,
+            "parameters": {"type": "object", "properties": {"word": {"const": PROMPT}}},
+        }
+    ],
+    "metadata": {"note": PROMPT},
+    "user": PROMPT,
+    "safety_identifier": PROMPT,
+    "prompt_cache_key": PROMPT,
+}
+SCHEMA = {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+def streaming(*frames: bytes, end: bool = True) -> Script:
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head()
+        for each in frames:
+            await line.send(each)
+        await line.end() if end else line.cut()
+
+    return script
+
+
+async def stalling(asked: Asked, line: Line) -> None:
+    await line.head()
+    await line.send(chunk({"content": SAID}))
+    await line.until_gone()
+
+
+def call(arguments: str) -> bytes:
+    function = {"name": "look_up", "arguments": arguments}
+    return chunk({"tool_calls": [{"index": 0, "id": "c9", "function": function}]})
+
+
+ERROR = {"message": TOLD, "type": TOLD, "param": TOLD, "code": TOLD}
+STOP = (chunk({}, "stop"), DONE)
+PATHS: Mapping[str, tuple[Script, dict[str, Any]]] = {
+    "text": (streaming(chunk({"content": SAID}), *STOP), {}),
+    "reasoning": (streaming(chunk({"reasoning_content": SAID}), *STOP), {}),
+    "a call": (streaming(call(f'{{"word": "{SAID}"}}'), chunk({}, "tool_calls"), DONE), {}),
+    "half a call": (streaming(call(f'{{"word": "{SAID}'), chunk({}, "tool_calls"), DONE), {}),
+    "an unknown finish": (streaming(chunk({"content": SAID}), chunk({}, TOLD), DONE), {}),
+    "a broken contract": (streaming(chunk({"content": SAID}), *STOP), {"text": {"format": SCHEMA}}),
+    "an error inside": (streaming(chunk({"content": SAID}), frame({"error": ERROR})), {}),
+    "an error at once": (streaming(frame({"error": ERROR})), {}),
+    "an error that is text": (streaming(frame({"error": TOLD})), {}),
+    "noise": (streaming(chunk({"content": SAID}), b"data: {" + TOLD.encode() + b"\n\n"), {}),
+    "noise at once": (streaming(b"data: {" + TOLD.encode() + b"\n\n"), {}),
+    "odd types": (streaming(chunk({"content": {"text": TOLD}, "tool_calls": TOLD}), *STOP), {}),
+    "a cut": (streaming(chunk({"content": SAID}), end=False), {}),
+    "a silence": (stalling, {}),
+    "a web page": (answering(200, f"<html>{TOLD}</html>", content_type="text/html"), {}),
+    **{
+        str(status): (answering(status, {"error": ERROR}, x_request_id=TOLD), {})
+        for status in (302, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 503)
+    },
+    "a plain 400": (answering(400, TOLD, content_type="text/plain"), {}),
+    "fields of pydantic": (answering(422, {"detail": [{"loc": [PROMPT], "input": TOLD}]}), {}),
+}
+
+
+@asynccontextmanager
+async def gateway_to(tmp_path: Path, script: Script) -> AsyncIterator[Running]:
+    async with upstream(script) as played:
+        config = settings(tmp_path, played.url, timeouts=TimeoutConfig(idle_s=0.1))
+        provider = msgspec.structs.replace(config.providers["up"], api_keys=[KEY])
+        async with running(msgspec.structs.replace(config, providers={"up": provider})) as gateway:
+            yield gateway
+        assert all(asked.headers["authorization"] == f"Bearer {KEY}" for asked in played.asked)
+
+
+def rendered(log: list[Entry]) -> str:
+    """The log in both of its styles, with everything in it."""
+    out = io.StringIO()
+    for style in ("json", "text"):
+        emit = open_journal(msgspec.convert({"level": "debug", "format": style}, LogConfig), out)
+        for entry in log:
+            emit(entry)
+    return out.getvalue()
+
+
+def written(tmp_path: Path, name: str) -> bytes:
+    """All bytes of a database and of the files beside it."""
+    files = sorted(tmp_path.glob(f"{name}*"))
+    assert files
+    return b"".join(path.read_bytes() for path in files)
+
+
+def escaped(canaries: tuple[str, ...], text: bytes | str) -> list[str]:
+    data = text if isinstance(text, bytes) else text.encode()
+    return [canary for canary in canaries if canary.encode() in data]
+
+
+def told_as_error(answer: Answer) -> str:
+    """What an answer says of a failure, without the output that came before it."""
+    if answer.status == 200 and answer.response["error"] is None:
+        return ""
+    return json.dumps([answer.error, dict(answer.headers)])
+
+
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+async def test_no_canary_gets_into_the_log_an_error_or_the_trace(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: tuple[Script, dict[str, Any]]
+) -> None:
+    script, more = path
+    caplog.set_level(0)
+    body = {"model": "m", **REQUEST, **more}
+    async with gateway_to(tmp_path, script) as gateway:
+        answers = [
+            await ask(gateway, {**body, "stream": True, "store": False}),
+            await ask(gateway, {**body, "stream": True}),
+        ]
+    assert gateway.log
+    assert escaped((KEY, PROMPT, OUTPUT), rendered(gateway.log) + caplog.text) == []
+    assert escaped((KEY, PROMPT, OUTPUT), "".join(map(told_as_error, answers))) == []
+    assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "trace.db")) == []
+    assert escaped((KEY,), written(tmp_path, "turns.db")) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "document"),
+    [(200, whole(SAID)), (200, {"error": ERROR}), (400, {"error": ERROR}), (401, {"error": TOLD})],
+    ids=["good", "an error in a 200", "400", "401"],
+)
+async def test_no_canary_gets_out_of_a_whole_answer(
+    tmp_path: Path, status: int, document: Any
+) -> None:
+    async with gateway_to(tmp_path, answering(status, document)) as gateway:
+        answer = await ask(gateway, {"model": "m", **REQUEST, "store": False})
+    assert escaped((KEY, PROMPT, OUTPUT), rendered(gateway.log)) == []
+    assert escaped((KEY, PROMPT, OUTPUT), told_as_error(answer)) == []
+    for name in ("trace.db", "turns.db"):
+        assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, name)) == []
+
+
+async def test_what_is_not_stored_is_written_nowhere(tmp_path: Path) -> None:
+    script = streaming(chunk({"content": SAID}), *STOP)
+    async with gateway_to(tmp_path, script) as gateway:
+        await ask(gateway, {"model": "m", **REQUEST, "stream": True, "store": False})
+    assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "")) == []
+
+
+async def test_what_is_stored_holds_the_turn_and_no_key(tmp_path: Path) -> None:
+    """The canaries can sing: where a turn is to be kept, it is."""
+    script = streaming(chunk({"content": SAID}), *STOP)
+    async with gateway_to(tmp_path, script) as gateway:
+        await ask(gateway, {"model": "m", **REQUEST, "stream": True})
+    assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "turns.db")) == [PROMPT, OUTPUT]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"input": PROMPT, "temperature": PROMPT},
+        {"input": PROMPT, "tools": PROMPT},
+        {"input": [{"role": PROMPT, "content": PROMPT}]},
+        {"input": PROMPT, "previous_response_id": "resp_unknown"},
+        {"input": PROMPT, "background": True},
+        {"input": {PROMPT: 1}},
+    ],
+)
+async def test_a_request_that_is_refused_leaves_no_prompt_behind(
+    tmp_path: Path, body: dict[str, Any]
+) -> None:
+    """Its own error may quote a value back to whoever sent it; nobody else hears of it."""
+    async with gateway_to(tmp_path, streaming(*STOP)) as gateway:
+        await ask(gateway, {"model": "m", **body})
+    assert escaped((PROMPT,), rendered(gateway.log)) == []
+    assert escaped((PROMPT,), written(tmp_path, "trace.db")) == []

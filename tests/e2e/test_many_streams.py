@@ -1,0 +1,79 @@
+"""Many streams at once in one process; `bench/slow_streams.py` does it with a thousand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stages import UVLOOP, Stage, opened_stage
+from tests.upstream import HELLO, HELLO_WORLD, Asked, Line
+from tests.waiting import until
+
+STREAMS = 100
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+@pytest.fixture(scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    async with opened_stage(tmp_path_factory.mktemp("stage")) as stage:
+        yield stage
+
+
+class Together:
+    """A script that says the first words to everybody before it goes on with anybody."""
+
+    def __init__(self, count: int) -> None:
+        self._missing = count
+        self._all_here = asyncio.Event()
+
+    async def __call__(self, asked: Asked, line: Line) -> None:
+        await line.head()
+        for each in HELLO:
+            await line.send(each)
+        self._missing -= 1
+        if not self._missing:
+            self._all_here.set()
+        await self._all_here.wait()
+        for each in HELLO_WORLD[len(HELLO) :]:
+            await line.send(each)
+        await line.end()
+
+
+async def test_a_hundred_streams_at_once_all_end_well_and_leave_nothing_behind(
+    stage: Stage,
+) -> None:
+    before = asyncio.all_tasks()
+    for _ in range(3):
+        script = Together(STREAMS)
+        answers = await asyncio.gather(
+            *(stage.ask(script, stream=True, store=False) for _ in range(STREAMS))
+        )
+        assert {answer.text for answer in answers} == {"Hello, world"}
+        assert {answer.response["status"] for answer in answers} == {"completed"}
+        assert len({answer.response["id"] for answer in answers}) == STREAMS
+        assert not stage.gateway.engine.active
+    await stage.gateway.client.close()  # with it, the lines it kept open
+    await until(lambda: is_nobody_left(before), "no task is left behind")
+
+
+def is_nobody_left(before: set[asyncio.Task[Any]]) -> bool:
+    """The provider's end of lines that the gateway keeps open for the next request stays."""
+    return all("serve" in repr(task.get_coro()) for task in asyncio.all_tasks() - before)
+
+
+async def test_streams_that_are_stored_are_all_there_when_they_end(tmp_path: Path) -> None:
+    """A hundred turns are saved at once, each before its last event leaves."""
+    async with opened_stage(tmp_path) as stage:
+        script = Together(STREAMS)
+        answers = await asyncio.gather(*(stage.ask(script, stream=True) for _ in range(STREAMS)))
+        ids = [answer.response["id"] for answer in answers]
+        turns = [await stage.gateway.engine.store.chain(each) for each in ids]
+    assert [turn[-1].id for turn in turns] == ids

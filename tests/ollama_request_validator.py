@@ -1,0 +1,184 @@
+"""A strict reader of Ollama chat requests, written from the format and not from our code.
+
+A server reads a request into typed fields and refuses one that does not fit; what it does not know
+it ignores, which is no better. Every problem is one line of text.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+Body = dict[str, Any]
+
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+LEVELS = ("low", "medium", "high", "max")
+
+TOP = set(
+    """
+    model tools format think options logprobs top_logprobs keep_alive truncate stream messages
+    """.split()
+)
+OPTIONS: dict[str, type | tuple[type, ...]] = {
+    "num_ctx": int,
+    "num_predict": int,
+    "temperature": (int, float),
+    "top_p": (int, float),
+    "presence_penalty": (int, float),
+    "frequency_penalty": (int, float),
+}
+MESSAGE = {
+    "system": {"role", "content"},
+    "user": {"role", "content", "images"},
+    "assistant": {"role", "content", "thinking", "tool_calls"},
+    "tool": {"role", "content", "images", "tool_name", "tool_call_id"},
+}
+
+
+def problems(body: bytes) -> list[str]:
+    """Everything that is wrong with a request."""
+    document = json.loads(body)
+    if not isinstance(document, dict):
+        return ["the body is no object"]
+    found = [f"unknown key {key}" for key in document.keys() - TOP]
+    if list(document)[-1:] != ["messages"]:
+        found.append("messages do not stand last")
+    if not isinstance(document.get("model"), str):
+        found.append("model is no string")
+    found += [*_setting_problems(document), *_tool_problems(document)]
+    messages = document.get("messages")
+    if not isinstance(messages, list) or not messages:
+        return [*found, "there are no messages"]
+    for place, message in enumerate(messages):
+        found += [f"messages[{place}]: {problem}" for problem in _message_problems(message)]
+    return found or [*_order_problems(messages)]  # the order trusts the shapes
+
+
+def _setting_problems(document: Body) -> Iterator[str]:
+    if not isinstance(document.get("stream"), bool):
+        yield "nobody said whether to stream"
+    think = document.get("think", True)
+    if not isinstance(think, bool) and think not in LEVELS:
+        yield f"bad think {think!r}"
+    form = document.get("format", "json")
+    if form != "json" and not isinstance(form, dict):
+        yield f"bad format {form!r}"
+    if "options" in document and not document["options"]:
+        yield "options are empty"
+    for name, value in document.get("options", {}).items():
+        if name not in OPTIONS:
+            yield f"unknown option {name}"
+        elif not isinstance(value, OPTIONS[name]) or isinstance(value, bool):
+            yield f"bad {name} {value!r}"
+
+
+# --- tools ----------------------------------------------------------------------------------------
+
+
+def _tool_problems(document: Body) -> Iterator[str]:
+    if "tools" in document and not document["tools"]:
+        yield "tools are empty"
+    names: list[str] = []
+    for tool in document.get("tools", []):
+        function = tool.get("function", {})
+        if set(tool) != {"type", "function"} or tool["type"] != "function":
+            yield "bad keys of a tool"
+        if set(function) - {"description"} != {"name", "parameters"}:
+            yield "bad keys of a function"
+            continue
+        if not NAME.fullmatch(function["name"]):
+            yield f"bad tool name {function['name']!r}"
+        names.append(function["name"])
+        if function["parameters"].get("type") != "object":
+            yield "parameters are no object"
+        yield from _schema_problems(function["parameters"])
+    if len(names) != len(set(names)):
+        yield "two tools share a name"
+
+
+def _schema_problems(schema: Any) -> Iterator[str]:
+    if not isinstance(schema, dict):
+        yield f"bad schema {schema!r}"
+        return
+    kinds = {"description": str, "enum": list, "required": list, "properties": dict, "anyOf": list}
+    for name, kind in kinds.items():
+        if name in schema and not isinstance(schema[name], kind):
+            yield f"bad {name} of a schema"
+            return
+    told = schema.get("type", "object")
+    words = [*(told if isinstance(told, list) else [told]), *schema.get("required", [])]
+    if not all(isinstance(word, str) for word in words):
+        yield "a word of a schema is no string"
+    for inner in (*schema.get("properties", {}).values(), *schema.get("anyOf", [])):
+        yield from _schema_problems(inner)
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def _message_problems(message: Any) -> Iterator[str]:
+    role = message.get("role") if isinstance(message, dict) else None
+    if role not in MESSAGE:
+        yield f"bad role {role!r}"
+        return
+    yield from (f"unknown key {key}" for key in message.keys() - MESSAGE[role])
+    if not isinstance(message.get("content"), str):
+        yield "content is no string"
+    elif not (message["content"] or message.get("images") or message.get("tool_calls")):
+        yield "it is empty"
+    if not isinstance(message.get("thinking", "hm"), str) or message.get("thinking") == "":
+        yield "bad thinking"
+    if "images" in message and not _are_images(message["images"]):
+        yield "bad images"
+    if "tool_calls" in message:
+        yield from _call_problems(message["tool_calls"])
+    if role == "tool" and not all(
+        isinstance(message.get(key), str) and message[key] for key in ("tool_name", "tool_call_id")
+    ):
+        yield "nobody knows whose result it is"
+
+
+def _are_images(images: Any) -> bool:
+    try:
+        return bool(images) and all(base64.b64decode(image, validate=True) for image in images)
+    except (TypeError, ValueError):
+        return False
+
+
+def _call_problems(calls: Any) -> Iterator[str]:
+    if not isinstance(calls, list) or not calls:
+        yield "tool calls are empty"
+        return
+    for call in calls:
+        function = call.get("function", {})
+        if set(call) != {"id", "function"} or set(function) != {"name", "arguments"}:
+            yield "bad keys of a call"
+        elif not isinstance(call["id"], str) or not call["id"]:
+            yield "a call without an id"
+        elif not NAME.fullmatch(function["name"]):
+            yield f"bad function {function['name']!r}"
+        elif not isinstance(function["arguments"], dict):
+            yield "arguments are no object"
+
+
+def _order_problems(messages: list[Body]) -> Iterator[str]:
+    """Each call is answered once, right behind the message that made it, in its order."""
+    expected: list[tuple[str, str]] = []
+    for place, message in enumerate(messages):
+        if message["role"] == "tool":
+            if not expected:
+                yield f"messages[{place}]: a result of no call"
+            elif (message["tool_call_id"], message["tool_name"]) != expected.pop(0):
+                yield f"messages[{place}]: a result of another call"
+            continue
+        if expected:
+            yield f"messages[{place}]: {len(expected)} calls before it have no result"
+        calls = message.get("tool_calls", [])
+        expected = [(call["id"], call["function"]["name"]) for call in calls]
+        if message["role"] == "assistant" and place and messages[place - 1]["role"] == "assistant":
+            yield f"messages[{place}]: two assistant messages in a row"
+    if expected:
+        yield f"{len(expected)} calls at the end have no result"

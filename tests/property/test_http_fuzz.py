@@ -1,0 +1,163 @@
+"""Nothing that a client can send to the real server is answered by anything but an answer.
+
+A 5xx is a declared fault of an upstream, and the upstream here has none. The server runs in a
+thread of its own, once for all examples, in front of providers of every kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.config import ProviderConfig
+from tests import gateways
+from tests.answers import HANG_S, Answer, judge
+from tests.gateways import Running, running
+from tests.property.test_request import DOCUMENTS, json_values, mutations, words
+from tests.upstream import HELLO_WORLD, Asked, Line, upstream, whole
+
+KINDS = ("chat", "deepseek", "minimax", "xiaomi", "zhipu")
+# Refused at once, with the rest of the request unseen.
+UNSERVED = ("background", "conversation", "previous_response_id", "prompt")
+
+
+async def obliging(asked: Asked, line: Line) -> None:
+    """A provider that is content with everything."""
+    if asked.body.get("stream"):
+        await line.head()
+        for each in HELLO_WORLD:
+            await line.send(each)
+    else:
+        await line.head(content_type="application/json")
+        await line.send(json.dumps(whole("Hello")).encode())
+    await line.end()
+
+
+@asynccontextmanager
+async def served(directory: Path) -> AsyncIterator[Running]:
+    async with upstream(obliging) as played:
+        entry = ProviderConfig(base_url=played.url, api_keys=["sk-fuzz"])
+        config = msgspec.structs.replace(
+            gateways.settings(directory, played.url),
+            providers=dict.fromkeys(KINDS, entry),
+            default_provider="chat",
+        )
+        async with running(config) as gateway:
+            yield gateway
+
+
+class Server:
+    """The gateway, for tests that know nothing of its loop."""
+
+    def __init__(self, portal: BlockingPortal, gateway: Running) -> None:
+        self._portal = portal
+        self._gateway = gateway
+
+    def post(self, data: bytes) -> Answer:
+        """The answer, which came in time, is of a legal kind and blames nobody but the client."""
+        answer = self._portal.call(self._post, data)
+        judge(answer)
+        assert answer.status < 500, (data, answer.body)
+        assert not self._gateway.engine.active
+        return answer
+
+    async def _post(self, data: bytes) -> Answer:
+        url = f"{self._gateway.base_url}/responses"
+        headers = {"content-type": "application/json"}
+        async with (
+            asyncio.timeout(HANG_S),
+            self._gateway.client.post(url, data=data, headers=headers) as response,
+        ):
+            return Answer(response.status, response.headers, await response.read())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with (
+        start_blocking_portal("asyncio", {"use_uvloop": True}) as portal,
+        portal.wrap_async_context_manager(served(tmp_path_factory.mktemp("fuzz"))) as gateway,
+    ):
+        yield Server(portal, gateway)
+
+
+# Any model of a kind will do, but echo knows its own.
+models = st.sampled_from(["echo/echo", "echo/reasoner", *(f"{kind}/m" for kind in KINDS)])
+
+
+def readdressed(document: dict[str, Any], model: str, *, stream: bool) -> bytes:
+    """The document as a request that gets as far as it can."""
+    served = {name: value for name, value in document.items() if name not in UNSERVED}
+    return json.dumps({**served, "model": model, "stream": stream}).encode()
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_good_request_is_served_by_every_kind_of_provider(
+    server: Server, kind: str, stream: bool
+) -> None:
+    for document in DOCUMENTS:
+        answer = server.post(readdressed(document, f"{kind}/m", stream=stream))
+        assert answer.status in (200, 400, 404), (document, answer.body)
+
+
+@given(data=st.binary(max_size=400) | st.text(max_size=100).map(str.encode))
+def test_any_bytes_are_answered(server: Server, data: bytes) -> None:
+    assert server.post(data).status == 400
+
+
+@given(document=json_values)
+def test_any_json_is_answered(server: Server, document: Any) -> None:
+    assert server.post(json.dumps(document).encode()).status in (200, 400, 404)
+
+
+@given(document=st.dictionaries(words | st.text(), json_values), model=models, stream=st.booleans())
+def test_any_object_is_answered(
+    server: Server, document: dict[str, Any], model: str, stream: bool
+) -> None:
+    assert server.post(readdressed(document, model, stream=stream)).status < 500
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@given(mutation=mutations(), model=models)
+def test_a_good_request_with_one_change_is_answered(
+    server: Server, mutation: tuple[dict[str, Any], str], model: str, stream: bool
+) -> None:
+    document, _ = mutation
+    assert server.post(readdressed(document, model, stream=stream)).status < 500
+
+
+@given(
+    document=st.sampled_from(DOCUMENTS),
+    model=models,
+    cut=st.floats(0, 1),
+    noise=st.binary(max_size=4),
+)
+def test_a_good_request_with_noise_in_it_is_answered(
+    server: Server, document: dict[str, Any], model: str, cut: float, noise: bytes
+) -> None:
+    whole_body = readdressed(document, model, stream=True)
+    place = int(cut * len(whole_body))
+    assert server.post(whole_body[:place] + noise + whole_body[place:]).status < 500
+
+
+@given(mutation=mutations(), model=models, other=models)
+def test_what_was_answered_once_can_be_continued_anywhere(
+    server: Server, mutation: tuple[dict[str, Any], str], model: str, other: str
+) -> None:
+    """No history that was let in can make a thread unservable later on."""
+    document = {**mutation[0], "store": True}
+    first = server.post(readdressed(document, model, stream=True))
+    if first.status == 200:
+        again = {"previous_response_id": first.response["id"], "model": other, "input": "And?"}
+        second = server.post(json.dumps(again).encode())
+        assert second.status == 200, second.body

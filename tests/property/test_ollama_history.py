@@ -1,0 +1,92 @@
+"""Any history becomes a good Ollama request, and a history that grows keeps its past."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from antiphon.core.history import Step
+from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
+from antiphon.dialects.ollama_request import encode
+from tests.ollama_request_validator import problems
+from tests.property.test_history import (
+    READS,
+    SEES,
+    Item,
+    any_items,
+    is_answered,
+    is_clients,
+    junk,
+    read,
+    threads,
+)
+
+replays = st.sampled_from(["never", "tool_turns", "always"])
+schemas = st.dictionaries(
+    st.sampled_from(["type", "properties", "required", "anyOf", "enum", "description", "$defs"]),
+    junk | st.dictionaries(st.text(max_size=3), junk, max_size=2) | st.lists(junk, max_size=2),
+    max_size=4,
+)
+choices = st.sampled_from([ToolChoice(), ToolChoice("none"), ToolChoice("function", "look")])
+
+
+def rendered(steps: Sequence[Step], replay: ReplayReasoning = "always", **fields: Any) -> bytes:
+    plan = Plan(
+        provider="p",
+        model="m",
+        instructions="Be brief.",
+        history=tuple(steps),
+        replay_reasoning=replay,
+        **fields,
+    )
+    return encode(plan, stream=True).body
+
+
+@given(any_items, st.sampled_from([SEES, READS]), st.booleans())
+def test_any_history_renders_to_a_valid_request(
+    items: list[Any], inputs: frozenset[str], images: bool
+) -> None:
+    assert problems(rendered(read(items, inputs, images))) == []
+
+
+@given(st.lists(junk, max_size=4))
+def test_a_list_of_anything_at_all_renders_to_a_valid_request(items: list[Any]) -> None:
+    assert problems(rendered(read(items))) == []
+
+
+@given(schemas, choices)
+def test_any_schema_is_one_that_a_server_can_read(
+    schema: dict[str, Any], choice: ToolChoice
+) -> None:
+    tools = (ToolDeclaration(name="look", parameters=schema), ToolDeclaration(name="listen"))
+    assert problems(rendered([], declarations=tools, tool_choice=choice)) == []
+
+
+@given(any_items, any_items)
+def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
+    past: list[Any], more: list[Any]
+) -> None:
+    steps = read(past)
+    assume(is_answered(past))
+    assume(not steps or is_clients(steps[-1]))
+    body = rendered(steps)
+    assert rendered(read([*past, *more])).startswith(body.removesuffix(b"]}"))
+
+
+@given(threads(), replays)
+def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
+    requests: list[list[Item]], replay: ReplayReasoning
+) -> None:
+    bodies = [rendered(read(history), replay) for history in accumulate(requests)]
+    assert all(problems(body) == [] for body in bodies)
+    for body, following in pairwise(bodies):
+        assert following.startswith(body.removesuffix(b"]}"))
+
+
+@given(any_items)
+def test_rendering_twice_gives_the_same_bytes(items: list[Any]) -> None:
+    assert rendered(read(items)) == rendered(read(items))
