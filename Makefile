@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install -qq --disable-pip-version-check
 HEART := src/antiphon/wire/*,src/antiphon/core/*,src/antiphon/dialects/*
 
-.PHONY: help setup serve test check golden bench format clean
+.PHONY: help setup serve test check golden bench load format clean
 help: ## list these targets (the default)
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 setup: .venv/dev ## make .venv with everything that development needs
@@ -22,6 +22,8 @@ golden: .venv/dev ## rewrite the golden transcripts; review the diff like code
 	$(BIN)/pytest -q tests/golden --update-golden
 bench: .venv/runtime ## print what a chunk costs
 	$(BIN)/python bench/heart.py $(ARGS)
+load: .venv/runtime ## put the gateway under load, next to nginx (needs nginx, a C compiler and ../shared/bench)
+	$(BIN)/python bench/gateway.py $(ARGS)
 format: .venv/dev ## mend what format and lint can mend by themselves
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .

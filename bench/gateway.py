@@ -82,7 +82,7 @@ def main() -> None:
     print(tables)
     if args.write:
         RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(f"# The gateway under load\n\n`make bench-gateway`\n\n{tables}")
+        RESULTS.write_text(f"# The gateway under load\n\n`make load`\n\n{tables}")
 
 
 if __name__ == "__main__":

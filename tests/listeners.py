@@ -73,6 +73,12 @@ class Listener:
         judge(answer)
         return answer
 
+    async def everything(self) -> bytes:
+        """All bytes of the body until the other side hangs up."""
+        await self.head()
+        async with asyncio.timeout(HANG_S):
+            return await self._reader.read()
+
     async def _more(self) -> bool:
         """One more chunk of the body."""
         async with asyncio.timeout(HANG_S):

@@ -163,7 +163,8 @@ def test_what_the_server_did_for_itself_is_kept_for_the_trace(case: Case) -> Non
     dialect = GeminiDialect()
     decoder = dialect.decoder()
     if case.meta["wire"] == "sse":
-        frames = dialect.framer().feed(case.data)
+        framer = dialect.framer()
+        frames = [*framer.feed(case.data), *framer.close()]
         deltas = [delta for frame in frames for delta in decoder.feed(frame)]
     else:
         deltas = dialect.decode(case.data)

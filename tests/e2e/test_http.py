@@ -293,6 +293,32 @@ async def test_a_stream_is_sent_as_streams_should_be(gateway: Running) -> None:
         assert "\r" not in frame
 
 
+async def test_a_client_that_knows_no_chunks_gets_the_stream_all_the_same(
+    gateway: Running,
+) -> None:
+    body = json.dumps({**REQUEST, "stream": True}).encode()
+    head = b"POST /v1/responses HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    async with listening(gateway.gateway.port) as listener:
+        listener.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        data = await listener.everything()
+    assert "transfer-encoding" not in listener.headers
+    judge(Answer(listener.status, listener.headers, data))
+
+
+async def test_a_body_that_waits_for_permission_is_let_in(gateway: Running) -> None:
+    """So does curl with a large one."""
+    body = json.dumps(REQUEST).encode()
+    head = b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    async with listening(gateway.gateway.port) as listener:
+        listener.write(head + b"expect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(body))
+        await listener.head()
+        assert listener.status == 100
+        listener.write(body)
+        await listener.head()
+        answer = await listener.rest()
+    assert answer.text == "Hello?"
+
+
 async def test_no_answer_claims_another_model_than_was_asked_for(stage: Stage) -> None:
     """Codex takes an `openai-model` header of another name for a punishment."""
     answer = await stage.ask(playing(HELLO_WORLD), stream=True)

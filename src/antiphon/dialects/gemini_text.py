@@ -37,7 +37,21 @@ class TextRun:
         """Something else follows."""
         self._over = True
 
-    def character(self, offset: int) -> int:
+    def place(self, segment: Mapping[str, Any]) -> tuple[int, int]:
+        """Where a segment begins and ends, in characters.
+
+        Offsets count from the beginning of some part, which need not be that of the run; a segment
+        that quotes its text is found by the quotation.
+        """
+        begin, end = count(segment.get("startIndex")), count(segment.get("endIndex"))
+        quoted = segment.get("text")
+        if isinstance(quoted, str) and quoted:
+            text = quoted.encode("utf-8", "surrogatepass")
+            if self._bytes[begin:end] != text and (found := self._bytes.find(text)) >= 0:
+                begin, end = found, found + len(text)
+        return self._character(begin), self._character(end)
+
+    def _character(self, offset: int) -> int:
         """The place in characters of a place in bytes; what is not written yet counts as ASCII."""
         written = len(self._bytes)
         if written == self.length:
@@ -78,9 +92,7 @@ class CitationReader:
         url, title = source.get("uri"), source.get("title")
         if not isinstance(url, str) or not url:
             return []
-        place = segment if isinstance(segment, dict) else {}
-        begin = self._run.character(count(place.get("startIndex")))
-        end = self._run.character(count(place.get("endIndex")))
+        begin, end = self._run.place(segment if isinstance(segment, dict) else {})
         if (url, begin, end) in self._told:
             return []
         self._told.add((url, begin, end))

@@ -184,13 +184,19 @@ class Answer:
         yield from self._finish(known or self._new(kind, item_id, place), item)
 
     def settle(self, output: Any) -> Iterator[Delta]:
-        """The answer is over: every item in it that the stream forgot, or left unfinished."""
+        """The answer is over: what the stream left unfinished, and then what it forgot."""
         items = [item for item in _list(output) if isinstance(item, dict)]
         known = [self._named(_kind(item), _id(item)) for item in items]
         unclaimed = [telling for telling in self._tellings if telling not in known]
+        forgotten = []
         for place, item in enumerate(items):
             telling = known[place] or self._claim(unclaimed, _kind(item), place)
-            yield from self._finish(telling or self._new(_kind(item), _id(item), None), item)
+            if telling is None:
+                forgotten.append(item)
+            else:
+                yield from self._finish(telling, item)
+        for item in forgotten:
+            yield from self._finish(self._new(_kind(item), _id(item), None), item)
 
     def _claim(self, unclaimed: list[Telling], kind: str, place: int) -> Telling | None:
         """The item that was told at this place, or else, if places say nothing, in this order."""

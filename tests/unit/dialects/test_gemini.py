@@ -282,6 +282,24 @@ def test_grounding_cites_its_sources_by_characters() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("segment", "place"),
+    [
+        ({"startIndex": 0, "endIndex": 3, "text": "°a"}, (0, 2)),
+        ({"startIndex": 0, "endIndex": 2, "text": "cd"}, (3, 5)),
+        ({"startIndex": 3, "endIndex": 4, "text": "nowhere"}, (2, 3)),
+        ({"startIndex": 3, "endIndex": 4, "text": ""}, (2, 3)),
+        ({"startIndex": 3, "endIndex": 4, "text": 5}, (2, 3)),
+    ],
+)
+def test_a_segment_that_quotes_its_text_is_found_by_it(
+    segment: Document, place: tuple[int, int]
+) -> None:
+    found = {"groundingChunks": [{"web": {"uri": "https://a.test"}}]}
+    found["groundingSupports"] = [{"segment": segment, "groundingChunkIndices": [0]}]
+    assert says(text("°abcd"), groundingMetadata=found)[1] == cited("https://a.test", *place)
+
+
 def test_a_place_beyond_the_text_counts_on() -> None:
     deltas = says(text("°a"), groundingMetadata=grounding((3, 10, [0])))
     assert deltas[1] == cited("https://a.test", 2, 9, "A")

@@ -191,7 +191,7 @@ def test_any_other_key_is_a_bearers_token_and_no_key_is_nothing() -> None:
     assert authorized("") == {}
 
 
-# --- what is sent ----------------------------------------------------------------------------------
+# --- what is sent ---------------------------------------------------------------------------------
 
 
 def test_only_letters_digits_and_a_few_marks_go_unquoted() -> None:
