@@ -12,7 +12,7 @@ from typing import Any
 
 Document = dict[str, Any]
 
-NUMBERS = {1: "STOP", 2: "MAX_TOKENS"}
+NUMBERS: dict[Any, str] = {1: "STOP", 2: "MAX_TOKENS"}
 
 
 @dataclass

@@ -79,30 +79,32 @@ def carried(case: Case) -> Carried:
 
 def streamed(data: bytes) -> Carried:
     found = Carried()
-    for line in data.decode().splitlines():
-        if not line.startswith("data: {"):
-            continue
-        event = json.loads(line.removeprefix("data: "))
-        delta = event.get("delta") or {}
-        message = delta.get("message") or {}
-        match event["type"]:
-            case "content-start":
-                found.blocks[event["index"]] = message["content"]
-            case "content-delta":
-                for kind, piece in message["content"].items():
-                    found.blocks[event["index"]][kind] += piece
-            case "tool-plan-delta":
-                found.plan += message["tool_plan"]
-            case "tool-call-start":
-                found.calls[event["index"]] = message["tool_calls"]
-            case "tool-call-delta":
-                piece = message["tool_calls"]["function"]["arguments"]
-                found.calls[event["index"]]["function"]["arguments"] += piece
-            case "citation-start":
-                found.citations += 1
-            case "message-end":
-                found.finish, found.usage = delta["finish_reason"], delta["usage"]
+    for line in data.decode().split("\n"):
+        if line.startswith("data: {"):
+            take(found, json.loads(line.removeprefix("data: ")))
     return found
+
+
+def take(found: Carried, event: Document) -> None:
+    delta = event.get("delta") or {}
+    message = delta.get("message") or {}
+    match event["type"]:
+        case "content-start":
+            found.blocks[event["index"]] = message["content"]
+        case "content-delta":
+            for kind, piece in message["content"].items():
+                found.blocks[event["index"]][kind] += piece
+        case "tool-plan-delta":
+            found.plan += message["tool_plan"]
+        case "tool-call-start":
+            found.calls[event["index"]] = message["tool_calls"]
+        case "tool-call-delta":
+            piece = message["tool_calls"]["function"]["arguments"]
+            found.calls[event["index"]]["function"]["arguments"] += piece
+        case "citation-start":
+            found.citations += 1
+        case "message-end":
+            found.finish, found.usage = delta["finish_reason"], delta["usage"]
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -220,7 +222,9 @@ def steps_of(case: Case) -> list[Step]:
     numbers = count()
 
     def seal(states: Any, text: str) -> str:
-        return sealed.setdefault(str(len(sealed)), tuple(states)) and str(len(sealed) - 1)
+        name = str(len(sealed))
+        sealed[name] = tuple(states)
+        return name
 
     machine = ResponseMachine(
         Response(id="r", created_at=0, model="m"),

@@ -92,7 +92,7 @@ def decode(data: bytes, document: Document) -> list[Delta]:
 
 
 def _plain(document: Document) -> Iterator[Delta]:
-    form = next((form for form in _FORMS if _is_of(form, document)), None)
+    form = _form(document)
     if form is None:
         return
     text, reason = _at(document, form.text), _at(document, form.reason)
@@ -103,8 +103,11 @@ def _plain(document: Document) -> Iterator[Delta]:
     yield from _usage(document, form)
 
 
-def _is_of(form: _Form, document: Document) -> bool:
-    return any(_at(document, path) is not None for path in (form.text, form.reason))
+def _form(document: Document) -> _Form | None:
+    """The form that a document has, by its text or, in a last chunk, only by its reason."""
+    by_text = (form for form in _FORMS if _at(document, form.text) is not None)
+    by_reason = (form for form in _FORMS if _at(document, form.reason) is not None)
+    return next(by_text, None) or next(by_reason, None)
 
 
 def _at(document: Any, path: Path) -> Any:

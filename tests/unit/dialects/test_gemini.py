@@ -295,7 +295,7 @@ def test_grounding_cites_its_sources_by_characters() -> None:
 def test_a_segment_that_quotes_its_text_is_found_by_it(
     segment: Document, place: tuple[int, int]
 ) -> None:
-    found = {"groundingChunks": [{"web": {"uri": "https://a.test"}}]}
+    found: Document = {"groundingChunks": [{"web": {"uri": "https://a.test"}}]}
     found["groundingSupports"] = [{"segment": segment, "groundingChunkIndices": [0]}]
     assert says(text("°abcd"), groundingMetadata=found)[1] == cited("https://a.test", *place)
 
@@ -336,7 +336,7 @@ def test_grounding_that_comes_again_is_cited_once() -> None:
 
 
 def test_grounding_without_a_segment_cites_the_beginning() -> None:
-    found = {"groundingChunks": [{"web": {"uri": "https://a.test"}}]}
+    found: Document = {"groundingChunks": [{"web": {"uri": "https://a.test"}}]}
     found["groundingSupports"] = [{"groundingChunkIndices": [0]}]
     assert says(text("a"), groundingMetadata=found)[1] == cited("https://a.test", 0, 0)
 
