@@ -75,6 +75,19 @@ async def ask(gateway: Running, body: Any, **headers: str) -> Answer:
     return answer
 
 
+async def send(
+    gateway: Running, method: str, path: str, data: bytes | None = None, **headers: str
+) -> Answer:
+    """Any request at all; names of headers are written with underscores."""
+    url = gateway.base_url.removesuffix("/v1") + path
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with (
+        asyncio.timeout(HANG_S),
+        gateway.client.request(method, url, data=data, headers=named) as response,
+    ):
+        return Answer(response.status, response.headers, await response.read())
+
+
 def judge(answer: Answer) -> None:
     """Raise AssertionError unless the answer is one that every client understands."""
     assert answer.headers["x-request-id"].startswith("req_")

@@ -98,7 +98,7 @@ def simplified(item: Document) -> Iterator[Document]:
         yield item
 
 
-def annotations(items: list[Document]) -> list[Any]:
+def citations(items: list[Document]) -> list[Any]:
     parts = [part for item in items if item["type"] == "message" for part in item["content"]]
     return [each for part in parts for each in part.get("annotations") or []]
 

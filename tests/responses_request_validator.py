@@ -44,8 +44,8 @@ def problems(body: bytes, *, plain_reasoning: bool = False) -> list[str]:
     found += _setting_problems(document)
     found += _tool_problems(document)
     items = document.get("input")
-    if not isinstance(items, list):
-        return [*found, "input is no list"]
+    if not isinstance(items, list) or not items:
+        return [*found, "input is no list, or an empty one"]
     for place, item in enumerate(items):
         told = _item_problems(item, plain_reasoning)
         found += [f"input[{place}]: {problem}" for problem in told]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from antiphon.config import TimeoutConfig
+from antiphon.config import AttemptConfig, TimeoutConfig
 from tests.answers import Answer, ask
-from tests.gateways import Running, running, settings
-from tests.upstream import Asked, Line, Script, upstream
+from tests.gateways import Running, replaced, running, settings
+from tests.upstream import Asked, Line, Script, Upstream, upstream
 
 # The loop that `antiphon serve` runs on; for a module's own `anyio_backend`.
 UVLOOP = ("asyncio", {"use_uvloop": True})
@@ -23,11 +23,18 @@ class Stage:
 
     scripts: dict[str, Script] = field(default_factory=dict)
     _gateway: Running | None = None
+    _upstream: Upstream | None = None
 
     @property
     def gateway(self) -> Running:
         assert self._gateway is not None
         return self._gateway
+
+    @property
+    def open_lines(self) -> int:
+        """Lines that the provider holds open."""
+        assert self._upstream is not None
+        return self._upstream.open_lines
 
     def cast(self, script: Script) -> str:
         """The model to ask for if this is to be played."""
@@ -44,12 +51,16 @@ class Stage:
 
 @asynccontextmanager
 async def opened_stage(
-    tmp_path: Path, *, timeouts: TimeoutConfig | None = None, **server: Any
+    tmp_path: Path,
+    *,
+    timeouts: TimeoutConfig | None = None,
+    attempts: AttemptConfig | None = None,
+    **server: Any,
 ) -> AsyncIterator[Stage]:
+    """Nothing is asked twice unless `attempts` says so."""
     stage = Stage()
-    async with (
-        upstream(stage.play) as played,
-        running(settings(tmp_path, played.url, timeouts=timeouts, **server)) as gateway,
-    ):
-        stage._gateway = gateway
-        yield stage
+    async with upstream(stage.play) as played:
+        config = settings(tmp_path, played.url, timeouts=timeouts, **server)
+        async with running(replaced(config, attempts=attempts or config.attempts)) as gateway:
+            stage._gateway, stage._upstream = gateway, played
+            yield stage

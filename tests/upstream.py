@@ -38,6 +38,8 @@ class Line:
         await self._writer.drain()
 
     async def send(self, data: bytes) -> None:
+        if self._writer.is_closing():  # one loop says so, another one breaks
+            raise ConnectionResetError("the other side has hung up")
         self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
         await self._writer.drain()
 

@@ -20,7 +20,7 @@ from antiphon.dialects.responses_request import ResponsesQuirks, encode
 from antiphon.pipeline.bridge import Bridge
 from tests.corpus import ABSENT, Case, cases
 from tests.machines import documents, machine
-from tests.naive_responses import annotations, logprobs, read, simplified
+from tests.naive_responses import citations, logprobs, read, simplified
 from tests.oracle import consult
 from tests.validator import check
 
@@ -104,7 +104,8 @@ def test_every_item_arrives_once_and_whole(case: Case) -> None:
 
 @every_stream
 def test_the_deltas_are_those_of_the_recording(case: Case) -> None:
-    sent, ours = read(case.data).deltas, {}
+    sent = read(case.data).deltas
+    ours: dict[str, str] = {}
     for event in told(case):
         if event["type"].endswith(".delta"):
             ours[event["type"]] = ours.get(event["type"], "") + event["delta"]
@@ -118,9 +119,9 @@ def test_the_deltas_are_those_of_the_recording(case: Case) -> None:
 @every_answer
 def test_citations_and_probabilities_arrive(case: Case) -> None:
     output, expected = final(told(case))["output"], read(case.data).items
-    cited = annotations(output)
-    assert len(cited) == len(annotations(expected))
-    for ours, theirs in zip(cited, annotations(expected), strict=True):
+    cited = citations(output)
+    assert len(cited) == len(citations(expected))
+    for ours, theirs in zip(cited, citations(expected), strict=True):
         assert ours.items() >= theirs.items()
     assert logprobs(output) == logprobs(expected)
 

@@ -290,6 +290,17 @@ async def test_a_compressed_answer_is_read(stage: Stage, stream: bool) -> None:
     assert answer.text.startswith("Hello")
 
 
+async def test_an_answer_may_have_large_headers(stage: Stage) -> None:
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head(content_security_policy="x" * 40_000)
+        for each in HELLO_WORLD:
+            await line.send(each)
+        await line.end()
+
+    answer = await stage.ask(script, stream=True)
+    assert answer.text == "Hello, world"
+
+
 async def test_a_compressed_answer_that_is_cut_fails(stage: Stage) -> None:
     packed = gzip.compress(b"".join(HELLO_WORLD))
 

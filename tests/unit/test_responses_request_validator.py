@@ -80,6 +80,7 @@ BREAKS: dict[str, Break] = {
     "the server is asked to keep something": put(store=True),
     "input does not stand last": lambda body: body.update(stream=body.pop("stream")),
     "input is no list": lambda body: body.update(input="hi"),
+    "or an empty one": lambda body: body.update(input=[]),
     "unknown key of reasoning": put(reasoning={"budget": 1}),
     "unknown key of text": put(text={"size": 1}),
     "bad include": put(include=[]),

@@ -233,6 +233,13 @@ PHRASES = (
         r"signature\W+in\W+thinking",
     ),
     _phrase(
+        # Reasoning that its server did not keep, or that is not followed by what it led to.
+        Kind.REASONING_REJECTED,
+        frozenset({Kind.INVALID_REQUEST, Kind.NOT_FOUND, Kind.UNKNOWN}),
+        r"items are not persisted when",
+        r"without its required (?:following item|\W?reasoning\W? item)",
+    ),
+    _phrase(
         Kind.CONTEXT_LENGTH,
         _BAD | {Kind.SERVER_ERROR},
         r"max(?:imum)? (?:context|prompt|sequence|model) length",

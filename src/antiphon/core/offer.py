@@ -107,6 +107,7 @@ _WEAKER: Mapping[str, str] = {
     "defer_loading": "it is declared at once",
     "format": "the grammar is described to the model, not enforced",
     "output_schema": "the model is not told what its answers look like",
+    "parameters": "the provider does not take `additionalProperties: false`",
     "strict": "the provider does not enforce its schema",
 }
 
@@ -119,6 +120,7 @@ def _within(offer: Offer, param: str, capabilities: Capabilities) -> Reading:
         "defer_loading": bool(tool.get("defer_loading")) and offer.origin != "search",
         "format": offer.type == "custom" and _grammar(tool, param) is not None,
         "output_schema": bool(tool.get("output_schema")),
+        "parameters": not capabilities.closed_objects and _is_closed(tool.get("parameters")),
         "strict": bool(offer.strict) and not capabilities.strict_tools,
     }
     diagnostics = [
@@ -134,7 +136,21 @@ def _within(offer: Offer, param: str, capabilities: Capabilities) -> Reading:
     ]
     if not capabilities.strict_tools:
         offer = structs.replace(offer, strict=None)
+    if not capabilities.closed_objects:
+        offer = structs.replace(offer, parameters=_opened(offer.parameters))
     return offer, diagnostics
+
+
+def _is_closed(schema: Any) -> bool:
+    return bool(schema != _opened(schema))
+
+
+def _opened(schema: Any) -> Any:
+    """The same schema, with no word against properties that it does not name."""
+    if isinstance(schema, Mapping):
+        kept = [item for item in schema.items() if item != ("additionalProperties", False)]
+        return {name: _opened(inner) for name, inner in kept}
+    return [_opened(inner) for inner in schema] if isinstance(schema, list) else schema
 
 
 # What is left out, and why

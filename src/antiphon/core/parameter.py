@@ -7,7 +7,7 @@ that would not have happened anyway.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -106,6 +106,7 @@ def decide(
             parameters[row.name] = value
         elif row.rule is Rule.TAKE and value not in row.plain:
             diagnostics.append(_ignored(row))
+    diagnostics += _give_way(parameters, capabilities)
     diagnostics += _clamp(parameters, capabilities)
     diagnostics += [_unknown(name) for name in request.unknown if name not in KNOWN]
     return parameters, diagnostics
@@ -144,20 +145,34 @@ def _unknown(name: str) -> Diagnostic:
     )
 
 
-def _clamp(parameters: dict[str, Any], capabilities: Capabilities) -> list[Diagnostic]:
-    """A provider refuses to be asked for more than the model can write."""
-    asked, limit = parameters.get("max_output_tokens"), capabilities.max_output_tokens
-    if asked is None or limit is None or asked <= limit:
-        return []
-    parameters["max_output_tokens"] = limit
-    return [
-        Diagnostic(
-            code=Code.PARAM_DEGRADED,
-            decision=Decision.DEGRADED,
-            param="max_output_tokens",
-            message=f"The model writes {limit} tokens at most, not {asked}.",
-        )
-    ]
+def _clamp(parameters: dict[str, Any], capabilities: Capabilities) -> Iterator[Diagnostic]:
+    """A provider refuses to be asked for more than it has, or for less."""
+    ranges = {**capabilities.ranges}
+    if capabilities.max_output_tokens is not None:
+        ranges["max_output_tokens"] = (0, capabilities.max_output_tokens)
+    for name, (least, most) in ranges.items():
+        asked = parameters.get(name)
+        if isinstance(asked, int | float) and not least <= asked <= most:
+            parameters[name] = taken = min(max(asked, least), most)
+            yield Diagnostic(
+                code=Code.PARAM_DEGRADED,
+                decision=Decision.DEGRADED,
+                param=name,
+                message=f"`{name}` is {taken}, not {asked}: that is as far as the provider goes.",
+            )
+
+
+def _give_way(parameters: dict[str, Any], capabilities: Capabilities) -> Iterator[Diagnostic]:
+    """Of two parameters that the provider refuses beside each other, one counts."""
+    for name, other in capabilities.gives_way.items():
+        if name in parameters and other in parameters:
+            del parameters[name]
+            yield Diagnostic(
+                code=Code.PARAM_IGNORED,
+                decision=Decision.IGNORED,
+                param=name,
+                message=f"`{name}` has no effect: the provider takes it only without `{other}`.",
+            )
 
 
 # Extra output

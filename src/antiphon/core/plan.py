@@ -39,6 +39,16 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     formats: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
     efforts: Mapping[str, str | None] = {}
     """The ladder: requested effort → the provider's word; None leaves it out. Empty: no effort."""
+    thinks_unasked: bool = True
+    """Whether it thinks where nobody says how much; the word for `none` is what stops it."""
+    fixed_by_thinking: frozenset[str] = frozenset()
+    """Parameters that the provider takes only of a model that does not think."""
+    forced_choice_stops_thinking: bool = False
+    """A model that thinks cannot be told to call a tool: such a call is made without thinking."""
+    ranges: Mapping[str, tuple[float, float]] = {}
+    """The least and the most that the provider takes of a parameter."""
+    gives_way: Mapping[str, str] = {}
+    """A parameter that the provider refuses beside another one → that other one, which counts."""
     inputs: frozenset[str] = frozenset({"text", "image"})
     """Kinds of input parts: text, image, file, audio."""
     tool_output_images: bool = False
@@ -48,6 +58,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """False: `developer` becomes `system`, in place."""
     tools: bool = True
     strict_tools: bool = True
+    closed_objects: bool = True
+    """False: the provider refuses `additionalProperties: false`, and tools are told without it."""
     max_tools: int = 128
     web_search: Literal["native", "refuse", "ignore"] = "ignore"
     web_search_limits: frozenset[str] = frozenset()

@@ -17,6 +17,7 @@ from antiphon.core.capsule import Unseal
 from antiphon.core.contract import FormatKind, OutputContract, check_schema
 from antiphon.core.declaration import Declared, declare
 from antiphon.core.diagnostic import Code, Decision, Diagnostic, diagnostics_header
+from antiphon.core.effort import RUNGS, climb, settle, while_thinking
 from antiphon.core.history import Step
 from antiphon.core.pairing import paired
 from antiphon.core.parameter import decide, decide_include
@@ -45,10 +46,10 @@ def make_plan(
     read, noticed = _read(items, capabilities, issuer, model, unseal)
     declared = declare(request.tools, request.tool_choice, items, read, capabilities)
     steps, mended = paired(declared.steps)
-    logprobs, included = decide_include(request, capabilities)
-    moot = _moot(declared, logprobs=logprobs)
-    parameters, decided = decide(request, capabilities, moot=moot)
-    asked, effort, climbed = _effort(request, items, capabilities)
+    asked, effort, climbed = _effort(request, items, declared, capabilities)
+    able = while_thinking(effort, capabilities)
+    logprobs, included = decide_include(request, able)
+    parameters, decided = decide(request, able, moot=_moot(declared, logprobs=logprobs))
     contract, formed = _contract(request, items, capabilities)
     found = (*noticed, *mended, *declared.diagnostics, *decided, *included, *climbed, *formed)
     return Plan(
@@ -116,37 +117,17 @@ def _updated(items: Sequence[Mapping[str, Any]], outer: str, inner: str) -> tupl
     return None
 
 
-# How long to think
-
-RUNGS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-
-
 def _effort(
-    request: Request, items: Sequence[Mapping[str, Any]], capabilities: Capabilities
+    request: Request,
+    items: Sequence[Mapping[str, Any]],
+    declared: Declared,
+    capabilities: Capabilities,
 ) -> tuple[str | None, str | None, list[Diagnostic]]:
     """The effort that was asked for, the provider's word for it, and what was lost between."""
     param, asked = _updated(items, "reasoning", "effort") or ("reasoning.effort", request.effort)
-    ladder = capabilities.efforts
-    if not isinstance(asked, str):
-        return None, None, []
-    if asked in ladder:
-        return asked, ladder[asked], []
-    rung = _nearest(asked, ladder)
-    if rung is None:
-        message = f"The effort {asked!r} has no effect: the model has no such setting."
-        return asked, None, [_note(Code.EFFORT_IGNORED, Decision.IGNORED, param, message)]
-    message = f"The model has no effort {asked!r}: it thinks with {rung!r}."
-    diagnostic = _note(Code.EFFORT_DEGRADED, Decision.DEGRADED, param, message)
-    return asked, ladder[rung], [diagnostic]
-
-
-def _nearest(asked: str, ladder: Mapping[str, str | None]) -> str | None:
-    """The next rung below, else above. `none` is no rung: little thinking is not none at all."""
-    if asked not in RUNGS:
-        return None
-    place = RUNGS.index(asked)
-    below, above = reversed(RUNGS[1:place]), RUNGS[place + 1 :]
-    return next((rung for rung in (*below, *above) if rung in ladder), None)
+    effort, climbed = climb(asked, param, capabilities)
+    effort, settled = settle(effort, declared.tool_choice, param, capabilities)
+    return asked if isinstance(asked, str) else None, effort, [*climbed, *settled]
 
 
 def _note(code: Code, decision: Decision, param: str, message: str) -> Diagnostic:

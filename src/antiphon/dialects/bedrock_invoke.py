@@ -24,6 +24,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 METRICS = "amazon-bedrock-invocationMetrics"
 """What it cost, in the last chunk of every stream."""
+_NOWHERE: Path = ("",)
 
 
 class _Form(Struct, frozen=True):
@@ -31,8 +32,8 @@ class _Form(Struct, frozen=True):
 
     text: Path
     reason: Path
-    asked: Path = ()
-    answered: Path = ()
+    asked: Path = _NOWHERE
+    answered: Path = _NOWHERE
 
 
 _FORMS = (
@@ -70,7 +71,10 @@ class InvokeDecoder:
         self.ended = METRICS in document
         if self._reader is None:
             return [*_plain(document)] or [Extra("chunk", document)]
-        return self._reader.feed(Frame(data))
+        deltas = self._reader.feed(Frame(data))
+        if isinstance(self._reader, ChatDecoder):  # it may not have counted itself
+            deltas += _usage(document)
+        return deltas
 
 
 def _reader(document: Document) -> AnthropicDecoder | ChatDecoder | None:
@@ -100,7 +104,7 @@ def _plain(document: Document) -> Iterator[Delta]:
         yield Text(text)
     if isinstance(reason, str) and reason:
         yield Finish(reason)
-    yield from _usage(document, form)
+    yield from _usage(document, form.asked, form.answered)
 
 
 def _form(document: Document) -> _Form | None:
@@ -120,10 +124,15 @@ def _at(document: Any, path: Path) -> Any:
     return document
 
 
-def _usage(document: Document, form: _Form) -> Iterator[Delta]:
-    asked = count(_at(document, (METRICS, "inputTokenCount")) or _at(document, form.asked or ("",)))
-    answered = count(
-        _at(document, (METRICS, "outputTokenCount")) or _at(document, form.answered or ("",))
+def _usage(
+    document: Document, asked: Path = _NOWHERE, answered: Path = _NOWHERE
+) -> Iterator[Delta]:
+    """What the service has counted or, failing that, the model."""
+    usage = Usage(
+        input_tokens=count(_at(document, (METRICS, "inputTokenCount")) or _at(document, asked)),
+        output_tokens=count(
+            _at(document, (METRICS, "outputTokenCount")) or _at(document, answered)
+        ),
     )
-    if asked or answered:
-        yield Usage(input_tokens=asked, output_tokens=answered)
+    if usage != Usage():
+        yield usage

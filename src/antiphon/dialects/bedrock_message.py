@@ -67,10 +67,14 @@ def _say(messages: list[Body], role: str, content: list[Body]) -> None:
 
 
 def _taken_apart(messages: Iterable[Body]) -> Iterator[Body]:
-    """The same turns with something in between wherever a call or a result stands beside words."""
+    """The same turns with something in between wherever a call or a result stands beside words.
+
+    Thought belongs to both of them, so it cannot stay; these models sign none.
+    """
     others = {"user": "assistant", "assistant": "user"}
     for message in messages:
-        halves = groupby(message["content"], key=_is_tool_block)
+        content = (block for block in message["content"] if "reasoningContent" not in block)
+        halves = groupby(content, key=_is_tool_block)
         for place, (_, blocks) in enumerate(halves):
             if place:
                 yield {"role": others[message["role"]], "content": [text_block(_GO_ON)]}

@@ -31,6 +31,8 @@ from antiphon.core.history import (
 from antiphon.core.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.core.toolbox import provider_name
 from antiphon.core.tools import ToolIdentityMap
+from antiphon.dialects import chat_state
+from antiphon.dialects.call_id import CallIdForm, CallIds
 
 Body: TypeAlias = dict[str, Any]
 
@@ -42,14 +44,26 @@ _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 class ChatQuirks(Struct, frozen=True, kw_only=True):
     """How one provider's requests differ from the common form: data, and a function at most."""
 
+    fields: Mapping[str, Any] = {}
+    """Fields of every request."""
     max_tokens_field: str = "max_tokens"
     effort_field: str | None = "reasoning_effort"
-    """None: `patch` says it in another way."""
+    """A dot leads into an object. None: `patch` says it in another way."""
     user_field: str | None = "user"
     """Where the user's identifier goes; None leaves it out."""
     reasoning_field: str = "reasoning_content"
     reasoning_required: bool = False
-    """A turn that called tools must carry its reasoning, be it empty."""
+    """A turn that called tools must carry its reasoning, be it lost."""
+    lost_reasoning: str = ""
+    """What stands for it then."""
+    replay_details: bool = False
+    """`reasoning_details` go back as they came, in place of the reasoning."""
+    replay_signatures: bool = False
+    """Gemini's signatures go back beside the calls, or the text, that they came with."""
+    call_ids: CallIdForm | None = None
+    """The only ids of calls that are taken; None: any."""
+    required_choice: str = "required"
+    """The word for a call that has to be made."""
     stream_usage: bool = True
     """False: the provider refuses to be asked for usage in a stream, or sends it anyway."""
     patch: Callable[[Body, Plan], Body] | None = None
@@ -63,7 +77,8 @@ def encode(plan: Plan, *, stream: bool, quirks: ChatQuirks = PLAIN) -> Outbound:
     """The request that asks a provider for what was planned."""
     body: Body = {
         "model": plan.model,
-        **_tools(plan),
+        **quirks.fields,
+        **_tools(plan, quirks),
         **_response_format(plan.contract),
         **_parameters(plan, quirks),
         **_streaming(stream, quirks),
@@ -83,9 +98,9 @@ def encode(plan: Plan, *, stream: bool, quirks: ChatQuirks = PLAIN) -> Outbound:
 # --- everything but the messages ------------------------------------------------------------------
 
 
-def _tools(plan: Plan) -> Body:
+def _tools(plan: Plan, quirks: ChatQuirks) -> Body:
     tools = [*map(_tool, plan.declarations), *map(dict, plan.native_tools)]
-    return {"tools": tools, "tool_choice": _tool_choice(plan.tool_choice)} if tools else {}
+    return {"tools": tools, "tool_choice": _tool_choice(plan.tool_choice, quirks)} if tools else {}
 
 
 def _tool(declaration: ToolDeclaration) -> Body:
@@ -99,10 +114,10 @@ def _tool(declaration: ToolDeclaration) -> Body:
     return {"type": "function", "function": function}
 
 
-def _tool_choice(choice: ToolChoice) -> str | Body:
+def _tool_choice(choice: ToolChoice, quirks: ChatQuirks) -> str | Body:
     if choice.mode == "function":
         return {"type": "function", "function": {"name": choice.name}}
-    return choice.mode
+    return quirks.required_choice if choice.mode == "required" else choice.mode
 
 
 def _response_format(contract: OutputContract) -> Body:
@@ -136,7 +151,8 @@ def _parameters(plan: Plan, quirks: ChatQuirks) -> Body:
     if plan.include_logprobs or "top_logprobs" in body:
         body["logprobs"] = True
     if plan.effort is not None and quirks.effort_field is not None:
-        body[quirks.effort_field] = plan.effort
+        outer, _, inner = quirks.effort_field.partition(".")
+        body[outer] = {inner: plan.effort} if inner else plan.effort
     return body
 
 
@@ -158,11 +174,12 @@ def _leading(plan: Plan) -> Iterator[Body]:
 
 
 def _messages(plan: Plan, quirks: ChatQuirks) -> Iterator[Body]:
+    ids = CallIds(quirks.call_ids)
     for own, steps in groupby(plan.history, key=_is_own):
         if own:
-            yield from _assistant(list(steps), plan, quirks)
+            yield from _assistant(list(steps), plan, quirks, ids)
         else:
-            yield from (_other(step, plan) for step in steps)
+            yield from (_other(step, plan, ids) for step in steps)
 
 
 def _is_own(step: Step) -> bool:
@@ -172,38 +189,48 @@ def _is_own(step: Step) -> bool:
     )
 
 
-def _assistant(steps: Sequence[Step], plan: Plan, quirks: ChatQuirks) -> Iterator[Body]:
+def _assistant(
+    steps: Sequence[Step], plan: Plan, quirks: ChatQuirks, ids: CallIds
+) -> Iterator[Body]:
     """One turn, one message; a turn that only thought has nothing to say."""
     texts = [_joined(step.parts, "") for step in steps if isinstance(step, Said)]
-    calls = [_call(step, plan.identities) for step in steps if isinstance(step, Called)]
+    calls = [_call(step, plan.identities, ids) for step in steps if isinstance(step, Called)]
     if not texts and not calls:
         return
     message: Body = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
-    thoughts = [step.text or step.summary for step in steps if isinstance(step, Thought)]
-    reasoning = _reasoning("".join(thoughts), bool(calls), plan, quirks)
-    if reasoning is not None:
-        message[quirks.reasoning_field] = reasoning
+    message |= _thoughts(steps, bool(calls), plan, quirks)
+    if quirks.replay_signatures:
+        message |= chat_state.signature_beside(steps)
+        calls = chat_state.signed(steps, calls)
     if calls:
         message["tool_calls"] = calls
     yield message
 
 
-def _reasoning(text: str, calls: bool, plan: Plan, quirks: ChatQuirks) -> str | None:
+def _thoughts(steps: Sequence[Step], calls: bool, plan: Plan, quirks: ChatQuirks) -> Body:
+    """What the model thought in this turn, in the form that its provider wants to see again."""
+    if quirks.replay_details and (details := chat_state.details(steps)):
+        return {"reasoning_details": details}
     if plan.replay_reasoning == "never" or (plan.replay_reasoning == "tool_turns" and not calls):
-        return None
-    return text if text or (calls and quirks.reasoning_required) else None
+        return {}
+    text = "".join(step.text or step.summary for step in steps if isinstance(step, Thought))
+    if text:
+        return {quirks.reasoning_field: text}
+    lost = calls and quirks.reasoning_required
+    return {quirks.reasoning_field: quirks.lost_reasoning} if lost else {}
 
 
-def _call(call: Called, identities: ToolIdentityMap) -> Body:
+def _call(call: Called, identities: ToolIdentityMap, ids: CallIds) -> Body:
     known = identities.declared(call.name, call.namespace)
     name = known.provider_name if known else provider_name(call.name, call.namespace)
     function = {"name": name, "arguments": call.arguments}
-    return {"id": call.call_id, "type": "function", "function": function}
+    return {"id": ids.called(call.call_id), "type": "function", "function": function}
 
 
-def _other(step: Step, plan: Plan) -> Body:
+def _other(step: Step, plan: Plan, ids: CallIds) -> Body:
     if isinstance(step, Answered):
-        return {"role": "tool", "tool_call_id": step.call_id, "content": _content(step.parts)}
+        call_id = ids.answered(step.call_id)
+        return {"role": "tool", "tool_call_id": call_id, "content": _content(step.parts)}
     assert isinstance(step, Said)  # the assistant's own steps are folded elsewhere
     if step.role == "user":
         return {"role": "user", "content": _content(step.parts)}

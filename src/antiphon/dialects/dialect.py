@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from antiphon.core import faults, locale
@@ -11,12 +11,18 @@ from antiphon.core.faults import ProviderFault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import chat, chat_request
 from antiphon.dialects.anthropic import AnthropicDialect
+from antiphon.dialects.anthropic_request import AnthropicQuirks
 from antiphon.dialects.bedrock import BedrockDialect
+from antiphon.dialects.bedrock_quirk import BedrockQuirks
 from antiphon.dialects.chat_request import ChatQuirks
 from antiphon.dialects.cohere import CohereDialect
+from antiphon.dialects.cohere_request import CohereQuirks
 from antiphon.dialects.gemini import GeminiDialect
+from antiphon.dialects.gemini_quirk import GeminiQuirks
 from antiphon.dialects.ollama import OllamaDialect
+from antiphon.dialects.ollama_request import OllamaQuirks
 from antiphon.dialects.responses import ResponsesDialect
+from antiphon.dialects.responses_request import ResponsesQuirks
 from antiphon.errors import UnknownDialect
 from antiphon.wire.sse import Frame, SSEDecoder
 
@@ -78,15 +84,17 @@ class ChatDialect:
         return locale.describe(fault, locale_name)
 
 
-DIALECTS: Mapping[str, Dialect] = {
-    "anthropic": AnthropicDialect(),
-    "bedrock": BedrockDialect(),
-    "chat": ChatDialect(),
-    "cohere": CohereDialect(),
-    "gemini": GeminiDialect(),
-    "ollama": OllamaDialect(),
-    "responses": ResponsesDialect(),
+_TABLE: Mapping[str, tuple[Callable[..., Dialect], type]] = {
+    "anthropic": (AnthropicDialect, AnthropicQuirks),
+    "bedrock": (BedrockDialect, BedrockQuirks),
+    "chat": (ChatDialect, ChatQuirks),
+    "cohere": (CohereDialect, CohereQuirks),
+    "gemini": (GeminiDialect, GeminiQuirks),
+    "ollama": (OllamaDialect, OllamaQuirks),
+    "responses": (ResponsesDialect, ResponsesQuirks),
 }
+"""Every dialect, and how it says what is special about a provider."""
+DIALECTS: Mapping[str, Dialect] = {name: kind() for name, (kind, _) in _TABLE.items()}
 """Each dialect without any provider's quirks: enough to read what was recorded."""
 
 
@@ -97,7 +105,14 @@ def resolve(name: str) -> Dialect:
     return dialect
 
 
-def build(name: str, *, quirks: ChatQuirks, implied_finish: str | None = None) -> Dialect:
-    """A dialect as one provider speaks it."""
-    resolve(name)
-    return ChatDialect(quirks, implied_finish=implied_finish)
+def build(name: str, *, quirks: object | None = None, implied_finish: str | None = None) -> Dialect:
+    """A dialect as one provider speaks it; without quirks, as everybody does."""
+    plain = resolve(name)
+    kind, known = _TABLE[name]
+    if quirks is not None and not isinstance(quirks, known):
+        problem = f"the quirks of {name!r} are {known.__name__}, not {type(quirks).__name__}"
+        raise TypeError(problem)
+    finish = {"implied_finish": implied_finish} if implied_finish else {}
+    if quirks is None:
+        return kind(**finish) if finish else plain
+    return kind(quirks=quirks, **finish)

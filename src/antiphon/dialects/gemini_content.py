@@ -108,8 +108,9 @@ class _Writer:
             elif isinstance(step, Called):
                 parts.append(self._call(step, signature))
                 text, signature = "", None
-            elif isinstance(step, Said) and (text := _joined(step.parts, "")):
-                parts.append({"text": text})
+            else:
+                text, signature = _joined(step.parts), None
+                parts += [{"text": text}] if text else []
         return self._signed(parts)
 
     def _call(self, call: Called, signature: str | None) -> Body:
@@ -196,8 +197,9 @@ def _spoken(parts: Iterable[Part]) -> Iterator[Part]:
     return (part for part in parts if not isinstance(part, TextPart | RefusalPart) or part.text)
 
 
-def _joined(parts: Iterable[Part], separator: str) -> str:
-    return separator.join(part.text for part in parts if isinstance(part, TextPart | RefusalPart))
+def _joined(parts: Iterable[Part]) -> str:
+    """A model's own words, as it wrote them."""
+    return "".join(part.text for part in parts if isinstance(part, TextPart | RefusalPart))
 
 
 def _arguments(text: str) -> Body:

@@ -36,7 +36,7 @@ def part(content: Part, *, links: bool) -> Body:
         case TextPart(text) | RefusalPart(text):
             return {"text": text}
         case ImagePart(url):
-            return _found(url, "image", url, "image/png", links=links)
+            return _found(url, "image", "image/png", links=links)
         case AudioPart(data, form):
             return _inline(f"audio/{form}", data) or _omitted("audio")
         case FilePart():
@@ -52,13 +52,13 @@ def _file(file: FilePart, *, links: bool) -> Body:
         place = file.url or file.file_id or ""
         if not file.url and not place.startswith(_GOOGLE):
             return _omitted(name)  # a name in somebody else's store
-        return _found(place, name, place, guess, links=links)
+        return _found(place, name, guess, links=links)
     if file.data.startswith("data:"):
-        return _found(file.data, name, file.data, guess, links=links)
+        return _found(file.data, name, guess, links=links)
     return _inline(guess, file.data) or _omitted(name)
 
 
-def _found(url: str, name: str, place: str, guess: str, *, links: bool) -> Body:
+def _found(url: str, name: str, guess: str, *, links: bool) -> Body:
     """Media by a `data:` URL or an address."""
     if url.startswith("data:"):
         head, _, data = url[5:].partition(",")
@@ -68,7 +68,7 @@ def _found(url: str, name: str, place: str, guess: str, *, links: bool) -> Body:
         return inline or _omitted(name)
     mime = _type_of(url) or guess
     if not mime or not (links or url.startswith(_GOOGLE)):
-        return {"text": f"[{name}: {place}]"}
+        return {"text": f"[{name}: {url}]"}
     return {"fileData": {"mimeType": mime, "fileUri": url}}
 
 

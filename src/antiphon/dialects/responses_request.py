@@ -42,6 +42,11 @@ PATH = "/responses"
 _DETAILS = {"low", "high", "auto", "original"}
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 _LONGEST_CALL_ID = 64
+_NOTHING: Mapping[str, Any] = {  # no server takes a request that says nothing at all
+    "type": "message",
+    "role": "user",
+    "content": [{"type": "input_text", "text": "[no input]"}],
+}
 # Parameters that stand inside of another field.
 _INSIDE: Mapping[str, str] = {
     "summary": "reasoning",
@@ -80,7 +85,7 @@ def encode(plan: Plan, *, stream: bool, quirks: ResponsesQuirks = PLAIN) -> Outb
         **_include(plan, quirks),
         "store": False,
         "stream": stream,
-        "input": list(_input(plan, quirks)),
+        "input": list(_input(plan, quirks)) or [_NOTHING],
     }
     if quirks.patch is not None:
         body = quirks.patch(body, plan)

@@ -196,7 +196,7 @@ class Exchange:
         self._early.clear()
         if self._begun:  # the client knows the beginning already
             following.bridge.start()
-        await self._parts.rim.sleep(following.attempt.delay_s)
+        await self._within(None, "total", self._parts.rim.sleep(following.attempt.delay_s))
 
     def _report(self, began: float, fault: ProviderFault | None) -> None:
         """Leave word of an attempt that is over."""
@@ -214,7 +214,7 @@ class Exchange:
         )
 
     async def _within(
-        self, limit_s: float, kind: Literal["first_token", "total"], step: Awaitable[_T]
+        self, limit_s: float | None, kind: Literal["first_token", "total"], step: Awaitable[_T]
     ) -> _T:
         """A step before anything was told: it has its time, and `stop` breaks it off."""
         try:

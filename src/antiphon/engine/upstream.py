@@ -17,6 +17,8 @@ from antiphon.errors import AntiphonError
 from antiphon.providers import echo
 from antiphon.providers.registry import Provider
 
+_HEADER_LIMIT = 64 * 1024  # some providers' edges are talkative
+
 
 class UpstreamError(AntiphonError):
     """A provider's fault, before anything was told to the client."""
@@ -58,6 +60,7 @@ class HTTPUpstream:
             timeout=aiohttp.ClientTimeout(total=None, sock_read=None),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=True,
+            max_field_size=_HEADER_LIMIT,
         )
 
     async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:

@@ -32,18 +32,16 @@ def make_app(engine: Engine, config: ServerConfig) -> tuple[web.Application, Rou
             response = refused(error)
         except web.HTTPException as error:
             response = _plain_failure(request, error)
+        except ConnectionError:
+            raise  # the client has gone, and there is nobody to answer
         except AntiphonError as error:
-            engine.emit(
-                Entry("request.failed", "error", {"request_id": request_id, "code": error.code})
-            )
-            response = error_response(500, error.message, kind="server_error", code="server_error")
+            facts = {"request_id": request_id, "code": error.code, "reason": error.message}
+            engine.emit(Entry("request.failed", "error", facts))
+            response = _own_failure(error)
         except Exception as error:  # a bug: the client gets a clean 500, the operator its name
-            fault = internal_fault(error)
             facts = {"request_id": request_id, "error": type(error).__name__}
             engine.emit(Entry("request.crashed", "error", facts))
-            response = error_response(
-                500, describe(fault), kind="server_error", code="server_error"
-            )
+            response = _own_failure(error)
         if not response.prepared:
             response.headers["x-request-id"] = request_id
         return response
@@ -51,6 +49,12 @@ def make_app(engine: Engine, config: ServerConfig) -> tuple[web.Application, Rou
     app = web.Application(middlewares=[guard], client_max_size=config.max_body_bytes)
     routes.add_to(app)
     return app, routes
+
+
+def _own_failure(error: Exception) -> web.Response:
+    """What went wrong here is for the operator: it may name files."""
+    message = describe(internal_fault(error))
+    return error_response(500, message, kind="server_error", code="server_error")
 
 
 def _plain_failure(http: web.Request, error: web.HTTPException) -> web.Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from aiohttp import web
@@ -22,15 +22,20 @@ _HEADERS = {
 
 class EventStream:
     def __init__(
-        self, request: web.Request, headers: Mapping[str, str], *, keepalive_s: float
+        self,
+        request: web.Request,
+        headers: Callable[[], Mapping[str, str]],
+        *,
+        keepalive_s: float,
     ) -> None:
         self._request = request
+        self._headers = headers
         self._keepalive_s = keepalive_s
         self._encoder = SSEEncoder()
         self._timer: SilenceTimer | None = None
         self._background: asyncio.Task[None] | None = None
         self._writing = False
-        self.response = web.StreamResponse(headers={**_HEADERS, **headers})
+        self.response = web.StreamResponse(headers=_HEADERS)
 
     @property
     def begun(self) -> bool:
@@ -39,6 +44,7 @@ class EventStream:
     async def send(self, events: list[Event]) -> None:
         """One batch, one write. The first one sends the headers."""
         if self._timer is None:
+            self.response.headers.update(self._headers())
             await self.response.prepare(self._request)
             self._timer = SilenceTimer(self._keepalive_s, self._fall_silent, repeat=True)
         if terminal(events) is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 
@@ -61,19 +61,19 @@ class Routes:
         if not self.ready:  # asked now and not before: the body may have been long in coming
             return _going_down()
         exchange = await self.engine.prepare(request, Caller(http[CLIENT], http[REQUEST_ID]))
-        headers = _headers(http, exchange)
         try:
             if request.stream:
-                return await self._stream(http, exchange, headers)
-            return json_response(await exchange.whole(), headers=headers)
+                return await self._stream(http, exchange)
+            response = await exchange.whole()
+            return json_response(response, headers=_headers(http, exchange))
         except UpstreamError as error:
             return faulted(error.fault)
         finally:
             exchange.close()
 
-    async def _stream(
-        self, http: web.Request, exchange: Exchange, headers: Mapping[str, str]
-    ) -> web.StreamResponse:
+    async def _stream(self, http: web.Request, exchange: Exchange) -> web.StreamResponse:
+        # What is told of the plan waits for the first event: until then, the plan may change.
+        headers = partial(_headers, http, exchange)
         stream = EventStream(http, headers, keepalive_s=self.config.keepalive_s)
         patience = _Patience(self.config.commit_after_s, exchange, stream)
         try:

@@ -225,3 +225,19 @@ def test_what_the_caller_sent_is_not_taken_for_the_providers_word() -> None:
         "input": "insufficient balance",
     }
     assert answer(400, document).type == "invalid_request"
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "Item 'rs_1' of type 'reasoning' was provided without its required following item."),
+        (400, "Item 'fc_1' was provided without its required 'reasoning' item: 'rs_1'."),
+        (404, "Item with id 'rs_1' not found. Items are not persisted when `store` is false."),
+        (400, "Could not decrypt the provided encrypted_content."),
+    ],
+)
+def test_reasoning_that_a_server_does_not_take_back_may_be_left_out(
+    status: int, message: str
+) -> None:
+    fault = answer(status, {"error": {"message": message, "type": "invalid_request_error"}})
+    assert (fault.code, fault.retryable) == ("reasoning_rejected", True)

@@ -22,14 +22,9 @@ from antiphon.core.deltas import (
     Usage,
 )
 from antiphon.core.faults import FaultType, Scope
-from antiphon.core.plan import Plan
-from antiphon.dialects import bedrock_request
-from antiphon.dialects.bedrock import BedrockDecoder, BedrockDialect, decode
-from antiphon.dialects.bedrock_quirk import BedrockQuirks
+from antiphon.dialects.bedrock import BedrockDecoder
 from antiphon.wire.eventstream import BROKEN
 from antiphon.wire.sse import Frame
-from tests.eventstreams import event, exception, stream
-from tests.machines import machine
 
 Document = dict[str, Any]
 
@@ -58,11 +53,6 @@ def read(*events: tuple[str, Any]) -> list[Delta]:
     decoder = BedrockDecoder()
     frames = [Frame(json.dumps(document).encode(), name) for name, document in events]
     return [found for frame in frames for found in decoder.feed(frame)] + decoder.close()
-
-
-def whole(*content: Any, **fields: Any) -> list[Delta]:
-    body = {"output": {"message": {"role": "assistant", "content": content}}, **fields}
-    return decode(json.dumps(body).encode())
 
 
 def fault_of(deltas: list[Delta]) -> Any:
@@ -233,7 +223,7 @@ def test_usage_comes_after_the_stop_reason_and_is_the_end() -> None:
     assert decoder.event(*STOPPED) == [Finish("end_turn")]
     assert not decoder.ended
     usage = {"inputTokens": 3, "outputTokens": 5, "totalTokens": 8}
-    trace = {"guardrail": {}}
+    trace: Document = {"guardrail": {}}
     found = decoder.event("metadata", {"usage": usage, "trace": trace, "metrics": {}})
     assert found == [
         Usage(input_tokens=3, output_tokens=5, total_tokens=8),
@@ -359,142 +349,3 @@ def test_a_block_without_a_number_is_a_block_like_any_other() -> None:
 
 def test_metadata_may_tell_no_numbers() -> None:
     assert read(("metadata", {"usage": None})) == []
-
-
-# --- whole answers --------------------------------------------------------------------------------
-
-
-def test_a_whole_answer_says_what_its_stream_would_have_said() -> None:
-    tool = {
-        "toolUse": {"toolUseId": "i", "name": "n", "input": {"a": 1.50, "b": 123456789012345678901}}
-    }
-    usage = {"inputTokens": 3, "outputTokens": 5, "totalTokens": 8}
-    found = whole(SIGNED, REDACTED, {"text": "hi"}, tool, stopReason="tool_use", usage=usage)
-    assert found == [
-        Start(),
-        Reasoning("hmm", part=1),
-        ReasoningState("bedrock.reasoning", SIGNED, "block"),
-        ReasoningState("bedrock.reasoning", REDACTED, "block"),
-        Text("hi"),
-        ToolCall(0, "i", "n"),
-        ToolCall(0, arguments='{"a": 1.5, "b": 123456789012345678901}'),
-        ToolEnd(0),
-        Usage(input_tokens=3, output_tokens=5, total_tokens=8),
-        Finish("tool_use"),
-    ]
-
-
-@pytest.mark.parametrize("given", [{"input": None}, {}])
-def test_a_whole_call_without_arguments_has_an_empty_object(given: Document) -> None:
-    found = whole({"toolUse": {"toolUseId": "i", "name": "n", **given}})
-    assert ToolCall(0, arguments="{}") in found
-
-
-def test_whole_text_with_citations_is_text_and_annotations() -> None:
-    web = {"location": {"web": {"url": "u"}}}
-    content = [{"text": "ab"}, {"text": "c"}, 7]
-    block = {"citationsContent": {"content": content, "citations": [web, 7]}}
-    found = whole({"text": "x"}, block, stopReason="end_turn")
-    assert found == [
-        Start(),
-        Text("x"),
-        Text("ab"),
-        Text("c"),
-        cited("u", 1, 4),
-        Finish("end_turn"),
-    ]
-    assert whole({"citationsContent": {}}, stopReason="s") == [Start(), Finish("s")]
-
-
-@pytest.mark.parametrize(
-    ("block", "kind"),
-    [
-        ({"image": {}}, "block_image"),
-        ({"toolUse": {"type": "server_tool_use"}}, "block_toolUse"),
-        ({"toolResult": {}}, "block_toolResult"),
-        (7, "block_delta"),
-        ({"text": 7}, "block_text"),
-    ],
-)
-def test_a_whole_block_that_nobody_knows_is_traced(block: Any, kind: str) -> None:
-    found = whole(block)
-    assert found[1] == Extra(kind, block)
-    assert not any(isinstance(each, ToolCall | Text) for each in found)
-
-
-@pytest.mark.parametrize("output", [{}, {"message": None}, {"message": {"content": None}}])
-def test_an_answer_without_content_is_an_empty_one(output: Document) -> None:
-    body = json.dumps({"output": output, "stopReason": "end_turn"}).encode()
-    assert decode(body) == [Start(), Finish("end_turn")]
-
-
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"output": "x"}', b"{"])
-def test_a_body_that_cannot_be_read_is_a_fault(body: bytes) -> None:
-    assert isinstance(fault_of(decode(body)).type, FaultType)
-
-
-def test_a_whole_answer_that_only_strict_readers_reject_is_read() -> None:
-    body = b'{"output":{"message":{"content":[{"text":"a\xff"}]}},"stopReason":"s"}'
-    assert decode(body) == [Start(), Text("a\ufffd"), Finish("s")]
-
-
-def test_the_body_of_an_error_is_a_fault() -> None:
-    fault = fault_of(decode(b'{"message":"The provided model identifier is invalid."}'))
-    assert fault.type is FaultType.model_error
-
-
-# --- the dialect ----------------------------------------------------------------------------------
-
-
-def test_the_dialect_frames_and_reads_amazons_stream() -> None:
-    dialect = BedrockDialect()
-    data = stream([delta(0, {"text": "a"}), stop(0), STOPPED]) + exception("x", {})
-    decoder = dialect.decoder()
-    found = [each for frame in dialect.framer().feed(data) for each in decoder.feed(frame)]
-    assert found[:2] == [Text("a"), Finish("end_turn")]
-    assert isinstance(found[2], Failure)
-
-
-def test_the_dialect_writes_with_the_quirks_it_was_given() -> None:
-    plan = Plan(provider="p", model="m", effort="low")
-    quirks = BedrockQuirks(thinking="effort")
-    expected = bedrock_request.encode(plan, stream=True, quirks=quirks)
-    assert BedrockDialect(quirks).encode(plan, stream=True) == expected
-    assert BedrockDialect().encode(plan, stream=True) != expected
-
-
-def test_the_dialect_reads_errors_and_describes_them() -> None:
-    dialect = BedrockDialect()
-    fault = dialect.classify(400, {"x-amzn-ErrorType": "ThrottlingException:http://x"}, b"{}")
-    assert fault.type is FaultType.rate_limit
-    assert dialect.describe(fault, "en") != dialect.describe(fault, "zh")
-    assert dialect.decode(b"") == decode(b"")
-
-
-def test_state_is_sealed_in_the_order_of_the_blocks() -> None:
-    sealed: list[tuple[list[Any], str]] = []
-
-    def seal(states: Any, text: str) -> str:
-        sealed.append(([state.value for state in states], text))
-        return "sealed"
-
-    events = [
-        thought(0, redactedContent="c2VjcmV0"),
-        stop(0),
-        thought(1, text="hmm"),
-        thought(1, signature="c2ln"),
-        stop(1),
-        start(2, {"toolUse": {"toolUseId": "i", "name": "get_weather"}}),
-        stop(2),
-        STOPPED,
-    ]
-    answer = machine(seal=seal)
-    answer.start()
-    told = [each for found in read(*events) for each in answer.feed(found)]
-    assert told
-    answer.finish()
-    assert sealed == [([REDACTED, SIGNED], "hmm")]
-
-
-def test_a_single_event_is_one_message_on_the_wire() -> None:
-    assert stream([STOPPED]) == event(*STOPPED)

@@ -91,7 +91,7 @@ def test_chat_completions_are_read_by_their_own_dialect() -> None:
         {"choices": [{"index": 0, "delta": {"content": "a"}}], "model": "m", "id": "i"},
         {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]} | METRICS,
     )
-    assert found == [Start("m", "i"), Text("a"), Finish("stop")]
+    assert found == [Start("m", "i"), Text("a"), Finish("stop"), COST]
 
 
 def test_some_models_speak_converse_inside_of_their_chunks() -> None:

@@ -23,6 +23,7 @@ from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.responses import ResponsesDialect
 from antiphon.dialects.responses_request import PLAIN, Body, ResponsesQuirks, encode
+from tests.responses_request_validator import problems
 from tests.responses_requests import IN_PLAIN, answer, body, called, items, said
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
@@ -55,6 +56,13 @@ def test_a_stream_is_asked_for_in_the_body_and_the_headers(stream: bool, accept:
     assert outbound.path == "/responses"
     assert outbound.headers == {"content-type": "application/json", "accept": accept}
     assert json.loads(outbound.body)["stream"] is stream
+
+
+def test_a_history_of_nothing_is_still_a_request() -> None:
+    nothing = encode(Plan(provider="p", model="m"), stream=True).body
+    assert problems(nothing) == []
+    [item] = json.loads(nothing)["input"]
+    assert item["role"] == "user"
 
 
 def test_instructions_hold_what_the_plan_and_the_format_say() -> None:

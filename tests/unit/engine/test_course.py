@@ -74,7 +74,7 @@ class World:
 
 
 def told(attempt: Attempt | None) -> tuple[str, str] | None:
-    return attempt and (attempt.target.provider.name, attempt.key)
+    return None if attempt is None else (attempt.target.provider.name, attempt.key)
 
 
 def way(world: World, faults: Sequence[ProviderFault], *names: str) -> list[tuple[str, str] | None]:

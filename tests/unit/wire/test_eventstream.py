@@ -137,6 +137,20 @@ def test_nothing_comes_after_the_break() -> None:
     assert decoder.close() == []
 
 
+def test_amazons_own_client_reads_the_same_frames() -> None:
+    reason = "Amazon's client is not here: pip install botocore"
+    buffer = pytest.importorskip("botocore.eventstream", reason=reason).EventStreamBuffer()
+    odd = header("odd", b"\x00\x01", 6) + header("on", b"", 0)
+    data = HELLO + message(b"{}", header(":event-type", b"other"), odd) + exception("x", {"a": 2})
+    buffer.add_data(data)
+    theirs = []
+    for each in buffer:
+        headers = each.headers
+        name = headers.get(":event-type") or "exception:" + headers[":exception-type"]
+        theirs.append(Frame(each.payload, name))
+    assert read(data) == theirs
+
+
 @pytest.mark.skipif(not corpus.cases(wire="eventstream"), reason=corpus.ABSENT)
 def test_every_recorded_stream_is_whole_and_carries_objects() -> None:
     recorded = corpus.cases(wire="eventstream")

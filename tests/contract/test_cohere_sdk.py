@@ -1,0 +1,103 @@
+"""The vendor's own package as an oracle: it reads recordings as we do, and knows what we send."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import cohere.types as native
+import pytest
+from cohere.v2.client import V2Client
+from cohere.v2.types.v2chat_response import V2ChatResponse
+from hypothesis import given
+from pydantic import BaseModel, TypeAdapter
+
+from antiphon import replay
+from antiphon.core.history import Step
+from tests.cohere_request_validator import problems
+from tests.corpus import ABSENT, Case, cases
+from tests.property.test_cohere_history import (
+    Memory,
+    memories,
+    plans,
+    quirks,
+    remembered,
+    rendered,
+)
+from tests.property.test_history import SEES, any_items, read
+
+Document = dict[str, Any]
+
+WHOLE = [
+    case
+    for case in cases("cohere")
+    if case.meta["http_status"] < 400 and case.meta["wire"] == "json"
+]
+PARAMETERS = inspect.signature(V2Client.chat).parameters.keys() | {"stream"}
+MESSAGES: dict[str, TypeAdapter[Any]] = {
+    "system": TypeAdapter(native.SystemChatMessageV2),
+    "user": TypeAdapter(native.UserChatMessageV2),
+    "assistant": TypeAdapter(native.AssistantChatMessageV2),
+    "tool": TypeAdapter(native.ToolChatMessageV2),
+}
+FIELDS: dict[str, TypeAdapter[Any]] = {
+    "tools": TypeAdapter(list[native.ToolV2]),
+    "thinking": TypeAdapter(native.Thinking),
+    "response_format": TypeAdapter(native.JsonObjectResponseFormatV2),
+}
+
+
+def strangers(value: Any) -> Iterator[str]:
+    """Keys that the package does not know, at any depth: its types keep them, but say so."""
+    if isinstance(value, BaseModel):
+        yield from value.model_extra or ()
+        for name in type(value).model_fields:
+            yield from strangers(getattr(value, name))
+    for each in value if isinstance(value, list) else ():
+        yield from strangers(each)
+
+
+@given(any_items, memories, quirks, plans)
+def test_the_package_knows_everything_we_send(
+    items: list[Any], memory: Memory, how: Any, fields: Document
+) -> None:
+    steps: list[Step] = remembered(read(items, SEES), memory)
+    body = rendered(steps, how, **fields)
+    assert problems(body) == []
+    sent = json.loads(body)
+    assert sent.keys() <= PARAMETERS
+    known = [MESSAGES[each["role"]].validate_python(each) for each in sent["messages"]]
+    known += [FIELDS[name].validate_python(sent[name]) for name in FIELDS.keys() & sent.keys()]
+    assert [*strangers(known)] == []
+
+
+def test_a_key_that_the_package_does_not_know_is_found() -> None:
+    odd = {"role": "user", "content": [{"type": "text", "text": "a", "color": "red"}]}
+    assert [*strangers(MESSAGES["user"].validate_python(odd))] == ["color"]
+
+
+@pytest.mark.skipif(not WHOLE, reason=ABSENT)
+@pytest.mark.parametrize("case", WHOLE, ids=lambda case: case.id)
+def test_the_package_reads_a_recording_as_we_do(case: Case) -> None:
+    response = replay(case.data, dialect="cohere")[-1]["response"]
+    known = TypeAdapter(V2ChatResponse).validate_json(case.data)
+    texts = {
+        kind: "".join(
+            part["text"]
+            for item in response["output"]
+            if item["type"] == kind
+            for part in item["content"]
+        )
+        for kind in ("message", "reasoning")
+    }
+    blocks = known.message.content or []
+    assert texts["message"] == "".join(getattr(block, "text", "") for block in blocks)
+    thought = "".join(getattr(block, "thinking", "") for block in blocks)
+    assert texts["reasoning"] == thought + (known.message.tool_plan or "")
+    calls = [item["call_id"] for item in response["output"] if item["type"] == "function_call"]
+    assert calls == [call.id for call in known.message.tool_calls or ()]
+    assert known.usage is not None
+    assert known.usage.tokens is not None
+    assert response["usage"]["input_tokens"] == known.usage.tokens.input_tokens

@@ -1,0 +1,262 @@
+"""Every kind of fault, through the real server: who is asked next, and what the client hears.
+
+The rows are those of the fault table: what is asked again with the same key, what turns to another
+key, what goes to the next provider, and what is the answer at once. Each is met twice: by a request
+that somebody else can answer, and by one that nobody can.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.fleet import attempts_in, error, fleet, hello
+from tests.stages import UVLOOP
+from tests.upstream import HELLO, Asked, Line, Script, answering, frame, playing, upstream
+
+A, B, TWO = ("one", "sk-one-a"), ("one", "sk-one-b"), ("two", "sk-two-a")
+STREAMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+@dataclass(frozen=True)
+class Case:
+    """A misbehaviour; the way of a request that always meets it at the first provider, without
+    anybody to fall back to; and what its client is told in the end."""
+
+    row: str
+    script: Script
+    way: Sequence[tuple[str, str]]
+    status: int
+    code: str
+    fault: str
+    slept: Sequence[float] = ()
+    falls_back: bool = True
+    body: dict[str, Any] = field(default_factory=dict)
+
+
+async def reset(asked: Asked, line: Line) -> None:
+    line.reset()
+
+
+async def closed(asked: Asked, line: Line) -> None:
+    line.cut()
+
+
+async def unreadable(asked: Asked, line: Line) -> None:
+    if asked.body.get("stream"):
+        await playing([b"data: {broken\n\n"])(asked, line)
+    else:
+        await line.head(content_type="application/json")
+        await line.send(b"{broken")
+        await line.end()
+
+
+async def wordless(asked: Asked, line: Line) -> None:
+    """It ends without a word, and without saying why."""
+    if asked.body.get("stream"):
+        await playing(HELLO[:1])(asked, line)
+    else:
+        await answering(200, {"id": "c1", "choices": []})(asked, line)
+
+
+async def torn(asked: Asked, line: Line) -> None:
+    """The line breaks inside of the first frame."""
+    await line.head()
+    await line.send(HELLO[1][:20])
+    line.cut()
+
+
+def inside(status: int, **more: Any) -> Script:
+    """A healthy answer whose only news is an error."""
+    document = {"error": {"message": "No.", "code": status, **more}}
+
+    async def script(asked: Asked, line: Line) -> None:
+        if asked.body.get("stream"):
+            await playing([frame(document)])(asked, line)
+        else:
+            await answering(200, document)(asked, line)
+
+    return script
+
+
+EXHAUSTED = {"status": "RESOURCE_EXHAUSTED", "code": 429}
+THOUGHT = [
+    {"role": "user", "content": "Hello?"},
+    {"type": "reasoning", "summary": [], "encrypted_content": "not ours"},
+    {"role": "user", "content": "Go on."},
+]
+
+CASES = {
+    # 1: the line
+    "reset before bytes": Case("connection", reset, [A] * 3, 502, "server_error", "connection", (1, 2)),
+    "closed before bytes": Case("connection", closed, [A] * 3, 502, "server_error", "connection", (1, 2)),
+    # 2: too late
+    "408": Case("timeout", error(408), [A] * 2, 504, "server_error", "timeout", (1,)),
+    "504": Case("timeout", error(504), [A] * 2, 504, "server_error", "timeout", (1,)),
+    # 3: too often
+    "429": Case("rate_limit", error(429), [A, B], 429, "rate_limit_exceeded", "rate_limit"),
+    "exhausted": Case(
+        "rate_limit", error(429, **EXHAUSTED), [A, B], 429, "rate_limit_exceeded", "rate_limit"
+    ),
+    "429 inside a 200": Case(
+        "rate_limit", inside(429), [A, B], 429, "rate_limit_exceeded", "rate_limit"
+    ),
+    # 4: unpaid
+    "402": Case("billing", error(402), [A, B], 429, "insufficient_quota", "billing"),
+    "429 about a balance": Case(
+        "billing", error(429, "Insufficient balance"), [A, B], 429, "insufficient_quota", "billing"
+    ),
+    # 5, 6: not with this key
+    "401": Case("auth", error(401), [A, B], 502, "server_error", "auth"),
+    "403": Case("permission", error(403), [A, B], 502, "server_error", "permission"),
+    # 7: not this model
+    "404": Case(
+        "model", error(404, code="model_not_found"), [A], 404, "model_not_found", "model_error"
+    ),
+    # 8: not like this
+    "400": Case(
+        "invalid_request", error(400), [A], 400, "invalid_prompt", "invalid_request", (), False
+    ),
+    "422": Case(
+        "invalid_request", error(422), [A], 400, "invalid_prompt", "invalid_request", (), False
+    ),
+    # 10: not this
+    "blocked": Case(
+        "content",
+        error(400, code="content_filter"),
+        [A],
+        400,
+        "invalid_prompt",
+        "content_blocked",
+        falls_back=False,
+    ),
+    # 11: too busy
+    "500": Case("overloaded", error(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)),
+    "502": Case("overloaded", error(502), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)),
+    "503": Case(
+        "overloaded", error(503), [A] * 3, 503, "server_is_overloaded", "provider_overloaded", (1, 2)
+    ),
+    "529": Case(
+        "overloaded", error(529), [A] * 3, 503, "server_is_overloaded", "provider_overloaded", (1, 2)
+    ),
+    "500 inside a 200": Case(
+        "overloaded", inside(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)
+    ),
+    # 12: gibberish
+    "unreadable": Case("protocol", unreadable, [A] * 2, 502, "server_error", "protocol", (1,)),
+    "wordless": Case("protocol", wordless, [A] * 2, 502, "server_error", "protocol", (1,)),
+    # 13: not with this memory
+    "signature": Case(
+        "reasoning",
+        error(400, "Invalid `signature` in `thinking` block"),
+        [A, A],
+        400,
+        "server_error",
+        "invalid_request",
+        falls_back=False,
+        body={"input": THOUGHT},
+    ),
+}
+EACH = pytest.mark.parametrize("case", [pytest.param(CASES[name], id=name) for name in CASES])
+ALONE: dict[str, Sequence[str]] = {}
+
+
+@STREAMS
+@EACH
+async def test_a_fault_that_lasts_is_told_when_nothing_is_left_to_try(
+    tmp_path: Path, case: Case, stream: bool
+) -> None:
+    async with fleet(tmp_path, [case.script] * 4, fallbacks=ALONE) as ships:
+        answer = await ships.ask(stream=stream, **case.body)
+        assert ships.way == case.way
+        assert (answer.status, answer.error["code"]) == (case.status, case.code)
+        assert ships.clock.slept == [*case.slept]
+        assert not ships.gateway.engine.active
+    numbers = {"sk-one-a": "key 1", "sk-one-b": "key 2"}
+    assert attempts_in(ships, answer) == [
+        (number, provider, numbers[key], case.fault)
+        for number, (provider, key) in enumerate(case.way, 1)
+    ]
+
+
+@STREAMS
+@EACH
+async def test_what_one_provider_cannot_do_the_next_may(
+    tmp_path: Path, case: Case, stream: bool
+) -> None:
+    async with fleet(tmp_path, [case.script] * 4) as ships:
+        answer = await ships.ask(stream=stream, **case.body)
+        assert ships.way == ([*case.way, TWO] if case.falls_back else case.way)
+        assert answer.status == (200 if case.falls_back else case.status)
+        if case.falls_back:
+            assert answer.text == "Hello, world"
+    last = attempts_in(ships, answer)[-1]
+    assert last[1:] == (("two", "key 1", None) if case.falls_back else (*last[1:3], case.fault))
+
+
+@STREAMS
+@EACH
+async def test_what_goes_wrong_once_is_mended_without_a_word(
+    tmp_path: Path, case: Case, stream: bool
+) -> None:
+    """Whatever is asked again at the same provider; the rest has no second chance there."""
+    async with fleet(tmp_path, [case.script], fallbacks=ALONE) as ships:
+        answer = await ships.ask(stream=stream, **case.body)
+        assert ships.way == case.way[:2]
+        assert answer.status == (200 if len(case.way) > 1 else case.status)
+
+
+# Lines that never come about
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """An address where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as once:
+        port = once.getsockname()[1]
+    yield f"http://127.0.0.1:{port}/v1"
+
+
+@STREAMS
+async def test_an_address_where_nobody_listens_is_tried_again_and_then_left(
+    tmp_path: Path, stream: bool
+) -> None:
+    with nobody() as url:
+        async with fleet(tmp_path, urls={"one": url}) as ships:
+            answer = await ships.ask(stream=stream)
+            assert (answer.text, ships.way) == ("Hello, world", [TWO])
+            assert ships.clock.slept == [1, 2]
+        faults = [fault for _, _, _, fault in attempts_in(ships, answer)]
+        assert faults == ["connection"] * 3 + [None]
+
+
+@STREAMS
+async def test_a_server_without_tls_is_a_fault_of_the_line(tmp_path: Path, stream: bool) -> None:
+    async with (
+        upstream(hello) as plain,
+        fleet(tmp_path, urls={"one": plain.url.replace("http:", "https:")}) as ships,
+    ):
+        answer = await ships.ask(stream=stream)
+        assert (answer.text, ships.way) == ("Hello, world", [TWO])
+    assert attempts_in(ships, answer)[0][3] == "connection"
+
+
+@STREAMS
+async def test_a_line_that_breaks_before_a_word_is_a_fault_of_the_line(
+    tmp_path: Path, stream: bool
+) -> None:
+    async with fleet(tmp_path, [torn]) as ships:
+        answer = await ships.ask(stream=stream)
+        assert (answer.text, ships.way) == ("Hello, world", [A, A])
+    assert attempts_in(ships, answer)[0][3] == "connection"

@@ -1,0 +1,129 @@
+"""What the gateway tells of itself: its health, its models, and what it made of a request."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+from openai.pagination import SyncPage
+from openai.types import Model
+
+from tests.answers import ask, send
+from tests.gateways import Running
+from tests.stages import UVLOOP, Stage, opened_stage
+from tests.upstream import HELLO_WORLD, playing
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+@pytest.fixture(scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    async with opened_stage(tmp_path_factory.mktemp("stage")) as stage:
+        yield stage
+
+
+@pytest.fixture
+def gateway(stage: Stage) -> Running:
+    return stage.gateway
+
+
+# Health
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/health", {"status": "ok", "ready": True}),
+        ("/health/live", {"status": "ok", "ready": True}),
+        ("/health/ready", {"status": "ok"}),
+    ],
+)
+async def test_health_is_told_to_anybody_who_asks(
+    gateway: Running, path: str, expected: Any
+) -> None:
+    answer = await send(gateway, "GET", path, host="gateway.example")
+    assert (answer.status, answer.document) == (200, expected)
+    assert (await send(gateway, "HEAD", path)).status == 200
+
+
+# Models
+
+# What Codex demands of an entry: name → the types it takes.
+CODEX_FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    "slug": str,
+    "display_name": str,
+    "supported_reasoning_levels": list,
+    "shell_type": str,
+    "visibility": str,
+    "supported_in_api": bool,
+    "priority": int,
+    "support_verbosity": bool,
+    "truncation_policy": dict,
+    "experimental_supported_tools": list,
+    "base_instructions": str,
+}
+
+
+async def test_the_models_are_listed_as_openai_lists_them(gateway: Running) -> None:
+    answer = await send(gateway, "GET", "/v1/models?client_version=0.166.0")
+    page = SyncPage[Model].model_validate(answer.document, strict=True)
+    models = [Model.model_validate(each, strict=True) for each in answer.document["data"]]
+    assert {model.id for model in page.data} >= {"echo/echo", "echo/reasoner"}
+    assert all(model.owned_by for model in models)
+
+
+async def test_the_models_are_listed_as_codex_wants_them(gateway: Running) -> None:
+    answer = await send(gateway, "GET", "/v1/models")
+    entries = answer.document["models"]
+    assert [entry["slug"] for entry in entries] == [each["id"] for each in answer.document["data"]]
+    for entry in entries:
+        for name, kind in CODEX_FIELDS.items():
+            assert isinstance(entry[name], kind), name
+        assert entry["shell_type"] in ("unified_exec", "disabled")
+        assert entry["visibility"] in ("list", "hide", "none")
+        assert entry["truncation_policy"]["mode"] in ("bytes", "tokens")
+        assert isinstance(entry["truncation_policy"]["limit"], int)
+        for level in entry["supported_reasoning_levels"]:
+            assert set(level) == {"effort", "description"}
+
+
+async def test_every_listed_model_can_be_asked_for(gateway: Running) -> None:
+    answer = await send(gateway, "GET", "/v1/models")
+    for entry in answer.document["data"]:
+        reply = await ask(gateway, {"model": entry["id"], "input": "Hello?"})
+        assert reply.status != 404, entry
+
+
+# Diagnostics
+
+
+async def test_what_was_not_served_as_it_stands_is_told_in_a_header(stage: Stage) -> None:
+    body = {"moon_phase": "full", "top_logprobs": 3, "truncation": "auto", "service_tier": "flex"}
+    answer = await stage.ask(playing(HELLO_WORLD), stream=True, **body)
+    assert answer.response["status"] == "completed"
+    count, _, codes = answer.headers["antiphon-diagnostics"].partition("; codes=")
+    told = codes.split(",")
+    assert int(count) >= len(told) >= 2
+    assert "param.unknown:moon_phase" in told
+
+
+async def test_nothing_is_told_if_there_is_nothing_to_tell(stage: Stage) -> None:
+    answer = await stage.ask(playing(HELLO_WORLD), stream=True)
+    assert "antiphon-diagnostics" not in answer.headers
+
+
+async def test_a_header_stays_a_header_whatever_a_client_names_its_parameters(
+    stage: Stage,
+) -> None:
+    names = ["a\r\nset-cookie: x=1", "\u202e\x00\x7f", "x" * 5000, "p;q,r=s", "é"]
+    odd = dict.fromkeys(names, 1) | {f"unknown_{number}": 1 for number in range(300)}
+    answer = await stage.ask(playing(HELLO_WORLD), stream=True, **odd)
+    header = answer.headers["antiphon-diagnostics"]
+    assert header.startswith("305; codes=")
+    assert len(header) <= 1024
+    assert header.isascii()
+    assert "set-cookie" not in answer.headers

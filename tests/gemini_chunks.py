@@ -1,0 +1,44 @@
+"""Chunks of Gemini answers, and the deltas that come of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from antiphon.core.deltas import Delta, Failure, Start
+from antiphon.core.faults import ProviderFault
+from antiphon.dialects.gemini import GeminiDecoder
+from antiphon.wire.sse import Frame
+
+Document = dict[str, Any]
+
+
+def feed(*chunks: object, decoder: GeminiDecoder | None = None) -> list[Delta]:
+    """The deltas of these chunks, without who is answering."""
+    decoder = decoder or GeminiDecoder()
+    frames = [
+        Frame(chunk if isinstance(chunk, bytes) else json.dumps(chunk).encode()) for chunk in chunks
+    ]
+    deltas = [delta for frame in frames for delta in decoder.feed(frame)]
+    return [delta for delta in deltas if not isinstance(delta, Start)]
+
+
+def chunk(*parts: object, **candidate: Any) -> Document:
+    return {"candidates": [{"content": {"parts": list(parts), "role": "model"}, **candidate}]}
+
+
+def says(*parts: object, **candidate: Any) -> list[Delta]:
+    return feed(chunk(*parts, **candidate))
+
+
+def text(content: str, **more: Any) -> Document:
+    return {"text": content, **more}
+
+
+def call(name: str = "f", **more: Any) -> Document:
+    return {"functionCall": {"name": name, **more}}
+
+
+def fault(deltas: list[Delta]) -> ProviderFault:
+    [failure] = [delta for delta in deltas if isinstance(delta, Failure)]
+    return failure.fault

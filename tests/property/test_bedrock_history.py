@@ -1,0 +1,140 @@
+"""Any history becomes a good Converse request, and a history that grows keeps its past."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any, Literal
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from antiphon.core.deltas import ReasoningState
+from antiphon.core.history import Said, Step, Thought
+from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.dialects.bedrock_quirk import BedrockQuirks
+from antiphon.dialects.bedrock_request import encode
+from tests.bedrock_request_validator import problems
+from tests.converse_oracle import offences
+from tests.property.test_history import (
+    Item,
+    any_items,
+    is_answered,
+    is_clients,
+    junk,
+    read,
+    threads,
+)
+
+SEES = frozenset({"text", "image", "file", "audio"})
+LOOK = ToolDeclaration(name="look")
+
+Memory = Literal["all", "some", "none"]
+memories = st.sampled_from(["all", "some", "none"])
+thinkings = st.sampled_from(["adaptive", "budget", "config", "effort", "none"])
+quirks = st.builds(
+    BedrockQuirks,
+    thinking=thinkings,
+    display=st.sampled_from([None, "summarized"]),
+    sampling=st.sampled_from(["both", "one", "none"]),
+)
+plans = st.fixed_dictionaries(
+    {},
+    optional={
+        "instructions": st.sampled_from(["Be brief.", " "]),
+        "effort": st.sampled_from(["none", "low", "high"]),
+        "declarations": st.just((LOOK,)),
+        "tool_choice": st.sampled_from([ToolChoice(), ToolChoice("none")]),
+        "parameters": st.fixed_dictionaries(
+            {}, optional={"max_output_tokens": st.integers(1, 9000), "temperature": st.just(1.5)}
+        ),
+    },
+)
+
+
+def remembered(steps: Sequence[Step], memory: Memory) -> list[Step]:
+    """The steps with the state that was sealed into thoughts: into all, into some, or lost."""
+    found: list[Step] = []
+    for place, step in enumerate(steps):
+        if isinstance(step, Thought) and (memory == "all" or (memory == "some" and place % 2)):
+            signed = {"reasoningText": {"text": step.text, "signature": f"s{place}"}}
+            blocks = (
+                {"reasoningContent": signed},
+                {"reasoningContent": {"redactedContent": "eA=="}},
+            )
+            states = (ReasoningState("bedrock.reasoning", block, "block") for block in blocks)
+            found.append(replace(step, states=tuple(states)))
+        else:
+            found.append(step)
+    return found
+
+
+def rendered(steps: Sequence[Step], how: BedrockQuirks, **fields: Any) -> bytes:
+    plan = Plan(provider="p", model="m", history=tuple(steps), **fields)
+    return encode(plan, stream=True, quirks=how).body
+
+
+@given(any_items, st.booleans(), memories, quirks, plans)
+def test_any_history_renders_to_a_valid_request(
+    items: list[Any], images: bool, memory: Memory, how: BedrockQuirks, fields: dict[str, Any]
+) -> None:
+    body = rendered(remembered(read(items, SEES, images), memory), how, **fields)
+    assert problems(body) == []
+
+
+@given(any_items, st.booleans(), memories, quirks, plans)
+def test_amazons_own_description_has_nothing_against_it(
+    items: list[Any], images: bool, memory: Memory, how: BedrockQuirks, fields: dict[str, Any]
+) -> None:
+    body = rendered(remembered(read(items, SEES, images), memory), how, **fields)
+    assert offences(json.loads(body)) == []
+
+
+@given(any_items, memories)
+def test_words_and_calls_can_always_be_kept_apart(items: list[Any], memory: Memory) -> None:
+    body = rendered(remembered(read(items), memory), BedrockQuirks(tools_apart=True))
+    assert problems(body, tools_apart=True) == []
+
+
+@given(st.lists(junk, max_size=4))
+def test_a_list_of_anything_at_all_renders_to_a_valid_request(items: list[Any]) -> None:
+    assert problems(rendered(read(items), BedrockQuirks())) == []
+
+
+def has_begun(steps: Sequence[Step]) -> bool:
+    """Somebody has said something: until then there is nothing to answer, nor to remember."""
+    return any(
+        not isinstance(step, Said) or step.role not in ("system", "developer") for step in steps
+    )
+
+
+@given(any_items, any_items, memories)
+def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
+    past: list[Any], more: list[Any], memory: Memory
+) -> None:
+    how = BedrockQuirks(thinking="adaptive")
+    steps = remembered(read(past), memory)
+    assume(is_answered(past) and has_begun(steps) and is_clients(steps[-1]))
+    fields = {"declarations": (LOOK,), "effort": "high"}
+    following = rendered(remembered(read([*past, *more]), memory), how, **fields)
+    assert following.startswith(rendered(steps, how, **fields).removesuffix(b"]}]}"))
+
+
+@given(threads(), memories, thinkings, st.booleans())
+def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
+    requests: list[list[Item]], memory: Memory, thinking: Any, apart: bool
+) -> None:
+    how = BedrockQuirks(thinking=thinking, tools_apart=apart)
+    histories = [remembered(read(history), memory) for history in accumulate(requests)]
+    bodies = [rendered(steps, how, declarations=(LOOK,)) for steps in histories]
+    assert all(problems(body, tools_apart=apart) == [] for body in bodies)
+    for body, following in pairwise(bodies):
+        assert following.startswith(body.removesuffix(b"]}]}"))
+
+
+@given(any_items, memories)
+def test_rendering_twice_gives_the_same_bytes(items: list[Any], memory: Memory) -> None:
+    steps = remembered(read(items), memory)
+    assert rendered(steps, BedrockQuirks()) == rendered(steps, BedrockQuirks())

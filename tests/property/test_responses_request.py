@@ -1,0 +1,95 @@
+"""Any history is a request that a strict Responses server takes; a longer one only adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from antiphon.core.history import AudioPart, Said, Step, Thought
+from antiphon.core.plan import Plan, ReplayReasoning
+from antiphon.dialects.responses_request import PLAIN, ResponsesQuirks, encode
+from tests.property.test_history import any_items, is_answered, is_clients, junk, read, threads
+from tests.responses_request_validator import problems
+from tests.responses_requests import IN_PLAIN, sealed
+
+INPUTS = frozenset({"text", "image", "file", "file_url"})
+replays = st.sampled_from(["never", "tool_turns", "always"])
+quirks = st.sampled_from([PLAIN, IN_PLAIN])
+
+
+def known(items: Sequence[Any], images: bool = True) -> list[Step]:
+    """The steps of a history, whose every thought is one that the provider wants back."""
+    steps = read(items, INPUTS, images)
+    return [
+        structs.replace(step, states=(sealed(f"rs_{number}"),))
+        if isinstance(step, Thought)
+        else step
+        for number, step in enumerate(steps)
+    ]
+
+
+def rendered(
+    steps: Sequence[Step], replay: ReplayReasoning = "always", quirks: ResponsesQuirks = PLAIN
+) -> bytes:
+    plan = Plan(
+        provider="p",
+        model="m",
+        instructions="Be brief.",
+        history=tuple(steps),
+        replay_reasoning=replay,
+        developer_role=True,
+    )
+    return encode(plan, stream=True, quirks=quirks).body
+
+
+@given(any_items, st.booleans(), replays, quirks)
+def test_any_history_renders_to_a_valid_request(
+    items: list[Any], images: bool, replay: ReplayReasoning, quirks: ResponsesQuirks
+) -> None:
+    body = rendered(known(items, images), replay, quirks)
+    assert problems(body, plain_reasoning=quirks.plain_reasoning) == []
+
+
+@given(st.lists(junk, max_size=4), quirks)
+def test_a_list_of_anything_at_all_renders_to_a_valid_request(
+    items: list[Any], quirks: ResponsesQuirks
+) -> None:
+    body = rendered(read(items, INPUTS), quirks=quirks)
+    assert problems(body, plain_reasoning=quirks.plain_reasoning) == []
+
+
+@given(any_items, any_items)
+def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
+    past: list[Any], more: list[Any]
+) -> None:
+    steps = known(past)
+    assume(is_answered(past))
+    assume(steps and is_clients(steps[-1]))
+    body = rendered(steps)
+    assert rendered(known([*past, *more])).startswith(body.removesuffix(b"]}"))
+
+
+@given(threads(), replays, quirks)
+def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
+    requests: list[list[Any]], replay: ReplayReasoning, quirks: ResponsesQuirks
+) -> None:
+    bodies = [rendered(known(history), replay, quirks) for history in accumulate(requests)]
+    for body, following in pairwise(bodies):
+        assert problems(body, plain_reasoning=quirks.plain_reasoning) == []
+        assert following.startswith(body.removesuffix(b"]}"))
+
+
+@given(any_items)
+def test_rendering_twice_gives_the_same_bytes(items: list[Any]) -> None:
+    assert rendered(known(items)) == rendered(known(items))
+
+
+@given(any_items)
+def test_sound_reaches_no_server_that_takes_none(items: list[Any]) -> None:
+    parts = [part for step in known(items) if isinstance(step, Said) for part in step.parts]
+    assert not any(isinstance(part, AudioPart) for part in parts)

@@ -1,0 +1,122 @@
+"""What Gemini cites: offsets in bytes become places in a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.core.deltas import (
+    Annotation,
+    Extra,
+    Text,
+)
+from tests.gemini_chunks import Document, chunk, feed, says, text
+
+
+def cited(url: str, begin: int, end: int, title: str = "") -> Annotation:
+    return Annotation(
+        {
+            "type": "url_citation",
+            "url": url,
+            "title": title,
+            "start_index": begin,
+            "end_index": end,
+        }
+    )
+
+
+def grounding(*supports: tuple[int, int, list[Any]]) -> Document:
+    return {
+        "groundingChunks": [
+            {"web": {"uri": "https://a.test", "title": "A"}},
+            {"retrievedContext": {"text": "no address"}},
+            {"maps": {"uri": "https://maps.test", "title": None}},
+            "odd",
+        ],
+        "groundingSupports": [
+            {"segment": {"startIndex": begin, "endIndex": end}, "groundingChunkIndices": indices}
+            for begin, end, indices in supports
+        ],
+    }
+
+
+def test_grounding_cites_its_sources_by_characters() -> None:
+    found = grounding((0, 3, [0]), (3, 6, [2, 0]))
+    assert says(text("°a"), text("bcd"), groundingMetadata=found) == [
+        *(Text("°a"), Text("bcd")),
+        cited("https://a.test", 0, 2, "A"),
+        cited("https://maps.test", 2, 5),
+        cited("https://a.test", 2, 5, "A"),
+        Extra("groundingMetadata", found),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("segment", "place"),
+    [
+        ({"startIndex": 0, "endIndex": 3, "text": "°a"}, (0, 2)),
+        ({"startIndex": 0, "endIndex": 2, "text": "cd"}, (3, 5)),
+        ({"startIndex": 3, "endIndex": 4, "text": "nowhere"}, (2, 3)),
+        ({"startIndex": 3, "endIndex": 4, "text": ""}, (2, 3)),
+        ({"startIndex": 3, "endIndex": 4, "text": 5}, (2, 3)),
+    ],
+)
+def test_a_segment_that_quotes_its_text_is_found_by_it(
+    segment: Document, place: tuple[int, int]
+) -> None:
+    found: Document = {"groundingChunks": [{"web": {"uri": "https://a.test"}}]}
+    found["groundingSupports"] = [{"segment": segment, "groundingChunkIndices": [0]}]
+    assert says(text("°abcd"), groundingMetadata=found)[1] == cited("https://a.test", *place)
+
+
+def test_a_place_beyond_the_text_counts_on() -> None:
+    deltas = says(text("°a"), groundingMetadata=grounding((3, 10, [0])))
+    assert deltas[1] == cited("https://a.test", 2, 9, "A")
+
+
+def test_sources_without_an_address_are_only_traced() -> None:
+    found = grounding((0, 1, [1, 3, 9, -1, "x"]))
+    assert says(groundingMetadata=found) == [Extra("groundingMetadata", found)]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"groundingChunks": "odd", "groundingSupports": [{"groundingChunkIndices": [0]}]},
+        {"groundingSupports": ["odd", {}, {"groundingChunkIndices": "odd"}]},
+        {"groundingSupports": "odd", "webSearchQueries": ["q"]},
+    ],
+)
+def test_odd_grounding_is_only_traced(odd: Document) -> None:
+    assert says(groundingMetadata=odd) == [Extra("groundingMetadata", odd)]
+
+
+@pytest.mark.parametrize("empty", [{}, None, [], "odd"])
+def test_empty_grounding_says_nothing(empty: object) -> None:
+    assert says(groundingMetadata=empty, citationMetadata=empty) == []
+
+
+def test_grounding_that_comes_again_is_cited_once() -> None:
+    found = grounding((0, 1, [0]))
+    deltas = feed(chunk(text("a"), groundingMetadata=found), chunk(groundingMetadata=found))
+    assert [delta for delta in deltas if isinstance(delta, Annotation)] == [
+        cited("https://a.test", 0, 1, "A")
+    ]
+
+
+def test_grounding_without_a_segment_cites_the_beginning() -> None:
+    found: Document = {"groundingChunks": [{"web": {"uri": "https://a.test"}}]}
+    found["groundingSupports"] = [{"groundingChunkIndices": [0]}]
+    assert says(text("a"), groundingMetadata=found)[1] == cited("https://a.test", 0, 0)
+
+
+@pytest.mark.parametrize("key", ["citationSources", "citations"])
+def test_citations_are_annotations_where_they_have_an_address(key: str) -> None:
+    bare = {"startIndex": 1, "license": "mit"}
+    sources = [{"startIndex": 1, "endIndex": 2, "uri": "https://a.test", "title": "A"}, bare, "odd"]
+    assert says(text("abc"), citationMetadata={key: sources}) == [
+        Text("abc"),
+        cited("https://a.test", 1, 2, "A"),
+        Extra("citation", bare),
+    ]
