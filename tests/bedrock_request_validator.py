@@ -28,10 +28,11 @@ FORMATS = {
     "document": set("pdf csv doc docx xls xlsx html txt md".split()),
     "audio": set("mp3 opus wav aac flac mp4 ogg mkv m4a mpeg pcm webm".split()),
 }
+MARKS = 4
 PLACES = {
-    "user": {"text", "image", "document", "audio", "toolResult"},
+    "user": {"text", "image", "document", "audio", "toolResult", "cachePoint"},
     "assistant": {"text", "toolUse", "reasoningContent"},
-    "system": {"text"},
+    "system": {"text", "cachePoint"},
     "toolResult": {"text", "image", "document"},
 }
 
@@ -44,6 +45,8 @@ def problems(body: bytes, *, tools_apart: bool = False) -> list[str]:
     found = [f"unknown key {key}" for key in document.keys() - TOP]
     if list(document)[-1:] != ["messages"]:
         found.append("messages do not stand last")
+    if body.count(b'"cachePoint":') > MARKS:
+        found.append("too many cache markers")
     messages = document.get("messages")
     if not isinstance(messages, list) or not messages:
         return [*found, "there are no messages"]
@@ -74,6 +77,8 @@ def _block_problems(blocks: Any, place: str) -> Iterator[str]:
     if not isinstance(blocks, list) or not blocks:
         yield "there are no blocks"
         return
+    if "cachePoint" in blocks[0]:
+        yield "a cache marker behind nothing"
     for block in blocks:
         if not isinstance(block, dict) or len(block) != 1:
             yield "a block must be one thing"
@@ -91,7 +96,10 @@ def _block_problems(blocks: Any, place: str) -> Iterator[str]:
 
 
 def _content_problems(kind: str, content: Body) -> Iterator[str]:
-    if kind in FORMATS:
+    if kind == "cachePoint":
+        if content != {"type": "default"}:
+            yield "a bad cache marker"
+    elif kind in FORMATS:
         yield from _media_problems(kind, content)
     elif kind == "toolUse":
         if set(content) != {"toolUseId", "name", "input"}:
@@ -147,7 +155,9 @@ def _thought_problems(content: Body) -> Iterator[str]:
 
 
 def _kinds(message: Body) -> list[str]:
-    return [next(iter(block)) for block in message["content"]]
+    """What a message holds; markers are no part of it."""
+    kinds = [next(iter(block)) for block in message["content"]]
+    return [kind for kind in kinds if kind != "cachePoint"]
 
 
 def _order_problems(messages: list[Body]) -> Iterator[str]:

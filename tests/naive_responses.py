@@ -37,7 +37,7 @@ class Carried:
 
 
 def _thinks(item: Document) -> bool:
-    return item["type"] == "reasoning"
+    return bool(item["type"] == "reasoning")
 
 
 def read(data: bytes) -> Carried:

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from antiphon.config import AttemptConfig, ModelConfig, ProviderConfig, TimeoutConfig, TraceConfig
+from antiphon.config import (
+    AttemptConfig,
+    ModelConfig,
+    ProviderConfig,
+    StoreConfig,
+    TimeoutConfig,
+    TraceConfig,
+)
 from antiphon.engine.rim import Rim
 from tests.answers import Answer, ask
 from tests.gateways import Running, replaced, running, settings
@@ -160,6 +167,7 @@ async def fleet(
             providers=providers,
             fallbacks={name: list(following) for name, following in fallbacks.items()},
             attempts=policy,
+            store=StoreConfig(url="memory://"),
             trace=TraceConfig(path=str(tmp_path / "trace.db"), payloads=payloads),
         )
         gateway = await stack.enter_async_context(running(config, clock.rim()))

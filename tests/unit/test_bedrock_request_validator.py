@@ -21,6 +21,7 @@ SIGNED = {"reasoningContent": {"reasoningText": {"text": "", "signature": "s"}}}
 REDACTED = {"reasoningContent": {"redactedContent": "eA=="}}
 LOOK = {"toolSpec": {"name": "look", "inputSchema": {"json": {"type": "object"}}}}
 IMAGE = {"image": {"format": "png", "source": {"bytes": "eA=="}}}
+MARK = {"cachePoint": {"type": "default"}}
 S3 = {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://bucket/a.png"}}}}
 FILE = {"document": {"format": "pdf", "name": "a b", "source": {"bytes": "eA=="}}}
 SOUND = {"audio": {"format": "wav", "source": {"bytes": "eA=="}}}
@@ -62,6 +63,7 @@ GOOD = [
     [USER, model(SIGNED, REDACTED, TEXT, CALL), user(RESULT, TEXT)],
     [user(TEXT, IMAGE, S3, FILE, SOUND)],
     [USER, model(CALL), user({"toolResult": {"toolUseId": "a", "content": [IMAGE]}})],
+    [user(TEXT, MARK), model(CALL), user(RESULT, MARK)],
 ]
 
 
@@ -84,6 +86,9 @@ def test_amazons_description_agrees(messages: list[Any]) -> None:
         ([USER | {"name": "x"}], "bad keys of a message"),
         ([{"role": "system", "content": [TEXT]}], "bad role"),
         ([user()], "there are no blocks"),
+        ([user(MARK)], "a cache marker behind nothing"),
+        ([user(TEXT, {"cachePoint": {"type": "x"}})], "a bad cache marker"),
+        ([user(TEXT, *[MARK] * 5)], "too many cache markers"),
         ([user({})], "one thing"),
         ([user(TEXT | IMAGE)], "one thing"),
         ([user(CALL)], "a toolUse block in user"),

@@ -31,6 +31,7 @@ _NO_TEXT = "[no text]"
 _NO_OUTPUT = "[no output]"
 _SEE_FILE = "[see the file]"
 _GO_ON = "Continue."
+MARK: Mapping[str, Any] = {"cachePoint": {"type": "default"}}
 
 
 def leading(history: Sequence[Step]) -> list[str]:
@@ -57,6 +58,18 @@ def conversation(plan: Plan, *, tools_apart: bool) -> list[Body]:
     elif messages[-1]["role"] == "assistant":  # to go on from there is called a prefill: refused
         _say(messages, "user", [text_block(_GO_ON)])
     return [*_taken_apart(messages)] if tools_apart else messages
+
+
+def marked(messages: Sequence[Body]) -> list[Body]:
+    """Messages with a mark behind the last two turns of the user: so far a cache remembers them.
+
+    The last is where the next turn finds this one, the one before is where this turn finds the last
+    one, even if more has happened since than the service looks back.
+    """
+    found = [*messages]
+    for place in range(len(messages) - 1, -1, -2)[:2]:
+        found[place] = messages[place] | {"content": [*messages[place]["content"], MARK]}
+    return found
 
 
 def _say(messages: list[Body], role: str, content: list[Body]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.core.plan import Plan
 
@@ -44,6 +44,8 @@ class BedrockQuirks(Struct, frozen=True, kw_only=True):
     """The shape of an answer is asked for by `outputConfig`; otherwise the model is told."""
     tools_apart: bool = False
     """Calls, and results of calls, may not stand in one message with words."""
+    caching: bool = False
+    """The model remembers a prompt as far as it is marked; others remember by themselves or not."""
     web_search: str | None = None
     """The name of the service's own search tool for this model."""
     models: Mapping[str, BedrockQuirks] = {}
@@ -60,22 +62,18 @@ class BedrockQuirks(Struct, frozen=True, kw_only=True):
 
 PLAIN = BedrockQuirks()
 
-_BUDGET = BedrockQuirks(thinking="budget", parallel_switch=True)
-_ONE = BedrockQuirks(thinking="budget", sampling="one", parallel_switch=True)
-_SHAPED = BedrockQuirks(thinking="budget", sampling="one", parallel_switch=True, native_format=True)
-_ADAPTIVE = BedrockQuirks(
-    thinking="adaptive", sampling="one", parallel_switch=True, native_format=True
-)
-_LATEST = BedrockQuirks(
-    thinking="adaptive", display="summarized", sampling="none", parallel_switch=True
-)
+_CLAUDE = BedrockQuirks(thinking="budget", parallel_switch=True, caching=True)
+_ONE = structs.replace(_CLAUDE, sampling="one")
+_SHAPED = structs.replace(_ONE, native_format=True)
+_ADAPTIVE = structs.replace(_SHAPED, thinking="adaptive")
+_LATEST = structs.replace(_CLAUDE, thinking="adaptive", display="summarized", sampling="none")
 
 # As of 2026-11, from the vendors' pages and from what users were refused.
 FAMILIES: Mapping[str, BedrockQuirks] = MappingProxyType(
     {
-        "anthropic.claude-3-7": _BUDGET,
-        "anthropic.claude-sonnet-4-": _BUDGET,
-        "anthropic.claude-opus-4-": _BUDGET,
+        "anthropic.claude-3-7": _CLAUDE,
+        "anthropic.claude-sonnet-4-": _CLAUDE,
+        "anthropic.claude-opus-4-": _CLAUDE,
         "anthropic.claude-opus-4-1": _ONE,
         "anthropic.claude-haiku-4-5": _ONE,
         "anthropic.claude-sonnet-4-5": _SHAPED,

@@ -1,7 +1,8 @@
 """Amazon Bedrock's Converse, the writing half: a plan becomes the bytes of a request.
 
 Rendering is byte-stable and append-only: `messages` stand last, and the body of a turn, up to its
-closing brackets, is a prefix of the next turn's.
+closing brackets, is a prefix of the next turn's. Only markers of the prompt cache may move; they
+are no part of what the service compares.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from antiphon.core.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic_schema import input_schema, output_schema
 from antiphon.dialects.bedrock_media import text_block
 from antiphon.dialects.bedrock_message import (
+    MARK,
     conversation,
     leading,
+    marked,
     resumes_without_thought,
     used_tools,
 )
@@ -45,7 +48,7 @@ def encode(plan: Plan, *, stream: bool, quirks: BedrockQuirks = PLAIN) -> Outbou
         **_tier(plan),
         **_tools(plan, offered, used),
         **_system(plan, quirks, silent=silent),
-        "messages": messages,
+        "messages": marked(messages) if quirks.caching else messages,
     }
     if quirks.patch is not None:
         body = quirks.patch(body, plan)
@@ -201,5 +204,7 @@ def _system(plan: Plan, quirks: BedrockQuirks, *, silent: bool) -> Body:
     told = [plan.instructions, *leading(plan.history), contract.instruction()]
     if silent:
         told.append(_NO_CALLS)
-    blocks = [text_block(text) for text in told if text and text.strip()]
-    return {"system": blocks} if blocks else {}
+    blocks: list[Mapping[str, Any]] = [text_block(each) for each in told if each and each.strip()]
+    if not blocks:
+        return {}
+    return {"system": [*blocks, MARK] if quirks.caching else blocks}

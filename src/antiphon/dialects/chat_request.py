@@ -33,6 +33,7 @@ from antiphon.core.toolbox import provider_name
 from antiphon.core.tools import ToolIdentityMap
 from antiphon.dialects import chat_state
 from antiphon.dialects.call_id import CallIdForm, CallIds
+from antiphon.dialects.chat_dialogue import dialogue
 
 Body: TypeAlias = dict[str, Any]
 
@@ -49,6 +50,10 @@ class ChatQuirks(Struct, frozen=True, kw_only=True):
     max_tokens_field: str = "max_tokens"
     effort_field: str | None = "reasoning_effort"
     """A dot leads into an object. None: `patch` says it in another way."""
+    thinking_on: Mapping[str, Any] = {}
+    """Fields that go with an effort."""
+    thinking_off: Mapping[str, Any] | None = None
+    """Fields that stand in place of the effort `none`; None: it is a word like the others."""
     user_field: str | None = "user"
     """Where the user's identifier goes; None leaves it out."""
     reasoning_field: str = "reasoning_content"
@@ -64,6 +69,14 @@ class ChatQuirks(Struct, frozen=True, kw_only=True):
     """The only ids of calls that are taken; None: any."""
     required_choice: str = "required"
     """The word for a call that has to be made."""
+    free_choice: str | None = "auto"
+    """The word for a call that may be made; None leaves it out."""
+    schema_drops: frozenset[str] = frozenset()
+    """Notes at the top of a tool's schema that are refused; they mean nothing to a model."""
+    plain_dialogue: bool = False
+    """The provider knows no tools, and no two messages of one role in a row."""
+    only_streams: bool = False
+    """Whole answers are refused, or cut short: a stream is read to its end instead."""
     stream_usage: bool = True
     """False: the provider refuses to be asked for usage in a stream, or sends it anyway."""
     patch: Callable[[Body, Plan], Body] | None = None
@@ -75,14 +88,17 @@ PLAIN = ChatQuirks()
 
 def encode(plan: Plan, *, stream: bool, quirks: ChatQuirks = PLAIN) -> Outbound:
     """The request that asks a provider for what was planned."""
+    stream = stream or quirks.only_streams
+    messages = [*_leading(plan), *_messages(plan, quirks)]
     body: Body = {
         "model": plan.model,
         **quirks.fields,
         **_tools(plan, quirks),
         **_response_format(plan.contract),
         **_parameters(plan, quirks),
+        **_effort(plan.effort, quirks),
         **_streaming(stream, quirks),
-        "messages": [*_leading(plan), *_messages(plan, quirks)],
+        "messages": dialogue(messages) if quirks.plain_dialogue else messages,
     }
     if quirks.patch is not None:
         body = quirks.patch(body, plan)
@@ -99,25 +115,33 @@ def encode(plan: Plan, *, stream: bool, quirks: ChatQuirks = PLAIN) -> Outbound:
 
 
 def _tools(plan: Plan, quirks: ChatQuirks) -> Body:
-    tools = [*map(_tool, plan.declarations), *map(dict, plan.native_tools)]
-    return {"tools": tools, "tool_choice": _tool_choice(plan.tool_choice, quirks)} if tools else {}
+    declared = [_tool(declaration, quirks) for declaration in plan.declarations]
+    tools = [*declared, *map(dict, plan.native_tools)]
+    choice = _tool_choice(plan.tool_choice, quirks)
+    if not tools or choice is None:
+        return {"tools": tools} if tools else {}
+    return {"tools": tools, "tool_choice": choice}
 
 
-def _tool(declaration: ToolDeclaration) -> Body:
+def _tool(declaration: ToolDeclaration, quirks: ChatQuirks) -> Body:
     function: Body = {"name": declaration.name}
     if declaration.description is not None:
         function["description"] = declaration.description
     # Left out it would mean the same, but not every server knows.
-    function["parameters"] = dict(declaration.parameters or _NO_PARAMETERS)
+    schema = declaration.parameters or _NO_PARAMETERS
+    function["parameters"] = {
+        name: value for name, value in schema.items() if name not in quirks.schema_drops
+    }
     if declaration.strict is not None:
         function["strict"] = declaration.strict
     return {"type": "function", "function": function}
 
 
-def _tool_choice(choice: ToolChoice, quirks: ChatQuirks) -> str | Body:
+def _tool_choice(choice: ToolChoice, quirks: ChatQuirks) -> str | Body | None:
     if choice.mode == "function":
         return {"type": "function", "function": {"name": choice.name}}
-    return quirks.required_choice if choice.mode == "required" else choice.mode
+    words = {"required": quirks.required_choice, "auto": quirks.free_choice}
+    return words.get(choice.mode, choice.mode)
 
 
 def _response_format(contract: OutputContract) -> Body:
@@ -150,10 +174,16 @@ def _parameters(plan: Plan, quirks: ChatQuirks) -> Body:
         body.pop("top_logprobs", None)
     if plan.include_logprobs or "top_logprobs" in body:
         body["logprobs"] = True
-    if plan.effort is not None and quirks.effort_field is not None:
-        outer, _, inner = quirks.effort_field.partition(".")
-        body[outer] = {inner: plan.effort} if inner else plan.effort
     return body
+
+
+def _effort(effort: str | None, quirks: ChatQuirks) -> Body:
+    if effort is None or quirks.effort_field is None:
+        return {}
+    if effort == "none" and quirks.thinking_off is not None:
+        return {**quirks.thinking_off}
+    outer, _, inner = quirks.effort_field.partition(".")
+    return {**quirks.thinking_on, outer: {inner: effort} if inner else effort}
 
 
 def _streaming(stream: bool, quirks: ChatQuirks) -> Body:

@@ -94,17 +94,20 @@ class CohereDecoder:
             return []
         try:
             event = read(_read_event, frame.data)
+            if event.event_type is not None or event.generation_id is not None:
+                return self._older(frame.data)
         except UNREADABLE:
             return surprise(frame.data, finished=self._finished)
-        if event.event_type is not None or event.generation_id is not None:
-            deltas = self._v1.feed(frame.data)
-            self.ended = self._v1.ended
-            return deltas
         if (tell := _EVENTS.get(string(event.type) or frame.event)) is not None:
             return tell(self, event)
         if event.type is None and event.message is not None:
             return self._whole(event, event.message)
         return surprise(frame.data)
+
+    def _older(self, data: bytes) -> list[Delta]:
+        deltas = self._v1.feed(data)
+        self.ended = self._v1.ended
+        return deltas
 
     def close(self) -> list[Delta]:
         """The stream has ended; a cut one has nothing to add."""

@@ -15,7 +15,7 @@ from antiphon.core.deltas import Delta, Extra, Finish, Start, Text, ToolCall, To
 from antiphon.dialects.cohere_number import read_usage
 from antiphon.dialects.cohere_thought import TOOL_PLAN, Thoughts
 from antiphon.dialects.native_call import NativeCall, read_calls
-from antiphon.dialects.reading import NULL, UNREADABLE, read, string, surprise
+from antiphon.dialects.reading import NULL, read, string, surprise
 
 
 class _Reply(Struct):
@@ -43,10 +43,8 @@ class CohereV1Decoder:
         self.ended = False
 
     def feed(self, data: bytes) -> list[Delta]:
-        try:
-            reply = read(_read_reply, data)
-        except UNREADABLE:
-            return surprise(data)
+        """What an event says; raises one of `UNREADABLE` if that cannot be read."""
+        reply = read(_read_reply, data)
         match reply.event_type:
             case None:
                 return self._whole(reply)

@@ -116,9 +116,7 @@ class ThinkGuard(TextGuard):
         first_line = margin.rfind("\n") + 1 if self._after_block else 0
         return [(Fate.THOUGHT, margin[:first_line]), (Fate.TEXT, margin[first_line:])]
 
-    def _read_inside(
-        self, closer: _Closer, text: str, position: int, pieces: list[Piece]
-    ) -> int:
+    def _read_inside(self, closer: _Closer, text: str, position: int, pieces: list[Piece]) -> int:
         pattern, could_become = closer
         if found := pattern.search(text, position):
             pieces += [(Fate.THOUGHT, text[position : found.start()]), (Fate.GONE, found[0])]

@@ -47,6 +47,8 @@ class Health:
 
     keyring: Keyring
     breaker: Breaker
+    missing: dict[str, float] = field(default_factory=dict)
+    """Models that it does not have, and until when we believe that."""
 
 
 @dataclass
@@ -80,7 +82,7 @@ class Course:
         self._place = 0
         target = self.targets[0]
         keyring = self.health(target.provider).keyring
-        return self._begun(Attempt(1, target, keyring.soonest()))
+        return self._begun(Attempt(1, target, keyring.soonest(target.model)))
 
     def succeeded(self, attempt: Attempt) -> None:
         health = self.health(attempt.target.provider)
@@ -97,22 +99,24 @@ class Course:
         """The next attempt, or None: the fault is the answer. `nameable` says that the fault names
         a parameter that can be left out."""
         self._record(attempt, fault)
-        if self._number >= self.policy.max_attempts:
+        if self._number >= self.policy.max_attempts or self._overdrawn():
             return None
         following = self._changed(attempt, fault, nameable=nameable)
         following = following or self._elsewhere(attempt, fault)
-        if following is None or self._overdrawn(following.delay_s):
-            return None
-        return self._begun(following)
+        return None if following is None else self._begun(following)
 
     # What a fault teaches
 
     def _record(self, attempt: Attempt, fault: ProviderFault) -> None:
         health = self.health(attempt.target.provider)
         health.keyring.end(attempt.key)
+        rest_s = cooldown_s(fault) or 0.0
         if fault.scope is Scope.key:
-            health.keyring.rest(attempt.key, cooldown_s(fault) or 0.0)
+            model = attempt.target.model if fault.type is FaultType.permission else ""
+            health.keyring.rest(attempt.key, rest_s, model=model)
             self._tried_keys.add(attempt.key)
+        if fault.scope is Scope.model and len(self.targets) > 1:
+            health.missing[attempt.target.model] = self.clock() + rest_s
         if fault.scope is Scope.provider:
             health.breaker.fail()
         else:
@@ -141,16 +145,27 @@ class Course:
         return self._same_target(attempt, fault) or self._next_target(fault)
 
     def _same_target(self, attempt: Attempt, fault: ProviderFault) -> Attempt | None:
+        if fault.scope is not Scope.key:
+            return self._later(attempt, fault)
+        if fault.type is FaultType.permission and len(self._tried_keys) > 1:
+            return None  # what two keys may not do, the account may not
         keyring = self.health(attempt.target.provider).keyring
-        if fault.scope is Scope.key:
-            key = keyring.pick(self._tried_keys)
-            if key is not None:
-                return Attempt(self._number + 1, attempt.target, key)
-            return self._patient(attempt, fault)
-        if fault.retryable and self._again < _SAME_AGAIN.get(fault.type, 1):
-            self._again += 1
-            return Attempt(self._number + 1, attempt.target, attempt.key, self._backoff_s(fault))
-        return None
+        key = keyring.pick(self._tried_keys, model=attempt.target.model)
+        if key is not None:
+            return Attempt(self._number + 1, attempt.target, key)
+        return self._patient(attempt, fault)
+
+    def _later(self, attempt: Attempt, fault: ProviderFault) -> Attempt | None:
+        """The same again, after a pause; not if that takes too long, and not if the provider is to
+        be left alone and somebody else is there."""
+        if not fault.retryable or self._again >= _SAME_AGAIN.get(fault.type, 1):
+            return None
+        self._again += 1
+        pause_s = self._backoff_s(fault)
+        breaker = self.health(attempt.target.provider).breaker
+        if self._overdrawn(pause_s) or (self._has_next() and not breaker.allows()):
+            return None
+        return Attempt(self._number + 1, attempt.target, attempt.key, pause_s)
 
     def _patient(self, attempt: Attempt, fault: ProviderFault) -> Attempt | None:
         """The only key is resting: wait for it, if its provider said how long and that is short."""
@@ -187,8 +202,9 @@ class Course:
     def _at_this_target(self, *, begin: bool = True) -> Attempt | None:
         target = self.targets[self._place]
         health = self.health(target.provider)
-        key = health.keyring.pick()
-        if key is None or not health.breaker.allows():
+        key = health.keyring.pick(model=target.model)
+        missing = health.missing.get(target.model, 0.0) > self.clock()
+        if missing or key is None or not health.breaker.allows():
             return None
         attempt = Attempt(self._number + 1, target, key)
         return self._begun(attempt) if begin else attempt
@@ -198,7 +214,7 @@ class Course:
         self.health(attempt.target.provider).keyring.begin(attempt.key)
         return attempt
 
-    def _overdrawn(self, delay_s: float) -> bool:
+    def _overdrawn(self, delay_s: float = 0.0) -> bool:
         return self.clock() - self._began + delay_s > self.policy.max_s
 
 

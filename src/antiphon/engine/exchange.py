@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from antiphon.core.faults import ProviderFault, protocol_fault, timeout_fault
+from antiphon.core.faults import FaultType, ProviderFault, protocol_fault, timeout_fault
 from antiphon.core.plan import Plan
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.journey import Journey
@@ -28,6 +28,7 @@ from antiphon.engine.upstream import UpstreamAnswer, UpstreamError
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.stage import terminal
 from antiphon.wire.events import Completed, Created, Event, Failed, Incomplete, InProgress
+from antiphon.wire.items import Item, Message, OutputText
 from antiphon.wire.response import Response
 
 _GRACE_S = 2.0  # how long usage may lag behind a finish reason
@@ -78,7 +79,7 @@ class Exchange:
         """Ask the provider, and wait until it has said something; raises `UpstreamError`."""
         timeouts = self._gear.provider.timeouts
         self._deadline = SilenceTimer(timeouts.total_s, lambda: self.stop(timeout_fault("total")))
-        await self._attempted(timeouts.first_token_s, "first_token", self._first_words)
+        await self._attempted("first_token", self._first_words)
         timeouts = self._gear.provider.timeouts
         limit_s = _GRACE_S if self._bridge.finishing else timeouts.idle_s
         self._silence = SilenceTimer(limit_s, self._fall_silent, repeat=True)
@@ -121,17 +122,19 @@ class Exchange:
 
     async def whole(self) -> Response:
         """The finished response; raises `UpstreamError`."""
-        limit_s = self._gear.provider.timeouts.total_s
-        events = await self._attempted(limit_s, "total", self._all_words)
+        events = await self._attempted("total", self._all_words)
         ending = terminal(await self._released(events))
         assert ending is not None
         return ending.response
 
     async def _all_words(self) -> list[Event]:
         events = await self._read_whole(await self._ask())
-        if (fault := self._bridge.fault or self._wordless(events)) is not None:
-            raise UpstreamError(fault)
-        return events
+        fault = self._bridge.fault or self._wordless(events)
+        if fault is None:
+            return events
+        if fault.type is FaultType.unknown:  # a 200 that says nothing we know cannot be read
+            fault = protocol_fault(fault.message)
+        raise UpstreamError(fault)
 
     async def _read_whole(self, answer: UpstreamAnswer) -> list[Event]:
         """The body shows what it is, if not what was asked for: some servers only stream."""
@@ -166,14 +169,13 @@ class Exchange:
     # Inside
 
     async def _attempted(
-        self,
-        limit_s: float,
-        kind: Literal["first_token", "total"],
-        step: Callable[[], Awaitable[_T]],
+        self, kind: Literal["first_token", "total"], step: Callable[[], Awaitable[_T]]
     ) -> _T:
         """Try until something was said, or nothing is left to try."""
         while True:
             began = self._parts.rim.monotonic()
+            timeouts = self._gear.provider.timeouts  # each provider has its own
+            limit_s = timeouts.total_s if kind == "total" else timeouts.first_token_s
             try:
                 result = await self._within(limit_s, kind, step())
             except UpstreamError as error:
@@ -192,7 +194,7 @@ class Exchange:
             self._settled = self._stopped is None
             raise error
         self._gear, self._answer = following, None
-        self._journey.adopt(following.plan)
+        self._journey.restart(following.plan)
         self._early.clear()
         if self._begun:  # the client knows the beginning already
             following.bridge.start()
@@ -247,7 +249,8 @@ class Exchange:
 
     def _wordless(self, events: list[Event]) -> ProviderFault | None:
         """Why it failed, if it failed without a word that a client could use."""
-        if not isinstance(terminal(events), Failed) or _has_output(events):
+        ending = terminal(events)
+        if not isinstance(ending, Failed) or not all(map(_is_blank, ending.response.output)):
             return None
         return self._bridge.fault or protocol_fault("The provider ended without a word.")
 
@@ -310,6 +313,11 @@ def _forgotten(ending: Event) -> Event:
     assert isinstance(ending, Completed | Incomplete | Failed)
     response = msgspec.structs.replace(ending.response, store=False)
     return msgspec.structs.replace(ending, response=response)
+
+
+def _is_blank(item: Item) -> bool:
+    """A whole answer that says nothing has a message all the same: one without a word."""
+    return isinstance(item, Message) and item.content in ((), (OutputText(),))
 
 
 def _has_output(events: list[Event]) -> bool:

@@ -55,6 +55,12 @@ class Journey:
         self._diagnostics.diagnostics = plan.diagnostics
         self._facts.update(provider=plan.provider, provider_model=plan.model)
 
+    def restart(self, plan: Plan) -> None:
+        """What came so far counts for nothing: the answer will be another one."""
+        self.adopt(plan)
+        self.fault = None
+        self.raw = self._trace.fresh_raw()
+
     def attempted(
         self,
         attempt: Attempted,

@@ -254,6 +254,26 @@ def test_what_is_apart_already_stays_as_it_is() -> None:
     assert messages(*history, quirks=APART) == messages(*history)
 
 
+# --- the cache ------------------------------------------------------------------------------------
+
+MARK = {"cachePoint": {"type": "default"}}
+
+
+def test_models_that_remember_by_marks_get_them_where_the_next_turn_looks() -> None:
+    quirks = BedrockQuirks(caching=True)
+    history = (HI, said("assistant", "a"), GO, said("assistant", "b"), HI)
+    found = body(*history, quirks=quirks, instructions="Be brief.")
+    assert found["system"] == [{"text": "Be brief."}, MARK]
+    assert found["messages"] == [
+        user("hi"),
+        model("a"),
+        user("go on", MARK),
+        model("b"),
+        user("hi", MARK),
+    ]
+    assert body(HI, quirks=quirks) == {"messages": [user("hi", MARK)]}
+
+
 def test_tools_that_are_declared_stay_declared() -> None:
     look = ToolDeclaration(name="look", description="Look.")
     found = body(HI, call(), answer("a"), declarations=(look,))

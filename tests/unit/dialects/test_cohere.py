@@ -21,10 +21,8 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.plan import Plan
-from antiphon.dialects.cohere import CohereDecoder, CohereDialect, decode
-from antiphon.dialects.cohere_request import CohereQuirks, encode
-from antiphon.wire.sse import Frame, SSEDecoder
+from antiphon.dialects.cohere import CohereDecoder
+from antiphon.wire.sse import Frame
 
 CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": ""}}
 TOKENS = {"input_tokens": 9, "output_tokens": 5, "reasoning_tokens": 2}
@@ -332,78 +330,3 @@ def test_a_broken_frame_breaks_the_stream_but_not_what_is_finished() -> None:
         Finish("COMPLETE"),
         Extra("unreadable_frame", 4),
     ]
-
-
-# --- whole answers, and the dialect ---------------------------------------------------------------
-
-
-def whole(finish: Any = "COMPLETE", **message: Any) -> bytes:
-    body = {"id": "r", "message": message, "finish_reason": finish, "usage": USAGE}
-    return json.dumps(body).encode()
-
-
-def test_a_whole_answer_keeps_the_order_of_its_blocks() -> None:
-    content = [
-        {"type": "thinking", "thinking": "hm"},
-        {"type": "text", "text": "Ruby"},
-    ]
-    cited = [citation(0, 4, PAGE, content_index=1), citation(0, 4, PAPER)]
-    assert decode(whole(content=content, citations=cited)) == [
-        Start(None, "r"),
-        Reasoning("hm"),
-        ReasoningState("cohere.thinking", "hm", "block"),
-        Text("Ruby"),
-        note("https://x.test/", "X", 0, 4),
-        Extra("citation", citation(0, 4, PAPER)),
-        COUNTED,
-        Finish("COMPLETE"),
-    ]
-
-
-def test_a_whole_answer_calls_with_a_plan() -> None:
-    called = CALL | {"function": {"name": "look", "arguments": '{"x": 1}'}}
-    body = whole("TOOL_CALL", tool_plan="I will look.", tool_calls=[called, CALL, "odd"])
-    assert decode(body) == [
-        Start(None, "r"),
-        Reasoning("I will look."),
-        ReasoningState("cohere.tool_plan", "I will look.", "block"),
-        ToolCall(0, "c", "look", '{"x": 1}'),
-        ToolEnd(0),
-        ToolCall(1, "c", "look"),
-        ToolCall(1, arguments="{}"),
-        ToolEnd(1),
-        Extra("tool_call", '"odd"'),
-        COUNTED,
-        Finish("TOOL_CALL"),
-    ]
-
-
-def test_a_whole_answer_may_be_a_string_or_nothing() -> None:
-    assert decode(whole(content="a"))[1] == Text("a")
-    assert decode(whole(None)) == [Start(None, "r"), COUNTED, Finish(None)]
-    scored = json.dumps({"message": {"content": "a"}, "logprobs": [1]}).encode()
-    assert Extra("logprobs", [1]) in decode(scored)
-
-
-def test_a_whole_error_is_a_failure() -> None:
-    assert faults(decode(b'{"id":"x","message":"model \'m\' was removed"}')) == ["model_error"]
-    assert faults(decode(b"<html>")) == ["unknown"]
-
-
-def test_the_dialect_reads_events_and_writes_requests() -> None:
-    dialect = CohereDialect(quirks=CohereQuirks(fields={"safety_mode": "OFF"}))
-    [frame] = dialect.framer().feed(b"event: content-delta\ndata: " + text("a").data + b"\n\n")
-    assert isinstance(dialect.framer(), SSEDecoder)
-    assert dialect.decoder().feed(frame) == [Text("a")]
-    assert Text("a") in dialect.decode(whole(content="a"))
-    plan = Plan(provider="p", model="m")
-    outbound = dialect.encode(plan, stream=True)
-    assert outbound == encode(plan, stream=True, quirks=CohereQuirks(fields={"safety_mode": "OFF"}))
-    assert json.loads(outbound.body)["safety_mode"] == "OFF"
-
-
-def test_an_error_is_classified_and_described() -> None:
-    dialect = CohereDialect()
-    fault = dialect.classify(429, {}, b'{"message":"slow down, sk-1"}')
-    assert (fault.type, fault.retryable) == ("rate_limit", True)
-    assert "sk-1" not in dialect.describe(fault)

@@ -115,6 +115,12 @@ def test_what_cannot_be_read_is_a_failure_or_worth_tracing() -> None:
     odd = b'{"event_type":"stream-start","tool_calls":tru}'
     assert isinstance(fed(odd)[0], Failure)
     assert fed(b'{"generation_id":1,"text":["a"]}') == [Start(None, None), Finish(None)]
+    assert fed(b'{"event_type":"text-generation","text":"\xff"}') == [Text("\ufffd")]
+
+
+def test_the_deepest_nesting_is_survived() -> None:
+    nested = b"[" * 100_000 + b"]" * 100_000
+    assert isinstance(fed(b'{"generation_id":"g","text":%b}' % nested)[0], Failure)
 
 
 def test_lines_of_a_recording_replay_to_an_answer() -> None:

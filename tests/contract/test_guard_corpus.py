@@ -1,0 +1,88 @@
+"""Recordings in which thought or calls leak, guarded; and those in which nothing leaks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from antiphon.core.deltas import Delta, Extra
+from antiphon.dialects import chat
+from antiphon.dialects.guard import GuardedDecoder, build_guards, guarded
+from antiphon.wire.sse import SSEDecoder
+from tests.corpus import ABSENT, Case, cases
+from tests.leaks import CALL_GUARDS, calls_of, text_of, thought_of
+
+CASES = cases("chat")
+TAGGED = [
+    case
+    for case in CASES
+    if {"think_tags_in_content", "reasoning_tags_in_content"} & set(case.meta["quirks"])
+]
+MARKED = [case for case in CASES if "tool_call_markup_in_content" in case.meta["quirks"]]
+CLEAN = [case for case in CASES if case not in TAGGED and case not in MARKED]
+TAG = re.compile(r"</?(?:think|reasoning)>")
+
+pytestmark = pytest.mark.skipif(not CASES, reason=ABSENT)
+
+
+def decoded(case: Case, *names: str) -> list[Delta]:
+    """The deltas of a recording behind these guards."""
+    guards = build_guards(names)
+    if case.meta["wire"] != "sse":
+        return guarded(chat.decode(case.data), guards)
+    decoder = GuardedDecoder(chat.ChatDecoder(), guards)
+    framer = SSEDecoder()
+    frames = framer.feed(case.data) + framer.close()
+    return [delta for frame in frames for delta in decoder.feed(frame)] + decoder.close()
+
+
+def ids(case: Case) -> str:
+    return case.id
+
+
+@pytest.mark.parametrize("case", TAGGED, ids=ids)
+def test_tagged_thought_is_taken_out_and_nothing_else(case: Case) -> None:
+    content = text_of(decoded(case))
+    deltas = decoded(case, "think", *CALL_GUARDS)
+    thought, answer = thought_of(deltas), text_of(deltas)
+    *blocks, rest = TAG.split(content)
+    assert blocks
+    assert answer == rest.lstrip("\n")
+    assert thought + answer == "".join([*blocks, rest])
+    # The tags go back where they were found, and the recorded text is whole again.
+    places = [found.start() for found in TAG.finditer(content)]
+    told = thought + answer
+    for place, tag in zip(places, TAG.findall(content), strict=True):
+        told = told[:place] + tag + told[place:]
+    assert told == content
+
+
+@pytest.mark.parametrize("case", TAGGED, ids=ids)
+def test_calls_beside_tagged_thought_are_left_alone(case: Case) -> None:
+    def others(deltas: list[Delta]) -> list[Any]:
+        return [delta for delta in deltas if not hasattr(delta, "text")]
+
+    assert others(decoded(case, "think", *CALL_GUARDS)) == others(decoded(case))
+
+
+@pytest.mark.parametrize("case", MARKED, ids=ids)
+def test_a_call_that_came_as_markup_too_is_told_once(case: Case) -> None:
+    plain, deltas = decoded(case), decoded(case, *CALL_GUARDS)
+    told = [delta for delta in deltas if not isinstance(delta, Extra)]
+    pieces = [delta for delta in plain if delta in told]
+    assert "<tool_call>" in text_of(plain)
+    assert text_of(deltas).strip() == ""
+    assert pieces
+    assert len(calls_of(deltas)) == len(calls_of(plain)) > 0
+
+
+def test_recordings_in_which_nothing_leaks_are_the_same_behind_every_guard() -> None:
+    assert CLEAN
+    for case in CLEAN:
+        plain, deltas = decoded(case), decoded(case, "think", *CALL_GUARDS)
+        assert text_of(deltas) == text_of(plain), case.id
+        assert [delta for delta in deltas if not hasattr(delta, "text")] == [
+            delta for delta in plain if not hasattr(delta, "text")
+        ], case.id

@@ -1,0 +1,128 @@
+"""Leaked markup for the tests of the guards, and what the guards make of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from antiphon.core.deltas import Delta, Reasoning, Text, ToolCall
+from antiphon.dialects.guard import build_guards, guarded
+
+Call = tuple[str, Any]
+Arguments = Mapping[str, Any]
+
+
+def read(names: Sequence[str], fragments: Iterable[str]) -> list[Delta]:
+    return guarded([Text(fragment) for fragment in fragments], build_guards(names))
+
+
+def pieces(text: str, cuts: Iterable[int]) -> list[str]:
+    edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    return [text[start:end] for start, end in pairwise(edges)]
+
+
+def text_of(deltas: Iterable[Delta]) -> str:
+    return "".join(delta.text for delta in deltas if isinstance(delta, Text))
+
+
+def thought_of(deltas: Iterable[Delta]) -> str:
+    return "".join(delta.text for delta in deltas if isinstance(delta, Reasoning))
+
+
+def calls_of(deltas: Iterable[Delta]) -> list[Call]:
+    """Names and arguments, in the order of their indexes."""
+    calls = sorted(
+        (delta for delta in deltas if isinstance(delta, ToolCall)), key=lambda call: call.index
+    )
+    return [(call.name or "", json.loads(call.arguments)) for call in calls]
+
+
+# One call as the model writes it, by form
+
+
+def _hermes(name: str, arguments: Arguments) -> str:
+    call = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    return f"<tool_call>\n{call}\n</tool_call>"
+
+
+def _hermes_string(name: str, arguments: Arguments) -> str:
+    call = json.dumps({"id": "x", "name": name, "arguments": json.dumps(arguments)})
+    return f"<tool_call>{call}</tool_call>"
+
+
+def _printed(value: Any) -> str:
+    """A value as templates print it into a tag."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _qwen_function(name: str, arguments: Arguments) -> str:
+    told = "".join(
+        f"<parameter={key}>\n{_printed(value)}\n</parameter>\n" for key, value in arguments.items()
+    )
+    return f"<function={name}>\n{told}</function>"
+
+
+def _qwen_xml(name: str, arguments: Arguments) -> str:
+    return f"<tool_call>\n{_qwen_function(name, arguments)}\n</tool_call>"
+
+
+def _kimi(name: str, arguments: Arguments) -> str:
+    told = json.dumps(arguments)
+    return (
+        f"<|tool_call_begin|>functions.{name}:0<|tool_call_argument_begin|>{told}<|tool_call_end|>"
+    )
+
+
+def _kimi_section(name: str, arguments: Arguments) -> str:
+    return f"<|tool_calls_section_begin|>{_kimi(name, arguments)}<|tool_calls_section_end|>"
+
+
+def _glm(name: str, arguments: Arguments, gap: str = "\n") -> str:
+    told = "".join(
+        f"<arg_key>{key}</arg_key>{gap}<arg_value>{_printed(value)}</arg_value>{gap}"
+        for key, value in arguments.items()
+    )
+    return f"<tool_call>{name}{gap}{told}</tool_call>"
+
+
+def _glm_dense(name: str, arguments: Arguments) -> str:
+    return _glm(name, arguments, "")
+
+
+def _mistral(name: str, arguments: Arguments) -> str:
+    return f"[TOOL_CALLS]{json.dumps([{'name': name, 'arguments': arguments}])}"
+
+
+def _mistral_args(name: str, arguments: Arguments) -> str:
+    return f"[TOOL_CALLS]{name}[ARGS]{json.dumps(arguments)}"
+
+
+def _mistral_id(name: str, arguments: Arguments) -> str:
+    return f"[TOOL_CALLS]{name}[CALL_ID]a1B2c3D4e[ARGS]{json.dumps(arguments)}"
+
+
+def _mistral_bare(name: str, arguments: Arguments) -> str:
+    return f"[TOOL_CALLS]{name}{json.dumps(arguments)}"
+
+
+Writer = Callable[[str, Arguments], str]
+
+JSON_FORMS: Sequence[tuple[str, Writer]] = (
+    ("hermes", _hermes),
+    ("hermes", _hermes_string),
+    ("kimi", _kimi),
+    ("kimi", _kimi_section),
+    ("mistral", _mistral),
+    ("mistral", _mistral_args),
+    ("mistral", _mistral_id),
+    ("mistral", _mistral_bare),
+)
+TAG_FORMS: Sequence[tuple[str, Writer]] = (
+    ("qwen_xml", _qwen_xml),
+    ("qwen_xml", _qwen_function),
+    ("glm", _glm),
+    ("glm", _glm_dense),
+)
+CALL_GUARDS = ("hermes", "qwen_xml", "kimi", "glm", "mistral")

@@ -1,0 +1,275 @@
+"""Calls in the text become calls; whatever is not quite one stays text, to the last character."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.core.deltas import (
+    Annotation,
+    Delta,
+    Extra,
+    Failure,
+    Finish,
+    Reasoning,
+    Text,
+    ToolCall,
+    Usage,
+)
+from antiphon.core.faults import protocol_fault
+from antiphon.dialects.guard import build_guards
+from antiphon.wire.items import FunctionCall
+from tests.leaks import CALL_GUARDS, JSON_FORMS, TAG_FORMS, Writer, calls_of, read, text_of
+from tests.machines import machine
+
+ARGUMENTS: dict[str, Any] = {
+    "path": 'a <b> \\ "c" é😀\n</tool_call>\n[x]{y}',
+    "count": 3,
+    "deep": {"list": [1, None, True], "text": "}"},
+    "empty": "",
+}
+
+
+def fed(names: list[str], *deltas: Delta) -> list[Delta]:
+    [guard] = build_guards(names)
+    return [out for delta in deltas for out in guard.feed(delta)] + guard.close()
+
+
+@pytest.mark.parametrize(("guard", "write"), [*JSON_FORMS, *TAG_FORMS])
+@pytest.mark.parametrize("arguments", [ARGUMENTS, {}], ids=["some", "none"])
+@pytest.mark.parametrize("others", [False, True], ids=["alone", "among all guards"])
+def test_a_call_in_the_text_becomes_a_call_at_any_cut(
+    guard: str, write: Writer, arguments: dict[str, Any], others: bool
+) -> None:
+    text = f"I look.\n{write('read_file', arguments)}\nDone <now> [x]."
+    for fragments in ([text], list(text)):
+        deltas = read(CALL_GUARDS if others else [guard], fragments)
+        assert calls_of(deltas) == [("read_file", arguments)]
+        assert text_of(deltas) == "I look.\n\nDone <now> [x]."
+
+
+@pytest.mark.parametrize(("guard", "write"), [*JSON_FORMS, *TAG_FORMS])
+def test_calls_may_follow_one_another(guard: str, write: Writer) -> None:
+    text = write("f", {"a": 1}) + "\n" + write("g", {}) + write("f", {"a": 1})
+    deltas = read([guard], [text])
+    assert calls_of(deltas) == [("f", {"a": 1}), ("g", {}), ("f", {"a": 1})]
+    assert text_of(deltas) == "\n"
+
+
+@pytest.mark.parametrize(("guard", "write"), [*JSON_FORMS, *TAG_FORMS])
+def test_a_block_that_is_cut_off_is_text(guard: str, write: Writer) -> None:
+    whole = write("f", {"a": [1, "x"], "b": "y"})
+    for size in range(1, len(whole)):
+        assert read([guard], [whole[:size]]) == [Text(whole[:size])]
+
+
+def test_several_calls_may_share_a_block() -> None:
+    one = "<|tool_call_begin|>{}:{}<|tool_call_argument_begin|>{{}}<|tool_call_end|>"
+    both = one.format("functions.f", 0) + "\n" + one.format("g.h", 12)
+    section = f"<|tool_calls_section_begin|>\n{both}\n<|tool_calls_section_end|>"
+    assert calls_of(read(["kimi"], [section])) == [("f", {}), ("g.h", {})]
+    array = '[TOOL_CALLS] [{"name": "f"}, {"name": "g", "arguments": "{}", "id": "x"}]'
+    assert calls_of(read(["mistral"], [array])) == [("f", {}), ("g", {})]
+
+
+def test_arguments_are_told_as_they_were_written() -> None:
+    written = '{"b":1.0, "a" :1e3,"b":  "\\u00e9"}'
+    [call] = read(["hermes"], [f'<tool_call>{{"name":"f","arguments":{written}}}</tool_call>'])
+    assert call == ToolCall(0, None, "f", written)
+
+
+def test_a_value_without_a_type_is_what_it_reads_as() -> None:
+    values = {
+        "3": 3,
+        "1.50": 1.5,
+        "007": "007",
+        "true": True,
+        "True": True,
+        "False": False,
+        "None": None,
+        "null": None,
+        " [1, 2] ": [1, 2],
+        '{"a": 1}': {"a": 1},
+        '"quoted"': '"quoted"',
+        "{broken": "{broken",
+        "[" * 100_000: "[" * 100_000,
+        " plain ": " plain ",
+    }
+    for text, value in values.items():
+        block = f"<tool_call>f<arg_key>k</arg_key><arg_value>{text}</arg_value></tool_call>"
+        assert calls_of(read(["glm"], [block])) == [("f", {"k": value})]
+
+
+def test_a_value_may_hold_its_own_end_tag() -> None:
+    value = "x</parameter>\n<y></parameter></function"
+    text = f"<function=f>\n<parameter=k>\n{value}\n</parameter>\n</function>"
+    for fragments in ([text], list(text)):
+        assert calls_of(read(["qwen_xml"], fragments)) == [("f", {"k": value})]
+
+
+NO_CALLS = [
+    "<tool_call>",
+    "<tool_call></tool_call>",
+    "<tool_call>{}</tool_call>",
+    '<tool_call>{"name": "f", "arguments": {"a": 1}</tool_call>',
+    '<tool_call>{"name": "f", "arguments": {"a": 1}}}</tool_call>',
+    '<tool_call>{"name": "f", "arguments": [1]}</tool_call>',
+    '<tool_call>{"name": "f", "arguments": "[1]"}</tool_call>',
+    '<tool_call>{"name": "f", "arguments": "{"}</tool_call>',
+    '<tool_call>{"name": "f", "arguments": null}</tool_call>',
+    '<tool_call>{"name": "f", "parameters": {"a": 1}}</tool_call>',
+    '<tool_call>{"name": "", "arguments": {}}</tool_call>',
+    '<tool_call>{"name": "a tool", "arguments": {}}</tool_call>',
+    '<tool_call>{"name": 1, "arguments": {}}</tool_call>',
+    '<tool_call>{"name": "f", "arguments": {"a": "line\nbreak"}}</tool_call>',
+    '<tool_call>{"name": "f", "arguments": {"a": ' + "[" * 9999 + "]" * 9999 + "}}</tool_call>",
+    '<tool_call>{"name": "f", "arguments": {"a": "\ud800"}}</tool_call>',
+    '<tool_call>{"name": "f", arguments: {}}</tool_call>',
+    '<tool_call>{"name": "f"} and so on</tool_call>',
+    '<tool_call>{"name": <b>}</tool_call>',
+    "<tool_call>a b</tool_call>",
+    f"<tool_call>{'f' * 129}</tool_call>",
+    "<tool_call>f<arg_key>k</arg_key>v</tool_call>",
+    "<tool_call>f<arg_key></arg_key><arg_value>v</arg_value></tool_call>",
+    "<tool_call>f<arg_key>k</arg_key><arg_value>\ud800</arg_value></tool_call>",
+    "<tool_call><function=f></function>",
+    "<tool_call><function=f></function> </tool>",
+    "<function=>x</function>",
+    "<function=f>x</function>",
+    "<function=f><parameter=k>1</parameter><parameter=k>2</parameter></function>",
+    "<|tool_call_begin|>f<|tool_call_argument_begin|>{}<|tool_call_end|>",
+    "<|tool_call_begin|>f:0<|tool_call_argument_begin|>{]<|tool_call_end|>",
+    "<|tool_calls_section_begin|><|tool_calls_section_end|>",
+    "[TOOL_CALLS]",
+    "[TOOL_CALLS][]",
+    "[TOOL_CALLS][1]",
+    "[TOOL_CALLS][TOOL_CALLS]",
+    "[TOOL_CALLS]f[ARGS]x",
+    "[TOOL_CALLS]f[ARGS]{x}",
+]
+
+
+@pytest.mark.parametrize("text", NO_CALLS)
+def test_a_block_that_is_no_call_is_text_at_any_cut(text: str) -> None:
+    for fragments in ([f"a {text} b"], list(f"a {text} b")):
+        deltas = read(CALL_GUARDS, fragments)
+        assert calls_of(deltas) == []
+        assert text_of(deltas) == f"a {text} b"
+
+
+GOOD = '<tool_call>{"name": "f"}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "<tool_call>",
+        "<tool_call>x",
+        '<tool_call>{"name": "f", "arguments": {"a": 1}\n</tool_call>\n',
+        '<tool_call>{"name": "f", ',
+        "<function=f>",
+    ],
+)
+def test_a_broken_block_does_not_hide_the_next_one(broken: str) -> None:
+    for fragments in ([broken + GOOD], list(broken + GOOD)):
+        deltas = read(CALL_GUARDS, fragments)
+        assert (calls_of(deltas), text_of(deltas)) == ([("f", {})], broken)
+
+
+def test_text_is_held_only_while_it_may_be_a_block() -> None:
+    [guard] = build_guards(["hermes", "mistral"])
+    plain = Text("a > b", logprobs=[{"token": "a > b"}])
+    assert guard.feed(plain) == [plain]
+    assert guard.feed(Text("a <b> [c] <tool")) == [Text("a <b> [c] ")]
+    assert guard.feed(Text("box>")) == [Text("<toolbox>")]
+    assert guard.feed(Text("x<tool_call> ")) == [Text("x")]
+    assert guard.feed(Text("is a tag [")) == [Text("<tool_call> is a tag ")]
+    assert guard.feed(Text("TOO")) == []
+    assert guard.close() == [Text("[TOO")]
+
+
+def test_what_is_held_goes_before_what_comes_next() -> None:
+    half = '<tool_call>{"name": '
+    assert fed(["hermes"], Text(half), Text('"f"'), Reasoning("a"), Text("}</tool_call>")) == [
+        Text(f'{half}"f"'),
+        Reasoning("a"),
+        Text("}</tool_call>"),
+    ]
+    assert fed(["hermes"], Text("a<"), Annotation({}), Text("tool_call>")) == [
+        Text("a"),
+        Text("<"),
+        Annotation({}),
+        Text("tool_call>"),
+    ]
+
+
+def test_counts_pass_by_a_block() -> None:
+    deltas = fed(["hermes"], Text(GOOD[:9]), Usage(1), Text(GOOD[9:]), Usage(2), Finish("stop"))
+    assert deltas == [
+        Usage(1),
+        Usage(2),
+        ToolCall(0, name="f", arguments="{}"),
+        Finish("stop"),
+    ]
+
+
+def test_calls_come_after_those_of_the_server_and_before_the_end() -> None:
+    theirs = ToolCall(1, "x", "g", "{}")
+    failure = Failure(protocol_fault("no"))
+    for end in (Finish("stop"), failure):
+        assert fed(["hermes"], Text(GOOD), theirs, Text(" a"), end) == [
+            theirs,
+            Text(" a"),
+            ToolCall(2, name="f", arguments="{}"),
+            end,
+        ]
+
+
+def test_a_call_after_the_finish_reason_is_told_at_the_end() -> None:
+    deltas = fed(["hermes"], Text(GOOD), Finish("stop"), Text(GOOD))
+    assert [delta.index for delta in deltas if isinstance(delta, ToolCall)] == [0, 1]
+
+
+def test_a_call_that_the_server_told_as_well_is_told_once() -> None:
+    leaked = Text('<tool_call>{"name": "f", "arguments": {"a": 1, "b": "é"}}</tool_call>')
+    theirs: list[Delta] = [
+        ToolCall(0, "x", "f", '{"b":"\\u00e9",'),
+        ToolCall(0, None, None, '"a":1}'),
+    ]
+    for deltas in ([leaked, *theirs], [*theirs, leaked]):
+        assert fed(["hermes"], *deltas) == [*theirs, Extra("call_told_twice", "f")]
+    twice = fed(["hermes"], leaked, *theirs, leaked)
+    assert calls_of(twice[-1:]) == [("f", {"a": 1, "b": "é"})]
+
+
+def test_a_call_of_the_server_that_cannot_be_read_is_another_call() -> None:
+    theirs = ToolCall(0, "x", "f", "{")
+    assert fed(["hermes"], theirs, Text(GOOD)) == [
+        theirs,
+        ToolCall(1, name="f", arguments="{}"),
+    ]
+
+
+def test_log_probabilities_of_a_block_go_with_it() -> None:
+    tokens = [{"token": part} for part in ("a", GOOD, "b")]
+    assert fed(["hermes"], Text(f"a{GOOD}b", logprobs=tokens))[:2] == [
+        Text("a", (tokens[0],)),
+        Text("b", (tokens[2],)),
+    ]
+
+
+def test_an_answer_that_stopped_completes_with_the_call_it_leaked() -> None:
+    block = json.dumps({"name": "get_weather", "arguments": {"city": "Oslo"}})
+    deltas = fed(["hermes"], Text(f"<tool_call>{block}</tool_call>"), Finish("stop"))
+    heart = machine()
+    heart.start()
+    for delta in deltas:
+        heart.feed(delta)
+    heart.finish()
+    [item] = heart.snapshot.output
+    assert heart.snapshot.status == "completed"
+    assert isinstance(item, FunctionCall)
+    assert (item.name, item.status) == ("get_weather", "completed")
+    assert json.loads(item.arguments) == {"city": "Oslo"}

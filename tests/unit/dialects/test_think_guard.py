@@ -1,0 +1,173 @@
+"""Tagged thought becomes reasoning, at the beginning of the text and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.core.deltas import Delta, Extra, Finish, Reasoning, Refusal, Text, ToolCall, Usage
+from antiphon.dialects.think_guard import ThinkGuard
+from tests.leaks import read, text_of, thought_of
+
+
+def fed(*deltas: Delta, opened: bool = False) -> list[Delta]:
+    guard = ThinkGuard(opened=opened)
+    return [out for delta in deltas for out in guard.feed(delta)] + guard.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "thought", "answer"),
+    [
+        ("<think>a</think>b", "a", "b"),
+        ("<thinking>a</thinking>b", "a", "b"),
+        ("<reasoning>a</reasoning>b", "a", "b"),
+        ("<mm:think>a</mm:think>b", "a", "b"),
+        ("\n <think>\na\n</think>\n\nb", "\n \na\n\n\n", "b"),
+        ("<think>a</think>\n\n    b\n", "a\n\n", "    b\n"),
+        ("<think>a</think> b", "a", " b"),
+        ("<think></think>b", "", "b"),
+        ("<think>a", "a", ""),
+        ("<think>a</think>\n\n", "a\n\n", ""),
+        ("<think>a</think>  ", "a  ", ""),
+        ("<think>a</think", "a</think", ""),
+        ("<reasoning>a</reasoning><reasoning>b</reasoning>c", "ab", "c"),
+        ("<think>a</think>\n <think>b</think>\nc", "a\n b\n", "c"),
+        ("<think>a</think>b<think>c</think>", "a", "b<think>c</think>"),
+        ("<think>a<think>b</think>c", "a<think>b", "c"),
+        ("<think>a</thinking>b</think>c", "a</thinking>b", "c"),
+        ("<mm:think>a</think>b</mm:think>c", "a</think>b", "c"),
+        ("a<think>b</think>", "", "a<think>b</think>"),
+        ("a</think>b", "", "a</think>b"),
+        ("</think>b", "", "</think>b"),
+        ("<thinker>a", "", "<thinker>a"),
+        ("<a:b:think>c", "", "<a:b:think>c"),
+        ("<think >a", "", "<think >a"),
+        (" \n a", "", " \n a"),
+        (" \n", "", " \n"),
+        ("<", "", "<"),
+        (" <thi", "", " <thi"),
+        ("<html:thi", "", "<html:thi"),
+        ("<x-namespace-that-is-much-too-long-to-be-one:think>", "", None),
+        ("", "", ""),
+    ],
+)
+def test_the_block_at_the_beginning_is_thought_at_any_cut(
+    text: str, thought: str, answer: str | None
+) -> None:
+    expected = thought, text if answer is None else answer
+    for fragments in ([text], list(text)):
+        deltas = read(["think"], fragments)
+        assert (thought_of(deltas), text_of(deltas)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "thought", "answer"),
+    [
+        ("a</think>\n\nb", "a\n\n", "b"),
+        ("\na<b</thinking>c</think>", "\na<b", "c</think>"),
+        ("</reasoning>b", "", "b"),
+        ("<think>a</think>b", "a", "b"),
+        ("<think>a</thinking>b", "a</thinking>b", ""),
+        ("a</think><think>b</think>c", "ab", "c"),
+        ("a</think>b</think>c", "a", "b</think>c"),
+        (" a", " a", ""),
+        ("<thi", "<thi", ""),
+        ("  ", "  ", ""),
+    ],
+)
+def test_an_answer_may_begin_inside_of_the_block(text: str, thought: str, answer: str) -> None:
+    for fragments in ([text], list(text)):
+        deltas = read(["think_open"], fragments)
+        assert (thought_of(deltas), text_of(deltas)) == (thought, answer)
+
+
+def test_thought_leaves_as_it_comes_but_for_what_may_be_its_end() -> None:
+    guard = ThinkGuard()
+    told = [guard.feed(Text(fragment)) for fragment in ("<think>a<", "b</th", "is</thin", "k>c")]
+    assert told == [
+        [Reasoning("a")],
+        [Reasoning("<b")],
+        [Reasoning("</this")],
+        [Text("c")],
+    ]
+
+
+def test_another_tag_is_not_waited_for() -> None:
+    guard = ThinkGuard()
+    assert guard.feed(Text("<think>a</rea")) == [Reasoning("a</rea")]
+
+
+def test_text_leaves_at_once_when_no_block_can_come_any_more() -> None:
+    guard = ThinkGuard()
+    assert guard.feed(Text("\n")) == []
+    assert guard.feed(Text("<thi")) == []
+    assert guard.feed(Text("s")) == []
+    assert guard.feed(Text(">")) == [Text("\n<this>")]
+    later = Text("<think>", logprobs=[{"token": "<think>"}])
+    assert guard.feed(later) == [later]
+
+
+def test_what_is_held_goes_before_what_comes_next() -> None:
+    assert fed(Text("<thi"), Refusal("a"), Text("nk>b")) == [
+        Text("<thi"),
+        Refusal("a"),
+        Text("nk>b"),
+    ]
+    assert fed(Text("<think>a</"), ToolCall(0), Text("b</think>c")) == [
+        Reasoning("a"),
+        Reasoning("</"),
+        ToolCall(0),
+        Reasoning("b"),
+        Text("c"),
+    ]
+    assert fed(Text("<thi"), Finish("stop"), opened=True) == [Reasoning("<thi"), Finish("stop")]
+
+
+def test_white_space_before_a_call_does_not_end_the_beginning() -> None:
+    assert fed(Text("\n"), ToolCall(0), Text("<think>a")) == [
+        Text("\n"),
+        ToolCall(0),
+        Reasoning("a"),
+    ]
+
+
+def test_counts_and_notes_pass_by_what_is_held() -> None:
+    assert fed(Text("<th"), Usage(1), Text("ink>a</"), Extra("x"), Text("think>b")) == [
+        Usage(1),
+        Reasoning("a"),
+        Extra("x"),
+        Text("b"),
+    ]
+
+
+def test_a_server_that_sends_thought_apart_has_taken_the_block_out() -> None:
+    assert fed(Reasoning("a"), Text("b"), opened=True) == [Reasoning("a"), Text("b")]
+    assert fed(Reasoning("a"), Text("<think>b</think>c")) == [
+        Reasoning("a"),
+        Reasoning("b"),
+        Text("c"),
+    ]
+
+
+def token(text: str) -> dict[str, object]:
+    return {"token": text, "logprob": -1.0}
+
+
+def test_log_probabilities_stay_with_their_text() -> None:
+    first = Text("\n<x", logprobs=[token("\n"), token("<"), token("x")])
+    second = Text("> a", logprobs=[token(">"), token(" a")])
+    assert fed(first, second) == [
+        Text("\n<x> a", (*first.logprobs, *second.logprobs)),
+    ]
+
+
+def test_log_probabilities_of_thought_go_with_the_tags() -> None:
+    spelled = [token(part) for part in ("<think>", "a", "</think>", "b", "c")]
+    assert fed(Text("<think>a</think>bc", logprobs=spelled)) == [
+        Reasoning("a"),
+        Text("bc", (token("b"), token("c"))),
+    ]
+
+
+def test_log_probabilities_that_do_not_spell_the_text_are_kept() -> None:
+    odd = (token("something"), token("longer"))
+    assert fed(Text(" a", logprobs=odd)) == [Text(" a", odd)]
