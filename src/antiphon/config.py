@@ -64,11 +64,19 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     inputs: list[Literal["text", "image", "file", "file_url", "audio"]] | None = None
     efforts: dict[str, str] | None = None
     """The requested effort → the provider's word for it; an empty word leaves it out."""
+    thinks_unasked: bool | None = None
+    fixed_by_thinking: list[str] | None = None
+    forced_choice_stops_thinking: bool | None = None
+    ranges: dict[str, tuple[float, float]] | None = None
+    gives_way: dict[str, str] | None = None
     formats: list[Literal["text", "json_object", "json_schema"]] | None = None
     parameters: list[str] | None = None
     tool_choice: list[Literal["auto", "none", "required", "function"]] | None = None
     tools: bool | None = None
     max_tools: Count | None = None
+    strict_tools: bool | None = None
+    closed_objects: bool | None = None
+    tool_output_images: bool | None = None
     replay_reasoning: Literal["never", "tool_turns", "always"] | None = None
     developer_role: bool | None = None
 
@@ -79,6 +87,8 @@ class ProviderConfig(Struct, frozen=True, kw_only=True):
     base_url: Address = ""
     api_keys: list[Secret] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+    """Parameters of the address; an empty one leaves out the provider's own."""
     timeouts: TimeoutConfig = TimeoutConfig()
     web_search: WebSearch | None = None
     models: dict[str, ModelConfig] = field(default_factory=dict)

@@ -44,22 +44,31 @@ POLICY = AttemptConfig(backoff_s=1.0)
 class Clock:
     """Time for the gateway: it passes when somebody sleeps, or when a test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, jitter: float = 1.0) -> None:
         self.now = 1000.0
         self.slept: list[float] = []
+        self._jitter = jitter
+        self._awake = asyncio.Event()
+        self._awake.set()
 
     def __call__(self) -> float:
         return self.now
 
+    def stand_still(self) -> None:
+        """Whoever sleeps from now on does not wake up."""
+        self._awake.clear()
+
+    def go_on(self) -> None:
+        self._awake.set()
+
     async def sleep(self, seconds: float) -> None:
-        self.now += seconds
         if seconds:
             self.slept.append(seconds)
-        await asyncio.sleep(0)
+            await self._awake.wait()
+        self.now += seconds
 
     def rim(self) -> Rim:
-        """The longest pauses that jitter allows."""
-        return Rim(monotonic=self, sleep=self.sleep, random=lambda: 1.0)
+        return Rim(monotonic=self, sleep=self.sleep, random=lambda: self._jitter)
 
 
 async def hello(asked: Asked, line: Line) -> None:
@@ -148,9 +157,7 @@ async def fleet(
         return script
 
     async with AsyncExitStack() as stack:
-        played = {
-            name: await stack.enter_async_context(upstream(noted(name))) for name in plays
-        }
+        played = {name: await stack.enter_async_context(upstream(noted(name))) for name in plays}
         providers = {
             name: ProviderConfig(
                 kind=kind,

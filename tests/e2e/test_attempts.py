@@ -100,8 +100,12 @@ THOUGHT = [
 
 CASES = {
     # 1: the line
-    "reset before bytes": Case("connection", reset, [A] * 3, 502, "server_error", "connection", (1, 2)),
-    "closed before bytes": Case("connection", closed, [A] * 3, 502, "server_error", "connection", (1, 2)),
+    "reset before bytes": Case(
+        "connection", reset, [A] * 3, 502, "server_error", "connection", (1, 2)
+    ),
+    "closed before bytes": Case(
+        "connection", closed, [A] * 3, 502, "server_error", "connection", (1, 2)
+    ),
     # 2: too late
     "408": Case("timeout", error(408), [A] * 2, 504, "server_error", "timeout", (1,)),
     "504": Case("timeout", error(504), [A] * 2, 504, "server_error", "timeout", (1,)),
@@ -143,13 +147,29 @@ CASES = {
         falls_back=False,
     ),
     # 11: too busy
-    "500": Case("overloaded", error(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)),
-    "502": Case("overloaded", error(502), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)),
+    "500": Case(
+        "overloaded", error(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)
+    ),
+    "502": Case(
+        "overloaded", error(502), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)
+    ),
     "503": Case(
-        "overloaded", error(503), [A] * 3, 503, "server_is_overloaded", "provider_overloaded", (1, 2)
+        "overloaded",
+        error(503),
+        [A] * 3,
+        503,
+        "server_is_overloaded",
+        "provider_overloaded",
+        (1, 2),
     ),
     "529": Case(
-        "overloaded", error(529), [A] * 3, 503, "server_is_overloaded", "provider_overloaded", (1, 2)
+        "overloaded",
+        error(529),
+        [A] * 3,
+        503,
+        "server_is_overloaded",
+        "provider_overloaded",
+        (1, 2),
     ),
     "500 inside a 200": Case(
         "overloaded", inside(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)

@@ -182,12 +182,13 @@ _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 def _literal(text: str) -> str:
     """A value in JSON. Tags tell no types: what reads as anything but text is what it reads as."""
-    bare = text.strip()
+    if text in _PYTHON:
+        return _PYTHON[text]
     try:
-        is_text = isinstance(_read_value(bare), str)
+        is_text = isinstance(_read_value(text), str)
     except (msgspec.DecodeError, RecursionError):
-        is_text = bare not in _PYTHON
-    return _encode(text) if is_text else _PYTHON.get(bare, bare)
+        is_text = True
+    return _encode(text) if is_text else text
 
 
 def _joined(arguments: Mapping[str, str]) -> str:

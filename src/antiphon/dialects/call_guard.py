@@ -71,8 +71,8 @@ class _Block:
     @property
     def end(self) -> int:
         """Where in the text the block ends; if it is none, how far it looked like one."""
-        matching = [reader for reader in self._readers if reader.calls] or self._readers
-        length = max(reader.source.length for reader in matching)
+        # The forms of one mark differ in what follows it: those that do not match stop early.
+        length = max(reader.source.length for reader in self._readers)
         return self.start + len(self._opener[0]) + length
 
     def feed(self, fragment: str) -> None:

@@ -12,7 +12,7 @@ from antiphon.core.faults import FaultType, ProviderFault
 from antiphon.core.history import Thought
 from antiphon.core.plan import Outbound, Plan
 from antiphon.engine.course import Attempt, Change, Course
-from antiphon.engine.lessons import Lessons, named_parameter
+from antiphon.engine.lessons import Lessons, is_about_value, named_parameter
 from antiphon.engine.routing import Target
 from antiphon.engine.upstream import Upstream
 from antiphon.pipeline.bridge import Bridge
@@ -47,6 +47,8 @@ class Attempts:
     stream: bool
     _gear: Gear = field(init=False)
     _without_state: bool = False
+    _without: list[str] = field(default_factory=list)
+    """Parameters whose values were refused."""
 
     def first(self) -> Gear:
         return self._equipped(self.course.first())
@@ -61,7 +63,10 @@ class Attempts:
         if attempt is None:
             return None
         if attempt.change is Change.WITHOUT_PARAMETER and name is not None:
-            self.lessons.learn(gear.provider.name, gear.plan.model, name)
+            if is_about_value(fault):
+                self._without.append(name)
+            else:
+                self.lessons.learn(gear.provider.name, gear.plan.model, name)
         if attempt.change is Change.WITHOUT_STATE:
             self._without_state = True
         return self._equipped(attempt)
@@ -84,7 +89,7 @@ class Attempts:
         if self._without_state:
             plan = _stateless(plan)
         outbound = provider.dialect.encode(plan, stream=self.stream)
-        outbound, learned = self.lessons.applied(provider.name, plan.model, outbound)
+        outbound, learned = self.lessons.applied(provider.name, plan.model, outbound, self._without)
         plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *learned))
         bridge = self.bridge(plan, attempt.target)
         self._gear = Gear(attempt, plan, bridge, outbound, self.upstream(provider))

@@ -1,12 +1,14 @@
 """What providers refused, and how to ask without it.
 
 An upstream that answers 400 and names a parameter is asked once more without it, and from then on
-never with it. Only what can be left out is: a question without messages is no question.
+never with it; but a complaint about a value is about one request alone. Only what can be left out
+is: a question without messages is no question.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any, TypeAlias
 
 import msgspec
@@ -27,6 +29,14 @@ _GROUPS = ("generationConfig", "options", "inferenceConfig", "stream_options", "
 # The same thing by a newer name, which some servers insist on.
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _STRICT = "strict"  # stands in every tool
+# Names that are words, too: roles must alternate between user and assistant.
+_WORDS = frozenset("user stop seed n k p store include metadata reasoning think format".split())
+_A_PARAMETER = r"(?:parameter|argument|field|propert|option|key|input)\w*(?: supplied)?"
+_VALUE = re.compile(
+    r"\b(?:must|should) be\b|\bbetween\b|\brange\b|\bat (?:most|least)\b|\b(?:less|greater) than\b"
+    r"|\btoo (?:large|small|high|low|long|short|big|many)\b|\bexceeds?\b|\bmax(?:imum)?\b",
+    re.I,
+)
 
 
 class Lessons:
@@ -39,24 +49,49 @@ class Lessons:
         self._refused.setdefault((provider, model), {})[parameter] = None
 
     def applied(
-        self, provider: str, model: str, outbound: Outbound
+        self, provider: str, model: str, outbound: Outbound, also: Collection[str] = ()
     ) -> tuple[Outbound, list[Diagnostic]]:
-        """The request as this provider takes it, and what the client should know of that."""
-        refused = self._refused.get((provider, model))
+        """The request as this provider takes it, and what the client should know of that.
+
+        `also` is what was refused of this very request."""
+        refused = dict.fromkeys([*self._refused.get((provider, model), ()), *also])
         if not refused:
             return outbound, []
-        body: Body = msgspec.json.decode(outbound.body)
-        dropped = [name for name in refused if _drop(body, name)]
+        body = _opened(outbound)
+        dropped = [name for name in refused if _drop(body, name, renaming=name not in also)]
         changed = msgspec.structs.replace(outbound, body=msgspec.json.encode(body))
         return changed, [_diagnostic(name) for name in dropped]
 
 
 def named_parameter(fault: ProviderFault, outbound: Outbound) -> str | None:
     """The parameter of this request that a fault complains of, if it can be left out."""
-    body: Body = msgspec.json.decode(outbound.body)
+    body = _opened(outbound)
     blamed = (fault.upstream.param or "").rpartition(".")[2]
-    words = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", fault.message)) | {blamed}
-    return next((name for name in _droppable(body) if name in words), None)
+    words = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", fault.message))
+    named = {word for word in words if word not in _WORDS or _is_parameter(word, fault.message)}
+    return next((name for name in _droppable(body) if name in named | {blamed}), None)
+
+
+def is_about_value(fault: ProviderFault) -> bool:
+    """Whether another value of the parameter would have been taken."""
+    return _VALUE.search(fault.message) is not None
+
+
+def _is_parameter(word: str, message: str) -> bool:
+    """Whether a message means a parameter by a word that has another meaning as well."""
+    pattern = rf"\b{_A_PARAMETER}\W{{1,4}}{word}\b|\b{word}\W{{1,3}}{_A_PARAMETER}"
+    return re.search(pattern, message, re.I) is not None
+
+
+_open = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def _opened(outbound: Outbound) -> Body:
+    """The body as far as parameters may stand in it. What was said stays as it is, to the byte."""
+    return {
+        name: msgspec.json.decode(raw) if name in (*_GROUPS, "tools") else raw
+        for name, raw in _open(outbound.body).items()
+    }
 
 
 def _droppable(body: Body) -> list[str]:
@@ -72,7 +107,7 @@ def _holders(body: Body) -> list[Body]:
     return [each for each in declared if isinstance(each, dict) and _STRICT in each]
 
 
-def _drop(body: Body, name: str) -> bool:
+def _drop(body: Body, name: str, *, renaming: bool) -> bool:
     """Leave a parameter out, wherever it stands; False if it is not there."""
     if name == _STRICT:
         holders = _holders(body)
@@ -83,7 +118,7 @@ def _drop(body: Body, name: str) -> bool:
     for group in groups:
         if name in group:
             value = group.pop(name)
-            if name in _RENAMED:
+            if renaming and name in _RENAMED:
                 group.setdefault(_RENAMED[name], value)
             _restore_order(body)
             return True

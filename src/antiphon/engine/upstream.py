@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -67,13 +68,13 @@ class HTTPUpstream:
         headers = {
             "content-type": "application/json",
             "user-agent": "antiphon",
-            **provider.authorization(key),
+            **provider.authorization(key, outbound, _now()),
             **provider.headers,
             **outbound.headers,
         }
         try:
             response = await self._session.post(
-                provider.base_url + outbound.path,
+                provider.address(outbound),
                 data=outbound.body,
                 headers=headers,
                 allow_redirects=False,
@@ -87,6 +88,11 @@ class HTTPUpstream:
 
     async def close(self) -> None:
         await self._session.close()
+
+
+def _now() -> str:
+    """The time of a signature."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 
 
 def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:

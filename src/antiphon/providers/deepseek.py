@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
-from antiphon.core.plan import Capabilities, Plan
+from antiphon.core.plan import Capabilities
 from antiphon.dialects.chat_request import ChatQuirks
 from antiphon.providers.spec import Model, Spec, ladder
 
-_FIXED_BY_THINKING = ("frequency_penalty", "presence_penalty", "temperature", "top_p")
-
-
-def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    # A forced call is refused while the model thinks, so that one is made without (2026-08).
-    if plan.effort == "none" or plan.tool_choice.mode in ("required", "function"):
-        return body | {"thinking": {"type": "disabled"}}
-    body = {name: body[name] for name in body if name not in _FIXED_BY_THINKING}
-    if body.get("tool_choice") == "auto":
-        del body["tool_choice"]  # the default; some pages say that thinking refuses even this
-    if plan.effort is None:
-        return body
-    return body | {"thinking": {"type": "enabled"}, "reasoning_effort": plan.effort}
-
+_SAMPLING = frozenset({"frequency_penalty", "presence_penalty", "temperature", "top_p"})
 
 _TEXT = Capabilities(
-    parameters=frozenset({*_FIXED_BY_THINKING, "max_output_tokens", "safety_identifier", "user"}),
+    parameters=_SAMPLING | {"max_output_tokens", "safety_identifier", "user"},
     formats=frozenset({"text", "json_object"}),
     efforts=ladder("none low low high high high max"),  # 2026-08-13
+    fixed_by_thinking=_SAMPLING,
+    forced_choice_stops_thinking=True,  # otherwise a 400 (2026-08)
     inputs=frozenset({"text"}),
     replay_reasoning="tool_turns",
     strict_tools=False,  # only below /beta
@@ -51,9 +38,10 @@ SPEC = Spec(
         Model(id="deepseek-v4-flash", capabilities=_VISION),  # the older name of the same
     ),
     quirks=ChatQuirks(
-        effort_field=None,  # it stands beside a switch
+        thinking_on={"thinking": {"type": "enabled"}},
+        thinking_off={"thinking": {"type": "disabled"}},
+        free_choice=None,  # the default; some pages say that thinking refuses even the word
         user_field="user_id",
         reasoning_required=True,  # an empty text counts, a missing field is a 400
-        patch=_patch,
     ),
 )

@@ -5,26 +5,15 @@ Errors that come with HTTP 200 (`base_resp`) are read by the dialect, from whoev
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
-from antiphon.core.plan import Capabilities, Plan
+from antiphon.core.plan import Capabilities
 from antiphon.dialects.chat_request import ChatQuirks
 from antiphon.providers.spec import Model, Spec, ladder
 
-
-def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    body["reasoning_split"] = True  # otherwise thoughts stand in the text, between <think> tags
-    if plan.effort is not None:
-        body["thinking"] = {"type": plan.effort}
-    if "temperature" in body:
-        body["temperature"] = min(max(body["temperature"], 0.01), 1)  # 0 is refused
-    return body
-
-
 _M3 = Capabilities(
     parameters=frozenset({"temperature", "top_p", "max_output_tokens"}),
+    ranges={"temperature": (0.01, 1)},  # 0 is refused
     # Neither a forced choice nor a format is documented (2026-10): the model is told instead.
     tool_choice=frozenset({"auto"}),
     formats=frozenset({"text"}),
@@ -51,6 +40,10 @@ SPEC = Spec(
         Model(id="MiniMax-M2", capabilities=_M2),
     ),
     quirks=ChatQuirks(
-        max_tokens_field="max_completion_tokens", effort_field=None, user_field=None, patch=_patch
+        # Otherwise thoughts stand in the text, between <think> tags.
+        fields={"reasoning_split": True},
+        max_tokens_field="max_completion_tokens",
+        effort_field="thinking.type",
+        user_field=None,
     ),
 )

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from functools import cache
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Struct
 
 from antiphon.config import Config, ModelConfig, ProviderConfig, TimeoutConfig, WebSearch, hint
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan import Capabilities, Outbound
 from antiphon.dialects.dialect import Dialect, build
 from antiphon.providers import chat, deepseek, echo, minimax, xiaomi, zhipu
+from antiphon.providers.plugin import Plugins, load_plugins
 from antiphon.providers.spec import Spec
+from antiphon.wire.sigv4 import authorize
+
+_log = logging.getLogger("antiphon.providers")
 
 SPECS: Mapping[str, Spec] = {
     module.SPEC.name: module.SPEC for module in (deepseek, zhipu, minimax, xiaomi, chat, echo)
@@ -27,6 +34,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     base_url: str
     api_keys: tuple[str, ...] = ()
     headers: Mapping[str, str] = {}
+    query: Mapping[str, str] = {}
     timeouts: TimeoutConfig = TimeoutConfig()
     overrides: Mapping[str, ModelConfig] = {}
     web_search: WebSearch | None = None
@@ -34,12 +42,31 @@ class Provider(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"Provider({self.name!r})"  # a traceback or a log must not show its keys
 
-    def authorization(self, key: str) -> Mapping[str, str]:
-        return {"authorization": f"Bearer {key}"} if key else {}
+    @property
+    def issuer(self) -> str:
+        """Whose state it is that comes with an answer: a well-known provider's, or a server's."""
+        return self.spec.name if self.spec.base_url else f"{self.spec.name} {self.base_url}"
+
+    def address(self, outbound: Outbound) -> str:
+        """Where a request goes."""
+        query = urlencode({name: value for name, value in self.query.items() if value})
+        joint = "&" if "?" in outbound.path else "?"
+        return self.base_url + outbound.path + (joint + query if query else "")
+
+    def authorization(self, key: str, outbound: Outbound, at: str) -> Mapping[str, str]:
+        """The headers that show a key; `at` is the time of a signature, `20150830T123600Z`."""
+        auth = self.spec.auth
+        if not key:
+            return {}
+        if auth.scheme == "sigv4":
+            headers = {**self.headers, **outbound.headers}
+            url = self.address(outbound)
+            return authorize(key, "POST", url, headers, outbound.body, service=auth.service, at=at)
+        return {auth.header: f"Bearer {key}" if auth.scheme == "bearer" else key}
 
     def models(self) -> list[str]:
         """The models that are known by name, here or in the provider's data."""
-        known = [model.id for model in self.spec.models]
+        known = [model.id for model in self.spec.models if not model.family]
         return [*dict.fromkeys([*known, *(name for name in self.overrides if name != "*")])]
 
     def serves(self, model: str) -> bool:
@@ -71,12 +98,29 @@ def build_providers(config: Config, environment: Mapping[str, str]) -> dict[str,
     return {name: _provider(name, entry, config, environment) for name, entry in entries.items()}
 
 
+@cache
+def plugins() -> Plugins:
+    """What other packages bring along; looked for once, and what is wrong is said once."""
+    found = load_plugins(SPECS)
+    for problem in found.problems.values():
+        _log.warning("%s", problem)
+    return found
+
+
+def known_specs() -> Mapping[str, Spec]:
+    """Every provider there is data of."""
+    return {**SPECS, **plugins().specs}
+
+
+def is_at_hand(spec: Spec, environment: Mapping[str, str]) -> bool:
+    """Whether the environment alone says that, and how, a provider is to be used."""
+    has_key = any(environment.get(variable) for variable in spec.api_key_env)
+    return has_key and bool(spec.base_url) and not spec.ambient_key
+
+
 def _discovered(environment: Mapping[str, str]) -> dict[str, ProviderConfig]:
-    return {
-        spec.name: ProviderConfig()
-        for spec in SPECS.values()
-        if any(environment.get(variable) for variable in spec.api_key_env)
-    }
+    specs = known_specs().values()
+    return {spec.name: ProviderConfig() for spec in specs if is_at_hand(spec, environment)}
 
 
 def _provider(
@@ -97,7 +141,8 @@ def _provider(
         dialect=build(spec.dialect, quirks=spec.quirks, implied_finish=spec.implied_finish),
         base_url=base_url,
         api_keys=tuple(keys),
-        headers={**spec.headers, **entry.headers},
+        headers={**spec.headers, **_lowered(entry.headers)},
+        query={**spec.query, **entry.query},
         timeouts=entry.timeouts,
         overrides=entry.models,
         web_search=entry.web_search,
@@ -109,8 +154,14 @@ def _spec(name: str, entry: ProviderConfig, config: Config) -> Spec:
     if "/" in name or not name:
         raise config.mistake(("providers", name), "a provider's name has no slash and is not empty")
     kind = entry.kind or name
-    if kind not in SPECS:
+    specs = known_specs()
+    if kind not in specs:
         path = ("providers", name, "kind") if entry.kind else ("providers", name)
-        problem = f'unknown kind {kind!r}; {hint(kind, SPECS)} (kind = "chat" is any other server)'
-        raise config.mistake(path, problem)
-    return SPECS[kind]
+        unknown = f'unknown kind {kind!r}; {hint(kind, specs)} (kind = "chat" is any other server)'
+        raise config.mistake(path, plugins().problems.get(kind, unknown))
+    return specs[kind]
+
+
+def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
+    """As HTTP means them: a header that is given replaces ours, however it is spelt."""
+    return {name.lower(): value for name, value in headers.items()}

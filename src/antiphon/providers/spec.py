@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Literal
 
 from msgspec import Struct
 
 from antiphon.core.plan import Capabilities
 from antiphon.core.planning import RUNGS
-from antiphon.dialects.chat_request import ChatQuirks
+
+__all__ = ["Auth", "Model", "Spec", "ladder"]
 
 
 def ladder(words: str) -> dict[str, str]:
@@ -16,11 +19,24 @@ def ladder(words: str) -> dict[str, str]:
     return {rung: word for rung, word in zip(RUNGS, words.split(), strict=True) if word != "-"}
 
 
+class Auth(Struct, frozen=True, kw_only=True):
+    """How a key is shown: in which header, and in what form."""
+
+    header: str = "authorization"
+    scheme: Literal["bearer", "plain", "sigv4"] = "bearer"
+    """Behind the word Bearer, as it is, or as a signature by a pair of keys (`ACCESS:SECRET`, with
+    `:TOKEN` if they are lent); a key that is no pair is a bearer's then, too."""
+    service: str = ""
+    """Which service a signature is for."""
+
+
 class Model(Struct, frozen=True, kw_only=True):
     """A model known by name, and how it differs from the rest of its provider."""
 
     id: str
     capabilities: Capabilities | None = None
+    family: bool = False
+    """Not a name by itself, but how the names of a family begin."""
 
 
 class Spec(Struct, frozen=True, kw_only=True):
@@ -31,21 +47,32 @@ class Spec(Struct, frozen=True, kw_only=True):
     as_of: str = ""
     """The month when the facts were last compared with the provider's own pages."""
     base_url: str = ""
+    """Empty: everybody has an address of their own."""
     api_key_env: tuple[str, ...] = ()
-    dialect: str = "chat"
+    ambient_key: bool = False
+    """The variable serves other purposes, too: to have it is no wish to use this provider."""
     needs_key: bool = True
+    auth: Auth = Auth()
+    query: Mapping[str, str] = {}
+    """Parameters of every address."""
+    headers: Mapping[str, str] = {}
+    dialect: str = "chat"
+    quirks: object | None = None
+    """The dialect's own kind of them (`ChatQuirks` for `chat`); None: nothing is special."""
+    implied_finish: str | None = None
     in_process: bool = False
     any_model: bool = True
     """False: only the models listed here exist."""
-    implied_finish: str | None = None
     capabilities: Capabilities = Capabilities()
     models: tuple[Model, ...] = ()
-    quirks: ChatQuirks = ChatQuirks()
-    headers: Mapping[str, str] = {}
 
     def capabilities_of(self, model: str) -> Capabilities:
-        """What this model takes; the longest known name that begins the model's wins."""
-        name = model.casefold()
-        kin = [known for known in self.models if name.startswith(known.id.casefold())]
+        """What this model takes; of the known names that it begins with, the longest counts."""
+        kin = [known for known in self.models if _is_kin(known.id, model)]
         best = max(kin, key=lambda known: len(known.id), default=None)
         return (best and best.capabilities) or self.capabilities
+
+
+def _is_kin(known: str, model: str) -> bool:
+    """Whether a name begins like a known one, be it behind a region or an owner."""
+    return re.search(rf"(?:^|[./:]){re.escape(known)}", model, re.IGNORECASE) is not None

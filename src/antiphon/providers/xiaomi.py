@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,13 +13,6 @@ from antiphon.providers.spec import Model, Spec, ladder
 
 
 def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    if plan.effort == "none":
-        body["thinking"] = {"type": "disabled"}
-    else:
-        body.pop("temperature", None)  # fixed while it thinks
-        body.pop("top_p", None)
-    if plan.effort not in (None, "none"):
-        body |= {"thinking": {"type": "enabled"}, "reasoning_effort": plan.effort}
     if "tools" in body:
         body["tools"] = [_tool(tool) for tool in body["tools"]]
     for message in body["messages"]:
@@ -26,21 +20,11 @@ def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
     return body
 
 
-def _tool(tool: dict[str, Any]) -> Any:
+def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     if tool["type"] == "function":
-        return _open(tool)
+        return tool
     limit = 5 if tool.get("search_context_size") == "high" else 3
     return {"type": "web_search", "max_keyword": 3, "limit": limit}
-
-
-def _open(schema: Any) -> Any:
-    """The same without `additionalProperties: false`, which is a 400."""
-    if isinstance(schema, list):
-        return [_open(inner) for inner in schema]
-    if not isinstance(schema, dict):
-        return schema
-    kept = [item for item in schema.items() if item != ("additionalProperties", False)]
-    return {name: _open(inner) for name, inner in kept}
 
 
 _TEXT = Capabilities(
@@ -48,9 +32,11 @@ _TEXT = Capabilities(
     tool_choice=frozenset({"auto"}),
     formats=frozenset({"text", "json_object"}),
     efforts=ladder("none low low medium high high high"),  # more than high is a 400
+    fixed_by_thinking=frozenset({"temperature", "top_p"}),
     inputs=frozenset({"text"}),
     replay_reasoning="tool_turns",
     strict_tools=False,
+    closed_objects=False,
     web_search="ignore",  # `native` is a 400 unless the account has switched it on
     context_window=1_048_576,
     max_output_tokens=131_072,
@@ -71,7 +57,8 @@ SPEC = Spec(
     ),
     quirks=ChatQuirks(
         max_tokens_field="max_completion_tokens",
-        effort_field=None,
+        thinking_on={"thinking": {"type": "enabled"}},
+        thinking_off={"thinking": {"type": "disabled"}},
         user_field=None,
         reasoning_required=True,
         stream_usage=False,

@@ -18,8 +18,6 @@ def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
     body["thinking"] = {"type": switch, "clear_thinking": False}  # keep what is replayed
     if plan.effort not in (None, "disabled", "enabled"):
         body["reasoning_effort"] = plan.effort
-    if "temperature" in body:
-        body["temperature"] = min(body["temperature"], 1)
     if not 6 <= len(body.get("user_id", "")) <= 128:
         body.pop("user_id", None)
     if "tools" in body:
@@ -43,6 +41,7 @@ _GLM_5_3 = ladder("- low low high high max max")  # it cannot be told not to thi
 
 _TEXT = Capabilities(
     parameters=frozenset("temperature top_p max_output_tokens safety_identifier user".split()),
+    ranges={"temperature": (0, 1)},
     tool_choice=frozenset({"auto"}),
     formats=frozenset({"text", "json_object"}),
     efforts=_SWITCH,

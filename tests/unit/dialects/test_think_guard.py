@@ -92,8 +92,9 @@ def test_thought_leaves_as_it_comes_but_for_what_may_be_its_end() -> None:
 
 
 def test_another_tag_is_not_waited_for() -> None:
-    guard = ThinkGuard()
-    assert guard.feed(Text("<think>a</rea")) == [Reasoning("a</rea")]
+    assert ThinkGuard().feed(Text("<think>a</rea")) == [Reasoning("a</rea")]
+    assert ThinkGuard().feed(Text("<xsl:t")) == []
+    assert ThinkGuard().feed(Text("<xsl:te")) == [Text("<xsl:te")]
 
 
 def test_text_leaves_at_once_when_no_block_can_come_any_more() -> None:

@@ -227,3 +227,43 @@ def test_a_client_that_has_gone_teaches_nothing() -> None:
     course = world.course()
     course.abandoned(course.first())
     assert told(world.course().first()) == ONE_B
+
+
+def test_what_two_keys_may_not_do_a_third_is_not_asked_for() -> None:
+    world = World()
+    world.known["one"].keyring = Keyring(["k1", "k2", "k4"], world.clock)
+    assert way(world, [FORBIDDEN] * 2, "one", "two") == [ONE, ONE_B, TWO]
+    assert world.known["one"].keyring.pick(without={"k4"}, model="m") is None
+    assert world.known["one"].keyring.pick(without={"k4"}, model="other") == "k1"
+
+
+def test_a_model_that_is_not_there_is_not_asked_for_again_soon() -> None:
+    world = World()
+    assert way(world, [NO_MODEL], "one", "two") == [ONE, TWO]
+    assert told(world.course("one", "two").first()) == TWO
+    world.now = 300
+    assert told(world.course("one", "two").first())[0] == "one"  # type: ignore[index]
+
+
+def test_a_pause_that_is_too_long_is_no_reason_to_ask_nobody() -> None:
+    patient = classify(503, {"retry-after": "600"}, b"")
+    assert way(World(), [patient], "one", "two") == [ONE, TWO]
+    assert way(World(), [patient], "one") == [ONE, None]
+
+
+def test_a_provider_that_is_left_alone_is_not_asked_again_where_there_is_another() -> None:
+    world = World()
+    way(world, [OVERLOADED] * 2, "one")
+    assert way(world, [OVERLOADED], "one", "two")[-1] == TWO
+    assert way(world, [OVERLOADED], "one")[-1] is not None
+
+
+def test_a_request_that_has_no_time_left_does_not_take_the_trial_of_another() -> None:
+    world = World(AttemptConfig(max_s=10))
+    for _ in range(3):
+        world.known["two"].breaker.fail()
+    course = world.course("one", "two")
+    attempt = course.first()
+    world.now = 40
+    assert course.after(attempt, UNPAID, nameable=False) is None
+    assert world.known["two"].breaker.allows()

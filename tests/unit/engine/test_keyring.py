@@ -75,3 +75,12 @@ def test_a_provider_without_keys_has_one_that_is_empty() -> None:
 
 def test_keys_are_told_apart_by_number() -> None:
     assert Keyring(["a", "b"], Clock()).number("b") == 2
+
+
+def test_what_a_key_may_not_do_with_one_model_it_may_with_others() -> None:
+    ring = Keyring(["a"], Clock())
+    ring.rest("a", 300, model="m")
+    assert ring.pick(model="m") is None
+    assert ring.pick(model="other") == "a"
+    ring.rest("a", 60)
+    assert ring.pick(model="other") is None

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.core.faults import ProviderFault, classify
 from antiphon.core.plan import Outbound
-from antiphon.engine.lessons import Lessons, named_parameter
+from antiphon.engine.lessons import Lessons, is_about_value, named_parameter
 
 
 def outbound(**body: Any) -> Outbound:
@@ -104,3 +104,52 @@ def test_strict_is_taken_out_of_every_tool() -> None:
         {"type": "function", "function": {"name": "h"}},
     ]
     assert "strict" not in json.dumps(after(lessons, outbound(tools=tools)))
+
+
+def test_what_was_said_is_not_touched_to_the_byte() -> None:
+    asked = Outbound(
+        path="/x", body=b'{"top_p":1,"messages":[{"n": 1.50, "big":12345678901234567890}]}'
+    )
+    lessons = Lessons()
+    lessons.learn("p", "m", "top_p")
+    changed, _ = lessons.applied("p", "m", asked)
+    assert changed.body == b'{"messages":[{"n": 1.50, "big":12345678901234567890}]}'
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ('messages: roles must alternate between "user" and "assistant"', None),
+        ("Please include a message of the user", None),
+        ("Unsupported parameter: 'user'", "user"),
+        ("Unrecognized request argument supplied: user", "user"),
+        ("The `user` field is not known", "user"),
+    ],
+)
+def test_a_name_that_is_a_word_counts_only_as_a_parameter(
+    message: str, expected: str | None
+) -> None:
+    assert named_parameter(refusal(message), outbound(user="u", include=[])) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("temperature must be between 0 and 1", True),
+        ("max_tokens is too large: 99999. This model supports at most 8192 tokens", True),
+        ("Unsupported parameter: 'max_tokens' is not supported with this model", False),
+        ("top_p: Extra inputs are not permitted", False),
+        ("Unsupported value: 'temperature' does not support 0.5 with this model", False),
+    ],
+)
+def test_a_complaint_about_a_value_is_known_by_its_words(message: str, expected: bool) -> None:
+    assert is_about_value(refusal(message)) is expected
+
+
+def test_a_refused_value_is_left_out_without_a_lesson_and_under_every_name() -> None:
+    lessons = Lessons()
+    changed, told = lessons.applied("p", "m", outbound(max_tokens=10**9), ["max_tokens"])
+    assert json.loads(changed.body) == {"model": "m", "messages": []}
+    assert [each.param for each in told] == ["max_tokens"]
+    asked = outbound(max_tokens=5)
+    assert lessons.applied("p", "m", asked) == (asked, [])

@@ -1,0 +1,200 @@
+"""Asked again, but not for the same: without a parameter, without a memory, or with more room."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import AttemptConfig
+from tests.e2e.fleet import attempts_in, error, fleet
+from tests.e2e.test_attempts import STREAMS, A, B
+from tests.stages import UVLOOP
+from tests.traces import shown
+from tests.upstream import Asked, Line, Script
+
+REFUSED_TOP_P = error(400, "Unsupported parameter: 'top_p'", param="top_p")
+REFUSED_USER = error(400, "unknown field: user")
+HEADER = "antiphon-diagnostics"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+# Without a parameter
+
+
+@STREAMS
+async def test_a_parameter_that_is_refused_is_left_out_and_stays_out(
+    tmp_path: Path, stream: bool
+) -> None:
+    async with fleet(tmp_path, [REFUSED_TOP_P]) as ships:
+        first = await ships.ask(top_p=0.5, temperature=0.5, stream=stream)
+        second = await ships.ask(top_p=0.25, stream=stream)
+        assert first.text == second.text == "Hello, world"
+        assert ships.way == [A, A, B]
+        assert [body.get("top_p") for body in ships.sent()] == [0.5, None, None]
+        assert ships.sent()[1]["temperature"] == 0.5
+    for answer in (first, second):
+        assert "param.refused" in answer.headers[HEADER]
+        detail = shown(ships.trace, answer.headers["x-request-id"])
+        assert [(d.code, d.param) for d in detail.diagnostics] == [("param.refused", "top_p")]
+    assert [fault for *_, fault in attempts_in(ships, first)] == ["invalid_request", None]
+
+
+async def test_a_lesson_is_about_one_model(tmp_path: Path) -> None:
+    async with fleet(tmp_path, [REFUSED_TOP_P]) as ships:
+        await ships.ask(top_p=0.5)
+        answer = await ships.ask(top_p=0.5, model="one/other")
+        assert ships.sent()[-1]["top_p"] == 0.5
+        assert HEADER not in answer.headers
+
+
+async def test_a_request_is_asked_again_only_once_but_lessons_add_up(tmp_path: Path) -> None:
+    body = {"top_p": 0.5, "user": "u"}
+    async with fleet(tmp_path, [REFUSED_TOP_P, REFUSED_USER, REFUSED_USER]) as ships:
+        assert (await ships.ask(**body)).status == 400
+        assert (await ships.ask(**body)).text == "Hello, world"
+        assert (await ships.ask(**body)).text == "Hello, world"
+        asked = [[name for name in body if name in sent] for sent in ships.sent()]
+        assert asked == [["top_p", "user"], ["user"], ["user"], [], []]
+
+
+async def test_a_value_that_is_refused_is_no_lesson(tmp_path: Path) -> None:
+    script = error(400, "temperature must be between 0 and 1")
+    async with fleet(tmp_path, [script]) as ships:
+        answer = await ships.ask(temperature=1.5)
+        assert (answer.text, "param.refused" in answer.headers[HEADER]) == ("Hello, world", True)
+        assert HEADER not in (await ships.ask(temperature=0.5)).headers
+        assert [body.get("temperature") for body in ships.sent()] == [1.5, None, 0.5]
+
+
+async def test_a_parameter_that_is_only_known_by_a_newer_name_gets_it(tmp_path: Path) -> None:
+    script = error(400, "'max_tokens' is not supported, use 'max_completion_tokens' instead")
+    async with fleet(tmp_path, [script]) as ships:
+        assert (await ships.ask(max_output_tokens=99)).text == "Hello, world"
+        assert "max_tokens" not in ships.sent()[1]
+        assert ships.sent()[1]["max_completion_tokens"] == 99
+
+
+@pytest.mark.parametrize(
+    "message", ["messages: something is wrong", "the model cannot do this", "stream must be a bool"]
+)
+async def test_what_cannot_be_left_out_is_the_answer(tmp_path: Path, message: str) -> None:
+    async with fleet(tmp_path, [error(400, message)]) as ships:
+        answer = await ships.ask(top_p=0.5)
+        assert (answer.status, answer.error["code"]) == (400, "invalid_prompt")
+        assert ships.way == [A]
+
+
+async def test_a_refusal_inside_of_a_200_teaches_as_well(tmp_path: Path) -> None:
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head()
+        refusal = {"message": "top_p is not supported", "code": 400, "param": "top_p"}
+        await line.send(b"data: " + json.dumps({"error": refusal}).encode() + b"\n\n")
+        await line.end()
+
+    async with fleet(tmp_path, [script]) as ships:
+        answer = await ships.ask(top_p=0.5, stream=True)
+        assert (answer.text, ships.way) == ("Hello, world", [A, A])
+        assert "top_p" not in ships.sent()[1]
+
+
+# Without a memory
+
+REMEMBERED: list[dict[str, Any]] = [
+    {"role": "user", "content": "Hello?"},
+    {"type": "reasoning", "summary": [], "encrypted_content": "not ours"},
+    {"role": "assistant", "content": "Hello."},
+    {"role": "user", "content": "Go on."},
+]
+REFUSED_STATES = (
+    error(400, "Invalid `signature` in `thinking` block"),
+    error(400, "thought_signature is not valid", status="INVALID_ARGUMENT"),
+    error(400, "The encrypted content could not be verified", code="invalid_encrypted_content"),
+)
+
+
+@pytest.mark.parametrize("script", REFUSED_STATES)
+async def test_a_memory_that_is_refused_is_left_out_once(tmp_path: Path, script: Script) -> None:
+    async with fleet(tmp_path, [script]) as ships:
+        answer = await ships.ask(input=REMEMBERED, stream=True)
+        assert (answer.text, ships.way) == ("Hello, world", [A, A])
+        assert "capsule.unused" in answer.headers[HEADER]
+        assert "refused" in answer.headers[HEADER]
+
+
+async def test_a_memory_that_is_refused_twice_is_told(tmp_path: Path) -> None:
+    async with fleet(tmp_path, [REFUSED_STATES[0]] * 2) as ships:
+        answer = await ships.ask(input=REMEMBERED)
+        assert (answer.status, answer.error["code"]) == (400, "server_error")
+        assert ships.way == [A, A]
+        await ships.ask()
+        assert ships.way == [B]
+
+
+# With more room
+
+TOO_LONG = (
+    error(400, "This model's maximum context length is 8192 tokens"),
+    error(400, code="context_length_exceeded"),
+    error(413),
+)
+ROOMS = {"one": 8_000, "two": 64_000}
+
+
+@STREAMS
+@pytest.mark.parametrize("script", TOO_LONG)
+async def test_what_is_too_long_goes_where_there_is_more_room(
+    tmp_path: Path, script: Script, stream: bool
+) -> None:
+    async with fleet(tmp_path, [script], windows=ROOMS) as ships:
+        answer = await ships.ask(stream=stream)
+        assert answer.text == "Hello, world"
+        assert [name for name, _ in ships.way] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "windows", [{}, {"one": 8_000}, {"one": 8_000, "two": 8_000}, {"one": 64_000, "two": 8_000}]
+)
+@pytest.mark.parametrize("script", TOO_LONG)
+async def test_what_is_too_long_everywhere_is_told_inside_of_the_stream(
+    tmp_path: Path, script: Script, windows: dict[str, int]
+) -> None:
+    """Clients make a thread shorter only if they hear of it there."""
+    async with fleet(tmp_path, [script], windows=windows) as ships:
+        answer = await ships.ask(stream=True)
+        assert [name for name, _ in ships.way] == ["one"]
+    assert [event["type"] for event in answer.events] == [
+        "response.created",
+        "response.in_progress",
+        "response.failed",
+    ]
+    assert answer.error["code"] == "context_length_exceeded"
+
+
+@pytest.mark.parametrize("script", TOO_LONG)
+async def test_a_whole_answer_says_that_it_is_too_long_by_its_status(
+    tmp_path: Path, script: Script
+) -> None:
+    async with fleet(tmp_path, [script]) as ships:
+        answer = await ships.ask()
+        assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
+
+
+async def test_what_is_too_long_for_both_is_told_by_the_larger_one(tmp_path: Path) -> None:
+    script = TOO_LONG[0]
+    async with fleet(tmp_path, [script], [script], windows=ROOMS) as ships:
+        answer = await ships.ask(stream=True)
+        assert [name for name, _ in ships.way] == ["one", "two"]
+    assert answer.error["code"] == "context_length_exceeded"
+
+
+async def test_a_change_is_an_attempt_like_any_other(tmp_path: Path) -> None:
+    policy = AttemptConfig(max_attempts=1)
+    async with fleet(tmp_path, [REFUSED_TOP_P], policy=policy) as ships:
+        assert (await ships.ask(top_p=0.5)).status == 400

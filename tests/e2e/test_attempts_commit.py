@@ -1,0 +1,277 @@
+"""Attempts end where the answer begins; and whoever leaves or is sent away meanwhile is let go."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from antiphon.config import TimeoutConfig
+from tests.answers import Answer
+from tests.e2e.fleet import Clock, Fleet, attempts_in, error, fleet
+from tests.e2e.test_attempts import STREAMS, A, B
+from tests.listeners import Listener, listening
+from tests.stages import UVLOOP
+from tests.traces import shown
+from tests.upstream import HELLO_WORLD, Asked, Line, Script, chunk, frame, playing, usage
+from tests.waiting import until
+
+CALL = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}
+ASKED = {"model": "one/m", "input": "Hello?", "stream": True}
+ROLE = chunk({"role": "assistant", "content": ""})
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+def broken_off(*frames: bytes) -> Script:
+    """Say this, and hang up."""
+
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head()
+        for each in frames:
+            await line.send(each)
+        line.cut()
+
+    return script
+
+
+# The commit point
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        pytest.param(chunk({"content": "Hel"}), id="text"),
+        pytest.param(chunk({"reasoning_content": "Hm"}), id="thought"),
+        pytest.param(chunk({"refusal": "No"}), id="refusal"),
+        pytest.param(chunk({"tool_calls": [CALL]}), id="call"),
+    ],
+)
+@pytest.mark.parametrize(
+    "last", [b"", frame({"error": {"message": "No.", "code": 503}}), b"data: {broken\n\n"]
+)
+async def test_nothing_is_asked_again_after_the_first_word(
+    tmp_path: Path, word: bytes, last: bytes
+) -> None:
+    async with fleet(tmp_path, [broken_off(ROLE, word, *filter(None, [last]))]) as ships:
+        answer = await ships.ask(stream=True)
+        assert ships.way == [A]
+    assert answer.response["status"] == "failed"
+    assert [event["type"] for event in answer.events].count("response.created") == 1
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [
+        pytest.param(ROLE, id="a role"),
+        pytest.param(b": keep-alive\n\n", id="a comment"),
+        pytest.param(usage(), id="a count"),
+        pytest.param(frame({"id": "c1", "choices": []}), id="nothing"),
+    ],
+)
+async def test_what_says_nothing_is_no_first_word(tmp_path: Path, silence: bytes) -> None:
+    async with fleet(tmp_path, [broken_off(silence)]) as ships:
+        answer = await ships.ask(stream=True)
+        assert (answer.text, ships.way) == ("Hello, world", [A, A])
+    assert answer.response["usage"]["total_tokens"] == 10
+
+
+async def test_only_the_bytes_of_the_attempt_that_answered_are_kept(tmp_path: Path) -> None:
+    async with fleet(tmp_path, [broken_off(ROLE, usage(999))], payloads=True) as ships:
+        answer = await ships.ask(stream=True)
+    detail = shown(ships.trace, answer.headers["x-request-id"])
+    raw = {stream.kind: stream.blob for stream in detail.streams}["raw"]
+    assert raw == b"".join(HELLO_WORLD)
+
+
+@STREAMS
+async def test_a_first_word_that_does_not_come_is_waited_for_at_the_next_provider(
+    tmp_path: Path, stream: bool
+) -> None:
+    async def silent(asked: Asked, line: Line) -> None:
+        await line.until_gone()
+
+    timeouts = TimeoutConfig(first_token_s=0.05, total_s=60.0 if stream else 0.05)
+    async with fleet(tmp_path, [silent] * 2, timeouts=timeouts) as ships:
+        answer = await ships.ask(stream=stream)
+        assert answer.text == "Hello, world"
+    faults = [(provider, fault) for _, provider, _, fault in attempts_in(ships, answer)]
+    assert faults[0] == ("one", "timeout")
+    assert faults[-1] == ("two", None)
+
+
+# A client that was told of the beginning
+
+
+class Slow:
+    """Waits until it is told to go on, and then plays a script."""
+
+    def __init__(self, script: Script) -> None:
+        self.go_on = asyncio.Event()
+        self._script = script
+
+    async def __call__(self, asked: Asked, line: Line) -> None:
+        await self.go_on.wait()
+        await self._script(asked, line)
+
+
+async def begun(listener: Listener, slow: Slow) -> Answer:
+    """The answer to a request that was begun early, and then went wrong."""
+    await listener.post(ASKED)
+    event = await listener.event()
+    assert event is not None
+    slow.go_on.set()
+    return await listener.rest()
+
+
+@pytest.mark.parametrize(
+    ("script", "names"),
+    [
+        pytest.param(error(500), ["one", "one"], id="again"),
+        pytest.param(error(401), ["one", "one"], id="another key"),
+        pytest.param(error(404, code="model_not_found"), ["one", "two"], id="another provider"),
+        pytest.param(playing([ROLE]), ["one", "one"], id="after a start without a word"),
+    ],
+)
+async def test_an_answer_that_was_begun_goes_on_with_the_next_attempt(
+    tmp_path: Path, script: Script, names: list[str]
+) -> None:
+    slow = Slow(script)
+    async with (
+        fleet(tmp_path, [slow], commit_after_s=0.02) as ships,
+        listening(ships.gateway.gateway.port) as listener,
+    ):
+        answer = await begun(listener, slow)
+        assert [name for name, _ in ships.way] == names
+    types = [event["type"] for event in answer.events]
+    assert types[:3] == ["response.created", "response.in_progress", "response.output_item.added"]
+    assert types.count("response.created") == types.count("response.completed") == 1
+    assert answer.text == "Hello, world"
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "hint"),
+    [
+        pytest.param(error(429, retry_after=77), "rate_limit_exceeded", "try again in 77 s"),
+        pytest.param(error(402), "insufficient_quota", "credit"),
+        pytest.param(error(401), "server_error", "key"),
+        pytest.param(error(403), "server_error", "allow"),
+        pytest.param(error(404, code="model_not_found"), "invalid_prompt", "model"),
+        pytest.param(error(400), "invalid_prompt", "request"),
+        pytest.param(error(400, code="content_filter"), "invalid_prompt", "filter"),
+        pytest.param(error(413), "context_length_exceeded", "too long"),
+        pytest.param(error(503), "server_error", "overloaded"),
+        pytest.param(error(504), "server_error", "too long"),
+        pytest.param(playing([b"data: {broken\n\n"]), "server_error", "could not be read"),
+    ],
+)
+async def test_an_answer_that_was_begun_fails_with_the_code_of_its_fault(
+    tmp_path: Path, script: Script, code: str, hint: str
+) -> None:
+    slow = Slow(script)
+    async with (
+        fleet(tmp_path, [slow, *[script] * 3], fallbacks={}, commit_after_s=0.02) as ships,
+        listening(ships.gateway.gateway.port) as listener,
+    ):
+        answer = await begun(listener, slow)
+    assert [event["type"] for event in answer.events] == [
+        "response.created",
+        "response.in_progress",
+        "response.failed",
+    ]
+    assert answer.error["code"] == code
+    assert hint in answer.error["message"]
+
+
+async def test_an_answer_may_begin_during_a_pause(tmp_path: Path) -> None:
+    clock = Clock()
+    clock.stand_still()
+    async with (
+        fleet(tmp_path, [error(500)], clock=clock, commit_after_s=0.02) as ships,
+        listening(ships.gateway.gateway.port) as listener,
+    ):
+        await listener.post(ASKED)
+        await listener.event()
+        clock.go_on()
+        answer = await listener.rest()
+    assert answer.text == "Hello, world"
+    assert [event["type"] for event in answer.events].count("response.created") == 1
+
+
+# Nobody waits for whoever waits
+
+
+async def waiting(ships: Fleet, listener: Listener) -> None:
+    """Ask, and see the request go to sleep between two attempts."""
+    ships.clock.stand_still()
+    await listener.post(ASKED)
+    await until(lambda: ships.clock.slept, "the pause has begun")
+
+
+async def test_a_client_may_leave_during_a_pause(tmp_path: Path) -> None:
+    async with fleet(tmp_path, [error(500)]) as ships:
+        async with listening(ships.gateway.gateway.port) as listener:
+            await waiting(ships, listener)
+            listener.leave()
+        await until(lambda: not ships.gateway.engine.active, "the exchange is over")
+        assert ships.way == [A]
+        ships.clock.go_on()
+        assert (await ships.ask()).text == "Hello, world"
+        assert ships.way == [B]
+
+
+async def test_a_client_that_leaves_is_a_request_that_was_cancelled(tmp_path: Path) -> None:
+    async def silent(asked: Asked, line: Line) -> None:
+        await line.until_gone()
+
+    for script in (silent, error(500)):
+        async with fleet(tmp_path, [script]) as ships:
+            async with listening(ships.gateway.gateway.port) as listener:
+                ships.clock.stand_still()
+                await listener.post(ASKED)
+                await until(lambda: ships.clock.slept or ships.sent(), "it was asked")
+                listener.leave()
+            await until(lambda: not ships.gateway.engine.active, "the exchange is over")
+            assert ships.way == [A]
+            request_id = ships.gateway.log[-1].facts["request_id"]
+        finish = shown(ships.trace, request_id).finish
+        assert finish is not None
+        assert finish.status == "cancelled"
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["begun", "not begun"])
+async def test_a_shutdown_does_not_wait_for_a_pause(tmp_path: Path, early: bool) -> None:
+    commit_after_s = 0.02 if early else 60.0
+    async with (
+        fleet(tmp_path, [error(500)], commit_after_s=commit_after_s, shutdown_s=0.0) as ships,
+        listening(ships.gateway.gateway.port) as listener,
+    ):
+        await waiting(ships, listener)
+        if early:
+            await listener.event()
+        await ships.gateway.gateway.stop()
+        answer = await listener.rest()
+        assert (answer.status, answer.error["code"]) == (200 if early else 503, "server_error")
+        assert ships.way == [A]
+
+
+# What is written down
+
+
+async def test_the_trace_and_the_log_know_keys_by_their_numbers_only(tmp_path: Path) -> None:
+    async with fleet(tmp_path, [error(401, "sk-one-a is not valid"), error(429)]) as ships:
+        answer = await ships.ask(stream=True)
+        log = repr(ships.gateway.log)
+    assert attempts_in(ships, answer) == [
+        (1, "one", "key 1", "auth"),
+        (2, "one", "key 2", "rate_limit"),
+        (3, "two", "key 1", None),
+    ]
+    assert "key 2" in log
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir()) + log.encode()
+    for key in ("sk-one-a", "sk-one-b", "sk-two-a"):
+        assert key.encode() not in written
