@@ -22,6 +22,7 @@ Count: TypeAlias = Annotated[int, Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=7 * 24 * 3600)]
 Secret: TypeAlias = Annotated[str, Meta(min_length=1)]
 Address: TypeAlias = Annotated[str, Meta(pattern=r"^([a-z]+://\S*)?$")]
+Guard: TypeAlias = Literal["think", "think_open", "hermes", "qwen_xml", "kimi", "glm", "mistral"]
 WebSearch: TypeAlias = Literal["native", "refuse", "ignore"]
 
 
@@ -79,6 +80,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     tool_output_images: bool | None = None
     replay_reasoning: Literal["never", "tool_turns", "always"] | None = None
     developer_role: bool | None = None
+    guards: list[Guard] | None = None
+    """What the model leaks into its text: tagged thought, or calls in one of these forms."""
 
 
 class ProviderConfig(Struct, frozen=True, kw_only=True):

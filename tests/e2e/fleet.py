@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from antiphon.config import (
     AttemptConfig,
     ModelConfig,
@@ -36,8 +38,11 @@ from tests.upstream import (
     whole,
 )
 
+A, B, TWO = ("one", "sk-one-a"), ("one", "sk-one-b"), ("two", "sk-two-a")
 KEYS: Mapping[str, Sequence[str]] = {"one": ("sk-one-a", "sk-one-b"), "two": ("sk-two-a",)}
 FALLBACKS = {"one/m": ["two/m"]}
+ALONE: Mapping[str, Sequence[str]] = {}
+STREAMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 POLICY = AttemptConfig(backoff_s=1.0)
 
 

@@ -2,7 +2,8 @@
 
 The rows are those of the fault table: what is asked again with the same key, what turns to another
 key, what goes to the next provider, and what is the answer at once. Each is met twice: by a request
-that somebody else can answer, and by one that nobody can.
+that somebody else can answer, and by one that nobody can. Two rows have a page of their own: what
+is too long (`test_attempts_changed`), and clients that leave (`test_attempts_commit`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.fleet import attempts_in, error, fleet
+from tests.e2e.fleet import ALONE, STREAMS, TWO, A, B, attempts_in, error, fleet
 from tests.stages import UVLOOP
 from tests.upstream import HELLO, Asked, Line, Script, answering, frame, playing
-
-A, B, TWO = ("one", "sk-one-a"), ("one", "sk-one-b"), ("two", "sk-two-a")
-STREAMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +33,6 @@ class Case:
     """A misbehaviour; the way of a request that always meets it at the first provider, without
     anybody to fall back to; and what its client is told in the end."""
 
-    row: str
     script: Script
     way: Sequence[tuple[str, str]]
     status: int
@@ -100,45 +97,30 @@ THOUGHT = [
 
 CASES = {
     # 1: the line
-    "reset before bytes": Case(
-        "connection", reset, [A] * 3, 502, "server_error", "connection", (1, 2)
-    ),
-    "closed before bytes": Case(
-        "connection", closed, [A] * 3, 502, "server_error", "connection", (1, 2)
-    ),
+    "reset before bytes": Case(reset, [A] * 3, 502, "server_error", "connection", (1, 2)),
+    "closed before bytes": Case(closed, [A] * 3, 502, "server_error", "connection", (1, 2)),
     # 2: too late
-    "408": Case("timeout", error(408), [A] * 2, 504, "server_error", "timeout", (1,)),
-    "504": Case("timeout", error(504), [A] * 2, 504, "server_error", "timeout", (1,)),
+    "408": Case(error(408), [A] * 2, 504, "server_error", "timeout", (1,)),
+    "504": Case(error(504), [A] * 2, 504, "server_error", "timeout", (1,)),
     # 3: too often
-    "429": Case("rate_limit", error(429), [A, B], 429, "rate_limit_exceeded", "rate_limit"),
-    "exhausted": Case(
-        "rate_limit", error(429, **EXHAUSTED), [A, B], 429, "rate_limit_exceeded", "rate_limit"
-    ),
-    "429 inside a 200": Case(
-        "rate_limit", inside(429), [A, B], 429, "rate_limit_exceeded", "rate_limit"
-    ),
+    "429": Case(error(429), [A, B], 429, "rate_limit_exceeded", "rate_limit"),
+    "exhausted": Case(error(429, **EXHAUSTED), [A, B], 429, "rate_limit_exceeded", "rate_limit"),
+    "429 inside a 200": Case(inside(429), [A, B], 429, "rate_limit_exceeded", "rate_limit"),
     # 4: unpaid
-    "402": Case("billing", error(402), [A, B], 429, "insufficient_quota", "billing"),
+    "402": Case(error(402), [A, B], 429, "insufficient_quota", "billing"),
     "429 about a balance": Case(
-        "billing", error(429, "Insufficient balance"), [A, B], 429, "insufficient_quota", "billing"
+        error(429, "Insufficient balance"), [A, B], 429, "insufficient_quota", "billing"
     ),
     # 5, 6: not with this key
-    "401": Case("auth", error(401), [A, B], 502, "server_error", "auth"),
-    "403": Case("permission", error(403), [A, B], 502, "server_error", "permission"),
+    "401": Case(error(401), [A, B], 502, "server_error", "auth"),
+    "403": Case(error(403), [A, B], 502, "server_error", "permission"),
     # 7: not this model
-    "404": Case(
-        "model", error(404, code="model_not_found"), [A], 404, "model_not_found", "model_error"
-    ),
+    "404": Case(error(404, code="model_not_found"), [A], 404, "model_not_found", "model_error"),
     # 8: not like this
-    "400": Case(
-        "invalid_request", error(400), [A], 400, "invalid_prompt", "invalid_request", (), False
-    ),
-    "422": Case(
-        "invalid_request", error(422), [A], 400, "invalid_prompt", "invalid_request", (), False
-    ),
+    "400": Case(error(400), [A], 400, "invalid_prompt", "invalid_request", (), False),
+    "422": Case(error(422), [A], 400, "invalid_prompt", "invalid_request", (), False),
     # 10: not this
     "blocked": Case(
-        "content",
         error(400, code="content_filter"),
         [A],
         400,
@@ -147,14 +129,9 @@ CASES = {
         falls_back=False,
     ),
     # 11: too busy
-    "500": Case(
-        "overloaded", error(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)
-    ),
-    "502": Case(
-        "overloaded", error(502), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)
-    ),
+    "500": Case(error(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)),
+    "502": Case(error(502), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)),
     "503": Case(
-        "overloaded",
         error(503),
         [A] * 3,
         503,
@@ -163,7 +140,6 @@ CASES = {
         (1, 2),
     ),
     "529": Case(
-        "overloaded",
         error(529),
         [A] * 3,
         503,
@@ -172,14 +148,13 @@ CASES = {
         (1, 2),
     ),
     "500 inside a 200": Case(
-        "overloaded", inside(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)
+        inside(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)
     ),
     # 12: gibberish
-    "unreadable": Case("protocol", unreadable, [A] * 2, 502, "server_error", "protocol", (1,)),
-    "wordless": Case("protocol", wordless, [A] * 2, 502, "server_error", "protocol", (1,)),
+    "unreadable": Case(unreadable, [A] * 2, 502, "server_error", "protocol", (1,)),
+    "wordless": Case(wordless, [A] * 2, 502, "server_error", "protocol", (1,)),
     # 13: not with this memory
     "signature": Case(
-        "reasoning",
         error(400, "Invalid `signature` in `thinking` block"),
         [A, A],
         400,
@@ -190,7 +165,6 @@ CASES = {
     ),
 }
 EACH = pytest.mark.parametrize("case", [pytest.param(CASES[name], id=name) for name in CASES])
-ALONE: dict[str, Sequence[str]] = {}
 
 
 @STREAMS

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.config import AttemptConfig
-from tests.e2e.fleet import attempts_in, error, fleet
-from tests.e2e.test_attempts import STREAMS, A, B
+from tests.e2e.fleet import STREAMS, A, B, attempts_in, error, fleet
 from tests.stages import UVLOOP
 from tests.traces import shown
 from tests.upstream import Asked, Line, Script

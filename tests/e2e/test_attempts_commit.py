@@ -9,8 +9,7 @@ import pytest
 
 from antiphon.config import TimeoutConfig
 from tests.answers import Answer
-from tests.e2e.fleet import Clock, Fleet, attempts_in, error, fleet
-from tests.e2e.test_attempts import STREAMS, A, B
+from tests.e2e.fleet import ALONE, STREAMS, A, B, Clock, Fleet, attempts_in, error, fleet
 from tests.listeners import Listener, listening
 from tests.stages import UVLOOP
 from tests.traces import shown
@@ -174,7 +173,7 @@ async def test_an_answer_that_was_begun_fails_with_the_code_of_its_fault(
 ) -> None:
     slow = Slow(script)
     async with (
-        fleet(tmp_path, [slow, *[script] * 3], fallbacks={}, commit_after_s=0.02) as ships,
+        fleet(tmp_path, [slow, *[script] * 3], fallbacks=ALONE, commit_after_s=0.02) as ships,
         listening(ships.gateway.gateway.port) as listener,
     ):
         answer = await begun(listener, slow)
@@ -272,6 +271,6 @@ async def test_the_trace_and_the_log_know_keys_by_their_numbers_only(tmp_path: P
         (3, "two", "key 1", None),
     ]
     assert "key 2" in log
-    written = b"".join(path.read_bytes() for path in tmp_path.iterdir()) + log.encode()
+    written = ships.trace.read_bytes() + log.encode()
     for key in ("sk-one-a", "sk-one-b", "sk-two-a"):
         assert key.encode() not in written

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from math import inf
 from pathlib import Path
 
 import pytest
 
 from antiphon.config import AttemptConfig
-from tests.e2e.fleet import KEYS, Clock, Fleet, error, fleet, hello
-from tests.e2e.test_attempts import A, B, TWO
+from tests.e2e.fleet import ALONE, KEYS, TWO, A, B, Clock, Fleet, error, fleet, hello
 from tests.stages import UVLOOP
 from tests.upstream import Asked, Line, Script, answering
 from tests.waiting import until
 
-ALONE: dict[str, Sequence[str]] = {}
 ONE_KEY = {**KEYS, "one": ("sk-one-a",)}
 MANY_KEYS = {**KEYS, "one": ("sk-one-a", "sk-one-b", "sk-one-c", "sk-one-d")}
 

@@ -64,6 +64,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     web_search: Literal["native", "refuse", "ignore"] = "ignore"
     web_search_limits: frozenset[str] = frozenset()
     """Restrictions that the provider's own search obeys: external_web_access, filters …"""
+    guards: tuple[str, ...] = ()
+    """What the model leaks into its text, by the names of the guards against it."""
     context_window: int | None = None
     max_output_tokens: int | None = None
 

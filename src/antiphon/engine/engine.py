@@ -159,7 +159,8 @@ class Engine:
             seal=partial(self.sealer.seal, target.provider.spec.name, target.model),
             empty_arguments="{}",
         )
-        return Bridge(machine, target.provider.dialect)
+        guards = target.provider.capabilities(target.model).guards
+        return Bridge(machine, target.provider.dialect, guards)
 
     async def _save(self, request: Request, response: Response, facts: Mapping[str, Any]) -> bool:
         """Whether the turn was kept. An answer that is good stays good without its memory."""

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from antiphon.core.deltas import Delta, RawItem, Refusal, Start, Text, ToolCall
 from antiphon.core.faults import ProviderFault, internal_fault, protocol_fault
 from antiphon.core.machine import Phase, ResponseMachine
-from antiphon.dialects.dialect import Dialect
+from antiphon.dialects.dialect import Dialect, StreamDecoder
+from antiphon.dialects.guard import GuardedDecoder, build_guards, guarded
 from antiphon.errors import BridgeError
 from antiphon.wire.events import Event
 from antiphon.wire.sse import Frame
@@ -20,11 +21,17 @@ from antiphon.wire.sse import Frame
 class Bridge:
     """One answer of one provider. Streamed: `feed` and `close`. Whole: `answer`."""
 
-    def __init__(self, machine: ResponseMachine, dialect: Dialect) -> None:
+    def __init__(
+        self, machine: ResponseMachine, dialect: Dialect, guards: Sequence[str] = ()
+    ) -> None:
+        """`guards` names what this model is known to leak into its text."""
         self._machine = machine
         self._dialect = dialect
+        self._guards = build_guards(guards)
         self._framer = dialect.framer()
-        self._decoder = dialect.decoder()
+        self._decoder: StreamDecoder = dialect.decoder()
+        if self._guards:
+            self._decoder = GuardedDecoder(self._decoder, self._guards)
         self.frames = 0
         """How many have come: whoever waits for an answer does not count the bytes between."""
 
@@ -91,7 +98,7 @@ class Bridge:
         self._finish(events)
 
     def _whole(self, body: bytes, events: list[Event]) -> None:
-        deltas = self._dialect.decode(body)
+        deltas = guarded(self._dialect.decode(body), self._guards)
         self._take(deltas, events)
         if self.ended:
             return

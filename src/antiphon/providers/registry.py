@@ -13,16 +13,56 @@ from msgspec import Struct
 from antiphon.config import Config, ModelConfig, ProviderConfig, TimeoutConfig, WebSearch, hint
 from antiphon.core.plan import Capabilities, Outbound
 from antiphon.dialects.dialect import Dialect, build
-from antiphon.providers import chat, deepseek, echo, minimax, xiaomi, zhipu
+from antiphon.providers import (
+    anthropic,
+    azure,
+    bedrock,
+    cerebras,
+    chat,
+    cohere,
+    deepseek,
+    echo,
+    fireworks,
+    gemini,
+    github,
+    groq,
+    huggingface,
+    llamacpp,
+    lmstudio,
+    minimax,
+    mistral,
+    moonshot,
+    nvidia,
+    ollama,
+    openai,
+    openrouter,
+    perplexity,
+    qwen,
+    responses,
+    sglang,
+    together,
+    vertex,
+    vllm,
+    xai,
+    xiaomi,
+    zhipu,
+)
 from antiphon.providers.plugin import Plugins, load_plugins
 from antiphon.providers.spec import Spec
 from antiphon.wire.sigv4 import authorize
 
 _log = logging.getLogger("antiphon.providers")
 
-SPECS: Mapping[str, Spec] = {
-    module.SPEC.name: module.SPEC for module in (deepseek, zhipu, minimax, xiaomi, chat, echo)
-}
+# Of several whose keys are in the environment, the first is the default.
+_MODULES = (
+    *(deepseek, zhipu, minimax, xiaomi, moonshot, qwen),
+    *(openai, anthropic, gemini, xai, mistral, cohere),
+    *(openrouter, groq, together, fireworks, cerebras, perplexity, nvidia, huggingface, github),
+    *(azure, vertex, bedrock),
+    *(vllm, sglang, ollama, llamacpp, lmstudio, chat, responses, echo),
+)
+SPECS: Mapping[str, Spec] = {module.SPEC.name: module.SPEC for module in _MODULES}
+"""What is built in."""
 
 
 class Provider(Struct, frozen=True, kw_only=True):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from antiphon import config
 from antiphon.core.deltas import Failure, Finish, Reasoning, Refusal, Start, Text, ToolCall
 from antiphon.core.faults import protocol_fault, timeout_fault
 from antiphon.dialects.dialect import resolve
+from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidTransition
 from antiphon.pipeline.bridge import Bridge
 from tests.machines import Document, Lines, Script, Step, documents, machine, run_steps
@@ -193,3 +195,31 @@ def test_a_whole_answer_that_breaks_its_decoder_is_a_failure() -> None:
     events = documents(bridge.answer(b"{}"))
     check(events)
     assert events[-1]["type"] == "response.failed"
+
+
+# Guards
+
+
+LEAKY = [[Text("<think>Hm.</think>Hel"), Text("lo"), Finish("stop")]]
+
+
+def test_what_a_model_leaks_is_taken_out_of_a_stream() -> None:
+    bridge = Bridge(machine(), Script(Lines(LEAKY)), ["think"])
+    events = documents(bridge.feed(b"x") + bridge.close())
+    check(events)
+    assert kinds(events) == ["reasoning", "message"]
+
+
+def test_what_a_model_leaks_is_taken_out_of_a_whole_answer() -> None:
+    events = documents(Bridge(machine(), Script(Lines(LEAKY)), ["think"]).answer(b"{}"))
+    check(events)
+    assert kinds(events) == ["reasoning", "message"]
+
+
+def test_without_a_guard_text_stays_as_it_is() -> None:
+    events = documents(Bridge(machine(), Script(Lines(LEAKY))).answer(b"{}"))
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == "<think>Hm.</think>Hello"
+
+
+def test_the_configuration_knows_every_guard() -> None:
+    assert set(get_args(config.Guard)) == set(GUARDS)

@@ -1,0 +1,51 @@
+"""Azure OpenAI: OpenAI's models under the names of one's own deployments.
+
+The address is a deployment's, `https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT`. That
+of the newer API, `…/openai/v1`, wants no version: `query = { api-version = "" }` leaves it out.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from antiphon.core.plan import Capabilities
+from antiphon.dialects.call_id import CallIdForm
+from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.providers.spec import Auth, Model, Spec, ladder
+
+_PLAIN = Capabilities(
+    parameters=frozenset(
+        """
+        temperature top_p max_output_tokens presence_penalty frequency_penalty top_logprobs
+        parallel_tool_calls safety_identifier user
+        """.split()
+    ),
+)
+_REASONS = replace(
+    _PLAIN,
+    # Sampling is refused.
+    parameters=frozenset("max_output_tokens parallel_tool_calls safety_identifier user".split()),
+    efforts=ladder("- low low medium high high high"),
+    developer_role=True,
+    context_window=272_000,
+    max_output_tokens=128_000,
+)
+
+SPEC = Spec(
+    name="azure",
+    title="Azure OpenAI",
+    as_of="2026-09",
+    api_key_env=("AZURE_OPENAI_API_KEY",),
+    auth=Auth(header="api-key", scheme="plain"),
+    query={"api-version": "2025-04-01-preview"},
+    capabilities=_PLAIN,
+    models=(  # where a deployment bears the name of its model
+        *(
+            Model(id=name, capabilities=_REASONS, family=True)
+            for name in ("gpt-5", "gpt-6", "o1", "o3", "o4")
+        ),
+    ),
+    quirks=ChatQuirks(
+        max_tokens_field="max_completion_tokens", call_ids=CallIdForm("[!-~]{1,40}", 40)
+    ),
+)

@@ -1,0 +1,79 @@
+"""Amazon Bedrock: everybody's models behind Converse.
+
+The region stands in the address. A key is a Bedrock API key, or a pair of keys that signs:
+`ACCESS:SECRET`, with `:TOKEN` if they are lent.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from antiphon.core.plan import Capabilities
+from antiphon.dialects.bedrock_quirk import FAMILIES, BedrockQuirks
+from antiphon.providers import anthropic
+from antiphon.providers.spec import Auth, Model, Spec, ladder
+
+_TEXT = Capabilities(
+    parameters=frozenset({"temperature", "top_p", "max_output_tokens"}),
+    ranges={"temperature": (0, 1)},
+    tool_choice=frozenset({"auto"}),
+    formats=frozenset({"text"}),
+    inputs=frozenset({"text"}),
+    strict_tools=False,
+)
+_SEES = replace(_TEXT, inputs=frozenset({"text", "image", "file"}))
+_NOVA = replace(
+    _SEES,
+    tool_choice=frozenset({"auto", "required", "function"}),
+    tool_output_images=True,
+    context_window=300_000,
+)
+_NOVA_2 = replace(
+    _NOVA,
+    efforts=ladder("none low low medium high high high"),
+    thinks_unasked=False,
+    fixed_by_thinking=frozenset({"temperature", "top_p"}),
+    context_window=1_000_000,
+)
+
+
+def _claude(can: Capabilities) -> Capabilities:
+    """As its maker's, but for what Converse has no place for."""
+    taken = can.parameters - {"safety_identifier", "service_tier", "user"}
+    return replace(can, parameters=taken, web_search="ignore")
+
+
+_CLAUDE = {
+    "3-": anthropic.OLD,
+    **dict.fromkeys(("3-7", "opus-4-", "sonnet-4-", "opus-4-1"), anthropic.BUDGET),
+    **dict.fromkeys(("haiku-4-5", "sonnet-4-5", "opus-4-5"), anthropic.RECENT),
+    **dict.fromkeys(("sonnet-4-6", "opus-4-6"), anthropic.ADAPTIVE),
+    **dict.fromkeys(("opus-4-7", "opus-4-8", "sonnet-5", "opus-5", "haiku-5"), anthropic.LATEST),
+    **dict.fromkeys(("sonnet-5-5", "opus-5-5"), anthropic.ALWAYS),
+}
+
+SPEC = Spec(
+    name="bedrock",
+    title="Amazon Bedrock",
+    as_of="2026-10",
+    base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
+    api_key_env=("AWS_BEARER_TOKEN_BEDROCK",),
+    auth=Auth(scheme="sigv4", service="bedrock"),
+    dialect="bedrock",
+    capabilities=_TEXT,
+    models=(
+        *(
+            Model(id=f"anthropic.claude-{name}", capabilities=_claude(can), family=True)
+            for name, can in _CLAUDE.items()
+        ),
+        Model(id="amazon.nova-2", capabilities=_NOVA_2, family=True),
+        Model(id="amazon.nova", capabilities=_NOVA, family=True),
+        Model(
+            id="openai.gpt-oss",
+            capabilities=replace(_TEXT, efforts=ladder("- low low medium high high high")),
+            family=True,
+        ),
+        Model(id="meta.llama4", capabilities=_SEES, family=True),
+    ),
+    quirks=BedrockQuirks(models=FAMILIES),
+)

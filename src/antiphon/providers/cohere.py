@@ -1,0 +1,55 @@
+"""Cohere: Command models, with a budget of thought for those that think."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from antiphon.core.plan import Capabilities
+from antiphon.providers.spec import Model, Spec, ladder
+
+_TEXT = Capabilities(
+    parameters=frozenset(
+        "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
+    ),
+    ranges={
+        "temperature": (0, 1),
+        "top_p": (0.01, 0.99),
+        "presence_penalty": (0, 1),
+        "frequency_penalty": (0, 1),
+    },
+    inputs=frozenset({"text"}),
+    context_window=256_000,
+    max_output_tokens=8_000,
+)
+_REASONS = replace(
+    _TEXT,
+    efforts=ladder("none low low medium high high high"),
+    replay_reasoning="tool_turns",
+    max_output_tokens=32_000,
+)
+_SEES = frozenset({"text", "image"})
+
+SPEC = Spec(
+    name="cohere",
+    title="Cohere",
+    as_of="2026-10",
+    base_url="https://api.cohere.com",
+    api_key_env=("COHERE_API_KEY", "CO_API_KEY"),
+    dialect="cohere",
+    capabilities=_TEXT,
+    models=(
+        Model(
+            id="command-a-plus-05-2026",
+            capabilities=replace(
+                _REASONS, inputs=_SEES, context_window=128_000, max_output_tokens=64_000
+            ),
+        ),
+        Model(id="command-a-reasoning-08-2025", capabilities=_REASONS),
+        Model(
+            id="command-a-vision-07-2025",
+            capabilities=replace(_TEXT, inputs=_SEES, tools=False, context_window=128_000),
+        ),
+        Model(id="command-a-03-2025"),
+        Model(id="command-r", capabilities=replace(_TEXT, context_window=128_000), family=True),
+    ),
+)

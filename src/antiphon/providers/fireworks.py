@@ -1,0 +1,42 @@
+"""Fireworks: open models that take an effort, and their reasoning back."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from antiphon.core.plan import Capabilities
+from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.providers.spec import Model, Spec, ladder
+
+_ANY = Capabilities(
+    parameters=frozenset(
+        """
+        temperature top_p max_output_tokens presence_penalty frequency_penalty
+        safety_identifier user
+        """.split()
+    ),
+    strict_tools=False,
+)
+_REASONS = replace(
+    _ANY,
+    efforts=ladder("none low low medium high high max"),
+    replay_reasoning="tool_turns",
+)
+_OSS = replace(_REASONS, efforts=ladder("- low low medium high high high"))
+
+SPEC = Spec(
+    name="fireworks",
+    title="Fireworks",
+    as_of="2026-09",
+    base_url="https://api.fireworks.ai/inference/v1",
+    api_key_env=("FIREWORKS_API_KEY",),
+    capabilities=_ANY,
+    models=(
+        *(
+            Model(id=name, capabilities=_REASONS, family=True)
+            for name in ("deepseek-v", "glm-", "kimi-k", "minimax-m", "qwen3-")
+        ),
+        Model(id="gpt-oss-", capabilities=_OSS, family=True),
+    ),
+    quirks=ChatQuirks(only_streams=True),  # a long answer is refused otherwise
+)

@@ -1,0 +1,75 @@
+"""Gemini in AI Studio: a level or a budget of thought, and signatures that must come back."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from antiphon.core.plan import Capabilities
+from antiphon.dialects.gemini_quirk import GeminiQuirks
+from antiphon.providers.spec import Auth, Model, Spec, ladder
+
+PLAIN = Capabilities(
+    parameters=frozenset(
+        "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
+    ),
+    ranges={"temperature": (0, 2)},
+    inputs=frozenset({"text", "image", "file", "file_url", "audio"}),
+    strict_tools=False,
+    web_search="native",
+    context_window=1_048_576,
+    max_output_tokens=65_536,
+)
+_FLASH_3 = replace(
+    PLAIN, efforts=ladder("- low low medium high high high"), tool_output_images=True
+)
+_PRO_3 = replace(_FLASH_3, efforts=ladder("- low low high high high high"))
+_FLASH_2_5 = replace(PLAIN, efforts=ladder("0 512 2048 8192 16384 24576 24576"))
+_PRO_2_5 = replace(PLAIN, efforts=ladder("- 512 2048 8192 16384 24576 32768"))
+_GEMMA = replace(
+    PLAIN,
+    formats=frozenset({"text"}),
+    inputs=frozenset({"text", "image"}),
+    tools=False,
+    web_search="ignore",
+    context_window=131_072,
+    max_output_tokens=8_192,
+)
+
+MODELS = (
+    Model(id="gemini-3.8-flash", capabilities=_FLASH_3),
+    Model(id="gemini-3.5-flash", capabilities=_FLASH_3),
+    Model(id="gemini-3.1-pro-preview", capabilities=_FLASH_3),
+    Model(id="gemini-3-pro-preview", capabilities=_PRO_3),
+    Model(id="gemini-3-flash-preview", capabilities=_FLASH_3),
+    Model(id="gemini-3", capabilities=_FLASH_3, family=True),
+    Model(id="gemini-2.5-pro", capabilities=_PRO_2_5),
+    Model(id="gemini-2.5-flash", capabilities=_FLASH_2_5),
+    Model(id="gemma-3", capabilities=_GEMMA, family=True),
+)
+_GEMINI_3 = GeminiQuirks(
+    effort="level",
+    json_beside_tools=True,
+    search_beside_tools=True,
+    sentinel=True,
+    media_in_answers=True,
+)
+QUIRKS = GeminiQuirks(
+    models=(
+        ("gemini-3", _GEMINI_3),
+        ("gemini-2.5", GeminiQuirks(effort="budget")),
+        ("gemma-3", GeminiQuirks(system_instruction=False)),
+    )
+)
+
+SPEC = Spec(
+    name="gemini",
+    title="Google Gemini (AI Studio)",
+    as_of="2026-10",
+    base_url="https://generativelanguage.googleapis.com/v1beta",
+    api_key_env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    auth=Auth(header="x-goog-api-key", scheme="plain"),
+    dialect="gemini",
+    capabilities=PLAIN,
+    models=MODELS,
+    quirks=QUIRKS,
+)

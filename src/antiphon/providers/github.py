@@ -1,0 +1,39 @@
+"""GitHub Models: a catalogue of other people's models, paid for by an account there."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from antiphon.core.plan import Capabilities
+from antiphon.dialects.call_id import CallIdForm
+from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.providers.spec import Model, Spec, ladder
+
+_ANY = Capabilities(
+    parameters=frozenset(
+        "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
+    ),
+)
+_REASONS = replace(  # sampling is refused
+    _ANY,
+    parameters=frozenset({"max_output_tokens"}),
+    efforts=ladder("- low low medium high high high"),
+)
+
+SPEC = Spec(
+    name="github",
+    title="GitHub Models",
+    as_of="2026-09",
+    base_url="https://models.github.ai/inference",
+    api_key_env=("GITHUB_TOKEN",),
+    ambient_key=True,
+    capabilities=_ANY,
+    models=(
+        Model(id="openai/gpt-4.1"),
+        Model(id="openai/gpt-5", capabilities=_REASONS),
+        Model(id="openai/o", capabilities=_REASONS, family=True),
+    ),
+    quirks=ChatQuirks(
+        max_tokens_field="max_completion_tokens", call_ids=CallIdForm("[!-~]{1,40}", 40)
+    ),
+)

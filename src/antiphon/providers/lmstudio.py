@@ -1,0 +1,24 @@
+"""LM Studio, on a machine of one's own: a schema or nothing, and no word about thinking."""
+
+from __future__ import annotations
+
+from antiphon.core.plan import Capabilities
+from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.providers.spec import Spec
+
+SPEC = Spec(
+    name="lmstudio",
+    title="LM Studio",
+    as_of="2026-09",
+    base_url="http://localhost:1234/v1",
+    needs_key=False,
+    capabilities=Capabilities(
+        parameters=frozenset(
+            "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
+        ),
+        tool_choice=frozenset({"auto", "none", "required"}),
+        formats=frozenset({"text", "json_schema"}),  # `json_object` is refused
+        strict_tools=False,
+    ),
+    quirks=ChatQuirks(user_field=None),
+)

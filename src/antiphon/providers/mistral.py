@@ -1,0 +1,64 @@
+"""Mistral: ids of nine characters, and thought that never goes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from antiphon.core.plan import Capabilities, Plan
+from antiphon.dialects.call_id import CallIdForm
+from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.providers.spec import Model, Spec, ladder
+
+
+def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    last = body["messages"][-1]
+    if last["role"] == "assistant":
+        last["prefix"] = True  # the last word is the user's, a tool's, or begins the answer
+    return body
+
+
+_TEXT = Capabilities(
+    parameters=frozenset(
+        """
+        temperature top_p max_output_tokens presence_penalty frequency_penalty parallel_tool_calls
+        """.split()
+    ),
+    ranges={"temperature": (0, 1.5)},
+    tool_choice=frozenset({"auto", "none", "required"}),  # a tool cannot be named
+    inputs=frozenset({"text"}),
+    strict_tools=False,
+    closed_objects=False,
+    context_window=131_072,
+)
+_SEES = replace(_TEXT, inputs=frozenset({"text", "image"}), context_window=262_144)
+_REASONS = replace(_SEES, efforts=ladder("none - - - high high high"), thinks_unasked=False)
+
+SPEC = Spec(
+    name="mistral",
+    title="Mistral",
+    as_of="2026-10",
+    base_url="https://api.mistral.ai/v1",
+    api_key_env=("MISTRAL_API_KEY",),
+    capabilities=_TEXT,
+    models=(
+        Model(id="mistral-large-4", capabilities=_REASONS),
+        Model(id="mistral-medium-3.5", capabilities=_REASONS),
+        Model(id="mistral-medium-3-5", capabilities=_REASONS),
+        Model(id="mistral-medium-2604", capabilities=_REASONS),
+        Model(id="mistral-large-2512", capabilities=_SEES),
+        Model(id="mistral-large-latest", capabilities=_SEES),
+        Model(id="mistral-medium-latest", capabilities=_SEES),
+        Model(id="mistral-small-latest", capabilities=_SEES),
+        Model(id="codestral-latest"),
+    ),
+    quirks=ChatQuirks(
+        call_ids=CallIdForm("[a-zA-Z0-9]{9}", 9),  # anything else is error 3280
+        required_choice="any",
+        schema_drops=frozenset({"$id", "$schema"}),
+        stream_usage=False,  # it comes unasked
+        user_field=None,
+        patch=_patch,
+    ),
+)

@@ -1,0 +1,48 @@
+"""Ollama, on a machine of one's own, in its own dialect.
+
+It reads as much as it was started for (`OLLAMA_CONTEXT_LENGTH`) and forgets the rest in silence,
+unless it is told to refuse what is too long, as it is from here.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from antiphon.core.plan import Capabilities
+from antiphon.dialects.ollama_request import OllamaQuirks
+from antiphon.providers.spec import Model, Spec, ladder
+
+_PLAIN = Capabilities(
+    parameters=frozenset(
+        """
+        temperature top_p max_output_tokens presence_penalty frequency_penalty top_logprobs
+        """.split()
+    ),
+    tool_choice=frozenset({"auto", "none"}),
+    replay_reasoning="tool_turns",
+    strict_tools=False,
+)
+_THINKS = replace(_PLAIN, efforts=ladder("false true true true true true true"))
+_OSS = replace(_PLAIN, efforts=ladder("- low low medium high high high"))
+
+SPEC = Spec(
+    name="ollama",
+    title="Ollama",
+    as_of="2026-09",
+    base_url="http://localhost:11434",
+    needs_key=False,
+    dialect="ollama",
+    capabilities=_PLAIN,  # a model that does not think refuses to be told how long
+    models=(
+        Model(id="gpt-oss", capabilities=_OSS, family=True),
+        *(
+            Model(id=name, capabilities=_THINKS, family=True)
+            for name in "qwen3 deepseek-r1 deepseek-v3.1 glm-4 magistral kimi-k2-thinking".split()
+        ),
+        *(
+            Model(id=name, family=True)  # these of the family do not
+            for name in ("qwen3-coder", "qwen3-vl:instruct")
+        ),
+    ),
+    quirks=OllamaQuirks(fields={"truncate": False}),
+)

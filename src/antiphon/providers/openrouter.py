@@ -1,0 +1,48 @@
+"""OpenRouter: everybody's models; what they want to see again travels in `reasoning_details`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from antiphon.core.plan import Capabilities, Plan
+from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.providers.spec import Spec, ladder
+
+
+def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    if "tools" in body:
+        body["tools"] = [_tool(tool) for tool in body["tools"]]
+    return body
+
+
+def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The router's own tools have a prefix."""
+    return tool if tool["type"] == "function" else {"type": "openrouter:web_search"}
+
+
+SPEC = Spec(
+    name="openrouter",
+    title="OpenRouter",
+    as_of="2026-10",
+    base_url="https://openrouter.ai/api/v1",
+    api_key_env=("OPENROUTER_API_KEY",),
+    capabilities=Capabilities(
+        # What a model does not take, the router leaves out by itself.
+        parameters=frozenset(
+            """
+            temperature top_p max_output_tokens presence_penalty frequency_penalty top_logprobs
+            parallel_tool_calls safety_identifier user
+            """.split()
+        ),
+        efforts=ladder("none minimal low medium high xhigh xhigh"),
+        inputs=frozenset({"text", "image", "file"}),
+        web_search="ignore",  # `native` works with every model, and is billed apart
+    ),
+    quirks=ChatQuirks(
+        fields={"usage": {"include": True}},
+        effort_field="reasoning.effort",
+        replay_details=True,
+        patch=_patch,
+    ),
+)

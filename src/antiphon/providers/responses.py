@@ -1,0 +1,24 @@
+"""Any server that speaks the Responses API: taken at its word, until configuration knows better."""
+
+from __future__ import annotations
+
+from antiphon.core.plan import Capabilities
+from antiphon.core.planning import RUNGS
+from antiphon.providers.spec import Spec
+
+SPEC = Spec(
+    name="responses",
+    title="Any Responses server",
+    needs_key=False,
+    dialect="responses",
+    capabilities=Capabilities(
+        parameters=frozenset(
+            """
+            max_output_tokens parallel_tool_calls safety_identifier temperature top_logprobs top_p
+            user
+            """.split()
+        ),
+        efforts={effort: effort for effort in RUNGS},
+        replay_reasoning="always",
+    ),
+)

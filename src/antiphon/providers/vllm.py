@@ -1,0 +1,30 @@
+"""vLLM, on a machine of one's own: what the model takes depends on how it was started."""
+
+from __future__ import annotations
+
+from antiphon.core.plan import Capabilities
+from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.providers.spec import Spec, ladder
+
+CAPABILITIES = Capabilities(
+    parameters=frozenset(
+        """
+        temperature top_p max_output_tokens presence_penalty frequency_penalty top_logprobs
+        parallel_tool_calls safety_identifier user
+        """.split()
+    ),
+    efforts=ladder("none low low medium high high high"),
+    replay_reasoning="tool_turns",
+    strict_tools=False,
+)
+NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
+
+SPEC = Spec(
+    name="vllm",
+    title="vLLM",
+    as_of="2026-09",
+    base_url="http://localhost:8000/v1",
+    needs_key=False,
+    capabilities=CAPABILITIES,
+    quirks=ChatQuirks(thinking_off=NO_THINKING),
+)
