@@ -20,6 +20,8 @@ class Asked:
     path: str
     headers: Mapping[str, str]
     body: dict[str, Any]
+    raw: bytes = b""
+    """The body as it came."""
 
 
 class Line:
@@ -135,7 +137,7 @@ async def _read_request(reader: asyncio.StreamReader) -> Asked | None:
     pairs = (line.partition(":") for line in lines if line)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
-    return Asked(first.split()[1], headers, json.loads(body) if body else {})
+    return Asked(first.split()[1], headers, json.loads(body) if body else {}, body)
 
 
 # Scripts that many tests play

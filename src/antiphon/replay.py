@@ -12,11 +12,11 @@ from typing import Any
 
 from antiphon.core.machine import ResponseMachine
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.dialect import resolve
+from antiphon.dialects.dialect import Framer, resolve
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
 from antiphon.wire.response import Response
-from antiphon.wire.sse import wire_document
+from antiphon.wire.sse import NDJSONDecoder, wire_document
 
 
 def replay(
@@ -49,8 +49,9 @@ def replay_events(
     machine = ResponseMachine(
         response, new_id=new_id, now=lambda: 0, tools=_declared_tools(request)
     )
-    bridge = Bridge(machine, resolve(dialect))
-    if _is_whole(data):
+    spoken = resolve(dialect)
+    bridge = Bridge(machine, spoken)
+    if _is_whole(data, spoken.framer()):
         return bridge.answer(data)
     events: list[Event] = []
     for chunk in _chunks(data, cuts):
@@ -62,7 +63,10 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _is_whole(data: bytes) -> bool:
+def _is_whole(data: bytes, framer: Framer) -> bool:
+    """One JSON document; where every line of a stream is one, a single line."""
+    if isinstance(framer, NDJSONDecoder):
+        return len(framer.feed(data) + framer.close()) <= 1
     return data.lstrip()[:1] in (b"{", b"[")
 
 
@@ -88,6 +92,11 @@ def _declared_tools(request: Mapping[str, Any]) -> ToolIdentityMap:
     names: dict[str, None] = {}
     for tool in tools if isinstance(tools, list) else ():
         match tool:
-            case {"function": {"name": str(name)}} | {"custom": {"name": str(name)}}:
+            case (
+                {"function": {"name": str(name)}}
+                | {"custom": {"name": str(name)}}
+                | {"name": str(name), "input_schema": _}
+                | {"type": "function", "name": str(name)}
+            ):
                 names[name] = None
     return ToolIdentityMap(ToolIdentity(name, name) for name in names)

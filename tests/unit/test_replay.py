@@ -165,3 +165,32 @@ def test_a_whole_answer_has_every_field_that_is_always_there() -> None:
     assert (final["store"], final["background"], final["truncation"]) == (True, False, "disabled")
     assert final["text"] == {"format": {"type": "text"}, "verbosity": "medium"}
     assert final["reasoning"] == {"effort": None, "summary": None}
+
+
+LINES = (
+    b'{"model":"m","message":{"role":"assistant","content":"Hel"},"done":false}\n'
+    b'{"model":"m","message":{"role":"assistant","content":"lo"},"done":true,"done_reason":"stop"}\n'
+)
+
+
+def test_lines_of_json_are_a_stream_wherever_they_are_cut() -> None:
+    whole = replay(LINES, dialect="ollama")
+    deltas = [event["delta"] for event in whole if event["type"].endswith("text.delta")]
+    assert deltas == ["Hel", "lo"]
+    assert replay(LINES, dialect="ollama", cuts=range(len(LINES))) == whole
+
+
+def test_a_single_line_of_json_is_a_whole_answer() -> None:
+    [line, _] = LINES.splitlines()
+    assert replay(line, dialect="ollama")[-1]["type"].startswith("response.")
+
+
+@pytest.mark.parametrize(
+    "tool", [{"name": "f", "input_schema": {}}, {"type": "function", "name": "f"}]
+)
+def test_tools_are_known_in_every_dialects_form(tool: dict[str, Any]) -> None:
+    piece = {"index": 0, "id": "c1", "function": {"name": "f", "arguments": ""}}
+    chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]}
+    data = b"data: " + json.dumps(chunk).encode() + b"\n\n"
+    events = replay(data, request={"tools": [tool]})
+    assert events[2]["item"]["name"] == "f"

@@ -143,6 +143,7 @@ STATUSES: Mapping[int, Kind] = {
     424: Kind.SERVER_ERROR,  # Bedrock: the model behind the service failed
     429: Kind.RATE_LIMIT,
     434: Kind.PERMISSION,  # Zhipu: no access to this API
+    498: Kind.CONTENT_BLOCKED,  # Cohere: an unsafe request
     502: Kind.BAD_GATEWAY,
     503: Kind.OVERLOADED,
     504: Kind.UPSTREAM_TIMEOUT,

@@ -6,53 +6,8 @@ from msgspec.structs import replace
 
 from antiphon.core.plan import Capabilities
 from antiphon.dialects.anthropic_request import AnthropicQuirks
-from antiphon.providers.spec import Auth, Model, Spec, ladder
-
-_SAMPLING = frozenset({"temperature", "top_p"})
-
-OLD = Capabilities(
-    parameters=_SAMPLING
-    | {"max_output_tokens", "parallel_tool_calls", "safety_identifier", "service_tier", "user"},
-    ranges={"temperature": (0, 1)},
-    formats=frozenset({"text"}),
-    inputs=frozenset({"text", "image", "file"}),
-    tool_output_images=True,
-    thinks_unasked=False,
-    forced_choice_stops_thinking=True,
-    strict_tools=False,
-    web_search="native",
-    web_search_limits=frozenset({"filters"}),
-    context_window=200_000,
-    max_output_tokens=8_192,
-)
-BUDGET = replace(  # 3.7 and 4
-    OLD,
-    efforts=ladder("none minimal low medium high xhigh max"),
-    fixed_by_thinking=_SAMPLING,
-    max_output_tokens=32_000,
-)
-RECENT = replace(  # 4.1 and 4.5
-    BUDGET,
-    gives_way={"top_p": "temperature"},
-    formats=frozenset({"text", "json_schema"}),
-    strict_tools=True,
-    max_output_tokens=64_000,
-)
-ADAPTIVE = replace(  # 4.6
-    RECENT, efforts=ladder("none low low medium high high max"), context_window=1_000_000
-)
-LATEST = replace(  # 4.7 to 5: sampling is refused
-    ADAPTIVE,
-    parameters=ADAPTIVE.parameters - _SAMPLING,
-    efforts=ladder("none low low medium high xhigh max"),
-    max_output_tokens=128_000,
-)
-ALWAYS = replace(  # 5.5 cannot be told not to think, and so neither to call a tool (2026-09)
-    LATEST,
-    efforts=ladder("- low low medium high xhigh max"),
-    tool_choice=frozenset({"auto", "none"}),
-    thinks_unasked=True,
-)
+from antiphon.providers.claude import ADAPTIVE, ALWAYS, BUDGET, LATEST, OLD, RECENT
+from antiphon.providers.spec import Auth, Model, Spec
 
 _NEW = AnthropicQuirks(
     thinking="adaptive", display="summarized", sampling="none", native_format=True

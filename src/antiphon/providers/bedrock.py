@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from antiphon.core.plan import Capabilities
 from antiphon.dialects.bedrock_quirk import FAMILIES, BedrockQuirks
-from antiphon.providers import anthropic
+from antiphon.providers import claude
 from antiphon.providers.spec import Auth, Model, Spec, ladder
 
 _TEXT = Capabilities(
@@ -44,12 +44,12 @@ def _claude(can: Capabilities) -> Capabilities:
 
 
 _CLAUDE = {
-    "3-": anthropic.OLD,
-    **dict.fromkeys(("3-7", "opus-4-", "sonnet-4-", "opus-4-1"), anthropic.BUDGET),
-    **dict.fromkeys(("haiku-4-5", "sonnet-4-5", "opus-4-5"), anthropic.RECENT),
-    **dict.fromkeys(("sonnet-4-6", "opus-4-6"), anthropic.ADAPTIVE),
-    **dict.fromkeys(("opus-4-7", "opus-4-8", "sonnet-5", "opus-5", "haiku-5"), anthropic.LATEST),
-    **dict.fromkeys(("sonnet-5-5", "opus-5-5"), anthropic.ALWAYS),
+    "3-": claude.OLD,
+    **dict.fromkeys(("3-7", "opus-4-", "sonnet-4-", "opus-4-1"), claude.BUDGET),
+    **dict.fromkeys(("haiku-4-5", "sonnet-4-5", "opus-4-5"), claude.RECENT),
+    **dict.fromkeys(("sonnet-4-6", "opus-4-6"), claude.ADAPTIVE),
+    **dict.fromkeys(("opus-4-7", "opus-4-8", "sonnet-5", "opus-5", "haiku-5"), claude.LATEST),
+    **dict.fromkeys(("sonnet-5-5", "opus-5-5"), claude.ALWAYS),
 }
 
 SPEC = Spec(

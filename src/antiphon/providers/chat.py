@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from antiphon.core.plan import Capabilities
 from antiphon.core.planning import RUNGS
+from antiphon.dialects.chat_request import ChatQuirks
 from antiphon.providers.spec import Spec
 
 SPEC = Spec(
@@ -28,4 +29,6 @@ SPEC = Spec(
         # Strict servers refuse fields of a message that they do not know.
         replay_reasoning="never",
     ),
+    # State that a server itself has sent, it knows.
+    quirks=ChatQuirks(replay_details=True, replay_signatures=True),
 )

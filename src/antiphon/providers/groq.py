@@ -28,9 +28,7 @@ _TEXT = Capabilities(
     context_window=131_072,
     max_output_tokens=32_768,
 )
-_OSS = replace(
-    _TEXT, efforts=ladder("- low low medium high high high"), max_output_tokens=65_536
-)
+_OSS = replace(_TEXT, efforts=ladder("- low low medium high high high"), max_output_tokens=65_536)
 _QWEN = replace(
     _TEXT,
     efforts=ladder("none default default default default default default"),

@@ -39,10 +39,7 @@ SPEC = Spec(
             Model(id=name, capabilities=_THINKS, family=True)
             for name in "qwen3 deepseek-r1 deepseek-v3.1 glm-4 magistral kimi-k2-thinking".split()
         ),
-        *(
-            Model(id=name, family=True)  # these of the family do not
-            for name in ("qwen3-coder", "qwen3-vl:instruct")
-        ),
+        Model(id="qwen3-coder", family=True),  # which does not
     ),
     quirks=OllamaQuirks(fields={"truncate": False}),
 )
