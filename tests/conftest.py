@@ -7,11 +7,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# A slow machine is no reason to fail, so there are no deadlines.
-settings.register_profile("default", deadline=None)
-settings.register_profile("thorough", deadline=None, max_examples=5000)
+# A slow machine is no reason to fail, so there are no deadlines; nor is a property that holds only
+# for some of the mangled histories that are made up for it.
+PATIENCE = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+settings.register_profile("default", deadline=None, suppress_health_check=PATIENCE)
+settings.register_profile(
+    "thorough", deadline=None, suppress_health_check=PATIENCE, max_examples=5000
+)
 settings.load_profile("default")
 
 

@@ -1,4 +1,4 @@
-"""llama.cpp's server, on a machine of one's own: the template of the model says what can be said."""
+"""llama.cpp on a machine of one's own: the model's template says what can be said."""
 
 from __future__ import annotations
 

@@ -1,0 +1,91 @@
+"""Gemini's generateContent: a signature sits on the very part that it came on.
+
+Of calls made at once, only the first is signed; of text, the last part, which may be empty. This
+one insists on signatures, as Gemini 3 does.
+"""
+
+from __future__ import annotations
+
+from antiphon.core.plan import Capabilities
+from antiphon.dialects.gemini import GeminiDialect
+from antiphon.dialects.gemini_request import GeminiQuirks
+from tests import gemini_request_validator
+from tests.speakers.session import Turn
+from tests.speakers.speaker import Body, halves, numbered, parsed, sse
+
+
+class GeminiSpeaker:
+    name = "gemini"
+    content_type = "text/event-stream"
+    history_key = "contents"
+
+    def __init__(self) -> None:
+        self.dialect = GeminiDialect(quirks=GeminiQuirks(effort="level", sentinel=True))
+        self.capabilities = Capabilities(efforts={"high": "high"}, replay_reasoning="always")
+
+    def streamed(self, turn: Turn) -> bytes:
+        parts: list[Body] = [{"text": p, "thought": True} for p in halves(turn.thought)]
+        *earlier, last = halves(turn.text) or [""]
+        parts += [{"text": piece} for piece in earlier]
+        parts += [{"text": last}] if turn.calls and last else []
+        parts += self._calls(turn)
+        if not turn.calls:
+            parts += [{"text": last, "thoughtSignature": self._signature(turn)}]
+        chunks = [self._chunk([part]) for part in parts]
+        counts = {"promptTokenCount": 9, "candidatesTokenCount": 5, "totalTokenCount": 14}
+        ending = {"candidates": [{"index": 0, "finishReason": "STOP"}], "usageMetadata": counts}
+        return sse(*chunks, ending)
+
+    def _chunk(self, parts: list[Body]) -> Body:
+        content = {"role": "model", "parts": parts}
+        return {"candidates": [{"index": 0, "content": content}], "modelVersion": "m"}
+
+    def _calls(self, turn: Turn) -> list[Body]:
+        parts: list[Body] = [
+            {"functionCall": {"name": call.name, "id": call_id, "args": parsed(call)}}
+            for call_id, call in numbered(turn, "fn-")
+        ]
+        if parts:
+            parts[0]["thoughtSignature"] = self._signature(turn)
+        return parts
+
+    def _signature(self, turn: Turn) -> str:
+        return f"gemini/signed+{turn.number}=="
+
+    def words(self, turn: Turn) -> str:
+        return turn.text
+
+    def states(self, turn: Turn) -> list[str]:
+        return [self._signature(turn)]
+
+    def problems(self, body: bytes) -> list[str]:
+        return gemini_request_validator.problems(body, signed=True)
+
+    def leading(self) -> list[Body]:
+        return []  # the system's instructions stand elsewhere
+
+    def asked(self, text: str) -> list[Body]:
+        return [{"role": "user", "parts": [{"text": text}]}]
+
+    def answered(self, turn: Turn) -> list[Body]:
+        """Thoughts are summaries for people; pieces of text that nobody signed are one text."""
+        if turn.calls:
+            words: list[Body] = [{"text": turn.text}] if turn.text else []
+            return [{"role": "model", "parts": [*words, *self._calls(turn)]}]
+        *earlier, last = halves(turn.text)
+        parts: list[Body] = [{"text": piece} for piece in earlier]
+        parts.append({"text": last, "thoughtSignature": self._signature(turn)})
+        return [{"role": "model", "parts": parts}]
+
+    def results(self, turn: Turn) -> list[Body]:
+        parts = [
+            {
+                "functionResponse": {
+                    "name": call.name,
+                    "id": call_id,
+                    "response": {"output": call.result},
+                }
+            }
+            for call_id, call in numbered(turn, "fn-")
+        ]
+        return [{"role": "user", "parts": parts}]
