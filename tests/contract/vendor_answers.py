@@ -251,7 +251,7 @@ ERRORS: dict[str, list[tuple[int, bytes, str]]] = {
     "xai": [(400, b'{"code": "x", "error": "Incorrect API key provided"}', "auth")],
     "groq": [
         (413, b'{"error": {"message": "Request too large", "code": "x"}}', "context_length"),
-        (400, b'{"error": {"message": "x", "code": "tool_use_failed"}}', "invalid_request"),
+        (400, b'{"error": {"message": "x", "code": "tool_use_failed"}}', "api_error"),
     ],
     "mistral": [
         (422, b'{"object": "error", "message": {"detail": []}, "type": "x"}', "invalid_request"),
@@ -262,7 +262,7 @@ ERRORS: dict[str, list[tuple[int, bytes, str]]] = {
         (200, b'{"error": {"code": 502, "message": "Provider returned error"}}', "overloaded"),
     ],
     "perplexity": [(401, b"<html>401 Authorization Required</html>", "auth")],
-    "nvidia": [(404, b'{"detail": "Function not found for account"}', "model_error")],
+    "nvidia": [(422, b'{"detail": [{"loc": ["body", "user"], "msg": "x"}]}', "invalid_request")],
     "github": [(401, b'{"error": {"code": "unauthorized", "message": "x"}}', "auth")],
     "azure": [
         (404, b'{"error": {"code": "DeploymentNotFound", "message": "x"}}', "model_error"),

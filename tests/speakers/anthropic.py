@@ -1,4 +1,4 @@
-"""Anthropic Messages: thoughts are signed, some are hidden, and all of them come back as they were."""
+"""Anthropic Messages: thoughts are signed, some are hidden, and all come back as they were."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AnthropicSpeaker:
         usage = {"input_tokens": 9, "output_tokens": 1}
         message = {"type": "message", "id": "msg", "role": "assistant", "model": "m", "content": []}
         stop = {"stop_reason": "tool_use" if turn.calls else "end_turn", "stop_sequence": None}
-        events = [{"type": "message_start", "message": {**message, "usage": usage}}]
+        events: list[Body] = [{"type": "message_start", "message": {**message, "usage": usage}}]
         for index, (block, deltas) in enumerate(self._blocks(turn)):
             events.append({"type": "content_block_start", "index": index, "content_block": block})
             events += [
@@ -38,8 +38,8 @@ class AnthropicSpeaker:
         if turn.thought:
             thoughts = [{"type": "thinking_delta", "thinking": p} for p in halves(turn.thought)]
             signature = {"type": "signature_delta", "signature": self._signature(turn)}
-            opening = {"type": "thinking", "thinking": "", "signature": ""}
-            yield opening, [*thoughts, signature]
+            begun = {"type": "thinking", "thinking": "", "signature": ""}
+            yield begun, [*thoughts, signature]
         if turn.number == 1:
             yield {"type": "redacted_thinking", "data": "hidden+1=="}, []
         if turn.text:

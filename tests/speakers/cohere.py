@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan import Capabilities, ReplayReasoning
 from antiphon.dialects.cohere import CohereDialect
 from tests import cohere_request_validator
 from tests.speakers.session import INSTRUCTIONS, Turn
@@ -16,9 +16,10 @@ class CohereSpeaker:
     content_type = "text/event-stream"
     history_key = "messages"
 
-    def __init__(self) -> None:
+    def __init__(self, replay: ReplayReasoning = "always") -> None:
         self.dialect = CohereDialect()
-        self.capabilities = Capabilities(efforts={"high": "high"}, replay_reasoning="always")
+        self.capabilities = Capabilities(efforts={"high": "high"}, replay_reasoning=replay)
+        self._replay = replay
 
     def streamed(self, turn: Turn) -> bytes:
         tokens = {"tokens": {"input_tokens": 9, "output_tokens": 5}}
@@ -58,7 +59,8 @@ class CohereSpeaker:
         return "" if turn.calls else turn.text
 
     def states(self, turn: Turn) -> list[str]:
-        return [turn.thought] if turn.thought else []
+        kept = turn.calls or self._replay == "always"
+        return [turn.thought] if kept and turn.thought else []
 
     def problems(self, body: bytes) -> list[str]:
         return cohere_request_validator.problems(body)
@@ -73,7 +75,7 @@ class CohereSpeaker:
         thoughts: list[Body] = [{"type": "thinking", "thinking": turn.thought}]
         if not turn.calls:
             words: list[Body] = [{"type": "text", "text": turn.text}]
-            content = [*thoughts, *words] if turn.thought else turn.text
+            content = [*thoughts, *words] if self.states(turn) else turn.text
             return [{"role": "assistant", "content": content}]
         calls = [
             {

@@ -18,8 +18,11 @@ _ALL: tuple[Speaker, ...] = (
     BedrockSpeaker(),
     ChatSpeaker(),
     ChatSpeaker("reasoner", "tool_turns"),
+    ChatSpeaker("router", details=True),
+    ChatSpeaker("counter", counting=True),
     CohereSpeaker(),
     GeminiSpeaker(),
+    GeminiSpeaker("older gemini", signed=False),
     OllamaSpeaker(),
     ResponsesSpeaker(),
 )

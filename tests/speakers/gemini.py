@@ -1,10 +1,12 @@
 """Gemini's generateContent: a signature sits on the very part that it came on.
 
-Of calls made at once, only the first is signed; of text, the last part, which may be empty. This
-one insists on signatures, as Gemini 3 does.
+Of calls made at once, only the first is signed; of text, the last part. Gemini 3 insists on the
+signatures of calls; older models sign nothing, and give no ids to their calls.
 """
 
 from __future__ import annotations
+
+import base64
 
 from antiphon.core.plan import Capabilities
 from antiphon.dialects.gemini import GeminiDialect
@@ -15,12 +17,13 @@ from tests.speakers.speaker import Body, halves, numbered, parsed, sse
 
 
 class GeminiSpeaker:
-    name = "gemini"
     content_type = "text/event-stream"
     history_key = "contents"
 
-    def __init__(self) -> None:
-        self.dialect = GeminiDialect(quirks=GeminiQuirks(effort="level", sentinel=True))
+    def __init__(self, name: str = "gemini", *, signed: bool = True) -> None:
+        self.name = name
+        self._signed = signed
+        self.dialect = GeminiDialect(quirks=GeminiQuirks(effort="level", sentinel=signed))
         self.capabilities = Capabilities(efforts={"high": "high"}, replay_reasoning="always")
 
     def streamed(self, turn: Turn) -> bytes:
@@ -30,7 +33,7 @@ class GeminiSpeaker:
         parts += [{"text": last}] if turn.calls and last else []
         parts += self._calls(turn)
         if not turn.calls:
-            parts += [{"text": last, "thoughtSignature": self._signature(turn)}]
+            parts += [{"text": last, **self._signature(turn)}]
         chunks = [self._chunk([part]) for part in parts]
         counts = {"promptTokenCount": 9, "candidatesTokenCount": 5, "totalTokenCount": 14}
         ending = {"candidates": [{"index": 0, "finishReason": "STOP"}], "usageMetadata": counts}
@@ -42,24 +45,28 @@ class GeminiSpeaker:
 
     def _calls(self, turn: Turn) -> list[Body]:
         parts: list[Body] = [
-            {"functionCall": {"name": call.name, "id": call_id, "args": parsed(call)}}
+            {"functionCall": {"name": call.name, **self._id(call_id), "args": parsed(call)}}
             for call_id, call in numbered(turn, "fn-")
         ]
         if parts:
-            parts[0]["thoughtSignature"] = self._signature(turn)
+            parts[0] |= self._signature(turn)
         return parts
 
-    def _signature(self, turn: Turn) -> str:
-        return f"gemini/signed+{turn.number}=="
+    def _id(self, call_id: str) -> Body:
+        return {"id": call_id} if self._signed else {}
+
+    def _signature(self, turn: Turn) -> Body:
+        return {"thoughtSignature": self.states(turn)[0]} if self._signed else {}
 
     def words(self, turn: Turn) -> str:
         return turn.text
 
     def states(self, turn: Turn) -> list[str]:
-        return [self._signature(turn)]
+        signature = base64.b64encode(b"signed by gemini %d" % turn.number).decode()
+        return [signature] if self._signed else []
 
     def problems(self, body: bytes) -> list[str]:
-        return gemini_request_validator.problems(body, signed=True)
+        return gemini_request_validator.problems(body, signed=self._signed)
 
     def leading(self) -> list[Body]:
         return []  # the system's instructions stand elsewhere
@@ -72,17 +79,16 @@ class GeminiSpeaker:
         if turn.calls:
             words: list[Body] = [{"text": turn.text}] if turn.text else []
             return [{"role": "model", "parts": [*words, *self._calls(turn)]}]
-        *earlier, last = halves(turn.text)
+        *earlier, last = halves(turn.text) if self._signed else [turn.text]
         parts: list[Body] = [{"text": piece} for piece in earlier]
-        parts.append({"text": last, "thoughtSignature": self._signature(turn)})
-        return [{"role": "model", "parts": parts}]
+        return [{"role": "model", "parts": [*parts, {"text": last, **self._signature(turn)}]}]
 
     def results(self, turn: Turn) -> list[Body]:
         parts = [
             {
                 "functionResponse": {
                     "name": call.name,
-                    "id": call_id,
+                    **self._id(call_id),
                     "response": {"output": call.result},
                 }
             }

@@ -1,4 +1,4 @@
-"""The Responses API of a server that keeps nothing: reasoning comes back sealed, beside its calls."""
+"""The Responses API of a server that keeps nothing: reasoning comes back sealed."""
 
 from __future__ import annotations
 

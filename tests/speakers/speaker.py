@@ -1,4 +1,4 @@
-"""What a speaker is: one provider's side of the session, and a client that knows only this provider.
+"""What a speaker is: one provider's side of the session, and a client that knows only this one.
 
 The native client is written from the provider's own format, and keeps everything that the provider
 wants back. What a gateway sends must be what this client would have sent.
@@ -20,11 +20,13 @@ Body = dict[str, Any]
 
 class Speaker(Protocol):
     name: str
-    dialect: Dialect
     capabilities: Capabilities
     content_type: str
     history_key: str
     """Where the history stands in a request: last."""
+
+    @property
+    def dialect(self) -> Dialect: ...
 
     def streamed(self, turn: Turn) -> bytes:
         """The answer of a turn, as it comes over the wire."""

@@ -19,7 +19,7 @@ from antiphon.cli.terminal import complain, is_terminal, make_console, make_tabl
 from antiphon.config import ServerConfig, config_directory, find_config, parse_config
 from antiphon.errors import ConfigError
 from antiphon.providers import echo
-from antiphon.providers.registry import SPECS
+from antiphon.providers.registry import is_at_hand, known_specs
 from antiphon.providers.spec import Spec
 
 _EPILOG = """\
@@ -29,8 +29,7 @@ examples:
   antiphon init --output team.toml       into another file
 """
 
-_OFFERED = tuple(spec for spec in SPECS.values() if spec is not echo.SPEC)  # which is always there
-_LOCAL_URL = "http://127.0.0.1:11434/v1"  # Ollama's; most local servers differ only by the port
+_LOCAL_URL = "http://127.0.0.1:8000/v1"  # most local servers differ only by the port
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -98,14 +97,18 @@ def _ask_draft(interview: Interview, environment: Mapping[str, str]) -> Draft:
 
 
 def _ask_providers(interview: Interview, environment: Mapping[str, str]) -> list[Spec]:
-    found = [spec.name for spec in _OFFERED if _variable(spec, environment)]
+    found = [spec.name for spec in _offered() if is_at_hand(spec, environment)]
     table = make_table("", "name", "provider", "key in the environment", right=[""])
-    for number, spec in enumerate(_OFFERED, 1):
+    for number, spec in enumerate(_offered(), 1):
         table.add_row(str(number), Text(spec.name, style="bold"), spec.title, _key(spec, found))
     interview.tell(table)
     interview.tell(Text("The built-in echo models are always there, too.", style="dim"))
     question = "Which ones? Numbers or names, or none:"
     return interview.ask(question, ", ".join(found) or "none", _chosen)
+
+
+def _offered() -> list[Spec]:
+    return [spec for spec in known_specs().values() if spec is not echo.SPEC]  # it is always there
 
 
 def _key(spec: Spec, found: Sequence[str]) -> Text:
@@ -122,7 +125,7 @@ def _ask_provider(
 ) -> ProviderDraft:
     interview.tell(Text(f"\n{spec.title}", style="bold cyan"))
     if not spec.api_key_env:
-        return _ask_server(interview, spec.name)
+        return _ask_server(interview, spec)
     base_url = interview.ask("Base URL?", spec.base_url, _url)
     variable = _variable(spec, environment) or spec.api_key_env[0]
     key = f"${{{variable}}}"
@@ -131,14 +134,15 @@ def _ask_provider(
     return ProviderDraft(name=spec.name, kind=spec.name, base_url=base_url, api_key=key)
 
 
-def _ask_server(interview: Interview, kind: str) -> ProviderDraft:
-    """A server with no name, no address and no models but those it is given here."""
-    name = interview.ask("What shall it be called?", "local", _provider_name)
-    base_url = interview.ask("Base URL?", _LOCAL_URL, _url)
+def _ask_server(interview: Interview, spec: Spec) -> ProviderDraft:
+    """A server of one's own, with no models but those it is given here."""
+    own = spec.name if spec.base_url else "local"
+    name = interview.ask("What shall it be called?", own, lambda words: _server_name(words, own))
+    base_url = interview.ask("Base URL?", spec.base_url or _LOCAL_URL, _url)
     key = _ask_key(interview) if interview.confirm("Does it need a key?", default=False) else ""
     model = interview.ask("A model it serves, or none:", "none", _optional)
     models = (model,) if model else ()
-    return ProviderDraft(name=name, kind=kind, base_url=base_url, api_key=key, models=models)
+    return ProviderDraft(name=name, kind=spec.name, base_url=base_url, api_key=key, models=models)
 
 
 def _ask_key(interview: Interview) -> str:
@@ -161,7 +165,7 @@ def _ask_fallback(interview: Interview, default: str, providers: Sequence[Provid
 
 
 def _model_names(kind: str) -> list[str]:
-    return [model.id for model in SPECS[kind].models]
+    return [model.id for model in known_specs()[kind].models if not model.family]
 
 
 # The answers
@@ -170,9 +174,9 @@ def _model_names(kind: str) -> list[str]:
 def _chosen(words: str) -> list[Spec]:
     if words.lower() == "none":
         return []
-    names = [spec.name for spec in _OFFERED]
+    names = [spec.name for spec in _offered()]
     chosen = dict.fromkeys(_one_of(word, names) for word in re.split(r"[,\s]+", words) if word)
-    return [SPECS[name] for name in chosen]
+    return [known_specs()[name] for name in chosen]
 
 
 def _one_of(words: str, names: Sequence[str]) -> str:
@@ -196,8 +200,9 @@ def _url(words: str) -> str:
     raise BadAnswer("a URL such as https://host/path, please")
 
 
-def _provider_name(words: str) -> str:
-    if re.fullmatch(r"[A-Za-z0-9_-]+", words) and words not in SPECS:
+def _server_name(words: str, own: str) -> str:
+    free = words == own or words not in known_specs()
+    if re.fullmatch(r"[A-Za-z0-9_-]+", words) and free:
         return words
     raise BadAnswer("letters, digits, - and _, and not the name of another provider")
 

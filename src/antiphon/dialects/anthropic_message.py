@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, groupby, takewhile
 from typing import Any, TypeAlias
@@ -24,10 +22,12 @@ from antiphon.core.toolbox import provider_name
 from antiphon.core.tools import ToolIdentityMap
 from antiphon.dialects.anthropic_block import REDACTED, THINKING
 from antiphon.dialects.anthropic_media import media_block, text_block
+from antiphon.dialects.call_id import CallIdForm, CallIds
 
 Body: TypeAlias = dict[str, Any]
 
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+_CALL_IDS = CallIdForm(r"[a-zA-Z0-9_-]{1,64}", 32)
 _NO_TEXT = "[no text]"
 _NO_OUTPUT = "[no output]"
 _GO_ON = "Continue."
@@ -41,7 +41,7 @@ def leading(history: Sequence[Step]) -> list[str]:
 
 def conversation(plan: Plan, *, unsigned_thinking: bool) -> list[Body]:
     """The messages of a request. `unsigned_thinking`: thought goes back even if it has no state."""
-    ids = _CallIds()
+    ids = CallIds(_CALL_IDS)
     messages: list[Body] = []
     steps = dropwhile(_instructs, plan.history)
     for own, group in groupby(steps, key=_is_own):
@@ -113,7 +113,7 @@ def _thought(thought: Thought, unsigned: bool) -> Iterator[Body]:
 
 
 def _answer(
-    steps: Iterable[Step], ids: _CallIds, identities: ToolIdentityMap, unsigned: bool
+    steps: Iterable[Step], ids: CallIds, identities: ToolIdentityMap, unsigned: bool
 ) -> list[Body]:
     """One turn of the assistant. A call must be the last thing it says, and a thought must not."""
     content: list[Body] = []
@@ -131,23 +131,23 @@ def _answer(
     return content + calls
 
 
-def _call(call: Called, ids: _CallIds, identities: ToolIdentityMap) -> Body:
+def _call(call: Called, ids: CallIds, identities: ToolIdentityMap) -> Body:
     known = identities.declared(call.name, call.namespace)
     return {
         "type": "tool_use",
-        "id": ids.of_call(call.call_id),
+        "id": ids.called(call.call_id),
         "name": known.provider_name if known else provider_name(call.name, call.namespace),
         "input": Raw(call.arguments.encode()),  # an object, and as the model wrote it
     }
 
 
-def _words(steps: Iterable[Step], ids: _CallIds) -> list[Body]:
+def _words(steps: Iterable[Step], ids: CallIds) -> list[Body]:
     """One turn of the client: results first, as pairing has put them, then what was said."""
     content: list[Body] = []
     for step in steps:
         if isinstance(step, Answered):
             result = _parts(step.parts) or [text_block(_NO_OUTPUT)]
-            used = ids.of_answer(step.call_id)
+            used = ids.answered(step.call_id)
             content.append({"type": "tool_result", "tool_use_id": used, "content": result})
         else:
             assert isinstance(step, Said)  # the assistant's steps are a turn of their own
@@ -178,33 +178,3 @@ def _texts(texts: Iterable[str]) -> list[Body]:
 def _joined(parts: Iterable[Part], separator: str) -> str:
     """A model's own words as it wrote them (no separator), anybody else's part by part."""
     return separator.join(part.text for part in parts if isinstance(part, TextPart | RefusalPart))
-
-
-# --- the ids of calls -----------------------------------------------------------------------------
-
-_GOOD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-
-
-class _CallIds:
-    """The provider's ids for our calls: of its pattern, and each only once in a request.
-
-    Some providers count their calls from zero in every turn. An answer means the latest call of its
-    id, so both sides agree; and calls are counted from the start, so an id never changes.
-    """
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._latest: dict[str, str] = {}
-
-    def of_call(self, call_id: str) -> str:
-        given, number = call_id, 0
-        while given in self._taken or not _GOOD_ID.fullmatch(given):
-            number += 1
-            digest = hashlib.sha256(f"{number}:{call_id}".encode(errors="surrogatepass"))
-            given = f"toolu_{digest.hexdigest()[:24]}"
-        self._taken.add(given)
-        self._latest[call_id] = given
-        return given
-
-    def of_answer(self, call_id: str) -> str:
-        return self._latest[call_id]

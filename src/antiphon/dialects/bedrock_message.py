@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, groupby, takewhile
 from typing import Any, TypeAlias
@@ -24,9 +22,11 @@ from antiphon.core.toolbox import provider_name
 from antiphon.core.tools import ToolIdentityMap
 from antiphon.dialects.bedrock_block import REASONING
 from antiphon.dialects.bedrock_media import Media, text_block
+from antiphon.dialects.call_id import CallIdForm, CallIds
 
 Body: TypeAlias = dict[str, Any]
 
+_CALL_IDS = CallIdForm(r"[a-zA-Z0-9_-]{1,64}", 32)
 _NO_TEXT = "[no text]"
 _NO_OUTPUT = "[no output]"
 _SEE_FILE = "[see the file]"
@@ -140,7 +140,7 @@ class _Writer:
 
     def __init__(self, identities: ToolIdentityMap) -> None:
         self._identities = identities
-        self._ids = _CallIds()
+        self._ids = CallIds(_CALL_IDS)
         self._media = Media()
 
     def answer(self, steps: Iterable[Step]) -> list[Body]:
@@ -163,7 +163,7 @@ class _Writer:
         known = self._identities.declared(call.name, call.namespace)
         return {
             "toolUse": {
-                "toolUseId": self._ids.of_call(call.call_id),
+                "toolUseId": self._ids.called(call.call_id),
                 "name": known.provider_name if known else provider_name(call.name, call.namespace),
                 "input": Raw(call.arguments.encode()),  # an object, and as the model wrote it
             }
@@ -175,7 +175,7 @@ class _Writer:
         for step in steps:
             if isinstance(step, Answered):
                 result = self._parts(step.parts) or [text_block(_NO_OUTPUT)]
-                used = self._ids.of_answer(step.call_id)
+                used = self._ids.answered(step.call_id)
                 content.append({"toolResult": {"toolUseId": used, "content": result}})
             else:
                 assert isinstance(step, Said)  # the assistant's steps are a turn of their own
@@ -219,33 +219,3 @@ def _texts(texts: Iterable[str]) -> list[Body]:
 def _joined(parts: Iterable[Part], separator: str) -> str:
     """A model's own words as it wrote them (no separator), anybody else's part by part."""
     return separator.join(part.text for part in parts if isinstance(part, TextPart | RefusalPart))
-
-
-# --- the ids of calls -----------------------------------------------------------------------------
-
-_GOOD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-
-
-class _CallIds:
-    """The provider's ids for our calls: of its pattern, and each only once in a request.
-
-    Some providers count their calls from zero in every turn. An answer means the latest call of its
-    id, so both sides agree; and calls are counted from the start, so an id never changes.
-    """
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._latest: dict[str, str] = {}
-
-    def of_call(self, call_id: str) -> str:
-        given, number = call_id, 0
-        while given in self._taken or not _GOOD_ID.fullmatch(given):
-            number += 1
-            digest = hashlib.sha256(f"{number}:{call_id}".encode(errors="surrogatepass"))
-            given = f"tooluse_{digest.hexdigest()[:24]}"
-        self._taken.add(given)
-        self._latest[call_id] = given
-        return given
-
-    def of_answer(self, call_id: str) -> str:
-        return self._latest[call_id]

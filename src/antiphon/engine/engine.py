@@ -105,7 +105,7 @@ class Engine:
             provider=target.provider.name,
             model=target.model,
             capabilities=target.provider.capabilities(target.model),
-            issuer=target.provider.spec.name,
+            issuer=target.provider.issuer,
             unseal=self.sealer.open,
         )
 
@@ -156,7 +156,7 @@ class Engine:
             new_id=self.rim.new_id,
             now=self.rim.now,
             tools=plan.identities,
-            seal=partial(self.sealer.seal, target.provider.spec.name, target.model),
+            seal=partial(self.sealer.seal, target.provider.issuer, target.model),
             empty_arguments="{}",
         )
         guards = target.provider.capabilities(target.model).guards

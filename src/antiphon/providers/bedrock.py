@@ -44,7 +44,7 @@ def _claude(can: Capabilities) -> Capabilities:
 
 
 _CLAUDE = {
-    "3-": claude.OLD,
+    "3-": replace(claude.OLD, parameters=_TEXT.parameters),
     **dict.fromkeys(("3-7", "opus-4-", "sonnet-4-", "opus-4-1"), claude.BUDGET),
     **dict.fromkeys(("haiku-4-5", "sonnet-4-5", "opus-4-5"), claude.RECENT),
     **dict.fromkeys(("sonnet-4-6", "opus-4-6"), claude.ADAPTIVE),

@@ -43,6 +43,9 @@ ADAPTIVE = replace(  # 4.6
 LATEST = replace(  # 4.7 to 5: sampling is refused
     ADAPTIVE,
     parameters=ADAPTIVE.parameters - _SAMPLING,
+    ranges={},
+    gives_way={},
+    fixed_by_thinking=frozenset(),
     efforts=ladder("none low low medium high xhigh max"),
     max_output_tokens=128_000,
 )

@@ -38,6 +38,7 @@ _K3 = replace(
     _TEXT,
     # Temperature and the like are fixed, whether it thinks or not (2026-04).
     parameters=frozenset({"max_output_tokens", "prompt_cache_key"}),
+    ranges={},
     efforts=ladder("disabled low low high high max max"),
     inputs=frozenset({"text", "image"}),
     replay_reasoning="tool_turns",

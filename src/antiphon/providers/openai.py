@@ -13,7 +13,7 @@ _PLAIN = Capabilities(
     | set(
         """
         max_output_tokens parallel_tool_calls max_tool_calls truncation service_tier metadata user
-        safety_identifier prompt_cache_key prompt_cache_retention
+        safety_identifier prompt_cache_key
         """.split()
     ),
     inputs=frozenset({"text", "image", "file", "file_url"}),
@@ -35,10 +35,16 @@ _REASONS = replace(
 )
 _GPT_5_2 = replace(_REASONS, context_window=400_000)
 _GPT_5_1 = replace(_GPT_5_2, efforts=ladder("none - low medium high - -"))
-_GPT_5 = replace(_GPT_5_2, efforts=ladder("- minimal low medium high - -"))
-_O = replace(
+_ALWAYS = replace(  # sampling is refused for good
     _REASONS,
-    parameters=_REASONS.parameters - {"verbosity"},
+    parameters=_REASONS.parameters - _SAMPLING,
+    fixed_by_thinking=frozenset(),
+    efforts=ladder("- - low medium high xhigh max"),
+)
+_GPT_5 = replace(_ALWAYS, efforts=ladder("- minimal low medium high - -"), context_window=400_000)
+_O = replace(
+    _ALWAYS,
+    parameters=_ALWAYS.parameters - {"verbosity"},
     efforts=ladder("- - low medium high - -"),
     context_window=200_000,
     max_output_tokens=100_000,
@@ -53,10 +59,7 @@ SPEC = Spec(
     dialect="responses",
     capabilities=_PLAIN,
     models=(
-        Model(
-            id="gpt-6-astra",
-            capabilities=replace(_REASONS, efforts=ladder("- - low medium high xhigh max")),
-        ),
+        Model(id="gpt-6-astra", capabilities=_ALWAYS),
         Model(
             id="gpt-5.6",
             capabilities=replace(_REASONS, efforts=ladder("none - low medium high xhigh max")),
@@ -67,7 +70,7 @@ SPEC = Spec(
         Model(id="gpt-5.2", capabilities=_GPT_5_2),
         Model(id="gpt-5.1", capabilities=_GPT_5_1),
         Model(id="gpt-5", capabilities=_GPT_5),
-        Model(id="gpt-6", capabilities=_REASONS, family=True),
+        Model(id="gpt-6", capabilities=_ALWAYS, family=True),
         *(Model(id=name, capabilities=_O) for name in ("o3", "o4-mini")),
         Model(id="gpt-4.1", capabilities=replace(_PLAIN, context_window=1_047_576)),
         Model(id="gpt-4o"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -179,7 +180,7 @@ def test_a_call_has_the_name_its_tool_is_declared_by() -> None:
 def test_an_id_that_would_be_refused_is_another_one_on_both_sides(call_id: str) -> None:
     history = (HI, call(call_id), call("ok"), answer(call_id), answer("ok"))
     first, again = messages(*history), messages(*history, HI, said("assistant", "a"))
-    assert first[1]["content"][0]["id"].startswith("toolu_")
+    assert re.fullmatch("[0-9a-f]{32}", first[1]["content"][0]["id"])
     assert first[1]["content"][1]["id"] == "ok"
     assert first[2]["content"][0]["tool_use_id"] == first[1]["content"][0]["id"]
     assert again[1] == first[1]

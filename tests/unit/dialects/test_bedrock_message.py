@@ -190,7 +190,7 @@ def test_a_thought_before_a_call_is_no_end() -> None:
 def test_an_id_that_would_be_refused_is_replaced_on_both_sides(call_id: str) -> None:
     found = messages(HI, call(call_id), answer(call_id))
     given = found[1]["content"][0]["toolUse"]["toolUseId"]
-    assert re.fullmatch("tooluse_[0-9a-f]{24}", given)
+    assert re.fullmatch("[0-9a-f]{32}", given)
     assert found[2]["content"][0]["toolResult"]["toolUseId"] == given
     assert messages(HI, call(call_id), answer(call_id)) == found
 

@@ -1,0 +1,158 @@
+"""A thread may change its provider between any two turns, in any direction.
+
+For every ordered pair of dialects a session of six turns goes back and forth between them, a turn
+here and a turn there. No request may be refused by the strict judge of its native format, nothing
+that was said or called may be missing from it, and each provider gets its own state back, and never
+a stranger's. With one dialect on both sides the history is, to the byte, what a client of this
+provider alone would send.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.core.capsule import Sealer
+from antiphon.core.machine import ResponseMachine
+from antiphon.core.plan import Plan
+from antiphon.core.planning import make_plan
+from antiphon.dialects.dialect import DIALECTS
+from antiphon.pipeline.bridge import Bridge
+from antiphon.wire.request import Request
+from antiphon.wire.response import Response
+from tests.machines import counting_ids, documents
+from tests.speakers.everybody import SPEAKERS
+from tests.speakers.session import SESSION, Document, Turn, asked, asking, echoed, results
+from tests.speakers.speaker import Speaker, native_tail
+from tests.validator import check
+
+BOTH = pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(one, other, id=f"{one} and {other}")
+        for one, other in product(SPEAKERS, repeat=2)
+    ],
+)
+
+
+class Thread:
+    """A client that keeps no state, and a gateway that keeps none either."""
+
+    def __init__(self) -> None:
+        nonces = iter(range(10**6))
+        self._sealer = Sealer(
+            ["a key"], new_nonce=lambda size: next(nonces).to_bytes(size, "big"), now=lambda: 1000
+        )
+        self._new_id = counting_ids()
+        self.items: list[Document] = []
+        self.plan = Plan(provider="", model="")
+
+    def ask(self, speaker: Speaker) -> bytes:
+        """What the provider is sent for the items so far."""
+        body = json.dumps(asking("m", self.items)).encode()
+        self.plan = make_plan(
+            Request.parse(body),
+            [],
+            provider=speaker.name,
+            model="m",
+            capabilities=speaker.capabilities,
+            issuer=speaker.name,
+            unseal=self._sealer.open,
+        )
+        return speaker.dialect.encode(self.plan, stream=True).body
+
+    def hear(self, speaker: Speaker, turn: Turn) -> list[Document]:
+        """The items that come out of the provider's answer."""
+        machine = ResponseMachine(
+            Response(id="resp_1", created_at=1, model="m"),
+            new_id=self._new_id,
+            now=lambda: 2,
+            tools=self.plan.identities,
+            seal=partial(self._sealer.seal, speaker.name, "m"),
+            empty_arguments="{}",
+        )
+        bridge = Bridge(machine, speaker.dialect)
+        told = documents([*bridge.feed(speaker.streamed(turn)), *bridge.close()])
+        check(told)
+        final = json.loads(msgspec.json.encode(told[-1]))["response"]
+        assert final["status"] == "completed"
+        output: list[Document] = final["output"]
+        return output
+
+
+def session(*speakers: Speaker) -> Iterator[tuple[Speaker, int, bytes]]:
+    """Hold the session with one speaker after another; yields every request that is made."""
+    thread = Thread()
+    output: list[Document] = []
+    for place, turn in enumerate(SESSION):
+        thread.items += asked(turn) or results(output, SESSION[place - 1])
+        speaker = speakers[place % len(speakers)]
+        yield speaker, place, thread.ask(speaker)
+        output = thread.hear(speaker, turn)
+        thread.items += echoed(output)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every text in a document; that of JSON inside of JSON as well."""
+    if isinstance(value, str):
+        yield value
+        if value.startswith("{"):
+            yield from strings(json.loads(value))
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from strings(each)
+
+
+def test_every_dialect_has_a_speaker() -> None:
+    assert {type(speaker.dialect) for speaker in SPEAKERS.values()} == {
+        type(dialect) for dialect in DIALECTS.values()
+    }
+
+
+@BOTH
+def test_nobody_refuses_a_thread_that_changes_its_provider_at_every_turn(
+    one: str, other: str
+) -> None:
+    requests = list(session(SPEAKERS[one], SPEAKERS[other]))
+    refused = [(place, speaker.problems(body)) for speaker, place, body in requests]
+    assert refused == [(place, []) for place in range(len(SESSION))]
+
+
+@BOTH
+def test_nothing_that_was_said_is_missing_from_a_thread(one: str, other: str) -> None:
+    speakers = (SPEAKERS[one], SPEAKERS[other])
+    for _, place, body in session(*speakers):
+        known = "".join(strings(json.loads(body)))
+        for earlier in range(place):
+            turn, speaker = SESSION[earlier], speakers[earlier % 2]
+            arguments = [json.loads(call.arguments) for call in turn.calls]
+            answers = [call.result for call in turn.calls]
+            for text in (turn.user, speaker.words(turn), *answers, *strings(arguments)):
+                assert text in known
+
+
+@BOTH
+def test_each_provider_gets_its_own_state_back_and_nobody_elses(one: str, other: str) -> None:
+    speakers = (SPEAKERS[one], SPEAKERS[other])
+    for speaker, place, body in session(*speakers):
+        known = set(strings(json.loads(body)))
+        thinks = b'"thinking":{"type":"disabled"}' not in body
+        for earlier in range(place):
+            turn, author = SESSION[earlier], speakers[earlier % 2]
+            for state in author.states(turn):
+                if author is speaker:
+                    assert state in known or not thinks
+                elif state != turn.thought:  # what was thought in plain may be told to anybody
+                    assert state not in known
+
+
+@pytest.mark.parametrize("name", SPEAKERS)
+def test_with_one_provider_a_thread_is_what_its_own_client_would_send(name: str) -> None:
+    for speaker, place, body in session(SPEAKERS[name]):
+        assert body.endswith(native_tail(speaker, SESSION[: place + 1])), body.decode()

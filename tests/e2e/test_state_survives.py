@@ -1,0 +1,323 @@
+"""What a provider wants back reaches it, whatever happens to the gateway in between.
+
+A session of six turns, with a gateway that is taken down and started anew between any two of them.
+The provider must get, to the byte, the history that a client of its own would have sent. The client
+either keeps no state and echoes what it was given, or names the response before; what it carries
+may also be damaged, foreign, too old, or sealed with a key that has been replaced.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import (
+    AttemptConfig,
+    CapsuleConfig,
+    Config,
+    ProviderConfig,
+    StoreConfig,
+    TraceConfig,
+)
+from antiphon.engine.rim import Rim
+from tests.answers import Answer, ask
+from tests.gateways import replaced, running, settings
+from tests.speakers.anthropic import AnthropicSpeaker
+from tests.speakers.bedrock import BedrockSpeaker
+from tests.speakers.chat import ChatSpeaker
+from tests.speakers.cohere import CohereSpeaker
+from tests.speakers.gemini import GeminiSpeaker
+from tests.speakers.ollama import OllamaSpeaker
+from tests.speakers.responses import ResponsesSpeaker
+from tests.speakers.session import SESSION, Document, asked, asking, echoed, results
+from tests.speakers.speaker import Speaker, native_tail
+from tests.stages import UVLOOP
+from tests.upstream import Asked, Line, Script, Upstream, answering, upstream
+
+HEADER = "antiphon-diagnostics"
+CACHE_MARK = b',{"cachePoint":{"type":"default"}}'  # for the provider's cache: no part of a history
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+@dataclass
+class Home:
+    """Where gateways live, one after another: a provider, a place on the disk, and keys."""
+
+    speaker: Speaker
+    kind: str
+    model: str
+    played: Upstream
+    tmp_path: Path
+    store: str = "memory://"
+    keys: list[str] = field(default_factory=lambda: ["the first key"])
+    now: int = 1_000_000
+    refusals: list[Script] = field(default_factory=list)
+    """What the provider plays before it goes on with the session."""
+
+    def config(self) -> Config:
+        entry = ProviderConfig(kind=self.kind, base_url=self.played.url, api_keys=["sk-up"])
+        return replaced(
+            settings(self.tmp_path, self.played.url),
+            providers={"up": entry},
+            store=StoreConfig(url=self.store),
+            trace=TraceConfig(enabled=False),
+            capsule=CapsuleConfig(keys=self.keys, ttl_s=1000),
+            attempts=AttemptConfig(),
+        )
+
+    async def ask(self, items: list[Document], **more: Any) -> Answer:
+        """A gateway that lives for one request."""
+        async with running(self.config(), Rim(now=lambda: self.now)) as gateway:
+            answer = await ask(gateway, asking(f"up/{self.model}", items, **more))
+        assert answer.status == 200, answer.body
+        assert answer.response["status"] == "completed"
+        return answer
+
+
+@asynccontextmanager
+async def home(tmp_path: Path, speaker: Speaker, kind: str, model: str) -> AsyncIterator[Home]:
+    """The provider answers turn by turn, as often as it is asked."""
+    turns = iter(SESSION)
+
+    async def script(asked: Asked, line: Line) -> None:
+        if here.refusals:
+            await here.refusals.pop(0)(asked, line)
+            return
+        await line.head(content_type=speaker.content_type)
+        await line.send(speaker.streamed(next(turns)))
+        await line.end()
+
+    async with upstream(script) as played:
+        here = Home(speaker, kind, model, played, tmp_path)
+        yield here
+
+
+def known(place: int, before: Sequence[Document]) -> list[Document]:
+    """What a client has to say at this turn, by the items of the one before."""
+    return asked(SESSION[place]) or results([*before], SESSION[place - 1])
+
+
+def check(place: int, home: Home) -> None:
+    """The last request is what the provider's own client would have sent."""
+    raw = home.played.asked[-1].raw.replace(CACHE_MARK, b"")
+    assert raw.endswith(native_tail(home.speaker, SESSION[: place + 1])), raw.decode()
+
+
+PROVIDERS: dict[str, tuple[Speaker, str]] = {
+    "deepseek": (ChatSpeaker("deepseek", "tool_turns"), "deepseek-v4-pro"),
+    "moonshot": (ChatSpeaker("moonshot", "tool_turns"), "kimi-k2.6"),
+    "xiaomi": (ChatSpeaker("xiaomi", "tool_turns", silence=""), "mimo-v2.5-pro"),
+    "zhipu": (ChatSpeaker("zhipu", "always"), "glm-5.2"),
+    "openrouter": (ChatSpeaker("openrouter", details=True), "anthropic/claude-sonnet-4.5"),
+    "anthropic": (AnthropicSpeaker(), "claude-sonnet-4-5"),
+    "gemini": (GeminiSpeaker(), "gemini-3-pro-preview"),
+    "openai": (ResponsesSpeaker(), "gpt-5.4"),
+    "ollama": (OllamaSpeaker(), "qwen3"),
+    "cohere": (CohereSpeaker("tool_turns"), "command-a-reasoning-08-2025"),
+    "bedrock": (BedrockSpeaker(), "anthropic.claude-sonnet-4-5-20250929-v1:0"),
+}
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+async def test_a_client_that_echoes_keeps_everything_over_restarts(
+    tmp_path: Path, kind: str
+) -> None:
+    speaker, model = PROVIDERS[kind]
+    async with home(tmp_path, speaker, kind, model) as here:
+        items: list[Document] = []
+        output: list[Document] = []
+        for place in range(len(SESSION)):
+            items += known(place, output)
+            output = (await here.ask(items, store=False)).response["output"]
+            items += echoed(output)
+            check(place, here)
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+async def test_a_client_that_names_the_response_before_keeps_everything_over_restarts(
+    tmp_path: Path, kind: str
+) -> None:
+    speaker, model = PROVIDERS[kind]
+    async with home(tmp_path, speaker, kind, model) as here:
+        here.store = f"sqlite:///{tmp_path / 'kept.db'}"
+        output: list[Document] = []
+        previous: dict[str, str] = {}
+        for place in range(len(SESSION)):
+            response = (await here.ask(known(place, output), **previous)).response
+            output, previous = response["output"], {"previous_response_id": response["id"]}
+            check(place, here)
+
+
+# What cannot be opened
+
+SIGNED = ("anthropic", "gemini", "openai", "bedrock", "openrouter")
+"""Providers whose state nobody could make up."""
+
+
+async def first_turn(here: Home) -> list[Document]:
+    """The items of a thread that waits for the results of its first calls."""
+    items = asked(SESSION[0])
+    output = (await here.ask(items, store=False)).response["output"]
+    assert [item["type"] for item in output if "encrypted_content" in item]
+    return [*items, *echoed(output), *results(output, SESSION[0])]
+
+
+def changed(items: list[Document], change: Callable[[str], str]) -> list[Document]:
+    """The same items with another seal."""
+    return [
+        {**item, "encrypted_content": change(item["encrypted_content"])}
+        if "encrypted_content" in item
+        else item
+        for item in items
+    ]
+
+
+def states_in(here: Home) -> list[str]:
+    """Which states of the first turn are in the last request."""
+    return states_of(here.speaker, here.played.asked[-1])
+
+
+def states_of(speaker: Speaker, request: Asked) -> list[str]:
+    escaped = {state: json.dumps(state)[1:-1] for state in speaker.states(SESSION[0])}
+    return [state for state, text in escaped.items() if text in request.raw.decode()]
+
+
+DAMAGES: dict[str, tuple[Callable[[str], str], str]] = {
+    "altered": (
+        lambda seal: f"{seal[:40]}{'A' if seal[40] != 'A' else 'B'}{seal[41:]}",
+        "tampered",
+    ),
+    "cut": (lambda seal: seal[:-8], "tampered"),
+    "emptied": (lambda seal: seal[:4], "unknown_key"),
+    "not ours": (lambda seal: "gAAAAABo" + seal[8:], "foreign"),
+    "no text at all": (lambda seal: "ap1.\u2603", "tampered"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("kind", ["deepseek", *SIGNED])
+async def test_a_seal_that_cannot_be_opened_costs_the_state_and_nothing_else(
+    tmp_path: Path, kind: str, damage: str
+) -> None:
+    speaker, model = PROVIDERS[kind]
+    change, why = DAMAGES[damage]
+    async with home(tmp_path, speaker, kind, model) as here:
+        items = changed(await first_turn(here), change)
+        answer = await here.ask(items, store=False)
+        assert states_in(here) == []
+    assert f"capsule.unused:{why}" in answer.headers[HEADER]
+
+
+@pytest.mark.parametrize("kind", ["deepseek", *SIGNED])
+async def test_a_seal_expires(tmp_path: Path, kind: str) -> None:
+    speaker, model = PROVIDERS[kind]
+    async with home(tmp_path, speaker, kind, model) as here:
+        items = await first_turn(here)
+        here.now += 1000
+        assert HEADER not in (await here.ask(items, store=False)).headers
+        assert states_in(here) == speaker.states(SESSION[0])
+        here.now += 1
+        answer = await here.ask(items, store=False)
+        assert states_in(here) == []
+    assert "capsule.unused:expired" in answer.headers[HEADER]
+
+
+@pytest.mark.parametrize("kind", SIGNED)
+async def test_a_seal_is_for_the_model_that_made_it(tmp_path: Path, kind: str) -> None:
+    speaker, model = PROVIDERS[kind]
+    async with home(tmp_path, speaker, kind, model) as here:
+        items = await first_turn(here)
+        here.model = {"anthropic": "claude-opus-5", "openai": "gpt-5.2"}.get(kind, f"{model}-2")
+        answer = await here.ask(items, store=False)
+        assert states_in(here) == []
+    assert "capsule.unused" in answer.headers[HEADER]
+
+
+async def test_what_was_thought_in_plain_goes_along_to_another_model(tmp_path: Path) -> None:
+    speaker, model = PROVIDERS["deepseek"]
+    async with home(tmp_path, speaker, "deepseek", model) as here:
+        items = await first_turn(here)
+        here.model = "deepseek-flash"
+        answer = await here.ask(items, store=False)
+        assert states_in(here) == [SESSION[0].thought]
+        assert HEADER not in answer.headers
+
+
+async def test_a_server_of_the_same_kind_elsewhere_is_a_stranger(tmp_path: Path) -> None:
+    speaker = ChatSpeaker("chat", details=True)
+    async with (
+        home(tmp_path, speaker, "chat", "m") as here,
+        home(tmp_path, speaker, "chat", "m") as elsewhere,
+    ):
+        items = await first_turn(here)
+        answer = await elsewhere.ask(items, store=False)
+        assert states_in(elsewhere) == []
+        assert "capsule.unused:foreign" in answer.headers[HEADER]
+        await here.ask(items, store=False)
+        assert states_in(here) == speaker.states(SESSION[0])
+
+
+async def test_keys_can_be_replaced_without_losing_anything(tmp_path: Path) -> None:
+    speaker, model = PROVIDERS["anthropic"]
+    async with home(tmp_path, speaker, "anthropic", model) as here:
+        items: list[Document] = []
+        output: list[Document] = []
+        keys = ["a", "a", "b a", "b a", "c b a", "c b a"]
+        for place, held in enumerate(keys):
+            here.keys = held.split()
+            items += known(place, output)
+            output = (await here.ask(items, store=False)).response["output"]
+            items += echoed(output)
+            check(place, here)
+
+
+async def test_a_key_that_was_thrown_away_takes_its_seals_along(tmp_path: Path) -> None:
+    speaker, model = PROVIDERS["anthropic"]
+    async with home(tmp_path, speaker, "anthropic", model) as here:
+        here.keys = ["old"]
+        items = await first_turn(here)
+        here.keys = ["new", "old"]
+        output = (await here.ask(items, store=False)).response["output"]
+        items += [*echoed(output), *results(output, SESSION[1])]
+        here.keys = ["new"]
+        answer = await here.ask(items, store=False)
+        assert "capsule.unused:unknown_key" in answer.headers[HEADER]
+        assert states_in(here) == []
+        assert (
+            "1 reasoning item" in answer.headers[HEADER] or "2 reasoning" in answer.headers[HEADER]
+        )
+
+
+# What the provider does not take back
+
+REFUSED = {
+    "anthropic": {"message": "messages.1.content.0: Invalid `signature` in `thinking` block"},
+    "gemini": {"message": "Invalid thought_signature", "code": 400, "status": "INVALID_ARGUMENT"},
+    "openai": {"message": "The content could not be verified", "code": "invalid_encrypted_content"},
+    "bedrock": {"message": "The signature in reasoningContent is not valid"},
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+async def test_a_signature_that_is_refused_is_left_out_once(tmp_path: Path, kind: str) -> None:
+    speaker, model = PROVIDERS[kind]
+    async with home(tmp_path, speaker, kind, model) as here:
+        items = await first_turn(here)
+        here.refusals = [answering(400, {"error": REFUSED[kind]})]
+        answer = await here.ask(items, store=False)
+        assert len(here.played.asked) == 3
+        with_state, without = here.played.asked[-2:]
+        assert states_of(speaker, with_state) == speaker.states(SESSION[0])
+        assert states_of(speaker, without) == []
+        assert speaker.problems(without.raw) == []
+    assert "capsule.unused:refused" in answer.headers[HEADER]
