@@ -156,3 +156,10 @@ def test_each_provider_gets_its_own_state_back_and_nobody_elses(one: str, other:
 def test_with_one_provider_a_thread_is_what_its_own_client_would_send(name: str) -> None:
     for speaker, place, body in session(SPEAKERS[name]):
         assert body.endswith(native_tail(speaker, SESSION[: place + 1])), body.decode()
+
+
+@pytest.mark.parametrize("start", range(len(SPEAKERS)))
+def test_a_thread_may_visit_somebody_else_at_every_turn(start: int) -> None:
+    speakers = [*SPEAKERS.values()]
+    for speaker, _, body in session(*speakers[start:], *speakers[:start]):
+        assert speaker.problems(body) == []

@@ -144,7 +144,7 @@ async def fleet(
     fallbacks: Mapping[str, Sequence[str]] = FALLBACKS,
     windows: Mapping[str, int] | None = None,
     urls: Mapping[str, str] | None = None,
-    timeouts: TimeoutConfig | None = None,
+    timeouts: Mapping[str, TimeoutConfig] | None = None,
     payloads: bool = False,
     clock: Clock | None = None,
     kind: str = "chat",
@@ -168,7 +168,7 @@ async def fleet(
                 kind=kind,
                 base_url=(urls or {}).get(name, each.url),
                 api_keys=list(keys[name]),
-                timeouts=timeouts or TimeoutConfig(),
+                timeouts=(timeouts or {}).get(name, TimeoutConfig()),
                 models={"m": ModelConfig(context_window=(windows or {}).get(name))},
             )
             for name, each in played.items()

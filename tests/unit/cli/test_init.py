@@ -106,6 +106,19 @@ def test_any_other_server_gets_a_name_an_address_and_a_model(desk: Desk) -> None
     assert config.server.port == 9001
 
 
+def test_a_server_on_this_machine_is_known_by_its_own_name_and_address(desk: Desk) -> None:
+    assert desk.init("1", "ollama", "", "", "", "qwen3:8b", "", "", "y") == 0
+    ollama = desk.config().providers["ollama"]
+    assert (ollama.kind or "ollama", ollama.base_url) == ("ollama", "http://localhost:11434")
+    assert desk.config().models == {"*": "ollama/qwen3:8b"}
+
+
+def test_a_key_that_serves_other_purposes_is_no_suggestion(desk: Desk) -> None:
+    desk.set(GITHUB_TOKEN="x", AZURE_OPENAI_API_KEY="y")
+    assert desk.init(args=("--yes",)) == 0
+    assert desk.config().providers == {}
+
+
 def test_of_several_providers_one_is_the_default(desk: Desk) -> None:
     desk.set(DEEPSEEK_API_KEY="a", ZHIPU_API_KEY="b")
     assert desk.init("1", "1, zhipu", *[""] * 4, "zhipu", "none", "", "y") == 0

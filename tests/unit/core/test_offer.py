@@ -67,6 +67,30 @@ def test_a_schema_that_was_not_strict_loses_nothing(strict: bool | None) -> None
     assert (offer.strict, diagnostics) == (None, [])
 
 
+def test_an_object_that_cannot_be_closed_is_said_to_be_open() -> None:
+    inner = {"type": "object", "additionalProperties": False, "required": ["a"]}
+    schema = {**inner, "properties": {"a": {"anyOf": [inner, {"type": "null"}]}}}
+    open_inner = {"type": "object", "required": ["a"]}
+    offer, diagnostics = read({**WEATHER, "parameters": schema}, closed_objects=False)
+    assert offer.parameters == {
+        **open_inner,
+        "properties": {"a": {"anyOf": [open_inner, {"type": "null"}]}},
+    }
+    assert diagnostics == ["tool.degraded:parameters tools[0].parameters"]
+
+
+def test_an_object_that_was_open_loses_nothing() -> None:
+    schema = {"type": "object", "additionalProperties": {"type": "string"}}
+    offer, diagnostics = read({**WEATHER, "parameters": schema}, closed_objects=False)
+    assert (offer.parameters, diagnostics) == (schema, [])
+
+
+def test_a_schema_of_ours_is_opened_without_a_word() -> None:
+    offer, diagnostics = read({"type": "custom", "name": "exec"}, closed_objects=False)
+    assert "additionalProperties" not in (offer.parameters or {})
+    assert diagnostics == []
+
+
 @pytest.mark.parametrize(
     "field", [{"async": True}, {"defer_loading": True}, {"output_schema": {"type": "object"}}]
 )

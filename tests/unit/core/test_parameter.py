@@ -202,6 +202,24 @@ def test_a_model_without_a_known_limit_is_asked_for_anything() -> None:
     assert decide(request(max_output_tokens=10**9), Capabilities())[1] == []
 
 
+@pytest.mark.parametrize(("asked", "told"), [(0, 0.01), (0.01, 0.01), (0.5, 0.5), (2, 1)])
+def test_a_value_beyond_a_range_is_brought_into_it_visibly(asked: float, told: float) -> None:
+    can = Capabilities(ranges={"temperature": (0.01, 1), "top_p": (0, 0)})
+    parameters, diagnostics = decide(request(temperature=asked), can)
+    assert parameters == {"temperature": told}
+    assert [f"{each.code} {each.param}" for each in diagnostics] == [
+        "param.degraded temperature"
+    ] * (asked != told)
+
+
+def test_of_two_that_exclude_each_other_one_counts_and_the_other_says_so() -> None:
+    can = Capabilities(gives_way={"top_p": "temperature"})
+    parameters, diagnostics = decide(request(temperature=0.5, top_p=0.5), can)
+    assert parameters == {"temperature": 0.5}
+    assert [f"{each.code} {each.param}" for each in diagnostics] == ["param.ignored top_p"]
+    assert decide(request(top_p=0.5), can) == ({"top_p": 0.5}, [])
+
+
 # --- include --------------------------------------------------------------------------------------
 
 

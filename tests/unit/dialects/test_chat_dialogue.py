@@ -53,7 +53,10 @@ def test_calls_and_answers_are_told_in_words() -> None:
 
 
 def test_the_first_word_is_the_users() -> None:
-    assert [each["role"] for each in dialogue([message("assistant", "hi")])] == ["user", "assistant"]
+    assert [each["role"] for each in dialogue([message("assistant", "hi")])] == [
+        "user",
+        "assistant",
+    ]
     assert [each["role"] for each in dialogue([message("system", "s")])] == ["system", "user"]
 
 

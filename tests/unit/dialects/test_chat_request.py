@@ -9,6 +9,7 @@ import pytest
 
 from antiphon.core.canonical import canonical
 from antiphon.core.contract import OutputContract
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import (
     Answered,
     AudioPart,
@@ -25,6 +26,7 @@ from antiphon.core.history import (
 from antiphon.core.pairing import paired
 from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.dialects.call_id import CallIdForm
 from antiphon.dialects.chat_request import PLAIN, Body, ChatQuirks, encode
 from tests import captured
 from tests.chat_request_validator import problems
@@ -345,6 +347,121 @@ def test_a_patch_has_the_last_word_but_messages_stay_last() -> None:
     found = body(effort="high", quirks=ChatQuirks(patch=patch, effort_field=None))
     assert list(found) == ["model", "thinking", "messages"]
     assert found["thinking"] == {"type": "high"}
+
+
+def test_fields_of_every_request_are_there() -> None:
+    assert body(quirks=ChatQuirks(fields={"usage": {"include": True}}))["usage"] == {
+        "include": True
+    }
+
+
+@pytest.mark.parametrize(
+    ("quirks", "effort", "sent"),
+    [
+        (ChatQuirks(effort_field="reasoning.effort"), "low", {"reasoning": {"effort": "low"}}),
+        (ChatQuirks(effort_field="reasoning.effort"), None, {}),
+        (ChatQuirks(thinking_on={"a": 1}), "low", {"a": 1, "reasoning_effort": "low"}),
+        (ChatQuirks(thinking_on={"a": 1}), None, {}),
+        (ChatQuirks(thinking_off={"a": 0}), "none", {"a": 0}),
+        (ChatQuirks(thinking_off={"a": 0}), "low", {"reasoning_effort": "low"}),
+        (ChatQuirks(thinking_off={}), "none", {}),
+        (ChatQuirks(), "none", {"reasoning_effort": "none"}),
+        (ChatQuirks(effort_field=None, thinking_off={"a": 0}), "none", {}),
+    ],
+)
+def test_an_effort_is_said_as_the_provider_wants_it(
+    quirks: ChatQuirks, effort: str | None, sent: Body
+) -> None:
+    found = body(effort=effort, quirks=quirks)
+    assert {name: found[name] for name in found if name not in ("model", "messages")} == sent
+
+
+@pytest.mark.parametrize(("mode", "word"), [("auto", None), ("none", "none"), ("required", "any")])
+def test_a_choice_is_said_in_the_providers_words(mode: Any, word: str | None) -> None:
+    quirks = ChatQuirks(required_choice="any", free_choice=None)
+    found = body(declarations=(LOOK,), tool_choice=ToolChoice(mode), quirks=quirks)
+    assert found.get("tool_choice") == word
+    assert found["tools"]
+
+
+def test_notes_in_a_schema_are_left_out_where_they_are_refused() -> None:
+    schema = {"$schema": "x", "type": "object", "properties": {"$schema": {"type": "string"}}}
+    tool = ToolDeclaration(name="look", parameters=schema)
+    found = body(declarations=(tool,), quirks=ChatQuirks(schema_drops=frozenset({"$schema"})))
+    assert found["tools"][0]["function"]["parameters"] == {
+        "type": "object",
+        "properties": {"$schema": {"type": "string"}},
+    }
+
+
+def test_who_only_streams_is_asked_for_a_stream() -> None:
+    plan = Plan(provider="p", model="m", history=(said("user", "hi"),))
+    outbound = encode(plan, stream=False, quirks=ChatQuirks(only_streams=True))
+    assert json.loads(outbound.body)["stream"] is True
+    assert outbound.headers["accept"] == "text/event-stream"
+
+
+def test_who_knows_no_tools_is_told_of_them_in_words() -> None:
+    history = (said("user", "hi"), Called("a", "look", "{}"), answer("a", "rain"))
+    found = messages(*history, quirks=ChatQuirks(plain_dialogue=True))
+    assert [message["role"] for message in found] == ["user", "assistant", "user"]
+    assert all(message.keys() == {"role", "content"} for message in found)
+
+
+def test_ids_are_the_same_on_both_sides_in_the_form_that_is_taken() -> None:
+    history = (
+        said("user", "hi"),
+        Called("look:0", "look", "{}"),
+        Called("look:1", "look", "{}"),
+        answer("look:0", "rain"),
+        answer("look:1", "sun"),
+        Called("look:0", "look", "{}"),
+        answer("look:0", "snow"),
+    )
+    found = messages(*history, quirks=ChatQuirks(call_ids=CallIdForm("[a-z0-9]{9}", 9)))
+    called = [call["id"] for message in found for call in message.get("tool_calls", ())]
+    answered = [message["tool_call_id"] for message in found if message["role"] == "tool"]
+    assert called == answered
+    assert len(set(called)) == 3
+    assert all(len(each) == 9 for each in called)
+
+
+DETAIL = {"type": "reasoning.text", "text": "hm", "index": 0}
+SIGNED = ReasoningState("gemini.thought_signature", "sig", "tool")
+
+
+def test_blocks_of_reasoning_go_back_in_place_of_the_reasoning() -> None:
+    state = ReasoningState("openrouter.reasoning_details", [DETAIL])
+    history = (said("user", "hi"), Thought("hm", states=(state,)), said("assistant", "ho"))
+    [_, told] = messages(
+        *history, replay_reasoning="always", quirks=ChatQuirks(replay_details=True)
+    )
+    assert told == {"role": "assistant", "content": "ho", "reasoning_details": [DETAIL]}
+    [_, told] = messages(*history, replay_reasoning="always", quirks=ChatQuirks())
+    assert told == {"role": "assistant", "content": "ho", "reasoning_content": "hm"}
+
+
+def test_reasoning_without_blocks_goes_back_as_ever() -> None:
+    history = (said("user", "hi"), Thought("hm"), said("assistant", "ho"))
+    quirks = ChatQuirks(replay_details=True)
+    [_, told] = messages(*history, replay_reasoning="always", quirks=quirks)
+    assert told["reasoning_content"] == "hm"
+
+
+def test_a_signature_goes_back_where_it_is_wanted() -> None:
+    history = (said("user", "hi"), Thought(states=(SIGNED,)), Called("a", "look", "{}"))
+    [_, told, *_] = messages(*history, quirks=ChatQuirks(replay_signatures=True))
+    [call] = told["tool_calls"]
+    assert call["extra_content"] == {"google": {"thought_signature": "sig"}}
+    [_, told, *_] = messages(*history, quirks=ChatQuirks())
+    assert "extra_content" not in told["tool_calls"][0]
+
+
+def test_reasoning_that_is_lost_is_replaced_where_it_is_required() -> None:
+    history = (said("user", "hi"), Called("a", "look", "{}"), answer("a", "rain"))
+    quirks = ChatQuirks(reasoning_required=True, lost_reasoning=" ")
+    [_, told, _] = messages(*history, replay_reasoning="tool_turns", quirks=quirks)
+    assert told["reasoning_content"] == " "
 
 
 # --- what real clients send -----------------------------------------------------------------------

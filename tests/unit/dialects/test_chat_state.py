@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import Delta, ReasoningState
+from antiphon.core.deltas import Delta, Reasoning, ReasoningState
 from antiphon.core.history import Called, Said, Step, TextPart, Thought
 from antiphon.dialects import chat
 from antiphon.dialects.chat_state import details, signature_beside, signed
@@ -83,18 +83,18 @@ def test_recorded_blocks_come_together_to_what_was_thought() -> None:
     """The text of the blocks is the reasoning; an encrypted block is as it came."""
     recordings = [
         case
-        for case in corpus.cases(protocol="chat")
-        if "reasoning_field:reasoning_details" in case.meta["quirks"] and case.meta["wire"] == "sse"
+        for case in corpus.cases("chat", wire="sse")
+        if "reasoning_field:reasoning_details" in case.meta["quirks"]
     ]
     if not recordings:
-        pytest.skip("there is no corpus")
+        pytest.skip(corpus.ABSENT)
     for case in recordings:
-        found = deltas(case.response)
+        found = deltas(case.data)
         states = tuple(each for each in found if isinstance(each, ReasoningState))
         blocks = details([Thought(states=states)])
         places = [(block["type"], block.get("index")) for block in blocks]
         assert len(places) == len(set(places)), case.id
-        thoughts = "".join(each.text for each in found if isinstance(each, chat.Reasoning))
+        thoughts = "".join(each.text for each in found if isinstance(each, Reasoning))
         texts = [str(block.get("text") or block.get("summary") or "") for block in blocks]
         assert "".join(texts) == thoughts, case.id
 
@@ -120,7 +120,7 @@ def extra(value: str) -> Body:
 
 
 def test_a_signature_goes_back_beside_the_call_that_it_stood_before() -> None:
-    steps = [signature("s", "tool"), A, B]
+    steps: list[Step] = [signature("s", "tool"), A, B]
     assert signed(steps, [{"id": "a"}, {"id": "b"}]) == [{"id": "a", **extra("s")}, {"id": "b"}]
     steps = [signature("s", "tool"), A, signature("t", "tool"), B]
     assert signed(steps, [{"id": "a"}, {"id": "b"}]) == [
@@ -130,7 +130,7 @@ def test_a_signature_goes_back_beside_the_call_that_it_stood_before() -> None:
 
 
 def test_a_signature_of_the_text_goes_back_beside_it() -> None:
-    steps = [signature("s", "text"), Said("assistant", (TextPart("hi"),))]
+    steps: list[Step] = [signature("s", "text"), Said("assistant", (TextPart("hi"),))]
     assert signature_beside(steps) == extra("s")
     assert signed([*steps, A], [{"id": "a"}]) == [{"id": "a"}]
 

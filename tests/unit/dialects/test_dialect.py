@@ -11,6 +11,7 @@ from antiphon.core.plan import Plan
 from antiphon.dialects import chat_request
 from antiphon.dialects.chat_request import PLAIN
 from antiphon.dialects.dialect import DIALECTS, build, resolve
+from antiphon.dialects.gemini_quirk import GeminiQuirks
 from antiphon.errors import UnknownDialect
 from antiphon.wire.sse import Frame
 
@@ -28,6 +29,17 @@ def test_a_name_that_none_has_is_an_error() -> None:
     assert raised.value.code == "dialect.unknown"
     with pytest.raises(UnknownDialect, match="'morse'"):
         build("morse", quirks=PLAIN)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_provider_without_quirks_speaks_the_dialect_as_everybody_does(name: str) -> None:
+    assert build(name) is DIALECTS[name]
+
+
+def test_quirks_of_another_dialect_are_a_mistake() -> None:
+    assert build("gemini", quirks=GeminiQuirks()) is not DIALECTS["gemini"]
+    with pytest.raises(TypeError, match="the quirks of 'gemini' are GeminiQuirks, not ChatQuirks"):
+        build("gemini", quirks=PLAIN)
 
 
 def test_a_plan_is_written_as_a_request() -> None:
@@ -54,8 +66,9 @@ def test_a_whole_answer_is_read_at_once() -> None:
 
 
 def test_a_provider_that_never_says_why_it_stopped_says_so_in_its_data() -> None:
-    dialect = build("chat", quirks=PLAIN, implied_finish="stop")
-    assert dialect.decoder().feed(Frame(b"[DONE]")) == [Finish("stop")]
+    for quirks in (PLAIN, None):
+        dialect = build("chat", quirks=quirks, implied_finish="stop")
+        assert dialect.decoder().feed(Frame(b"[DONE]")) == [Finish("stop")]
 
 
 def test_an_error_is_classified_and_described() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.providers import CALLED, TOOL, Document, asked, configured
+from tests.providers import CALLED, TOOL, Document, asked, configured, planned
 
 PROVIDER = configured("deepseek")
 SAMPLING: Document = {
@@ -65,6 +65,13 @@ def test_sampling_is_sent_only_where_it_has_an_effect() -> None:
     for effort in (None, "low"):
         body = asked(PROVIDER, reasoning={"effort": effort}, **SAMPLING)
         assert body.keys().isdisjoint(SAMPLING)
+
+
+def test_what_thinking_costs_is_told() -> None:
+    plan = planned(PROVIDER, reasoning={"effort": "low"}, **SAMPLING)
+    assert {diagnostic.param for diagnostic in plan.diagnostics} == SAMPLING.keys()
+    forced = planned(PROVIDER, tools=[TOOL], tool_choice="required", reasoning={"effort": "low"})
+    assert [diagnostic.code for diagnostic in forced.diagnostics] == ["effort.degraded"]
 
 
 def test_reasoning_goes_back_with_its_calls_be_it_empty() -> None:

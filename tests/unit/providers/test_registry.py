@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from antiphon.config import Config, ModelConfig, ProviderConfig
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan import Capabilities, Outbound
 from antiphon.providers.registry import SPECS, build_providers
 from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.wire.sigv4 import sign
 from tests.providers import asked, configured, planned
 
+AT = "20150830T123600Z"
+ASK = Outbound(path="/model/m/converse", headers={"accept": "application/json"}, body=b"{}")
 CHAT = ProviderConfig(kind="chat", base_url="http://localhost:8000/v1/")
 
 
@@ -41,12 +44,82 @@ def test_a_configured_provider_finds_its_key_in_the_environment_unless_it_has_on
 def test_a_server_of_ones_own_needs_no_key() -> None:
     local = build_providers(Config(providers={"local": CHAT}), {})["local"]
     assert local.base_url == "http://localhost:8000/v1"
-    assert local.authorization("") == {}
-    assert local.authorization("k") == {"authorization": "Bearer k"}
+    assert local.authorization("", ASK, AT) == {}
+    assert local.authorization("k", ASK, AT) == {"authorization": "Bearer k"}
+
+
+@pytest.mark.parametrize("name", [name for name, spec in SPECS.items() if not spec.needs_key])
+def test_a_server_on_ones_own_machine_is_there_only_if_it_is_configured(name: str) -> None:
+    assert name == "echo" or name not in build_providers(Config(), {})
+    entry = ProviderConfig(base_url=SPECS[name].base_url or "http://localhost:1/v1")
+    assert build_providers(Config(providers={name: entry}), {})[name].api_keys == ()
+
+
+@pytest.mark.parametrize("name", ["huggingface", "github", "azure", "vertex"])
+def test_a_key_for_other_purposes_or_without_an_address_makes_no_provider(name: str) -> None:
+    keys = dict.fromkeys(SPECS[name].api_key_env, "k")
+    assert list(build_providers(Config(), keys)) == ["echo"]
+    entry = ProviderConfig(base_url="https://here.example")
+    found = build_providers(Config(providers={name: entry}), keys)
+    assert found[name].api_keys == ("k",)
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "value"),
+    [
+        ("openai", "authorization", "Bearer k"),
+        ("anthropic", "x-api-key", "k"),
+        ("gemini", "x-goog-api-key", "k"),
+        ("vertex", "authorization", "Bearer k"),
+        ("azure", "api-key", "k"),
+        ("bedrock", "authorization", "Bearer k"),
+        ("cohere", "authorization", "Bearer k"),
+        ("ollama", "authorization", "Bearer k"),
+    ],
+)
+def test_a_key_is_shown_as_the_provider_wants_to_see_it(name: str, header: str, value: str) -> None:
+    assert configured(name).authorization("k", ASK, AT) == {header: value}
+
+
+def test_a_pair_of_keys_signs_for_the_region_of_the_address() -> None:
+    address = "https://bedrock-runtime.eu-west-1.amazonaws.com"
+    provider = configured("bedrock", base_url=address, headers={"X-Team": "blue"})
+    signed = provider.authorization("AKIDEXAMPLE123456:secret:token", ASK, AT)
+    assert signed == sign(
+        "POST",
+        f"{address}/model/m/converse",
+        {"x-team": "blue", "accept": "application/json"},
+        b"{}",
+        access_key="AKIDEXAMPLE123456",
+        secret_key="secret",
+        session_token="token",
+        region="eu-west-1",
+        service="bedrock",
+        at=AT,
+    )
+    assert "/20150830/eu-west-1/bedrock/aws4_request" in signed["authorization"]
+
+
+def test_parameters_of_the_address_come_behind_those_of_the_request() -> None:
+    azure = configured("azure")
+    assert azure.address(ASK) == f"{azure.base_url}/model/m/converse?api-version=2025-04-01-preview"
+    asked = Outbound(path="/models/m:go?alt=sse")
+    assert azure.address(asked).endswith("/models/m:go?alt=sse&api-version=2025-04-01-preview")
+    newer = configured("azure", query={"api-version": "", "a b": "c&d"})
+    assert newer.address(ASK).endswith("/model/m/converse?a+b=c%26d")
+    assert configured("openai").address(Outbound(path="/responses")) == (
+        "https://api.openai.com/v1/responses"
+    )
+
+
+def test_state_belongs_to_a_well_known_provider_or_to_a_server() -> None:
+    assert configured("deepseek", base_url="https://proxy.example").issuer == "deepseek"
+    here, there = (configured("chat", base_url=f"http://{host}/v1") for host in ("a", "b"))
+    assert (here.issuer, there.issuer) == ("chat http://a/v1", "chat http://b/v1")
 
 
 def test_headers_are_added_to_the_providers_own() -> None:
-    assert configured("chat", headers={"x-team": "blue"}).headers == {"x-team": "blue"}
+    assert configured("chat", headers={"X-Team": "blue"}).headers == {"x-team": "blue"}
 
 
 def test_an_operator_knows_better_field_by_field() -> None:
@@ -62,6 +135,14 @@ def test_an_operator_knows_better_field_by_field() -> None:
         max_tools=7,
         replay_reasoning="always",
         developer_role=True,
+        thinks_unasked=False,
+        fixed_by_thinking=["temperature"],
+        forced_choice_stops_thinking=False,
+        ranges={"temperature": (0, 1.5)},
+        gives_way={"top_p": "temperature"},
+        strict_tools=True,
+        closed_objects=False,
+        tool_output_images=True,
     )
     provider = configured("deepseek", models={"mine": better})
     base = provider.capabilities("deepseek-v4-pro")
@@ -77,7 +158,14 @@ def test_an_operator_knows_better_field_by_field() -> None:
         max_tools=7,
         replay_reasoning="always",
         developer_role=True,
-        strict_tools=base.strict_tools,
+        thinks_unasked=False,
+        fixed_by_thinking=frozenset({"temperature"}),
+        forced_choice_stops_thinking=False,
+        ranges={"temperature": (0, 1.5)},
+        gives_way={"top_p": "temperature"},
+        strict_tools=True,
+        closed_objects=False,
+        tool_output_images=True,
     )
     assert base == SPECS["deepseek"].capabilities
 
@@ -113,6 +201,14 @@ def test_a_known_model_lends_its_data_to_names_that_begin_with_its_own() -> None
     )
     found = [spec.capabilities_of(name) for name in ("m-1-air", "M-1.5-max", "m-1.5-plain", "m")]
     assert found == [small, large, spec.capabilities, spec.capabilities]
+    kin = ("us.m-1-air", "owner/m-1", "arn:x:y/eu.m-1.5-max", "tm-1")
+    assert [spec.capabilities_of(name) for name in kin] == [small, small, large, spec.capabilities]
+
+
+def test_the_beginning_of_a_family_is_no_name_to_ask_for() -> None:
+    provider = configured("moonshot")
+    assert "moonshot-v1" not in provider.models()
+    assert provider.capabilities("moonshot-v1-128k").efforts == {}
 
 
 def test_a_ladder_is_read_rung_by_rung() -> None:

@@ -77,10 +77,14 @@ def test_reasoning_goes_back_with_its_calls_be_it_empty() -> None:
     assert forgotten["reasoning_content"] == ""
 
 
-def test_a_forced_choice_is_weakened_visibly() -> None:
-    plan = planned(PROVIDER, tools=[TOOL], tool_choice="required")
+def test_what_is_weakened_is_told() -> None:
+    plan = planned(PROVIDER, tools=[TOOL], tool_choice="required", temperature=0.5)
     assert plan.tool_choice.mode == "auto"
-    assert [diagnostic.code for diagnostic in plan.diagnostics] == ["tool_choice.degraded"]
+    assert [f"{each.code} {each.param}" for each in plan.diagnostics] == [
+        "tool.degraded tools[0].parameters",
+        "tool_choice.degraded tool_choice",
+        "param.ignored temperature",
+    ]
 
 
 def test_a_search_is_the_vendors_own_where_the_operator_has_switched_it_on() -> None:

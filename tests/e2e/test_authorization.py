@@ -1,0 +1,86 @@
+"""How a provider is addressed, and how a key is shown, as it arrives on a real socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.config import Config, ProviderConfig
+from antiphon.core.plan import Outbound
+from antiphon.engine.upstream import HTTPUpstream
+from antiphon.providers.registry import build_providers
+from antiphon.wire.sigv4 import sign
+from tests.upstream import Asked, answering, upstream
+
+SENT = {"content-type": "application/json", "accept": "application/json"}
+PAIR = "AKIDEXAMPLE123456:secret"
+
+
+async def heard(kind: str, key: str, path: str = "/go", **entry: Any) -> tuple[Asked, str]:
+    """What arrives when a provider of this kind is asked, and where."""
+    http = HTTPUpstream()
+    outbound = Outbound(path=path, headers=SENT, body=b'{"a": 1}')
+    async with upstream(answering(200, {})) as played:
+        entry = {"kind": kind, "base_url": played.url, "api_keys": ["k"], **entry}
+        config = Config(providers={"it": ProviderConfig(**entry)})
+        provider = build_providers(config, {})["it"]
+        answer = await http.open(provider, outbound, key)
+        await answer.read()
+        answer.close()
+    await http.close()
+    [asked] = played.asked
+    return asked, played.url
+
+
+@pytest.mark.parametrize(
+    ("kind", "header", "value"),
+    [
+        ("chat", "authorization", "Bearer k"),
+        ("anthropic", "x-api-key", "k"),
+        ("gemini", "x-goog-api-key", "k"),
+        ("azure", "api-key", "k"),
+        ("bedrock", "authorization", "Bearer k"),
+    ],
+)
+async def test_a_key_arrives_in_the_header_of_its_provider_and_nowhere_else(
+    kind: str, header: str, value: str
+) -> None:
+    asked, _ = await heard(kind, "k")
+    assert asked.headers[header] == value
+    others = {"authorization", "x-api-key", "x-goog-api-key", "api-key"} - {header}
+    assert asked.headers.keys().isdisjoint(others)
+    assert "k" not in asked.path.split("/")
+
+
+async def test_a_version_stands_in_the_address() -> None:
+    asked, _ = await heard("azure", "k", path="/chat/completions")
+    assert asked.path == "/v1/chat/completions?api-version=2025-04-01-preview"
+
+
+async def test_without_a_key_nothing_is_shown() -> None:
+    asked, _ = await heard("ollama", "")
+    assert "authorization" not in asked.headers
+
+
+async def test_a_header_of_the_operator_takes_the_place_of_ours() -> None:
+    asked, _ = await heard("azure", "k", headers={"API-Key": "mine"})
+    assert asked.headers["api-key"] == "mine"
+
+
+async def test_a_signature_holds_for_what_arrives() -> None:
+    path = "/model/us.anthropic.claude-sonnet-5-v1:0/converse-stream"
+    asked, url = await heard("bedrock", PAIR, path=path, api_keys=[PAIR])
+    host = url.removesuffix("/v1")
+    expected = sign(
+        "POST",
+        host + asked.path,
+        {name: asked.headers[name] for name in SENT},
+        asked.raw,
+        access_key="AKIDEXAMPLE123456",
+        secret_key="secret",
+        region="us-east-1",
+        service="bedrock",
+        at=asked.headers["x-amz-date"],
+    )
+    assert asked.headers["authorization"] == expected["authorization"]

@@ -1,0 +1,64 @@
+"""Mistral: ids of nine characters, its own word for a choice, and nothing that it refuses."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.providers import CALLED, TOOL, Document, asked, configured, planned
+
+PROVIDER = configured("mistral")
+
+
+def test_every_id_has_nine_characters_on_both_sides() -> None:
+    messages = asked(PROVIDER, input=CALLED, tools=[TOOL])["messages"]
+    [call] = messages[1]["tool_calls"]
+    assert re.fullmatch("[a-zA-Z0-9]{9}", call["id"])
+    assert messages[2]["tool_call_id"] == call["id"]
+
+
+def test_an_id_of_its_own_stays() -> None:
+    own = [CALLED[0], *({**item, "call_id": "Ab3dEf9hI"} for item in CALLED[2:])]
+    assert asked(PROVIDER, input=own, tools=[TOOL])["messages"][2]["tool_call_id"] == "Ab3dEf9hI"
+
+
+def test_a_named_tool_is_the_only_one_and_has_to_be_called() -> None:
+    request: Document = {
+        "tools": [TOOL, {**TOOL, "name": "other"}],
+        "tool_choice": {"type": "function", "name": "get_weather"},
+    }
+    body = asked(PROVIDER, **request)
+    assert body["tool_choice"] == "any"
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["get_weather"]
+    told = [each.code for each in planned(PROVIDER, **request).diagnostics]
+    assert "tool_choice.degraded" in told
+
+
+def test_nothing_that_it_refuses_is_sent() -> None:
+    parameters = {**TOOL["parameters"], "$schema": "x", "$id": "y"}
+    tool = {**TOOL, "parameters": parameters, "strict": True}
+    body = asked(PROVIDER, tools=[tool], user="alice", stream=True, input=CALLED)
+    text = str(body)
+    for refused in ("strict", "$schema", "$id", "additionalProperties", "stream_options", "user_"):
+        assert refused not in text
+    assert "reasoning_content" not in text
+
+
+@pytest.mark.parametrize(
+    ("effort", "word", "told"),
+    [("none", "none", []), ("low", "high", ["effort.degraded"]), ("max", "high", [])],
+)
+def test_it_thinks_hard_or_not_at_all(effort: str, word: str, told: list[str]) -> None:
+    plan = planned(PROVIDER, "mistral-medium-3.5", reasoning={"effort": effort})
+    assert (plan.effort, [each.code for each in plan.diagnostics]) == (word, told)
+
+
+def test_a_word_of_its_own_at_the_end_begins_the_answer() -> None:
+    begun = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    assert asked(PROVIDER, input=begun)["messages"][-1] == {
+        "role": "assistant",
+        "content": "b",
+        "prefix": True,
+    }
+    assert "prefix" not in str(asked(PROVIDER, input="a"))

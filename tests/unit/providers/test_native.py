@@ -1,0 +1,146 @@
+"""Providers with a dialect of their own: how the age of a model decides what it is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.providers import TOOL, asked, configured, planned
+
+FORCED = {"type": "function", "name": "get_weather"}
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "thinking"),
+    [
+        ("claude-opus-5-5", "high", {"type": "adaptive", "display": "summarized"}),
+        ("claude-opus-4-7", "none", {"type": "disabled"}),
+        ("claude-sonnet-4-6", "high", {"type": "adaptive"}),
+        ("claude-sonnet-4-5-20250929", "low", "a budget"),
+        ("claude-3-5-haiku-latest", "high", None),
+        ("claude-next-9", "low", {"type": "adaptive", "display": "summarized"}),
+    ],
+)
+def test_claude_thinks_by_its_age(model: str, effort: str, thinking: Any) -> None:
+    body = asked(configured("anthropic"), model, reasoning={"effort": effort})
+    found: Any = body.get("thinking")
+    if thinking == "a budget":
+        assert found["type"] == "enabled"
+        assert 1024 <= found["budget_tokens"] < body["max_tokens"]
+    else:
+        assert found == thinking
+
+
+def test_what_claude_cannot_do_while_it_thinks_is_told() -> None:
+    provider = configured("anthropic")
+    plan = planned(
+        provider, "claude-sonnet-4-5", temperature=0.5, top_p=0.5, reasoning={"effort": "low"}
+    )
+    assert [f"{each.code} {each.param}" for each in plan.diagnostics] == [
+        "param.ignored temperature",
+        "param.ignored top_p",
+    ]
+    plan = planned(provider, "claude-sonnet-4-5", temperature=0.5, top_p=0.5)
+    assert plan.parameters == {"temperature": 0.5}
+    assert [each.param for each in plan.diagnostics] == ["top_p"]
+    plan = planned(
+        provider, "claude-opus-5", tools=[TOOL], tool_choice=FORCED, reasoning={"effort": "low"}
+    )
+    assert [each.code for each in plan.diagnostics] == ["effort.degraded"]
+
+
+def test_the_claude_that_always_thinks_is_never_told_not_to() -> None:
+    provider = configured("anthropic")
+    for request in ({"reasoning": {"effort": "none"}}, {"tools": [TOOL], "tool_choice": FORCED}):
+        body = asked(provider, "claude-sonnet-5-5", **request)
+        assert body.get("thinking", {}).get("type") != "disabled"
+        assert "any" not in str(body.get("tool_choice"))
+
+
+@pytest.mark.parametrize("prefix", ["", "us.", "global.", "arn:aws:bedrock:us-east-1:1:x/eu."])
+def test_a_model_is_known_behind_a_region(prefix: str) -> None:
+    provider = configured("bedrock")
+    can = provider.capabilities(f"{prefix}anthropic.claude-sonnet-4-5-20250929-v1:0")
+    assert can.context_window == 200_000
+    assert "json_schema" in can.formats
+    assert "user" not in can.parameters
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "thinking"),
+    [
+        ("gemini-3.8-flash", "medium", {"thinkingLevel": "medium", "includeThoughts": True}),
+        ("gemini-3-pro-preview", "medium", {"thinkingLevel": "high", "includeThoughts": True}),
+        ("gemini-2.5-flash", "none", {"thinkingBudget": 0}),
+        ("gemini-2.5-pro", "max", {"thinkingBudget": 32768, "includeThoughts": True}),
+        ("gemini-2.0-flash", "high", None),
+    ],
+)
+@pytest.mark.parametrize("name", ["gemini", "vertex"])
+def test_gemini_thinks_by_its_age(name: str, model: str, effort: str, thinking: Any) -> None:
+    body = asked(configured(name), model, reasoning={"effort": effort})
+    assert body.get("generationConfig", {}).get("thinkingConfig") == thinking
+
+
+def test_only_ai_studio_searches_while_functions_are_declared() -> None:
+    tools = [TOOL, {"type": "web_search"}]
+    studio = asked(configured("gemini"), "gemini-3.8-flash", tools=tools)
+    assert "googleSearch" in str(studio["tools"])
+    vertex = asked(configured("vertex"), "gemini-3.8-flash", tools=tools)
+    assert "googleSearch" not in str(vertex["tools"])
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "word"),
+    [
+        ("gpt-6-astra", "max", "max"),
+        ("gpt-5.6", "none", "none"),
+        ("gpt-5.5", "max", "xhigh"),
+        ("gpt-5-mini", "minimal", "minimal"),
+        ("o4-mini", "xhigh", "high"),
+        ("gpt-4o", "high", None),
+    ],
+)
+def test_openai_takes_the_efforts_that_its_models_have(
+    model: str, effort: str, word: str | None
+) -> None:
+    body = asked(configured("openai"), model, reasoning={"effort": effort})
+    assert body.get("reasoning", {}).get("effort") == word
+
+
+def test_openai_samples_only_where_it_does_not_reason() -> None:
+    provider = configured("openai")
+    assert asked(provider, "gpt-4o", temperature=0.3)["temperature"] == 0.3
+    assert "temperature" not in asked(provider, "gpt-5.5", temperature=0.3)
+    quick = asked(provider, "gpt-5.5", temperature=0.3, reasoning={"effort": "none"})
+    assert quick["temperature"] == 0.3
+    assert "temperature" not in asked(provider, "gpt-5", temperature=0.3)
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "think"),
+    [("qwen3:8b", "none", False), ("qwen3:8b", "low", True), ("gpt-oss:20b", "high", "high")],
+)
+def test_ollama_is_told_to_think_as_the_model_can(model: str, effort: str, think: Any) -> None:
+    assert asked(configured("ollama"), model, reasoning={"effort": effort})["think"] == think
+
+
+@pytest.mark.parametrize("model", ["llama3.2", "qwen3-coder:30b"])
+def test_ollama_is_told_nothing_of_thinking_where_that_is_refused(model: str) -> None:
+    plan = planned(configured("ollama"), model, reasoning={"effort": "high"})
+    assert plan.effort is None
+    assert [each.code for each in plan.diagnostics] == ["effort.ignored"]
+
+
+def test_ollama_refuses_what_is_too_long_rather_than_forget_it() -> None:
+    assert asked(configured("ollama"))["truncate"] is False
+
+
+@pytest.mark.parametrize(
+    ("effort", "think"),
+    [("none", {"type": "disabled"}), ("low", {"type": "enabled", "token_budget": 1024})],
+)
+def test_cohere_thinks_by_a_budget(effort: str, think: Any) -> None:
+    body = asked(configured("cohere"), "command-a-reasoning-08-2025", reasoning={"effort": effort})
+    assert body["thinking"] == think

@@ -1,0 +1,58 @@
+"""OpenRouter: efforts, costs, and state that comes back exactly as it was sent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from antiphon.core.deltas import ReasoningState
+from antiphon.core.history import Called, Said, TextPart, Thought
+from antiphon.core.plan import Plan
+from tests.contract.vendor_answers import STREAMED, WHOLE
+from tests.providers import asked, configured
+
+PROVIDER = configured("openrouter")
+
+
+def replayed(deltas: list[Any]) -> Any:
+    """The turn as it is told next time, when its state has come back."""
+    states = tuple(each for each in deltas if isinstance(each, ReasoningState))
+    history = (
+        Said("user", (TextPart("hi"),)),
+        Thought("Let me see.", states=states),
+        Called("call_1", "get_weather", "{}"),
+    )
+    plan = Plan(provider="openrouter", model="m", history=history)
+    return json.loads(PROVIDER.dialect.encode(plan, stream=False).body)["messages"][1]
+
+
+def test_details_go_back_as_one_list_however_they_were_cut() -> None:
+    framer, decoder = PROVIDER.dialect.framer(), PROVIDER.dialect.decoder()
+    frames = [*framer.feed(STREAMED["openrouter"]), *framer.close()]
+    message = replayed([delta for frame in frames for delta in decoder.feed(frame)])
+    assert message["reasoning_details"] == [
+        {"type": "reasoning.text", "index": 0, "text": "Let me see."}
+    ]
+    assert message.keys() == {"role", "content", "reasoning_details", "tool_calls"}
+
+
+def test_details_of_a_whole_answer_go_back_untouched() -> None:
+    [sent] = json.loads(WHOLE["openrouter"])["choices"][0]["message"]["reasoning_details"]
+    message = replayed(PROVIDER.dialect.decode(WHOLE["openrouter"]))
+    assert message["reasoning_details"] == [sent]
+
+
+def test_an_effort_stands_in_an_object_and_the_most_is_xhigh() -> None:
+    assert asked(PROVIDER, reasoning={"effort": "max"})["reasoning"] == {"effort": "xhigh"}
+    assert "reasoning" not in asked(PROVIDER)
+
+
+def test_the_cost_is_asked_for() -> None:
+    assert asked(PROVIDER)["usage"] == {"include": True}
+
+
+def test_a_search_is_the_routers_own_where_the_operator_wants_it() -> None:
+    search = [{"type": "web_search"}]
+    assert "tools" not in asked(PROVIDER, tools=search)
+    native = configured("openrouter", web_search="native")
+    assert asked(native, tools=search)["tools"] == [{"type": "openrouter:web_search"}]

@@ -1,0 +1,50 @@
+"""Qwen: budgets of thought, streams only, and reasoning that is read only on request."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.providers import CALLED, TOOL, asked, configured, planned
+
+PROVIDER = configured("qwen")
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "sent"),
+    [
+        ("qwen-plus", "none", {"enable_thinking": False}),
+        ("qwen-plus", "low", {"enable_thinking": True, "thinking_budget": 2048}),
+        ("qwen3.8-max", "high", {"enable_thinking": True, "reasoning_effort": "high"}),
+        ("qwen3.8-max", "none", {"enable_thinking": False}),
+        ("qwen3-coder-plus", "high", {}),
+        ("qwen-plus", None, {}),
+    ],
+)
+def test_an_effort_is_a_budget_or_a_word_by_the_model(
+    model: str, effort: str | None, sent: dict[str, object]
+) -> None:
+    body = asked(PROVIDER, model, reasoning={"effort": effort})
+    told = ("enable_thinking", "thinking_budget", "reasoning_effort")
+    assert {key: body[key] for key in body if key in told} == sent
+
+
+def test_reasoning_goes_back_to_those_who_are_told_to_read_it() -> None:
+    body = asked(PROVIDER, "qwen3.7-max", input=CALLED, tools=[TOOL])
+    assert body["preserve_thinking"] is True
+    assert body["messages"][1]["reasoning_content"] == "Let me look."
+    body = asked(PROVIDER, "qwen-plus", input=CALLED, tools=[TOOL])
+    assert "preserve_thinking" not in body
+    assert "reasoning_content" not in body["messages"][1]
+
+
+def test_a_whole_answer_is_a_stream_that_is_read_to_its_end() -> None:
+    body = asked(PROVIDER, stream=False)
+    assert body["stream"] is True
+    assert body["stream_options"] == {"include_usage": True}
+
+
+def test_a_named_tool_is_called_without_thinking() -> None:
+    choice = {"type": "function", "name": "get_weather"}
+    plan = planned(PROVIDER, "qwen-plus", tools=[TOOL], tool_choice=choice)
+    assert plan.effort == "none"
+    assert [each.code for each in plan.diagnostics] == ["effort.degraded"]
