@@ -122,7 +122,7 @@ class AttemptConfig(Struct, frozen=True, kw_only=True):
     """How often, and for how long, a request is tried before the client hears of a fault."""
 
     max_attempts: Count = 4
-    max_s: Seconds = 60.0
+    max_s: Seconds = 360.0
     backoff_s: Annotated[float, Meta(ge=0)] = 0.5
     max_backoff_s: Annotated[float, Meta(ge=0)] = 8.0
     breaker_threshold: Count = 5

@@ -229,7 +229,7 @@ PHRASES = (
     _phrase(
         Kind.REASONING_REJECTED,
         frozenset({Kind.INVALID_REQUEST, Kind.UNKNOWN}),
-        r"encrypted_content|redacted_thinking|thought_?signature|reasoningContent",
+        r"encrypted_content|redacted_thinking|thought[_ ]?signature|reasoningContent",
         r"signature\W+in\W+thinking",
     ),
     _phrase(

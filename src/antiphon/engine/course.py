@@ -23,6 +23,9 @@ from antiphon.engine.routing import Target
 from antiphon.providers.registry import Provider
 
 
+_LONGEST_PAUSE_S = 60.0
+
+
 class Change(StrEnum):
     """What an attempt does differently from the one before."""
 
@@ -163,16 +166,20 @@ class Course:
         self._again += 1
         pause_s = self._backoff_s(fault)
         breaker = self.health(attempt.target.provider).breaker
-        if self._overdrawn(pause_s) or (self._has_next() and not breaker.allows()):
+        if self._too_long(pause_s) or (self._has_next() and not breaker.allows()):
             return None
         return Attempt(self._number + 1, attempt.target, attempt.key, pause_s)
 
     def _patient(self, attempt: Attempt, fault: ProviderFault) -> Attempt | None:
         """The only key is resting: wait for it, if its provider said how long and that is short."""
         wait_s = fault.retry_after_s
-        if wait_s is None or not fault.retryable or self._has_next() or self._overdrawn(wait_s):
+        if wait_s is None or not fault.retryable or self._has_next() or self._too_long(wait_s):
             return None
         return Attempt(self._number + 1, attempt.target, attempt.key, wait_s)
+
+    def _too_long(self, pause_s: float) -> bool:
+        """A client would rather hear of the fault, and of how long it lasts."""
+        return pause_s > _LONGEST_PAUSE_S or self._overdrawn(pause_s)
 
     def _backoff_s(self, fault: ProviderFault) -> float:
         grown = self.policy.backoff_s * float(2 ** (self._again - 1))

@@ -267,3 +267,21 @@ def test_a_request_that_has_no_time_left_does_not_take_the_trial_of_another() ->
     world.now = 40
     assert course.after(attempt, UNPAID, nameable=False) is None
     assert world.known["two"].breaker.allows()
+
+
+def test_a_pause_that_no_client_would_wait_for_is_not_made() -> None:
+    for_long = classify(503, {"retry-after": "61"}, b"")
+    assert way(World(), [for_long], "one", "two") == [ONE, TWO]
+    assert way(World(), [for_long], "one") == [ONE, None]
+
+
+def test_a_provider_that_never_spoke_leaves_time_for_the_next() -> None:
+    world = World()
+    course = world.course("one", "two")
+    attempt = course.first()
+    for name in ("one", "two"):
+        world.now += 300 if name == "one" else 0
+        following = course.after(attempt, timeout_fault("first_token"), nameable=False)
+        assert following is not None
+        attempt = following
+    assert told(attempt) == TWO
