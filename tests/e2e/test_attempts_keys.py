@@ -204,7 +204,8 @@ async def test_what_a_provider_takes_counts_against_the_seconds(tmp_path: Path) 
         clock.now += 61
         await error(500)(asked, line)
 
-    async with fleet(tmp_path, [slow], clock=clock) as ships:
+    policy = AttemptConfig(max_s=60.0)
+    async with fleet(tmp_path, [slow], clock=clock, policy=policy) as ships:
         answer = await ships.ask()
         assert (answer.status, ships.way) == (503, [A])
 
