@@ -22,7 +22,6 @@ from antiphon.engine.keyring import Keyring
 from antiphon.engine.routing import Target
 from antiphon.providers.registry import Provider
 
-
 _LONGEST_PAUSE_S = 60.0
 
 

@@ -200,7 +200,7 @@ def test_a_whole_answer_that_breaks_its_decoder_is_a_failure() -> None:
 # Guards
 
 
-LEAKY = [[Text("<think>Hm.</think>Hel"), Text("lo"), Finish("stop")]]
+LEAKY: list[Step] = [[Text("<think>Hm.</think>Hel"), Text("lo"), Finish("stop")]]
 
 
 def test_what_a_model_leaks_is_taken_out_of_a_stream() -> None:
