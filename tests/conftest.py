@@ -1,7 +1,7 @@
 """Options of the test run.
 
 `pytest --update-golden` rewrites the golden transcripts; review the diff like code.
-`pytest --hypothesis-profile=thorough` looks fifty times as long for a counterexample.
+`pytest --hypothesis-profile=thorough` looks a hundred times as long for a counterexample.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 # A slow machine is no reason to fail, so there are no deadlines; nor is a property that holds only
 # for some of the mangled histories that are made up for it.
 PATIENCE = [HealthCheck.too_slow, HealthCheck.filter_too_much]
-settings.register_profile("default", deadline=None, suppress_health_check=PATIENCE)
+settings.register_profile("default", deadline=None, suppress_health_check=PATIENCE, max_examples=50)
 settings.register_profile(
     "thorough", deadline=None, suppress_health_check=PATIENCE, max_examples=5000
 )
