@@ -71,6 +71,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     ranges: dict[str, tuple[float, float]] | None = None
     gives_way: dict[str, str] | None = None
     formats: list[Literal["text", "json_object", "json_schema"]] | None = None
+    formats_beside_tools: bool | None = None
     parameters: list[str] | None = None
     tool_choice: list[Literal["auto", "none", "required", "function"]] | None = None
     tools: bool | None = None

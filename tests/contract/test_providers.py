@@ -24,6 +24,7 @@ from antiphon.core.finish import outcome
 from antiphon.core.parameter import TABLE, Rule
 from antiphon.core.planning import RUNGS
 from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidRequest
 from antiphon.providers import cerebras, echo, table
 from antiphon.providers.registry import SPECS, Provider, build_providers
@@ -139,6 +140,7 @@ def test_claims_are_made_in_known_words(name: str, model: str) -> None:
     assert {"text"} <= can.formats <= {"text", "json_object", "json_schema"}
     assert {"text"} <= can.inputs <= {"text", "image", "file", "file_url", "audio"}
     assert can.efforts.keys() <= set(RUNGS)
+    assert set(can.guards) <= set(GUARDS)
     assert can.context_window is None or (can.max_output_tokens or 0) <= can.context_window
     if can.fixed_by_thinking:
         assert "none" in can.efforts, "what thinking fixes can never be set"
@@ -299,6 +301,19 @@ def test_a_format_is_asked_for_or_described(name: str, model: str, form: Documen
     else:
         assert "JSON" in json.dumps(body)
         assert told == ["format.degraded"]
+
+
+@every_model
+def test_a_format_beside_tools_is_asked_for_or_described(name: str, model: str) -> None:
+    provider = configured(name)
+    can = provider.capabilities(model)
+    request: Document = {"text": {"format": SCHEMA}, "tools": [TOOL] if can.tools else []}
+    assert_well_formed(name, asked(provider, model, **request))
+    plan = planned(provider, model, **request)
+    alone = can.formats_beside_tools or not can.tools
+    assert plan.contract.degraded is not ("json_schema" in can.formats and alone)
+    told = "format.degraded" in [each.code for each in plan.diagnostics]
+    assert told is plan.contract.degraded
 
 
 @every_model

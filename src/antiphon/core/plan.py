@@ -37,6 +37,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Request parameters that reach the provider, by their Responses names."""
     tool_choice: frozenset[str] = frozenset({"auto", "none", "required", "function"})
     formats: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
+    formats_beside_tools: bool = True
+    """False: the provider refuses to be asked for JSON while there are tools to call."""
     efforts: Mapping[str, str | None] = {}
     """The ladder: requested effort → the provider's word; None leaves it out. Empty: no effort."""
     thinks_unasked: bool = True

@@ -50,7 +50,7 @@ def make_plan(
     able = while_thinking(effort, capabilities)
     logprobs, included = decide_include(request, able)
     parameters, decided = decide(request, able, moot=_moot(declared, logprobs=logprobs))
-    contract, formed = _contract(request, items, capabilities)
+    contract, formed = _contract(request, items, _formats(declared, capabilities))
     found = (*noticed, *mended, *declared.diagnostics, *decided, *included, *climbed, *formed)
     return Plan(
         provider=provider,
@@ -141,29 +141,35 @@ _FORMATS: tuple[FormatKind, ...] = ("json_schema", "json_object", "text")
 """From the most exact to the least."""
 
 
+def _formats(declared: Declared, capabilities: Capabilities) -> frozenset[str]:
+    """What the provider can be asked for in this request."""
+    alone = not declared.declarations and not declared.native_tools
+    return capabilities.formats if alone or capabilities.formats_beside_tools else frozenset()
+
+
 def _contract(
-    request: Request, items: Sequence[Mapping[str, Any]], capabilities: Capabilities
+    request: Request, items: Sequence[Mapping[str, Any]], formats: frozenset[str]
 ) -> tuple[OutputContract, list[Diagnostic]]:
     ignored: list[Diagnostic] = []
     updated = _updated(items, "text", "format")
     if updated is not None:
         try:
-            return _read_format(*updated, capabilities)
+            return _read_format(*updated, formats)
         except InvalidRequest as error:
             param = error.param or updated[0]
             ignored = [_note(Code.FORMAT_IGNORED, Decision.IGNORED, param, error.message)]
-    contract, diagnostics = _read_format("text.format", request.text_format, capabilities)
+    contract, diagnostics = _read_format("text.format", request.text_format, formats)
     return contract, ignored + diagnostics
 
 
 def _read_format(
-    param: str, form: Any, capabilities: Capabilities
+    param: str, form: Any, formats: frozenset[str]
 ) -> tuple[OutputContract, list[Diagnostic]]:
     kind = form.get("type") if isinstance(form, Mapping) else None
     if kind not in _FORMATS:
         raise InvalidRequest(f"{kind!r} is not a format of text.", param=f"{param}.type")
     weaker = _FORMATS[_FORMATS.index(kind) :]
-    asked = next((each for each in weaker if each in capabilities.formats), "text")
+    asked = next((each for each in weaker if each in formats), "text")
     contract = OutputContract(requested=kind, asked=cast("FormatKind", asked))
     if kind == "json_schema":
         contract = structs.replace(contract, **_schema(param, form))

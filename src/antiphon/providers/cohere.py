@@ -17,6 +17,7 @@ _TEXT = Capabilities(
         "presence_penalty": (0, 1),
         "frequency_penalty": (0, 1),
     },
+    formats_beside_tools=False,
     inputs=frozenset({"text"}),
     context_window=256_000,
     max_output_tokens=8_000,

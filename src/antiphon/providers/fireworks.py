@@ -15,6 +15,7 @@ _ANY = Capabilities(
         safety_identifier user
         """.split()
     ),
+    formats_beside_tools=False,
     strict_tools=False,
 )
 _REASONS = replace(
@@ -37,6 +38,7 @@ SPEC = Spec(
             for name in ("deepseek-v", "glm-", "kimi-k", "minimax-m", "qwen3-")
         ),
         Model(id="gpt-oss-", capabilities=_OSS, family=True),
+        Model(id="deepseek-r1", capabilities=replace(_ANY, guards=("think",)), family=True),
     ),
     quirks=ChatQuirks(only_streams=True),  # a long answer is refused otherwise
 )

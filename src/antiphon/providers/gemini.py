@@ -13,6 +13,7 @@ PLAIN = Capabilities(
         "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
     ),
     ranges={"temperature": (0, 2)},
+    formats_beside_tools=False,
     inputs=frozenset({"text", "image", "file", "file_url", "audio"}),
     strict_tools=False,
     web_search="native",
@@ -20,7 +21,10 @@ PLAIN = Capabilities(
     max_output_tokens=65_536,
 )
 _FLASH_3 = replace(
-    PLAIN, efforts=ladder("- low low medium high high high"), tool_output_images=True
+    PLAIN,
+    formats_beside_tools=True,
+    efforts=ladder("- low low medium high high high"),
+    tool_output_images=True,
 )
 _PRO_3 = replace(_FLASH_3, efforts=ladder("- low low high high high high"))
 _FLASH_2_5 = replace(PLAIN, efforts=ladder("0 512 2048 8192 16384 24576 24576"))

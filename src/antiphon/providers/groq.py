@@ -23,6 +23,7 @@ _TEXT = Capabilities(
         "temperature top_p max_output_tokens parallel_tool_calls safety_identifier user".split()
     ),
     formats=frozenset({"text", "json_object"}),
+    formats_beside_tools=False,
     inputs=frozenset({"text"}),
     strict_tools=False,
     context_window=131_072,
@@ -49,6 +50,7 @@ SPEC = Spec(
         Model(id="qwen/qwen3.8-27b", capabilities=_QWEN),
         Model(id="qwen/qwen3", capabilities=_QWEN, family=True),
         Model(id="llama-3.3-70b-versatile"),
+        Model(id="deepseek-r1", capabilities=replace(_TEXT, guards=("think",)), family=True),
     ),
     quirks=ChatQuirks(max_tokens_field="max_completion_tokens", patch=_patch),
 )

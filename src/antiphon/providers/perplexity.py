@@ -17,7 +17,7 @@ _SONAR = Capabilities(
     context_window=128_000,
     max_output_tokens=8_192,
 )
-_REASONS = replace(_SONAR, efforts=ladder("- minimal low medium high high high"))
+_REASONS = replace(_SONAR, efforts=ladder("- minimal low medium high high high"), guards=("think",))
 
 SPEC = Spec(
     name="perplexity",

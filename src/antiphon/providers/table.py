@@ -76,10 +76,12 @@ def _facts(can: Capabilities) -> Mapping[str, str]:
         "Not while it thinks": _code(sorted(can.fixed_by_thinking)),
         "Tool choice": _code(sorted(can.tool_choice)) if can.tools else "",
         "A call that has to be made": forced if can.tools else "",
-        "Formats": _code(sorted(can.formats)),
+        "Formats": _code(sorted(can.formats))
+        + ("" if can.formats_beside_tools else "; only without tools"),
         "Tools": f"{can.max_tools} at most{strict}{closed}" if can.tools else "none",
         "Web search": _SEARCH[can.web_search],
         "Reasoning of earlier turns": _REPLAY[can.replay_reasoning],
+        "Leaks into its text": _code(can.guards),
     }
 
 

@@ -30,5 +30,6 @@ SPEC = Spec(
     models=(
         Model(id="openai/gpt-oss-120b", capabilities=_OSS),
         Model(id="openai/gpt-oss-20b", capabilities=_OSS),
+        Model(id="deepseek-r1", capabilities=replace(_ANY, guards=("think",)), family=True),
     ),
 )

@@ -326,3 +326,17 @@ def test_a_broken_format_of_the_thread_does_not_brick_it(form: Any, field: str) 
     plan = planned(history=[change], text={"format": {"type": "json_object"}})
     assert plan.contract.requested == "json_object"
     assert codes(plan) == [f"format.ignored history[0].text.format.{field}"]
+
+
+def test_a_format_that_is_refused_beside_tools_is_asked_for_only_without_them() -> None:
+    can = Capabilities(formats_beside_tools=False)
+    form = {"format": JSON_SCHEMA}
+    assert planned(can=can, text=form).contract.asked == "json_schema"
+    plan = planned(can=can, text=form, tools=[NOW])
+    assert (plan.contract.requested, plan.contract.asked) == ("json_schema", "text")
+    assert codes(plan) == ["format.degraded text.format.type"]
+    searching = Capabilities(formats_beside_tools=False, web_search="native")
+    plan = planned(can=searching, text=form, tools=[{"type": "web_search"}])
+    assert plan.contract.asked == "text"
+    plain = planned(can=can, text={"format": {"type": "text"}}, tools=[NOW])
+    assert (plain.contract.asked, plain.diagnostics) == ("text", ())

@@ -143,6 +143,7 @@ def test_an_operator_knows_better_field_by_field() -> None:
         strict_tools=True,
         closed_objects=False,
         tool_output_images=True,
+        formats_beside_tools=False,
     )
     provider = configured("deepseek", models={"mine": better})
     base = provider.capabilities("deepseek-v4-pro")
@@ -166,6 +167,7 @@ def test_an_operator_knows_better_field_by_field() -> None:
         strict_tools=True,
         closed_objects=False,
         tool_output_images=True,
+        formats_beside_tools=False,
     )
     assert base == SPECS["deepseek"].capabilities
 
