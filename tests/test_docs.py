@@ -13,14 +13,17 @@ from msgspec import NODEFAULT, Struct
 from antiphon.config import (
     AttemptConfig,
     CapsuleConfig,
+    ClientConfig,
     Config,
     LogConfig,
     ModelConfig,
     ProviderConfig,
+    SearchConfig,
     ServerConfig,
     StoreConfig,
     TimeoutConfig,
     TraceConfig,
+    VisionConfig,
     parse_config,
 )
 from antiphon.engine.routing import make_router
@@ -39,6 +42,9 @@ TABLES: dict[str, type[Struct]] = {
     "[store]": StoreConfig,
     "[trace]": TraceConfig,
     "[capsule]": CapsuleConfig,
+    "[search]": SearchConfig,
+    "[vision]": VisionConfig,
+    "[clients.NAME]": ClientConfig,
     "[log]": LogConfig,
 }
 STAGES = sorted(set((DOCS / "stages").glob("*.md")) - {DOCS / "stages" / "README.md"})

@@ -23,7 +23,7 @@ Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=7 * 24 * 3600)]
 Secret: TypeAlias = Annotated[str, Meta(min_length=1)]
 Address: TypeAlias = Annotated[str, Meta(pattern=r"^([a-z]+://\S*)?$")]
 Guard: TypeAlias = Literal["think", "think_open", "hermes", "qwen_xml", "kimi", "glm", "mistral"]
-WebSearch: TypeAlias = Literal["native", "refuse", "ignore"]
+WebSearch: TypeAlias = Literal["native", "managed", "refuse", "ignore"]
 
 
 def _silent(value: object) -> str:
@@ -77,6 +77,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     tools: bool | None = None
     max_tools: Count | None = None
     strict_tools: bool | None = None
+    strict_together: bool | None = None
     closed_objects: bool | None = None
     tool_output_images: bool | None = None
     replay_reasoning: Literal["never", "tool_turns", "always"] | None = None
@@ -142,6 +143,37 @@ class CapsuleConfig(Struct, frozen=True, kw_only=True):
     __repr__ = _silent
 
 
+class SearchConfig(Struct, frozen=True, kw_only=True):
+    """Where the gateway searches the web for models that cannot."""
+
+    backend: Literal["", "searxng", "tavily", "brave", "zhipu", "recorded"] = ""
+    """Empty: nowhere."""
+    url: Address = ""
+    """Of the server; the backend's own by default. For `recorded`, the `file:` of its answers."""
+    api_key: str = ""
+    max_results: Annotated[int, Meta(ge=1, le=20)] = 5
+    timeout_s: Seconds = 10.0
+
+    __repr__ = _silent
+
+
+class VisionConfig(Struct, frozen=True, kw_only=True):
+    """Who looks at images for models that cannot."""
+
+    model: str = ""
+    """A name that clients could ask for. Empty: a marker stands in for each image."""
+    cache_entries: Count = 1000
+    timeout_s: Seconds = 60.0
+
+
+class ClientConfig(Struct, frozen=True, kw_only=True):
+    """How clients of a kind are spoken to; what is not said here, their profile knows."""
+
+    refusals: Literal["refusal", "text"] | None = None
+    permanent_errors: Literal["exact", "400"] | None = None
+    keepalive: Literal["event", "comment"] | None = None
+
+
 class LogConfig(Struct, frozen=True, kw_only=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "text", "json"] = "auto"
@@ -159,6 +191,10 @@ class Config(Struct, frozen=True, kw_only=True):
     store: StoreConfig = StoreConfig()
     trace: TraceConfig = TraceConfig()
     capsule: CapsuleConfig = CapsuleConfig()
+    search: SearchConfig = SearchConfig()
+    vision: VisionConfig = VisionConfig()
+    clients: dict[str, ClientConfig] = field(default_factory=dict)
+    """By the name of a profile (`codex` …); `*` is every client."""
     log: LogConfig = LogConfig()
     source: Source | None = None
     """Where it was read from, so that later checks can name the line, too. Not a key."""

@@ -195,6 +195,89 @@ async def test_three_thousand_turns_are_one_chain(backend: Backend) -> None:
     assert await ids(store, "r2999") == [f"r{number}" for number in range(3000)]
 
 
+# --- items by their ids -----------------------------------------------------------------------
+
+
+def item(id: str, text: str = "") -> dict[str, Any]:
+    return {"type": "message", "id": id, "role": "assistant", "content": text or f"I am {id}"}
+
+
+async def test_items_are_found_by_their_ids_in_input_and_output(backend: Backend) -> None:
+    store = await backend.open()
+    unnamed = {"type": "message", "role": "user", "content": "Hello?"}
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "x": {"kept": [1.0, None, "é"]}}
+    await store.save(turn("a", input=(unnamed, item("in_1")), output=(thought, item("out_1"))))
+    await store.save(turn("b", input=(item("in_2"),), output=()))
+    wanted = {"in_1", "rs_1", "out_1", "in_2"}
+    found = await store.load_items(wanted | {"a", "", "unknown", "\ud800", "?", "in_1\x00"})
+    assert found == {"rs_1": thought} | {id: item(id) for id in wanted - {"rs_1"}}
+    assert await store.load_items([]) == {}
+
+
+async def test_what_the_model_said_goes_before_what_a_client_repeats(backend: Backend) -> None:
+    store = await backend.open()
+    await store.save(turn("a", output=(item("x", "said"),)))
+    await store.save(turn("b", "a", input=(item("x", "repeated"),), output=(item("y"),)))
+    await store.save(turn("c", "b", input=(item("x", "repeated again"),), output=()))
+    assert await store.load_items(["x"]) == {"x": item("x", "said")}
+    await store.delete("a")
+    assert await store.load_items(["x", "y"]) == {"x": item("x", "repeated again"), "y": item("y")}
+
+
+async def test_in_one_turn_too_the_output_goes_first(backend: Backend) -> None:
+    store = await backend.open()
+    await store.save(turn("a", input=(item("x", "in"),), output=(item("z"), item("x", "out"))))
+    assert await store.load_items(["x"]) == {"x": item("x", "out")}
+
+
+async def test_a_reference_is_no_item_and_neither_is_what_has_no_name(backend: Backend) -> None:
+    store = await backend.open()
+    odd = ({"type": "item_reference", "id": "x"}, {"id": "y"}, {"type": "z", "id": 7}, {"id": None})
+    await store.save(turn("a", input=odd, output=odd))
+    assert await store.load_items(["x", "y", "7", ""]) == {}
+    untyped = {"id": "w", "role": "user", "content": "A message needs no type."}
+    await store.save(turn("b", input=(*odd, untyped)))
+    assert await store.load_items(["x", "w"]) == {"w": untyped}
+
+
+async def test_items_go_with_their_turn(backend: Backend, clock: Clock) -> None:
+    store = await backend.open(ttl_s=100, max_turns=2)
+    for id in ("evicted", "deleted", "expired"):
+        await store.save(turn(id, input=(item(f"in {id}"),), output=(item(f"out {id}"),)))
+    assert set(await store.load_items(["out evicted", "in deleted", "out expired"])) == {
+        "in deleted",
+        "out expired",
+    }
+    await store.delete("deleted")
+    assert await store.load_items(["in deleted", "out deleted"]) == {}
+    clock.now += 100
+    assert await store.load_items(["in expired", "out expired"]) == {}
+
+
+async def test_the_items_of_a_replaced_turn_are_replaced(backend: Backend) -> None:
+    store = await backend.open()
+    await store.save(turn("a", output=(item("x", "old"), item("gone"))))
+    await store.save(turn("a", output=(item("more"), item("x", "new"))))
+    found = await store.load_items(["x", "gone", "more"])
+    assert found == {"x": item("x", "new"), "more": item("more")}
+
+
+async def test_nobody_can_change_a_stored_item(backend: Backend) -> None:
+    store = await backend.open()
+    await store.save(turn("a", output=(item("x"),)))
+    (await store.load_items(["x"]))["x"]["content"] = "changed after loading"
+    assert await store.load_items(["x"]) == {"x": item("x")}
+
+
+async def test_many_items_of_many_large_turns_are_found_at_once(backend: Backend) -> None:
+    store = await backend.open()
+    texts = {f"i{n}": f"{n} " * 5_000 for n in range(200)}
+    for id, text in texts.items():
+        await store.save(turn(f"r-{id}", output=(item(id, text),)))
+    found = await store.load_items(texts)
+    assert {id: one["content"] for id, one in found.items()} == texts
+
+
 # --- limits ---------------------------------------------------------------------------------------
 
 

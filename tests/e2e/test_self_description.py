@@ -91,6 +91,15 @@ async def test_the_models_are_listed_as_codex_wants_them(gateway: Running) -> No
             assert set(level) == {"effort", "description"}
 
 
+async def test_a_list_that_has_not_changed_is_not_sent_again(gateway: Running) -> None:
+    async with gateway.client.get(f"{gateway.base_url}/models") as first:
+        tag = first.headers["etag"]
+    for known, status in ((tag, 304), (f'"other", {tag}', 304), ('"other"', 200)):
+        headers = {"if-none-match": known}
+        async with gateway.client.get(f"{gateway.base_url}/models", headers=headers) as again:
+            assert (again.status, again.headers["etag"]) == (status, tag)
+
+
 async def test_every_listed_model_can_be_asked_for(gateway: Running) -> None:
     answer = await send(gateway, "GET", "/v1/models")
     for entry in answer.document["data"]:

@@ -176,4 +176,5 @@ async def test_an_answer_that_is_finished_is_not_held_up_by_an_open_line(tmp_pat
             answers = await asyncio.gather(*asked)
     assert {answer.response["status"] for answer in answers} == {"completed"}
     totals = [answer.response["usage"]["total_tokens"] for answer in answers]
-    assert totals == [0, 0, 0, 0, 10]
+    assert totals[-1] == 10  # the others are estimates
+    assert 10 not in totals[:-1]

@@ -66,7 +66,8 @@ class GeminiSpeaker:
         return [signature] if self._signed else []
 
     def problems(self, body: bytes) -> list[str]:
-        return gemini_request_validator.problems(body, signed=self._signed)
+        newer = self._signed  # such a model also writes JSON beside tools
+        return gemini_request_validator.problems(body, signed=newer, json_beside_tools=newer)
 
     def leading(self) -> list[Body]:
         return []  # the system's instructions stand elsewhere

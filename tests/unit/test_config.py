@@ -172,7 +172,8 @@ def test_an_unknown_key_at_any_depth_is_told_with_the_nearest_one(text: str, mes
         ),
         (
             "[providers.chat]\nweb_search = 'on'",
-            "2: providers.chat.web_search: 'on' is not allowed; known: native, refuse, ignore",
+            "2: providers.chat.web_search: 'on' is not allowed;"
+            " known: native, managed, refuse, ignore",
         ),
     ],
 )

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeAlias
 
-from antiphon.core.blocks import RawBlock, ReasoningBlock, RefusalBlock, TextBlock
+from antiphon.core.blocks import RawBlock, ReasoningBlock, RefusalBlock, SearchBlock, TextBlock
 from antiphon.core.calls import CallBlock
 from antiphon.wire.events import Event
 from antiphon.wire.items import Item, Status
 
-Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | CallBlock
+Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | SearchBlock | CallBlock
 
 
 class Air:
@@ -30,6 +30,16 @@ class Air:
         if self.holder is None or not self.holder.announced:
             return tuple(self._items)
         return (*self._items, self.holder.item())
+
+    def told(self, since: int) -> list[Item]:
+        """What was told since so many items, and calls that are whole and only wait for the air."""
+        whole = [block for block in self.waiting if isinstance(block, CallBlock) and block.settled]
+        return [*self._items[since:], *(block.item("completed") for block in whole)]
+
+    @property
+    def count(self) -> int:
+        """How many items are over."""
+        return len(self._items)
 
     @property
     def open_blocks(self) -> list[Block]:
@@ -77,6 +87,13 @@ class Air:
         self.holder = None
         return events
 
+    def clear(self) -> list[Event]:
+        """Close all that may yield: not a call that is not whole, nor who waits for it."""
+        events = self.advance()
+        if self.holder is not None and not _stays(self.holder):
+            events += self.close("completed")
+        return events
+
     def close_all(self, last: Status, *, ended_well: bool, publish: bool) -> list[Event]:
         """Close every open block in order; `last` is the status of the last one."""
         events: list[Event] = []
@@ -87,8 +104,13 @@ class Air:
             elif isinstance(block, CallBlock):
                 status = block.status(ended_well=ended_well)
                 events += self._end_call(block, status, publish=publish)
-            else:
+            elif self.waiting or publish or last == "completed" or isinstance(block, _WHOLE):
                 events += self.close("completed" if self.waiting else last)
+            else:
+                # Half a sentence of an answer that failed is kept, but never told to be done:
+                # clients that ask again would take it for something that was said.
+                self._items.append(block.item(last))
+                self.holder = None
         return events
 
     def _end_call(self, block: CallBlock, status: Status, *, publish: bool) -> list[Event]:
@@ -100,3 +122,10 @@ class Air:
             self._items.append(block.item(status))
         self.holder = None
         return []
+
+
+_WHOLE = RawBlock | SearchBlock
+
+
+def _stays(block: Block) -> bool:
+    return isinstance(block, CallBlock) and (block.nameless or not block.settled)

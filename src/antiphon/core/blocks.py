@@ -28,6 +28,9 @@ from antiphon.wire.events import (
     ReasoningDone,
     RefusalDelta,
     RefusalDone,
+    SearchCompleted,
+    Searching,
+    SearchInProgress,
     SummaryDelta,
     SummaryDone,
     SummaryPartAdded,
@@ -206,7 +209,7 @@ class ReasoningBlock:
 
     def _turn_to(self, kind: ReasoningKind, number: int) -> tuple[_Thought, list[Event]]:
         events: list[Event] = []
-        index = sum(thought.kind == kind for thought in self._thoughts)
+        index = sum((thought.kind == "raw") == (kind == "raw") for thought in self._thoughts)
         thought = _Thought(kind, number, index)
         if self.announced:
             events += self._close_thought()
@@ -244,14 +247,15 @@ class ReasoningBlock:
             summary=tuple(
                 SummaryText("".join(thought.pieces))
                 for thought in self._thoughts
-                if thought.kind == "summary"
+                if thought.kind != "raw"
             ),
             content=raw or UNSET,
             encrypted_content=UNSET if status == "in_progress" else self._sealed(),
         )
 
     def _sealed(self) -> str | UnsetType:
-        raw = "".join(piece for thought in self._raw() for piece in thought.pieces)
+        thoughts = [thought for thought in self._thoughts if thought.kind != "summary"]
+        raw = "".join(piece for thought in thoughts for piece in thought.pieces)
         if self._seal is None or not (raw or self._states):
             return UNSET
         return self._seal(self._states, raw)
@@ -287,6 +291,46 @@ class RawBlock:
         """Its own status stands, whatever becomes of the response."""
         item = self.item()
         return [ItemDone(self.output_index, item)], item
+
+
+class SearchBlock:
+    """A search of the web that is under way: it stays on the air until it is over."""
+
+    prefix: ClassVar[str] = "ws"
+
+    def __init__(self, item_id: str, action: Document) -> None:
+        self.id = item_id
+        self.output_index = -1
+        self.announced = False
+        self._document: Document = {
+            "type": "web_search_call",
+            "id": item_id,
+            "status": "in_progress",
+            "action": action,
+        }
+
+    def go_live(self, output_index: int) -> list[Event]:
+        self.announced = True
+        self.output_index = output_index
+        return [
+            ItemAdded(output_index, self._document),
+            SearchInProgress(self.id, output_index),
+            Searching(self.id, output_index),
+        ]
+
+    def end(self, action: Document, status: str) -> None:
+        self._document = {**self._document, "action": action, "status": status}
+
+    def item(self) -> Item:
+        return self._document
+
+    def close(self, status: Status) -> tuple[list[Event], Item]:
+        """Over, one way or the other: the API has one event for both. A search that nobody ended
+        has failed, whatever becomes of the response."""
+        if self._document["status"] == "in_progress":
+            self.end(self._document["action"], "failed")
+        completed = SearchCompleted(self.id, self.output_index)
+        return [completed, ItemDone(self.output_index, self._document)], self._document
 
 
 _ID = re.compile(r"[a-z]+_\S+")

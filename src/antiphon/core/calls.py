@@ -88,6 +88,10 @@ class CallBlock:
         return self._ended or (self._progress.complete and not self._freeform)
 
     @property
+    def over(self) -> bool:
+        return self.closed or self.settled
+
+    @property
     def unfinished(self) -> bool:
         """The provider said so, or the arguments have begun as JSON and visibly not ended."""
         return self.truncated or (self._progress.open and not self._freeform)
@@ -133,10 +137,19 @@ class CallBlock:
         goes_on = joined in self._tools or not name.startswith(self._name)
         self._name = joined if goes_on else name
 
+    def revise(self, text: str) -> None:
+        """The whole input, after all; what was told of it was only how it began."""
+        self._pieces = [text]
+        self._field, self._freeform = None, True
+
     def end(self, *, complete: bool) -> None:
         self._ended = True
         cut = self._progress.open and not self._freeform  # whatever the provider says
         self.truncated = self.truncated or cut or not complete
+
+    def end_round(self) -> None:
+        """Nothing more will come in this round; only free text may be held back for the next."""
+        self._ended = self._ended or not (self._freeform or self.unfinished)
 
     # Announcing and streaming
 

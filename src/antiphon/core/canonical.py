@@ -11,9 +11,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from antiphon.core import tool_item
-from antiphon.core.content import Item, Reader, mapping, mappings, string
+from antiphon.core.content import NOTHING_SEEN, Item, Reader, mapping, mappings, string
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history import HistoryCode, Role, Said, Step, TextPart, Thought
+from antiphon.core.history import (
+    Answered,
+    HistoryCode,
+    ImagePart,
+    Role,
+    Said,
+    Step,
+    TextPart,
+    Thought,
+)
 
 Steps: TypeAlias = Sequence[Step]
 ItemReader: TypeAlias = Callable[[Item, Reader], Steps]
@@ -32,19 +41,27 @@ def canonical(
     inputs: frozenset[str],
     tool_output_images: bool,
     param: str = "input",
+    descriptions: Mapping[str, str] = NOTHING_SEEN,
 ) -> tuple[tuple[Step, ...], tuple[Diagnostic, ...]]:
     """The steps that a list of items amounts to, and what had to change on the way.
 
     `inputs` are the kinds of content the model takes: text, image, file, audio, and file_url where
-    a file may be given by its address alone.
+    a file may be given by its address alone. `descriptions` are of images, by their URLs.
     """
-    reader = Reader(inputs, tool_output_images=tool_output_images)
+    reader = Reader(inputs, tool_output_images=tool_output_images, descriptions=descriptions)
     steps: list[Step] = []
     for position, item in enumerate(items):
         kind = _kind(item)
         reader.turn_to(position, param, kind)
         steps.extend(_ITEMS.get(kind, _unknown)(mapping(item), reader))
     return tuple(steps), tuple(reader.diagnostics)
+
+
+def image_urls(items: Sequence[Item]) -> list[str]:
+    """Where the images in these items are, each once, as a model that takes them would see them."""
+    steps, _ = canonical(items, inputs=frozenset({"image"}), tool_output_images=True)
+    parts = (part for step in steps if isinstance(step, Said | Answered) for part in step.parts)
+    return [*dict.fromkeys(part.url for part in parts if isinstance(part, ImagePart))]
 
 
 def _kind(item: Any) -> str:

@@ -7,6 +7,7 @@ a diagnostic that the client can see.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -24,6 +25,9 @@ from antiphon.core.history import (
 )
 
 Item: TypeAlias = Mapping[str, Any]
+
+NOTHING_SEEN: Mapping[str, str] = MappingProxyType({})
+"""Descriptions of images by their URLs. An empty one was asked for in vain."""
 
 _MEDIA: Mapping[type, str] = {ImagePart: "image", FilePart: "file", AudioPart: "audio"}
 
@@ -48,9 +52,16 @@ def json_text(value: Any) -> str:
 class Reader:
     """Reads content for one model, and notes what could not stay as it was."""
 
-    def __init__(self, inputs: frozenset[str], *, tool_output_images: bool) -> None:
+    def __init__(
+        self,
+        inputs: frozenset[str],
+        *,
+        tool_output_images: bool,
+        descriptions: Mapping[str, str] = NOTHING_SEEN,
+    ) -> None:
         self._inputs = inputs
         self._tool_output_images = tool_output_images
+        self._descriptions = descriptions
         self._param = ""
         self.subject = ""
         self.position = 0
@@ -147,10 +158,25 @@ class Reader:
         nested = place if isinstance(place, Mapping) else {"url": place}
         url = string(nested.get("url"))
         if "image" not in self._inputs:
-            return self._replaced("image", "this model takes no images")
+            return self._unseen(url)
         if url is None:
             return self._replaced("image", "it came without an address or content")
         return ImagePart(url, string(nested.get("detail", part.get("detail"))))
+
+    def _unseen(self, url: str | None) -> Part:
+        """What stands in for an image that the model does not take."""
+        why = "this model takes no images"
+        seen = self._descriptions.get(url) if url is not None else None
+        if seen:
+            message = "The image did not reach the model: what another model saw stands there."
+            self.note(HistoryCode.IMAGE_DESCRIBED, Decision.DEGRADED, message)
+            return TextPart(f"[image: not shown, but described by another model: {seen}]")
+        if seen is None:
+            return self._replaced("image", why)
+        # The marker stays the same: what follows an image must not move a prompt cache.
+        return self._replaced(
+            "image", f"{why}, and it could not be described", _omitted("image", why)
+        )
 
     def _file(self, part: Item) -> Part:
         file = FilePart(
@@ -182,5 +208,8 @@ class Reader:
     ) -> Part:
         message = f"The {kind} did not reach the model: {why}."
         self.note(HistoryCode(f"history.{kind}.replaced"), Decision.DEGRADED, message)
-        label = f"{kind} {name}" if name else kind
-        return TextPart(text or f"[{label} omitted: {why}]")
+        return TextPart(text or _omitted(f"{kind} {name}" if name else kind, why))
+
+
+def _omitted(label: str, why: str) -> str:
+    return f"[{label} omitted: {why}]"

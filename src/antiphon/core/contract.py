@@ -7,7 +7,7 @@ refusal is an answer of its own kind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -16,17 +16,33 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.errors import InvalidOutputFormat
-from antiphon.wire.items import Item, Message, OutputText, Reasoning
+from antiphon.wire.items import Document, Item, Message, OutputText, Reasoning
 from antiphon.wire.response import Response
 
 FormatKind: TypeAlias = Literal["text", "json_object", "json_schema"]
 
+_ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+
+
+class Objection(Struct, frozen=True):
+    """One reason why an answer is not what was promised."""
+
+    path: tuple[str, ...]
+    keyword: str
+    message: str
+    """In the validator's words: they quote the answer, so only its author may see them."""
+
 
 class OutputContract(Struct, frozen=True, kw_only=True):
-    """The format the client asked for, and the one we ask the provider for."""
+    """The format the client asked for, and the way in which we ask for it."""
 
     requested: FormatKind = "text"
     asked: FormatKind = "text"
+    """What the provider is told to answer with."""
+    tool: str | None = None
+    """The tool that the model answers by calling, by the provider's name for it."""
+    wrapped: bool = False
+    """The arguments of that tool hold the answer in one field, because it is no object."""
     name: str = ""
     description: str | None = None
     schema: Mapping[str, Any] | None = None
@@ -40,8 +56,10 @@ class OutputContract(Struct, frozen=True, kw_only=True):
         """What the model is told when its provider cannot be asked natively."""
         if not self.degraded:
             return None
+        if self.tool is not None:
+            return f"Give your final answer by calling the tool {self.tool!r} once, not as text."
         if self.schema is None:
-            return "Answer with one valid JSON value and nothing else: no prose, no code fences."
+            return "Answer with one valid JSON object and nothing else: no prose, no code fences."
         about = f" ({self.description})" if self.description else ""
         schema = msgspec.json.encode(self.schema, order="deterministic").decode()
         return (
@@ -49,32 +67,47 @@ class OutputContract(Struct, frozen=True, kw_only=True):
             f" code fences. It must be valid against this JSON Schema:\n{schema}"
         )
 
+    def fits(self, text: str) -> bool:
+        return next(self.objections(text), None) is None
+
+    def objections(self, text: str) -> Iterator[Objection]:
+        """What is wrong with an answer, found one by one."""
+        try:
+            errors = self._errors(msgspec.json.decode(text))
+        except (msgspec.DecodeError, RecursionError):
+            yield Objection((), "json", "It is not valid JSON.")
+        except ValueError:  # the validator does not go that deep
+            yield Objection((), "depth", "It is nested too deeply.")
+        else:
+            for error in errors:
+                path = tuple(str(step) for step in error.instance_path)
+                yield Objection(path, _keyword(error), error.message)
+
+    def _errors(self, value: Any) -> Iterator[Any]:
+        schema = _ANY_OBJECT if self.requested == "json_object" else self.schema
+        if schema is None or self.strict is False:
+            return iter(())
+        errors: Iterator[Any] = _validator(msgspec.json.encode(schema)).iter_errors(value)
+        return errors
+
     def check(self, response: Response, *, provider: str) -> None:
         """Raise `InvalidOutputFormat` if a completed answer is not what was promised."""
         if self.requested == "text" or response.status != "completed":
             return
         text = _answer(response)
-        if text is None:
-            return
-        problem = self._problem(text)
-        if problem is not None:
+        objection = None if text is None else next(self.objections(text), None)
+        if objection is not None:
             raise InvalidOutputFormat(
-                problem, provider=provider, model=response.model, response_id=response.id
+                _told(objection), provider=provider, model=response.model, response_id=response.id
             )
 
-    def _problem(self, text: str) -> str | None:
-        try:
-            value = msgspec.json.decode(text)
-        except msgspec.DecodeError:
-            return "The output is not valid JSON."
-        if self.schema is None or self.strict is False:
-            return None
-        error = next(_validator(msgspec.json.encode(self.schema)).iter_errors(value), None)
-        if error is None:
-            return None
-        # The path is ours to show; the validator's own words would quote the answer.
-        path = "/".join(str(step) for step in error.instance_path) or "the top level"
-        return f"The output does not match the schema at {path} ({_keyword(error)})."
+
+def _told(objection: Objection) -> str:
+    """The place is ours to show to a client; the validator's own words would quote the answer."""
+    if objection.keyword == "json":
+        return "The output is not valid JSON."
+    path = "/".join(objection.path) or "the top level"
+    return f"The output does not match the schema at {path} ({objection.keyword})."
 
 
 def check_schema(schema: Mapping[str, Any]) -> str | None:
@@ -108,9 +141,14 @@ _FOR_THE_CLIENT = frozenset(
 )
 
 
+def is_for_the_client(document: Document) -> bool:
+    """A call that the client has to answer, though its kind is passed on as it came."""
+    return document.get("type") in _FOR_THE_CLIENT
+
+
 def _is_aside(item: Item) -> bool:
     """Something that the provider did on the way to its answer, and nobody has to answer."""
-    return isinstance(item, Mapping) and item.get("type") not in _FOR_THE_CLIENT
+    return isinstance(item, Mapping) and not is_for_the_client(item)
 
 
 def _answer(response: Response) -> str | None:

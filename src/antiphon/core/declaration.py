@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.core.choice import Selection, select
-from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.history import Step
 from antiphon.core.offer import Document, Offer, left_out
 from antiphon.core.plan import Capabilities, ToolChoice, ToolDeclaration
+from antiphon.core.recall import HOSTED, SEARCH
+from antiphon.core.search_rule import SearchRules, read_rules
 from antiphon.core.toolbox import Toolbox
 from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
 from antiphon.errors import InvalidRequest
@@ -28,6 +30,7 @@ class Declared(Struct, frozen=True, kw_only=True):
     native_tools: tuple[Mapping[str, Any], ...] = ()
     identities: ToolIdentityMap = NO_TOOLS
     tool_choice: ToolChoice = ToolChoice()
+    search: SearchRules | None = None
     steps: tuple[Step, ...] = ()
     """The history, with every call under a tool that the identities know."""
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -52,20 +55,50 @@ def declare(
         native_tools=tuple(offer.document for offer in offers if offer.fate == "native"),
         identities=toolbox.identities(),
         tool_choice=selection.choice,
+        search=_search(selection, toolbox),
         steps=placed,
         diagnostics=(
             *toolbox.diagnostics,
             *_no_tools(toolbox, capabilities),
             *selection.diagnostics,
             *dropped,
+            *_loosened(offers, capabilities),
         ),
     )
+
+
+def _search(selection: Selection, toolbox: Toolbox) -> SearchRules | None:
+    """The rules of a search that the gateway makes; one that is not allowed now is never made,
+    even if the model asks for it."""
+    offer = toolbox.offers.get((HOSTED, SEARCH))
+    if offer is None:
+        return None
+    rules = read_rules(offer.document)
+    usable = selection.choice.mode != "none" and offer in selection.offers
+    return rules if usable else structs.replace(rules, max_calls=0)
 
 
 def _no_tools(toolbox: Toolbox, capabilities: Capabilities) -> list[Diagnostic]:
     if capabilities.tools or not toolbox.everything():
         return []
     return [left_out("all", "tools", "The model takes no tools: all were left out.")]
+
+
+def _loosened(offers: Sequence[Offer], capabilities: Capabilities) -> list[Diagnostic]:
+    declared = [offer for offer in offers if offer.fate == "declared"]
+    strict = [offer for offer in declared if offer.strict]
+    if not capabilities.strict_together or len(strict) in {0, len(declared)}:
+        return []
+    message = "The provider enforces the schemas of all tools or of none, and not all are strict."
+    return [
+        Diagnostic(
+            code=Code.TOOL_DEGRADED,
+            decision=Decision.DEGRADED,
+            param="tools",
+            message=message,
+            subject="strict",
+        )
+    ]
 
 
 def _within_limit(

@@ -17,7 +17,8 @@ from antiphon.core.faults import ProviderFault, classify_document, protocol_faul
 from antiphon.errors import InvalidTransition
 from antiphon.wire.items import Document
 
-ReasoningKind: TypeAlias = Literal["raw", "summary"]
+ReasoningKind: TypeAlias = Literal["raw", "summary", "retold"]
+"""`retold` is raw thought that is told as a summary, and sealed as what it was."""
 CallKind: TypeAlias = Literal["function", "custom"]
 
 
@@ -71,6 +72,26 @@ class ToolEnd(Struct, frozen=True, tag=True):
 
     index: int
     complete: bool = True
+
+
+class ToolRevision(Struct, frozen=True, tag=True):
+    """The whole input of a custom call, after all: it replaces what was said of it before."""
+
+    index: int
+    text: str
+
+
+class SearchBegun(Struct, frozen=True, tag=True):
+    """The gateway has begun to search the web."""
+
+    action: Document
+
+
+class SearchEnded(Struct, frozen=True, tag=True):
+    """The search that was begun is over; it found something, or it failed."""
+
+    action: Document
+    status: Literal["completed", "failed"] = "completed"
 
 
 class RawItem(Struct, frozen=True, tag=True):
@@ -134,6 +155,9 @@ Delta: TypeAlias = (
     | ItemEnd
     | Extra
     | Failure
+    | ToolRevision
+    | SearchBegun
+    | SearchEnded
 )
 
 

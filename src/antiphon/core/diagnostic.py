@@ -25,7 +25,7 @@ class Decision(StrEnum):
 
 
 class Code(StrEnum):
-    """Every code that planning gives to a diagnostic."""
+    """Every code but those of reading a history."""
 
     PARAM_IGNORED = "param.ignored"
     PARAM_DEGRADED = "param.degraded"
@@ -36,11 +36,26 @@ class Code(StrEnum):
     EFFORT_DEGRADED = "effort.degraded"
     FORMAT_DEGRADED = "format.degraded"
     FORMAT_IGNORED = "format.ignored"
+    FORMAT_REPAIRED = "format.repaired"
+    FORMAT_TRIMMED = "format.trimmed"
+    FORMAT_COMMENTARY = "format.commentary"
     TOOL_IGNORED = "tool.ignored"
     TOOL_DEGRADED = "tool.degraded"
     TOOL_REDECLARED = "tool.redeclared"
+    INPUT_UNWRAPPED = "tool.input.unwrapped"
+    INPUT_CORRECTED = "tool.input.corrected"
+    INPUT_INVALID = "tool.input.invalid"
     TOOL_CHOICE_DEGRADED = "tool_choice.degraded"
     CAPSULE_UNUSED = "capsule.unused"
+    CALL_DROPPED = "call.dropped"
+    ANSWER_REMINDED = "answer.reminded"
+    ANSWER_EMPTY = "answer.empty"
+    USAGE_ESTIMATED = "usage.estimated"
+    SEARCH_LIMITED = "search.limited"
+    SEARCH_FAILED = "search.failed"
+    CLIENT_REFUSAL_AS_TEXT = "client.refusal_as_text"
+    CLIENT_ERROR_AS_400 = "client.error_as_400"
+    CLIENT_KEEPALIVE = "client.keepalive"
 
 
 class Diagnostic(Struct, frozen=True, kw_only=True):

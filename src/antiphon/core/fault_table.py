@@ -68,6 +68,7 @@ class Kind(StrEnum):
     OVERLOADED = "overloaded"
     SERVER_ERROR = "server_error"
     BAD_GATEWAY = "bad_gateway"
+    REDIRECTED = "redirected"
     TOOL_USE_FAILED = "tool_use_failed"
     INVALID_CHUNK = "invalid_chunk"
     CANCELLED = "cancelled"
@@ -119,6 +120,8 @@ ROWS: Mapping[str, Row] = {
     _K.OVERLOADED: Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
     _K.SERVER_ERROR: Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
     _K.BAD_GATEWAY: Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
+    # Never followed: it would carry a key to whatever place the answer names.
+    _K.REDIRECTED: Row(_T.api_error, False, _S.provider, "invalid_prompt", 502),
     # The model wrote a call that its server could not read; the next sample may be better.
     _K.TOOL_USE_FAILED: Row(_T.api_error, True, _S.model, "server_error", 502),
     _K.INVALID_CHUNK: Row(_T.protocol, True, _S.provider, "server_error", 502),
@@ -129,7 +132,7 @@ ROWS: Mapping[str, Row] = {
     _K.UNKNOWN: Row(_T.unknown, False, _S.provider, "server_error", 502),
 }
 
-# A status that is not here: 3xx and 4xx are API_ERROR, 5xx are SERVER_ERROR.
+# A status that is not here: 3xx are REDIRECTED, 4xx are API_ERROR, 5xx are SERVER_ERROR.
 STATUSES: Mapping[int, Kind] = {
     400: Kind.INVALID_REQUEST,
     401: Kind.AUTH,

@@ -169,6 +169,7 @@ def _kind(status: int | None, reading: Reading, *, delayed: bool) -> Kind:
     return next(phrases, first)
 
 
+_FAMILIES = {3: Kind.REDIRECTED, 4: Kind.API_ERROR, 5: Kind.SERVER_ERROR}
 _LOOSE = frozenset({Kind.INVALID_REQUEST, Kind.API_ERROR, Kind.PERMISSION, Kind.NOT_FOUND})
 
 
@@ -177,7 +178,7 @@ def _first_kind(status: int | None, reading: Reading) -> Kind:
     echoes = list(kinds_of(ECHOES, reading.codes))
     if status is None:
         return next(iter(echoes), Kind.UNKNOWN)
-    kind = STATUSES.get(status) or (Kind.API_ERROR if status < 500 else Kind.SERVER_ERROR)
+    kind = STATUSES.get(status) or _FAMILIES[status // 100]
     if kind not in _LOOSE:
         return kind
     # Many servers answer 400 to everything that is not their own fault.

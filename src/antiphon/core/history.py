@@ -27,6 +27,7 @@ class HistoryCode(StrEnum):
     ROLE_REPLACED = "history.role.replaced"
     PART_IGNORED = "history.part.ignored"
     IMAGE_REPLACED = "history.image.replaced"
+    IMAGE_DESCRIBED = "history.image.described"
     IMAGE_MOVED = "history.image.moved"
     FILE_REPLACED = "history.file.replaced"
     FILE_MOVED = "history.file.moved"

@@ -29,6 +29,8 @@ _ENGLISH: Mapping[str, str] = {
     "api_error": "The provider refused the request. The gateway's log has its reason.",
     "api_error/not_found": "The provider has nothing at this address. "
     "Check the base URL that is configured for it.",
+    "api_error/redirected": "The provider's address leads elsewhere, where nobody follows. "
+    "Check the base URL that is configured for it.",
     "api_error/tool_use_failed": "The model wrote a tool call that the provider could not read. "
     "Send the request again.",
     "api_error/internal_error": "The gateway failed on this request. Its log has the details.",
@@ -87,6 +89,7 @@ _ENGLISH: Mapping[str, str] = {
 _CHINESE: Mapping[str, str] = {
     "api_error": "服务商拒绝了该请求，具体原因见网关日志。",
     "api_error/not_found": "服务商的该地址不存在，请检查为其配置的 base URL。",
+    "api_error/redirected": "服务商的地址发生了重定向，网关不会跟随，请检查为其配置的 base URL。",
     "api_error/tool_use_failed": "模型生成的工具调用无法被服务商解析，请重新发送请求。",
     "api_error/internal_error": "网关处理该请求时出错，详情见网关日志。",
     "api_error/shutting_down": "网关正在重启，请重新发送请求。",

@@ -4,7 +4,8 @@
 2. One item is on the air at a time (`core.air`). What begins meanwhile waits for its turn.
 3. A finish reason is remembered, never acted upon: only `finish` and `fail` end the response, and
    exactly one of them does. Output after a finish reason is legal, because real providers send it.
-4. A call in the wrong phase raises a typed error and changes nothing.
+4. An answer may take several rounds (`core.desk`): `next_round` begins one, in the same response.
+5. A call in the wrong phase raises a typed error and changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from typing import Any
 import msgspec
 
 from antiphon.core.air import Air, Block
-from antiphon.core.blocks import RawBlock, ReasoningBlock, RefusalBlock, Seal, TextBlock
+from antiphon.core.blocks import (
+    RawBlock,
+    ReasoningBlock,
+    RefusalBlock,
+    Seal,
+    SearchBlock,
+    TextBlock,
+)
 from antiphon.core.calls import CallBlock
 from antiphon.core.deltas import (
     Annotation,
@@ -30,17 +38,20 @@ from antiphon.core.deltas import (
     ReasoningKind,
     ReasoningState,
     Refusal,
+    SearchBegun,
+    SearchEnded,
     Start,
     Text,
     ToolCall,
     ToolEnd,
+    ToolRevision,
     Usage,
 )
 from antiphon.core.faults import ProviderFault, normalize_code
 from antiphon.core.finish import Outcome, outcome
 from antiphon.core.locale import describe
 from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
-from antiphon.core.usage import merged, wire_usage
+from antiphon.core.usage import Meter, wire_usage
 from antiphon.errors import (
     BridgeError,
     DeltaAfterTerminal,
@@ -48,8 +59,8 @@ from antiphon.errors import (
     InvalidTransition,
     OutputBeforeStart,
 )
-from antiphon.wire.events import Completed, Created, Event, Failed, Incomplete, InProgress
-from antiphon.wire.items import Document, Status
+from antiphon.wire.events import TERMINALS, Created, Event, InProgress
+from antiphon.wire.items import Document, Item, Status
 from antiphon.wire.response import IncompleteDetails, Response, ResponseError
 
 
@@ -75,10 +86,9 @@ class ResponseMachine:
         locale: str = "en",
         empty_arguments: str = "",
     ) -> None:
-        """`response` is the answer as far as the request decides it; ids and the clock come in.
-
-        `seal` turns provider state into `encrypted_content`; without it, state is only kept in
-        `states`. `empty_arguments` stands in for the arguments of a call that was given none.
+        """`response` is the answer as far as the request decides it. `seal` turns provider state
+        into `encrypted_content`; without it, state is only kept in `states`. `empty_arguments`
+        stands in for the arguments of a call that was given none.
         """
         self.phase = Phase.IDLE
         self.pending_finish: Finish | None = None
@@ -89,13 +99,14 @@ class ResponseMachine:
         self._new_id = new_id
         self._now = now
         self._tools = tools
-        self._seal = seal
+        self.seal = seal
         self._locale = locale
         self._empty_arguments = empty_arguments
         self._air = Air()
         self._calls: dict[int, CallBlock] = {}
         self._callers: dict[str, int] = {}
-        self._usage: Usage | None = None
+        self._meter = Meter()
+        self._round_began = 0
         self._annotations: list[Annotation] = []
         self._late_states: list[ReasoningState] = []
 
@@ -104,8 +115,14 @@ class ResponseMachine:
     @property
     def snapshot(self) -> Response:
         """The response as it stands now; built when asked for."""
-        usage = None if self._usage is None else wire_usage(self._usage)
+        total = self._meter.total
+        usage = None if total is None else wire_usage(total)
         return msgspec.structs.replace(self._response, output=self._air.output, usage=usage)
+
+    @property
+    def round_items(self) -> list[Item]:
+        """What was told in this round, as far as it is over."""
+        return self._air.told(self._round_began)
 
     # Driving
 
@@ -167,7 +184,7 @@ class ResponseMachine:
         """Keep what the provider wants back; it leaves sealed, inside a reasoning item."""
         self._expect_output("reasoning state")
         self.states.append(state)
-        if self._seal is None:
+        if self.seal is None:
             return []
         tail = self._air.tail
         if isinstance(tail, ReasoningBlock):
@@ -196,13 +213,33 @@ class ResponseMachine:
     def tool_end(self, index: int, *, complete: bool = True) -> list[Event]:
         """The provider says a call has ended: it may leave the air at once."""
         self._expect_output("tool end")
-        block = self._calls.get(index)
-        if block is None:
-            raise InvalidTransition(f"toolCall.index: there is no call {index} to end")
+        block = self._known_call(index)
         block.end(complete=complete)
         if block is not self._air.holder or block.nameless or block.truncated:
             return []
         return self._air.close(block.status(ended_well=False)) + self._air.advance()
+
+    def tool_revision(self, delta: ToolRevision) -> list[Event]:
+        """The input of a call that is still open is another one."""
+        self._expect_output("tool revision")
+        self._known_call(delta.index).revise(delta.text)
+        return []
+
+    def _known_call(self, index: int) -> CallBlock:
+        if index not in self._calls:
+            raise InvalidTransition(f"toolCall.index: there is no call {index}")
+        return self._calls[index]
+
+    def search(self, delta: SearchBegun | SearchEnded) -> list[Event]:
+        """A search of our own begins, or the one that was begun is over."""
+        self._expect_output("search")
+        if isinstance(delta, SearchBegun):
+            return self._begin(SearchBlock(self._new_id(SearchBlock.prefix), delta.action))
+        block = self._air.tail
+        if not isinstance(block, SearchBlock):
+            raise InvalidTransition("search: there is none under way")
+        block.end(delta.action, delta.status)
+        return self._air.clear()
 
     def raw_item(self, document: Document) -> list[Event]:
         """Tell an item that came whole."""
@@ -221,7 +258,7 @@ class ResponseMachine:
     def usage(self, usage: Usage) -> list[Event]:
         """Counts for the snapshot; no event. Numbers that are missing keep their earlier value."""
         self._expect_output("usage")
-        self._usage = usage if self._usage is None else merged(self._usage, usage)
+        self._meter.feed(usage)
         return []
 
     def defer_finish(self, reason: str | None) -> list[Event]:
@@ -238,11 +275,29 @@ class ResponseMachine:
         return []
 
     def note(self, delta: Start | Extra) -> list[Event]:
-        """Remember who answers; the rest is for traces."""
+        """Remember who answers."""
         self._expect_output("delta")
         if isinstance(delta, Start):
             self.upstream = delta
         return []
+
+    # Rounds
+
+    def end_round(self) -> list[Event]:
+        """Close what may be closed: only a call that is held back stays open."""
+        self._expect_output("end of a round")
+        for call in self._calls.values():
+            call.end_round()
+        events = self._begin(self._reasoning_block()) if self._late_states else []
+        return events + self._air.clear()
+
+    def next_round(self) -> None:
+        """The provider is asked again: it counts its calls and tokens anew."""
+        self._expect_output("round")
+        self.pending_finish = None
+        self._calls = {index: call for index, call in self._calls.items() if not call.over}
+        self._meter.next_round()
+        self._round_began = self._air.count
 
     # Ending
 
@@ -281,8 +336,8 @@ class ResponseMachine:
             incomplete_details=IncompleteDetails(reason) if reason else None,
             error=ResponseError(code, how.message or "") if code else None,
         )
-        self._usage = self._usage or Usage()
-        return _TERMINALS[self.phase](self.snapshot)
+        self._meter.feed(Usage())  # numbers, even if nobody gave any
+        return TERMINALS[self.phase](self.snapshot)
 
     def _refuse_unfinished_calls(self) -> None:
         for block in self._air.open_blocks:
@@ -292,7 +347,7 @@ class ResponseMachine:
     # Beginning
 
     def _reasoning_block(self) -> ReasoningBlock:
-        return ReasoningBlock(self._new_id(ReasoningBlock.prefix), self._seal)
+        return ReasoningBlock(self._new_id(ReasoningBlock.prefix), self.seal)
 
     def _begin(self, block: Block) -> list[Event]:
         self._queue(block)
@@ -323,13 +378,6 @@ class ResponseMachine:
         return DeltaAfterTerminal(f"{what}: the response is {self.phase.value} already")
 
 
-_TERMINALS: Mapping[Phase, type[Completed] | type[Incomplete] | type[Failed]] = {
-    Phase.COMPLETED: Completed,
-    Phase.INCOMPLETE: Incomplete,
-    Phase.FAILED: Failed,
-}
-
-
 # Dispatch by type: the order of deltas' frequency does not matter to a table.
 _FEEDERS: Mapping[type[Delta], Callable[[ResponseMachine, Any], list[Event]]] = {
     Text: lambda machine, delta: machine.text(delta.text, delta.logprobs),
@@ -342,6 +390,9 @@ _FEEDERS: Mapping[type[Delta], Callable[[ResponseMachine, Any], list[Event]]] = 
     Annotation: ResponseMachine.annotation,
     RawItem: lambda machine, delta: machine.raw_item(delta.document),
     ItemEnd: lambda machine, _: machine.item_end(),
+    ToolRevision: ResponseMachine.tool_revision,
+    SearchBegun: ResponseMachine.search,
+    SearchEnded: ResponseMachine.search,
     ToolEnd: lambda machine, delta: machine.tool_end(delta.index, complete=delta.complete),
     ReasoningState: ResponseMachine.reasoning_state,
     Start: ResponseMachine.note,

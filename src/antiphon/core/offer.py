@@ -12,7 +12,10 @@ from typing import Any, Literal, TypeAlias, cast
 from msgspec import Struct, structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.grammar import has_unknown_grammar
 from antiphon.core.plan import Capabilities
+from antiphon.core.recall import HOSTED, SEARCH
+from antiphon.core.search_rule import WORDS, described, read_rules, unkept
 from antiphon.core.tools import ToolType
 from antiphon.errors import InvalidRequest
 
@@ -74,7 +77,7 @@ def read_offer(
         raise InvalidRequest("A tool is an object with a type.", param=f"{param}.type")
     kind: str = tool["type"]
     if family(kind) == "web_search" and namespace is None:
-        return _web_search(tool, param, capabilities)
+        return _web_search(tool, param, capabilities, origin)
     reason = _reason_to_leave_out(tool, kind, namespace)
     if reason is not None:
         return _left_out(tool, param, reason, namespace)
@@ -105,10 +108,12 @@ def left_out(kind: str, param: str, message: str) -> Diagnostic:
 _WEAKER: Mapping[str, str] = {
     "async": "its answers are waited for",
     "defer_loading": "it is declared at once",
-    "format": "the grammar is described to the model, not enforced",
+    "format": "the grammar cannot be read here, and is only described to the model",
     "output_schema": "the model is not told what its answers look like",
     "parameters": "the provider does not take `additionalProperties: false`",
+    "search_content_types": "only text is searched for",
     "strict": "the provider does not enforce its schema",
+    "user_location": "the search engine does not take it",
 }
 
 
@@ -118,39 +123,39 @@ def _within(offer: Offer, param: str, capabilities: Capabilities) -> Reading:
     weaker = {
         "async": bool(tool.get("async")),
         "defer_loading": bool(tool.get("defer_loading")) and offer.origin != "search",
-        "format": offer.type == "custom" and _grammar(tool, param) is not None,
+        "format": has_unknown_grammar(tool),
         "output_schema": bool(tool.get("output_schema")),
         "parameters": not capabilities.closed_objects and _is_closed(tool.get("parameters")),
         "strict": bool(offer.strict) and not capabilities.strict_tools,
     }
-    diagnostics = [
-        Diagnostic(
-            code=Code.TOOL_DEGRADED,
-            decision=Decision.DEGRADED,
-            param=f"{param}.{field}",
-            message=f"The tool {offer.name!r} is weaker than declared: {_WEAKER[field]}.",
-            subject=field,
-        )
-        for field, is_weaker in weaker.items()
-        if is_weaker
-    ]
+    diagnostics = [_degraded(offer, param, field) for field, is_so in weaker.items() if is_so]
     if not capabilities.strict_tools:
         offer = structs.replace(offer, strict=None)
     if not capabilities.closed_objects:
-        offer = structs.replace(offer, parameters=_opened(offer.parameters))
+        offer = structs.replace(offer, parameters=opened(offer.parameters))
     return offer, diagnostics
 
 
+def _degraded(offer: Offer, param: str, field: str) -> Diagnostic:
+    return Diagnostic(
+        code=Code.TOOL_DEGRADED,
+        decision=Decision.DEGRADED,
+        param=f"{param}.{field}",
+        message=f"The tool {offer.name!r} is weaker than declared: {_WEAKER[field]}.",
+        subject=field,
+    )
+
+
 def _is_closed(schema: Any) -> bool:
-    return bool(schema != _opened(schema))
+    return bool(schema != opened(schema))
 
 
-def _opened(schema: Any) -> Any:
+def opened(schema: Any) -> Any:
     """The same schema, with no word against properties that it does not name."""
     if isinstance(schema, Mapping):
         kept = [item for item in schema.items() if item != ("additionalProperties", False)]
-        return {name: _opened(inner) for name, inner in kept}
-    return [_opened(inner) for inner in schema] if isinstance(schema, list) else schema
+        return {name: opened(inner) for name, inner in kept}
+    return [opened(inner) for inner in schema] if isinstance(schema, list) else schema
 
 
 # What is left out, and why
@@ -186,10 +191,10 @@ def _environment(tool: Document) -> object:
     return environment.get("type") if isinstance(environment, Mapping) else "local"
 
 
-# Search that the provider runs
+# Search that the provider runs, or the gateway
 
 
-def _web_search(tool: Document, param: str, capabilities: Capabilities) -> Reading:
+def _web_search(tool: Document, param: str, capabilities: Capabilities, origin: Origin) -> Reading:
     if capabilities.web_search == "refuse":
         raise InvalidRequest(
             "Web search is not available for this model.",
@@ -198,6 +203,8 @@ def _web_search(tool: Document, param: str, capabilities: Capabilities) -> Readi
         )
     if capabilities.web_search == "ignore":
         return _left_out(tool, param, "this model has no web search")
+    if capabilities.web_search == "managed":
+        return _managed_search(tool, param, capabilities, origin)
     beyond = [limit for limit in _limits(tool) if limit not in capabilities.web_search_limits]
     if beyond:
         return _left_out(tool, param, f"its search cannot be limited by `{beyond[0]}`")
@@ -211,6 +218,31 @@ def _limits(tool: Document) -> list[str]:
     filters = tool.get("filters")
     given = any(filters.values()) if isinstance(filters, Mapping) else bool(filters)
     return [*limits, "filters"] if given else limits
+
+
+def _managed_search(
+    tool: Document, param: str, capabilities: Capabilities, origin: Origin
+) -> Reading:
+    """A function whose calls the gateway answers itself; it keeps the restrictions, too."""
+    beyond = unkept(tool)
+    if beyond is not None:
+        return _left_out(tool, param, f"its search cannot be limited by `{beyond}`")
+    offer = Offer(
+        type=SEARCH,
+        name=SEARCH,
+        namespace=HOSTED,
+        description=described(read_rules(tool)),
+        parameters=WORDS,
+        document=tool,
+        origin=origin,
+    )
+    kinds = tool.get("search_content_types")
+    weaker = {
+        "search_content_types": bool(kinds) and kinds != ["text"],
+        "user_location": bool(tool.get("user_location"))
+        and "user_location" not in capabilities.web_search_limits,
+    }
+    return offer, [_degraded(offer, param, field) for field, is_so in weaker.items() if is_so]
 
 
 # Tools that the client runs

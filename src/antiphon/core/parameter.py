@@ -59,7 +59,7 @@ TABLE: tuple[Row, ...] = (
     Row("presence_penalty", Rule.TAKE, "the model repeats itself as it likes", (0,)),
     Row("frequency_penalty", Rule.TAKE, "the model repeats itself as it likes", (0,)),
     Row("top_logprobs", Rule.TAKE, "the model tells no probabilities", (0,)),
-    Row("parallel_tool_calls", Rule.TAKE, "the model decides how many tools it calls", (True,)),
+    Row("parallel_tool_calls", Rule.ECHO, "whatever the model does, one call at a time is told"),
     Row("text.verbosity", Rule.TAKE, "the model decides how much it says", ("medium",)),
     # `auto` asks for whatever there is, and whatever there is gets sent.
     Row("reasoning.summary", Rule.TAKE, "reasoning comes as the model tells it", ("auto",)),
@@ -179,12 +179,17 @@ def _give_way(parameters: dict[str, Any], capabilities: Capabilities) -> Iterato
 
 _SERVED = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
+SOURCES = "web_search_call.action.sources"
 
 
-def decide_include(request: Request, capabilities: Capabilities) -> tuple[bool, list[Diagnostic]]:
-    """Whether probabilities are told, and what else of the extra output cannot be."""
+def decide_include(
+    request: Request, capabilities: Capabilities, *, searches: bool = False
+) -> tuple[bool, list[Diagnostic]]:
+    """Whether probabilities are told, and what else of the extra output cannot be.
+
+    `searches` says that the gateway searches the web itself, and so knows what was found."""
     logprobs = _LOGPROBS in request.include and "top_logprobs" in capabilities.parameters
-    served = {_SERVED, _LOGPROBS} if logprobs else {_SERVED}
+    served = {_SERVED, *([_LOGPROBS] if logprobs else []), *([SOURCES] if searches else [])}
     return logprobs, [
         Diagnostic(
             code=Code.INCLUDE_IGNORED,

@@ -14,6 +14,7 @@ from msgspec import Struct
 from antiphon.core.contract import OutputContract
 from antiphon.core.diagnostic import Decision, Diagnostic
 from antiphon.core.history import Step
+from antiphon.core.search_rule import SearchRules
 from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
 
 __all__ = [
@@ -60,10 +61,13 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """False: `developer` becomes `system`, in place."""
     tools: bool = True
     strict_tools: bool = True
+    strict_together: bool = False
+    """Schemas are enforced for all tools or for none, so one that is not strict loosens all."""
     closed_objects: bool = True
     """False: the provider refuses `additionalProperties: false`, and tools are told without it."""
     max_tools: int = 128
-    web_search: Literal["native", "refuse", "ignore"] = "ignore"
+    web_search: Literal["native", "managed", "refuse", "ignore"] = "ignore"
+    """Who searches the web: the provider, the gateway, or nobody, with an error or without."""
     web_search_limits: frozenset[str] = frozenset()
     """Restrictions that the provider's own search obeys: external_web_access, filters …"""
     guards: tuple[str, ...] = ()
@@ -101,12 +105,18 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Tools the provider runs itself, as the client declared them."""
     identities: ToolIdentityMap = NO_TOOLS
     tool_choice: ToolChoice = ToolChoice()
+    one_call: bool = False
+    """The client wants no two calls at once."""
+    search: SearchRules | None = None
+    """The rules of a web search that the gateway makes; None: it makes none."""
     parameters: Mapping[str, Any] = {}
     """Values of the supported parameters, by their Responses names."""
     effort: str | None = None
     """The provider's word for the reasoning effort; None leaves it out."""
     requested_effort: str | None = None
     contract: OutputContract = OutputContract()
+    tells_summary: bool = False
+    """The client wants to see thought as a summary."""
     replay_reasoning: ReplayReasoning = "never"
     developer_role: bool = False
     include_logprobs: bool = False

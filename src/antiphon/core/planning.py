@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from msgspec import structs
 
 from antiphon.core.canonical import canonical
 from antiphon.core.capsule import Unseal
-from antiphon.core.contract import FormatKind, OutputContract, check_schema
+from antiphon.core.content import NOTHING_SEEN
+from antiphon.core.contract import OutputContract, check_schema
 from antiphon.core.declaration import Declared, declare
 from antiphon.core.diagnostic import Code, Decision, Diagnostic, diagnostics_header
 from antiphon.core.effort import RUNGS, climb, settle, while_thinking
 from antiphon.core.history import Step
+from antiphon.core.ladder import Asked, ask
 from antiphon.core.pairing import paired
-from antiphon.core.parameter import decide, decide_include
+from antiphon.core.parameter import SOURCES, decide, decide_include
 from antiphon.core.plan import Capabilities, Plan
+from antiphon.core.search_rule import SearchRules
 from antiphon.core.unsealing import unsealed
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
@@ -40,36 +43,59 @@ def make_plan(
     capabilities: Capabilities,
     issuer: str = "",
     unseal: Unseal | None = None,
+    descriptions: Mapping[str, str] = NOTHING_SEEN,
 ) -> Plan:
-    """Decide everything about a request. `issuer` is whose capsules this provider understands."""
+    """Decide everything. `issuer` is whose capsules count; `descriptions` are of images, by URL."""
     items = [*history, *request.input]
-    read, noticed = _read(items, capabilities, issuer, model, unseal)
-    declared = declare(request.tools, request.tool_choice, items, read, capabilities)
-    steps, mended = paired(declared.steps)
+    read, noticed = _read(items, capabilities, issuer, model, unseal, descriptions)
+    declared, steps, told = _declared(request, items, read, capabilities)
     asked, effort, climbed = _effort(request, items, declared, capabilities)
-    able = while_thinking(effort, capabilities)
-    logprobs, included = decide_include(request, able)
-    parameters, decided = decide(request, able, moot=_moot(declared, logprobs=logprobs))
-    contract, formed = _contract(request, items, _formats(declared, capabilities))
-    found = (*noticed, *mended, *declared.diagnostics, *decided, *included, *climbed, *formed)
+    logprobs, parameters, decided = _parameters(request, declared, effort, capabilities)
+    form = _form(request, items, declared, effort, capabilities)
+    found = (*noticed, *told, *decided, *climbed, *form.diagnostics)
     return Plan(
         provider=provider,
         model=model,
         instructions=request.instructions,
         history=steps,
-        declarations=declared.declarations,
+        declarations=form.declared.declarations,
         native_tools=declared.native_tools,
         identities=declared.identities,
-        tool_choice=declared.tool_choice,
+        tool_choice=form.declared.tool_choice,
+        one_call=request.parallel_tool_calls is False,
+        search=_search(request, declared),
         parameters=parameters,
         effort=effort,
         requested_effort=asked,
-        contract=contract,
+        contract=form.contract,
         replay_reasoning=capabilities.replay_reasoning,
         developer_role=capabilities.developer_role,
         include_logprobs=logprobs,
+        tells_summary=bool(request.summary),
         diagnostics=tuple(_located(each, len(history)) for each in found),
     )
+
+
+def _declared(
+    request: Request,
+    items: Sequence[Mapping[str, Any]],
+    steps: Sequence[Step],
+    capabilities: Capabilities,
+) -> tuple[Declared, tuple[Step, ...], list[Diagnostic]]:
+    """The tools, and the history with every call and answer in its place."""
+    declared = declare(request.tools, request.tool_choice, items, steps, capabilities)
+    placed, mended = paired(declared.steps)
+    return declared, placed, [*mended, *declared.diagnostics]
+
+
+def _parameters(
+    request: Request, declared: Declared, effort: str | None, capabilities: Capabilities
+) -> tuple[bool, dict[str, Any], list[Diagnostic]]:
+    """Whether probabilities are told, the values that go to the provider, and what does not."""
+    able = while_thinking(effort, capabilities)
+    logprobs, included = decide_include(request, able, searches=declared.search is not None)
+    parameters, decided = decide(request, able, moot=_moot(declared, logprobs=logprobs))
+    return logprobs, parameters, [*decided, *included]
 
 
 def _read(
@@ -78,10 +104,14 @@ def _read(
     issuer: str,
     model: str,
     unseal: Unseal | None,
+    descriptions: Mapping[str, str],
 ) -> tuple[tuple[Step, ...], Sequence[Diagnostic]]:
     """The items as steps, with the provider's own state where it belongs."""
     steps, noticed = canonical(
-        items, inputs=capabilities.inputs, tool_output_images=capabilities.tool_output_images
+        items,
+        inputs=capabilities.inputs,
+        tool_output_images=capabilities.tool_output_images,
+        descriptions=descriptions,
     )
     if unseal is None:
         return steps, noticed
@@ -92,8 +122,26 @@ def _read(
 def _moot(declared: Declared, *, logprobs: bool) -> frozenset[str]:
     """Parameters without a meaning in this request; some providers refuse them then."""
     tools = declared.declarations or declared.native_tools
-    moot = {"parallel_tool_calls": not tools, "top_logprobs": not logprobs}
+    moot = {
+        "parallel_tool_calls": not tools,
+        "top_logprobs": not logprobs,
+        "max_tool_calls": declared.search is not None,  # the gateway counts them
+    }
     return frozenset(name for name, is_moot in moot.items() if is_moot)
+
+
+def _search(request: Request, declared: Declared) -> SearchRules | None:
+    """The rules of the tool, and those of the request as a whole."""
+    if declared.search is None:
+        return None
+    limits = [
+        limit for limit in (declared.search.max_calls, request.max_tool_calls) if limit is not None
+    ]
+    return structs.replace(
+        declared.search,
+        max_calls=min(limits, default=None),
+        tells_sources=SOURCES in request.include,
+    )
 
 
 def _located(diagnostic: Diagnostic, earlier: int) -> Diagnostic:
@@ -137,47 +185,38 @@ def _note(code: Code, decision: Decision, param: str, message: str) -> Diagnosti
 
 # What the answer has to look like
 
-_FORMATS: tuple[FormatKind, ...] = ("json_schema", "json_object", "text")
-"""From the most exact to the least."""
+
+def _form(
+    request: Request,
+    items: Sequence[Mapping[str, Any]],
+    declared: Declared,
+    effort: str | None,
+    capabilities: Capabilities,
+) -> Asked:
+    place, form = _updated(items, "text", "format") or ("text.format", request.text_format)
+    ignored: tuple[Diagnostic, ...] = ()
+    try:
+        contract = _read_format(place, form)
+    except InvalidRequest as error:
+        if place == "text.format":
+            raise
+        ignored = (
+            _note(Code.FORMAT_IGNORED, Decision.IGNORED, error.param or place, error.message),
+        )
+        place = "text.format"
+        contract = _read_format(place, request.text_format)
+    asked = ask(contract, place, declared, effort, capabilities)
+    return structs.replace(asked, diagnostics=(*ignored, *asked.diagnostics))
 
 
-def _formats(declared: Declared, capabilities: Capabilities) -> frozenset[str]:
-    """What the provider can be asked for in this request."""
-    alone = not declared.declarations and not declared.native_tools
-    return capabilities.formats if alone or capabilities.formats_beside_tools else frozenset()
-
-
-def _contract(
-    request: Request, items: Sequence[Mapping[str, Any]], formats: frozenset[str]
-) -> tuple[OutputContract, list[Diagnostic]]:
-    ignored: list[Diagnostic] = []
-    updated = _updated(items, "text", "format")
-    if updated is not None:
-        try:
-            return _read_format(*updated, formats)
-        except InvalidRequest as error:
-            param = error.param or updated[0]
-            ignored = [_note(Code.FORMAT_IGNORED, Decision.IGNORED, param, error.message)]
-    contract, diagnostics = _read_format("text.format", request.text_format, formats)
-    return contract, ignored + diagnostics
-
-
-def _read_format(
-    param: str, form: Any, formats: frozenset[str]
-) -> tuple[OutputContract, list[Diagnostic]]:
+def _read_format(param: str, form: Any) -> OutputContract:
+    match form:
+        case {"type": "text" | "json_object" as kind}:
+            return OutputContract(requested=kind)
+        case {"type": "json_schema"}:
+            return OutputContract(requested="json_schema", **_schema(param, form))
     kind = form.get("type") if isinstance(form, Mapping) else None
-    if kind not in _FORMATS:
-        raise InvalidRequest(f"{kind!r} is not a format of text.", param=f"{param}.type")
-    weaker = _FORMATS[_FORMATS.index(kind) :]
-    asked = next((each for each in weaker if each in formats), "text")
-    contract = OutputContract(requested=kind, asked=cast("FormatKind", asked))
-    if kind == "json_schema":
-        contract = structs.replace(contract, **_schema(param, form))
-    if not contract.degraded:
-        return contract, []
-    message = f"The provider cannot be asked for {kind}: the model is told, and the answer checked."
-    param = f"{param}.type"
-    return contract, [_note(Code.FORMAT_DEGRADED, Decision.DEGRADED, param, message)]
+    raise InvalidRequest(f"{kind!r} is not a format of text.", param=f"{param}.type")
 
 
 def _schema(param: str, form: Mapping[str, Any]) -> dict[str, Any]:

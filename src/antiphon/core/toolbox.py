@@ -16,9 +16,11 @@ from typing import cast
 from msgspec import structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.grammar import declared_grammar
 from antiphon.core.history import Called, Step
 from antiphon.core.offer import Document, Key, Offer, Origin, left_out, read_offer, tool_name
 from antiphon.core.plan import Capabilities
+from antiphon.core.recall import HOSTED
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.errors import InvalidRequest
 
@@ -41,7 +43,7 @@ def marked_name(name: str, namespace: str | None = None) -> str:
 
 
 def _full(name: str, namespace: str | None) -> str:
-    return name if namespace is None else f"{namespace}__{name}"
+    return f"{namespace}__{name}" if namespace else name
 
 
 class Toolbox:
@@ -156,7 +158,8 @@ class Toolbox:
 
     def place(self, steps: Sequence[Step]) -> tuple[Step, ...]:
         """The steps with every call under a tool that has a name, whether still on offer or not."""
-        homes = {name: namespace for namespace, name in reversed(self.offers)}
+        offered = [key for key in reversed(self.offers) if key[0] != HOSTED]
+        homes = {name: namespace for namespace, name in offered}
         return tuple(
             self._placed(step, homes) if isinstance(step, Called) else step for step in steps
         )
@@ -177,7 +180,10 @@ class Toolbox:
     def _identity(self, key: Key, known_as: str) -> ToolIdentity:
         namespace, name = key
         offer = self.offers.get(key)
-        return ToolIdentity(known_as, name, offer.tool_type if offer else "function", namespace)
+        if offer is None:
+            return ToolIdentity(known_as, name, "function", namespace)
+        grammar = declared_grammar(offer.document)
+        return ToolIdentity(known_as, name, offer.tool_type, namespace, grammar)
 
 
 _CARRIERS: Mapping[str, Origin] = {"additional_tools": "input", "tool_search_output": "search"}

@@ -6,7 +6,7 @@ functions under its own names, and every call is restored to the type the client
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -26,8 +26,15 @@ from antiphon.wire.items import (
 )
 
 ToolType: TypeAlias = Literal[
-    "function", "custom", "shell", "local_shell", "apply_patch", "tool_search"
+    "function", "custom", "shell", "local_shell", "apply_patch", "tool_search", "web_search"
 ]
+
+
+class Grammar(Struct, frozen=True):
+    """What the input of a custom tool has to look like."""
+
+    syntax: Literal["lark", "regex"]
+    definition: str
 
 
 class ToolIdentity(Struct, frozen=True):
@@ -37,6 +44,7 @@ class ToolIdentity(Struct, frozen=True):
     requested_name: str
     requested_type: ToolType = "function"
     namespace: str | None = None
+    grammar: Grammar | None = None
 
 
 class ToolIdentityMap:
@@ -68,6 +76,10 @@ class ToolIdentityMap:
 
     def __contains__(self, provider_name: str) -> bool:
         return provider_name in self._by_provider
+
+    def __iter__(self) -> Iterator[str]:
+        """The names that the provider knows."""
+        return iter(self._by_provider)
 
     def __len__(self) -> int:
         return len(self._by_provider)

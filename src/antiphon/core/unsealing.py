@@ -15,6 +15,7 @@ from msgspec import structs
 from antiphon.core.capsule import Capsule, Opened, Unopened, Unseal
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.history import Step, Thought
+from antiphon.core.recall import recalled
 
 
 def unsealed(
@@ -25,22 +26,26 @@ def unsealed(
     opened: list[Step] = []
     for step in steps:
         if isinstance(step, Thought) and step.encrypted is not None:
-            capsule = unseal(step.encrypted)
-            step, loss = _reminded(step, capsule, issuer, model)
+            reminded, loss = _reminded(step, unseal(step.encrypted), issuer, model)
             losses.update(loss)
-        opened.append(step)
+            opened += reminded
+        else:
+            opened.append(step)
     return tuple(opened), [_diagnostic(why, count) for why, count in losses.items()]
 
 
 def _reminded(
     thought: Thought, capsule: Opened, issuer: str, model: str
-) -> tuple[Thought, Sequence[str]]:
+) -> tuple[Sequence[Step], Sequence[str]]:
+    """The thought as it was, behind the searches that led to it."""
     if not isinstance(capsule, Capsule):
-        return thought, [capsule]
+        return [thought], [capsule]
+    searches, states = recalled(capsule.states)
+    is_own = (capsule.issuer, capsule.model) == (issuer, model)
     text = capsule.text or thought.text
-    if (capsule.issuer, capsule.model) == (issuer, model):
-        return structs.replace(thought, text=text, states=capsule.states), []
-    return structs.replace(thought, text=text), [Unopened.FOREIGN] if capsule.states else []
+    whole = structs.replace(thought, text=text, states=states if is_own else ())
+    thoughts = [whole] if text or thought.summary or states or not searches else []
+    return [*searches, *thoughts], [Unopened.FOREIGN] if states and not is_own else []
 
 
 _REASONS = {

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from antiphon.core.capsule import Unseal
+from antiphon.core.desk import Again
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults import FaultType, ProviderFault
 from antiphon.core.history import Thought
 from antiphon.core.plan import Outbound, Plan
+from antiphon.core.round import Followup, followed
 from antiphon.engine.course import Attempt, Change, Course
 from antiphon.engine.lessons import Lessons, is_about_value, named_parameter
 from antiphon.engine.routing import Target
@@ -42,10 +45,14 @@ class Attempts:
     lessons: Lessons
     plans: Mapping[tuple[str, str], Plan]
     """By the names of provider and model."""
-    bridge: Callable[[Plan, Target], Bridge]
+    bridge: Callable[[Plan, Target, Bridge | None], Bridge]
+    """A fresh one, or the one that is given, turned to another target."""
     upstream: Callable[[Provider], Upstream]
+    unseal: Unseal
     stream: bool
     _gear: Gear = field(init=False)
+    _rounds: list[Followup] = field(default_factory=list)
+    """What was said and found in earlier rounds of this answer."""
     _without_state: bool = False
     _without: list[str] = field(default_factory=list)
     """Parameters whose values were refused."""
@@ -71,6 +78,13 @@ class Attempts:
             self._without_state = True
         return self._equipped(attempt)
 
+    def again(self, asked: Again) -> Gear:
+        """Another round: the same answer goes on, with what it has brought so far."""
+        told = msgspec.to_builtins(self._gear.bridge.round_items)
+        self._rounds.append(Followup(tuple(told), asked))
+        self._gear.bridge.next_round()
+        return self._equipped(self.course.again(self._gear.attempt))
+
     def key_name(self) -> str:
         """Which key is in use, for people."""
         attempt = self._gear.attempt
@@ -86,12 +100,15 @@ class Attempts:
     def _equipped(self, attempt: Attempt) -> Gear:
         provider = attempt.target.provider
         plan = self.plans[attempt.target.name]
+        for followup in self._rounds:
+            plan = followed(plan, followup, issuer=provider.issuer, unseal=self.unseal)
         if self._without_state:
             plan = _stateless(plan)
         outbound = provider.dialect.encode(plan, stream=self.stream)
         outbound, learned = self.lessons.applied(provider.name, plan.model, outbound, self._without)
         plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *learned))
-        bridge = self.bridge(plan, attempt.target)
+        bridge = self.bridge(plan, attempt.target, self._gear.bridge if self._rounds else None)
+        bridge.asked_bytes += len(outbound.body)
         self._gear = Gear(attempt, plan, bridge, outbound, self.upstream(provider))
         return self._gear
 

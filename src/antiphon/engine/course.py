@@ -65,6 +65,8 @@ class Course:
     """Between 0 and 1."""
     _place: int = 0
     _number: int = 0
+    _asked_before: int = 0
+    """Attempts that belong to earlier rounds."""
     _again: int = 0
     _tried_keys: set[str] = field(default_factory=set)
     _changes: set[Change] = field(default_factory=set)
@@ -86,6 +88,13 @@ class Course:
         keyring = self.health(target.provider).keyring
         return self._begun(Attempt(1, target, keyring.soonest(target.model)))
 
+    def again(self, attempt: Attempt) -> Attempt:
+        """The same target is asked another question: what it costs counts anew."""
+        self._asked_before, self._again = self._number, 0
+        self._tried_keys.clear()
+        self._began = self.clock()
+        return self._begun(Attempt(self._number + 1, attempt.target, attempt.key))
+
     def succeeded(self, attempt: Attempt) -> None:
         health = self.health(attempt.target.provider)
         health.breaker.succeed()
@@ -101,7 +110,7 @@ class Course:
         """The next attempt, or None: the fault is the answer. `nameable` says that the fault names
         a parameter that can be left out."""
         self._record(attempt, fault)
-        if self._number >= self.policy.max_attempts or self._overdrawn():
+        if self._number - self._asked_before >= self.policy.max_attempts or self._overdrawn():
             return None
         following = self._changed(attempt, fault, nameable=nameable)
         following = following or self._elsewhere(attempt, fault)

@@ -17,22 +17,27 @@ from antiphon.core.faults import shutdown_fault
 from antiphon.core.machine import ResponseMachine
 from antiphon.core.plan import Plan
 from antiphon.core.planning import make_plan
+from antiphon.core.profile import OTHER, Profile
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.breaker import Breaker
 from antiphon.engine.course import Course, Health
+from antiphon.engine.desks import make_desks
 from antiphon.engine.exchange import Exchange, Parts
 from antiphon.engine.journey import Journey
 from antiphon.engine.keyring import Keyring
 from antiphon.engine.lessons import Lessons
 from antiphon.engine.rim import Rim
 from antiphon.engine.routing import Router, Target
+from antiphon.engine.searches import Search, find_nothing
 from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
+from antiphon.engine.vision import Look, see_nothing
 from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider
 from antiphon.store.chain import history
+from antiphon.store.reference import resolved
 from antiphon.store.store import Document, Store, Turn
 from antiphon.wire.echo import opened
 from antiphon.wire.request import Request
@@ -45,6 +50,7 @@ class Caller:
 
     client: str
     request_id: str
+    profile: Profile = OTHER
 
 
 @dataclass
@@ -58,6 +64,8 @@ class Engine:
     tracer: Tracer
     emit: Callable[[Entry], None]
     sealer: Sealer
+    search: Search = find_nothing
+    look: Look = see_nothing
     policy: AttemptConfig = field(default_factory=AttemptConfig)
     lessons: Lessons = field(default_factory=Lessons)
     rim: Rim = field(default_factory=Rim)
@@ -74,18 +82,21 @@ class Engine:
         """Everything that can be refused is refused here, before a provider is asked."""
         targets = self.router.targets(request.model)
         _refuse_background(request)
+        request = await resolved(request, self.store)
         items = history(await self._turns(request))
-        plans = {targets[0].name: self._plan(request, items, targets[0])}
+        seen = await self.look([*items, *request.input], targets[0])
+        plans = {targets[0].name: self._plan(request, items, seen, targets[0])}
         for target in targets[1:]:
             with contextlib.suppress(InvalidRequest):  # then this one is no fallback
-                plans[target.name] = self._plan(request, items, target)
+                plans[target.name] = self._plan(request, items, seen, target)
         response = opened(request, response_id=self.rim.new_id("resp"), created_at=self.rim.now())
         attempts = Attempts(
             course=self._course([target for target in targets if target.name in plans]),
             lessons=self.lessons,
             plans=plans,
-            bridge=partial(self._bridge, response),
+            bridge=partial(self._bridge, response, caller.profile),
             upstream=self._upstream,
+            unseal=self.sealer.open,
             stream=request.stream,
         )
         exchange = self._exchange(request, response, caller, attempts)
@@ -98,7 +109,9 @@ class Engine:
             return []
         return await self.store.chain(request.previous_response_id)
 
-    def _plan(self, request: Request, items: Sequence[Document], target: Target) -> Plan:
+    def _plan(
+        self, request: Request, items: Sequence[Document], seen: Mapping[str, str], target: Target
+    ) -> Plan:
         return make_plan(
             request,
             items,
@@ -107,6 +120,7 @@ class Engine:
             capabilities=target.provider.capabilities(target.model),
             issuer=target.provider.issuer,
             unseal=self.sealer.open,
+            descriptions=seen,
         )
 
     def _course(self, targets: Sequence[Target]) -> Course:
@@ -144,23 +158,43 @@ class Engine:
             journey.finish()
 
         return Exchange(
-            Parts(attempts=attempts, journey=journey, save=save, finished=finished, rim=self.rim)
+            Parts(
+                attempts=attempts,
+                journey=journey,
+                save=save,
+                finished=finished,
+                rim=self.rim,
+                search=self.search,
+            )
         )
 
     def _upstream(self, provider: Provider) -> Upstream:
         return self.in_process if provider.spec.in_process else self.http
 
-    def _bridge(self, response: Response, plan: Plan, target: Target) -> Bridge:
+    def _bridge(
+        self,
+        response: Response,
+        profile: Profile,
+        plan: Plan,
+        target: Target,
+        begun: Bridge | None,
+    ) -> Bridge:
+        """What reads the answer of this target: `begun`, if it is to go on with an answer."""
+        seal = partial(self.sealer.seal, target.provider.issuer, target.model)
+        guards = target.provider.capabilities(target.model).guards
+        if begun is not None:
+            begun.turn_to(target.provider.dialect, guards, seal)
+            return begun
         machine = ResponseMachine(
             response,
             new_id=self.rim.new_id,
             now=self.rim.now,
             tools=plan.identities,
-            seal=partial(self.sealer.seal, target.provider.issuer, target.model),
+            seal=seal,
             empty_arguments="{}",
         )
-        guards = target.provider.capabilities(target.model).guards
-        return Bridge(machine, target.provider.dialect, guards)
+        desks = make_desks(plan, profile, self.rim.new_id)
+        return Bridge(machine, target.provider.dialect, guards, desks)
 
     async def _save(self, request: Request, response: Response, facts: Mapping[str, Any]) -> bool:
         """Whether the turn was kept. An answer that is good stays good without its memory."""

@@ -5,6 +5,8 @@
 2. One read of the network, one feed, one batch of events: nothing is awaited per token.
 3. The turn is saved before its terminal event leaves.
 4. However it ends, the upstream is closed.
+5. An answer may take several rounds: searches are made and the provider is asked again until it is
+   whole. In each round, nothing is told before the provider has said something.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from antiphon.core.desk import Again
 from antiphon.core.faults import FaultType, ProviderFault, protocol_fault, timeout_fault
 from antiphon.core.plan import Plan
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.journey import Journey
 from antiphon.engine.rim import Rim
+from antiphon.engine.searches import Search, Searches
 from antiphon.engine.timer import SilenceTimer
 from antiphon.engine.tracing import Attempted
 from antiphon.engine.upstream import UpstreamAnswer, UpstreamError
@@ -45,6 +49,7 @@ class Parts:
     save: Callable[[Response], Awaitable[bool]]
     finished: Callable[[Exchange], None]
     rim: Rim
+    search: Search
 
 
 class Exchange:
@@ -55,6 +60,7 @@ class Exchange:
         self._early: list[Event] = []
         self._stopped: ProviderFault | None = None
         self._opening: asyncio.Timeout | None = None
+        self._searches = Searches(parts.search)
         self._silence: SilenceTimer | None = None
         self._deadline: SilenceTimer | None = None
         self._reading = False
@@ -79,6 +85,9 @@ class Exchange:
         """Ask the provider, and wait until it has said something; raises `UpstreamError`."""
         timeouts = self._gear.provider.timeouts
         self._deadline = SilenceTimer(timeouts.total_s, lambda: self.stop(timeout_fault("total")))
+        await self._open_round()
+
+    async def _open_round(self) -> None:
         await self._attempted("first_token", self._first_words)
         timeouts = self._gear.provider.timeouts
         limit_s = _GRACE_S if self._bridge.finishing else timeouts.idle_s
@@ -90,7 +99,7 @@ class Exchange:
             is_whole = answer.headers.get("content-type", "").startswith("application/json")
             events = await (self._read_whole(answer) if is_whole else self._pump())
             self._early += events  # in a step of its own: `start` may have taken the others
-        if (fault := self._wordless(self._early)) is not None:
+        if (fault := self._bridge.rejected or self._wordless(self._early)) is not None:
             raise UpstreamError(fault)
 
     def start(self) -> list[Event]:
@@ -107,7 +116,7 @@ class Exchange:
             if early:
                 yield await self._released(early)
             while not self._bridge.ended:
-                events = await self._pump()
+                events = await (self._errand(self._open_round) or self._pump())
                 if events:
                     yield await self._released(events)
         finally:
@@ -123,12 +132,19 @@ class Exchange:
     async def whole(self) -> Response:
         """The finished response; raises `UpstreamError`."""
         events = await self._attempted("total", self._all_words)
+        while (errand := self._errand(self._ask_whole)) is not None:
+            events += await errand
         ending = terminal(await self._released(events))
         assert ending is not None
         return ending.response
 
+    async def _ask_whole(self) -> None:
+        self._early += await self._attempted("total", self._all_words)
+
     async def _all_words(self) -> list[Event]:
         events = await self._read_whole(await self._ask())
+        if self._bridge.rounds:  # what earlier rounds brought is not thrown away
+            return self._unrejected(events)
         fault = self._bridge.fault or self._wordless(events)
         if fault is None:
             return events
@@ -143,6 +159,41 @@ class Exchange:
             return self._bridge.answer(body)
         return self._bridge.feed(body) + self._bridge.close()
 
+    def _unrejected(self, events: list[Event]) -> list[Event]:
+        if self._bridge.rejected is not None:
+            raise UpstreamError(self._bridge.rejected)
+        return events
+
+    # Rounds
+
+    def _errand(self, ask: Callable[[], Awaitable[None]]) -> Awaitable[list[Event]] | None:
+        """What has to be done before the answer can go on, if anything."""
+        if self._bridge.search is not None:
+            return self._search()
+        asked = self._bridge.again
+        return None if asked is None else self._next_round(asked, ask)
+
+    async def _search(self) -> list[Event]:
+        found = await self._searches.outcome(self._bridge.searches)
+        if self._stopped is not None:
+            return self._bridge.fail(self._stopped)
+        return self._bridge.settle(found)
+
+    async def _next_round(self, asked: Again, ask: Callable[[], Awaitable[None]]) -> list[Event]:
+        """Ask the provider again; a fault that no attempt could mend ends the answer."""
+        if self._silence is not None:
+            self._silence.cancel()
+        if self._answer is not None:
+            self._answer.close()
+        self._gear, self._answer = self._parts.attempts.again(asked), None
+        self._heard = self._settled = False
+        try:
+            await ask()
+        except UpstreamError as error:
+            return self._bridge.abandon(error.fault)
+        early, self._early = self._early, []
+        return early
+
     # Ending
 
     def stop(self, fault: ProviderFault) -> None:
@@ -152,6 +203,7 @@ class Exchange:
             self._opening.reschedule(0)
         if self._answer is not None:
             self._answer.close()
+        self._searches.close()
 
     def close(self) -> None:
         if self._closed:
@@ -162,6 +214,7 @@ class Exchange:
                 timer.cancel()
         if self._answer is not None:
             self._answer.close()
+        self._searches.close()
         if not self._settled:
             self._parts.attempts.abandoned()
         self._parts.finished(self)
@@ -255,7 +308,10 @@ class Exchange:
         return self._bridge.fault or protocol_fault("The provider ended without a word.")
 
     def _is_meaningful(self) -> bool:
-        return self._bridge.ended or _has_output(self._early) or self._bridge.finishing
+        bridge = self._bridge
+        if bridge.keeping or bridge.finishing or bridge.ended or bridge.rejected is not None:
+            return True
+        return _has_output(self._early)
 
     async def _pump(self) -> list[Event]:
         """One read of the network, and what it makes the client see."""
@@ -298,6 +354,8 @@ class Exchange:
     async def _released(self, events: list[Event]) -> list[Event]:
         """Through the stages; what must be saved is saved before it leaves."""
         stages = self._journey.stages
+        self._journey.note(self._bridge.diagnostics)
+        self._journey.contract.waived = self._bridge.refused
         events = stages.feed(events)
         if stages.fault is not None and not self._bridge.ended:
             events = events + stages.feed(self._bridge.fail(stages.fault))

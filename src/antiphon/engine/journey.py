@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from antiphon.core.faults import ProviderFault
-from antiphon.core.plan import Plan
+from antiphon.core.plan import Diagnostic, Plan
 from antiphon.engine.tracing import Attempted, ExchangeTrace
 from antiphon.pipeline.contract import ContractStage
 from antiphon.pipeline.log import DiagnosticsStage, Entry, LogStage
@@ -35,6 +35,7 @@ class Journey:
         self.fault: ProviderFault | None = None
         self._emit = emit
         self._facts = facts
+        self._noted: list[Diagnostic] = []
         self._trace = trace
         self._diagnostics = DiagnosticsStage(emit, plan.diagnostics, facts)
         self._log = LogStage(
@@ -43,8 +44,8 @@ class Journey:
             upstream_latency_ms=lambda: self.upstream_latency_ms,
             facts=facts,
         )
-        contract = ContractStage(plan.contract, provider=plan.provider)
-        stages: list[Stage] = [contract, trace.transformed, self._log]
+        self.contract = ContractStage(plan.contract, provider=plan.provider)
+        stages: list[Stage] = [self.contract, trace.transformed, self._log]
         if store:
             stages.append(self.persist)
         self.stages = Stages([*stages, self._diagnostics])
@@ -52,8 +53,19 @@ class Journey:
     def adopt(self, plan: Plan) -> None:
         """Another provider is asked: from now on its plan is what was decided."""
         self.plan = plan
-        self._diagnostics.diagnostics = plan.diagnostics
+        self._diagnostics.diagnostics = self.diagnostics
         self._facts.update(provider=plan.provider, provider_model=plan.model)
+
+    def note(self, diagnostics: list[Diagnostic]) -> None:
+        """What became of the answer itself; the list is emptied."""
+        if diagnostics:
+            self._noted += diagnostics
+            diagnostics.clear()
+            self._diagnostics.diagnostics = self.diagnostics
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return (*self.plan.diagnostics, *self._noted)
 
     def restart(self, plan: Plan) -> None:
         """What came so far counts for nothing: the answer will be another one."""
@@ -82,7 +94,7 @@ class Journey:
             self._log.close()
         else:
             self._emit(Entry("upstream.failed", "warning", {**self._facts, **_told(self.fault)}))
-        self._trace.finish(self.fault, self.upstream_latency_ms, self.plan.diagnostics)
+        self._trace.finish(self.fault, self.upstream_latency_ms, self.diagnostics)
 
 
 def _told(fault: ProviderFault) -> dict[str, Any]:

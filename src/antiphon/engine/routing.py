@@ -71,6 +71,13 @@ class Router:
         ]
         return [*dict.fromkeys([*aliases, *known])]
 
+    def default_name(self) -> str:
+        """The name for those who do not say any: who answers to unknown ones, or comes first."""
+        if "*" in self._aliases:
+            return self._aliases["*"]
+        known = self._default.models()
+        return f"{self._default.name}/{known[0]}" if known else self.names()[0]
+
     def _known(self, name: str) -> Target | None:
         alias = self._aliases.get(name) if name != "*" else None
         return self.direct(alias or name) or self._listed(name)

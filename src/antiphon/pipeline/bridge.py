@@ -1,31 +1,75 @@
-"""From a provider's bytes to events: framer → decoder → machine, and no way out but a good one.
+"""From a provider's bytes to events: framer → decoder → desks → machine, and no way out but a good
+one.
 
 However the upstream behaves, and whatever goes wrong on the way, the events of a bridge begin with
 `response.created` and end with exactly one terminal event.
+
+An answer may take several rounds. When one is over and a desk wants another, the bridge says so
+(`search`, then `again`) and waits: whoever drives it searches, asks the provider, and feeds it on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from antiphon.core.deltas import Delta, RawItem, Refusal, Start, Text, ToolCall
+from antiphon.core.blocks import Seal
+from antiphon.core.deltas import (
+    Delta,
+    Extra,
+    Failure,
+    RawItem,
+    Refusal,
+    Start,
+    Text,
+    ToolCall,
+    Usage,
+)
+from antiphon.core.desk import Again, Desk
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults import ProviderFault, internal_fault, protocol_fault
+from antiphon.core.finish import outcome
 from antiphon.core.machine import Phase, ResponseMachine
+from antiphon.core.search import SearchCall, SearchDesk, SearchOutcome
+from antiphon.core.usage import estimated
 from antiphon.dialects.dialect import Dialect, StreamDecoder
 from antiphon.dialects.guard import GuardedDecoder, build_guards, guarded
 from antiphon.errors import BridgeError
 from antiphon.wire.events import Event
+from antiphon.wire.items import Item
 from antiphon.wire.sse import Frame
+
+_MOST_ROUNDS = 24  # far beyond what any desk asks for: an answer ends
 
 
 class Bridge:
-    """One answer of one provider. Streamed: `feed` and `close`. Whole: `answer`."""
+    """One answer. Streamed: `feed` and `close`. Whole: `answer`."""
 
     def __init__(
-        self, machine: ResponseMachine, dialect: Dialect, guards: Sequence[str] = ()
+        self,
+        machine: ResponseMachine,
+        dialect: Dialect,
+        guards: Sequence[str] = (),
+        desks: Sequence[Desk] = (),
     ) -> None:
         """`guards` names what this model is known to leak into its text."""
         self._machine = machine
+        self._desks = list(desks)
+        self.rounds = 0
+        self.asked_bytes = 0
+        """How long the requests were. Where it is known, costs that nobody tells are estimated."""
+        self.refused = False
+        """The model has refused, in whatever way the client is told."""
+        self._blank = False
+        self._awaited = False
+        self.diagnostics: list[Diagnostic] = []
+        """What the desks found worth telling."""
+        self.turn_to(dialect, guards)
+
+    def turn_to(
+        self, dialect: Dialect, guards: Sequence[str] = (), seal: Seal | None = None
+    ) -> None:
+        """A provider is asked, and what comes next is its answer; `seal` keeps its state."""
+        self._machine.seal = seal or self._machine.seal
         self._dialect = dialect
         self._guards = build_guards(guards)
         self._framer = dialect.framer()
@@ -34,6 +78,12 @@ class Bridge:
             self._decoder = GuardedDecoder(self._decoder, self._guards)
         self.frames = 0
         """How many have come: whoever waits for an answer does not count the bytes between."""
+        self.keeping = False
+        """The provider has said something that a desk keeps to itself for now."""
+        self._spoke = False
+        self.rejected: ProviderFault | None = None
+        """Why a later round came to nothing before it said a word: it may be asked again."""
+        self._round_over = False
 
     @property
     def ended(self) -> bool:
@@ -90,8 +140,12 @@ class Bridge:
             self._take(self._decoder.feed(frame), events)
             if self._decoder.ended:
                 self._finish(events)
-            if self.ended:
+            if self._is_over:
                 break
+
+    @property
+    def _is_over(self) -> bool:
+        return self.ended or self._round_over or self.rejected is not None
 
     def _close(self, events: list[Event]) -> None:
         self._read(self._framer.close(), events)
@@ -100,23 +154,47 @@ class Bridge:
     def _whole(self, body: bytes, events: list[Event]) -> None:
         deltas = guarded(self._dialect.decode(body), self._guards)
         self._take(deltas, events)
-        if self.ended:
+        if self._is_over:
             return
         events += self._started()
-        if not any(map(_answers, deltas)):
-            events += self._machine.empty_message()
-        events += self._machine.finish()
+        self._blank = not any(map(_answers, deltas))
+        self._end_round(events)
 
     def _finish(self, events: list[Event]) -> None:
-        if not self.ended:
+        if not self._is_over:
             self._take(self._decoder.close(), events)
-        if not self.ended:
+        if not self._is_over:
             events += self._started()
-            events += self._machine.finish()
+            self._end_round(events)
 
     def _take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         if deltas:
             events += self._started(deltas)
+        if not self._desks:  # nobody to ask: straight to the machine
+            self._feed(deltas, events)
+            return
+        for delta in deltas:
+            if self._is_over:
+                break
+            if isinstance(delta, Failure) and self.rounds and not self._spoke:
+                self.rejected = delta.fault
+                break
+            told = self._past_desks([delta], 0)
+            self.keeping = self.keeping or not told
+            self.refused = self.refused or isinstance(delta, Refusal)
+            self._spoke = self._spoke or not isinstance(delta, _SILENT)
+            self._feed(told, events)
+
+    def _past_desks(self, deltas: Sequence[Delta], first: int) -> Sequence[Delta]:
+        for desk in self._desks[first:]:
+            deltas = [out for delta in deltas for out in desk.feed(delta)]
+        return deltas
+
+    def _tell(self, deltas: Sequence[Delta], first: int, events: list[Event]) -> None:
+        """Past the desks from this one on, to the machine."""
+        self._feed(self._past_desks(deltas, first), events)
+
+    def _feed(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         for delta in deltas:
             if self.ended:
                 break
@@ -128,8 +206,136 @@ class Bridge:
         models = (delta.model for delta in deltas if isinstance(delta, Start))
         return self._machine.start(next(models, None))
 
+    # Rounds
+
+    @property
+    def search(self) -> SearchCall | None:
+        """What has to be searched for before the answer can go on."""
+        return next(iter(self.searches), None)
+
+    @property
+    def searches(self) -> Sequence[SearchCall]:
+        """All of them, in their order."""
+        desk = self._search_desk
+        return desk.pending if self._round_over and desk is not None else ()
+
+    @property
+    def again(self) -> Again | None:
+        """What the provider has to be asked next, if nothing has to be searched for."""
+        wanted = [desk.again for desk in self._desks if desk.again is not None]
+        if not self._round_over or self.ended or not wanted:
+            return None
+        choices = [each.tool_choice for each in wanted if each.tool_choice is not None]
+        steps = tuple(step for each in wanted for step in each.steps)
+        return Again(steps=steps, tool_choice=choices[0] if choices else None)
+
+    @property
+    def round_items(self) -> list[Item]:
+        """What was told in this round, for the history of the next."""
+        return self._machine.round_items
+
+    def settle(self, found: SearchOutcome) -> list[Event]:
+        """The search is over; what was found joins the next round."""
+        return self._guarded(lambda events: self._settle(found, events))
+
+    def abandon(self, fault: ProviderFault) -> list[Event]:
+        """The round that was asked for cannot be had. What is held back is told after all; only an
+        answer that waits for what a search has found is none."""
+        if self._awaited:
+            return self.fail(fault)
+        return self._guarded(self._give_up)
+
+    def _give_up(self, events: list[Event]) -> None:
+        self._close_desks(events, may_ask=False)
+        if not self.ended:
+            events += self._machine.finish("stop")
+
+    def next_round(self) -> None:
+        """The provider will be asked again."""
+        self.rounds += 1
+        searching = self._search_desk
+        self._awaited = searching is not None and searching.again is not None
+        self._machine.next_round()
+        for desk in self._desks:
+            desk.again = None
+
+    @property
+    def _search_desk(self) -> SearchDesk | None:
+        return next((desk for desk in self._desks if isinstance(desk, SearchDesk)), None)
+
+    def _end_round(self, events: list[Event]) -> None:
+        if self.rounds and not self._spoke and not self.finishing:
+            self.rejected = protocol_fault("The provider ended without a word.")
+            return
+        pending = self._machine.pending_finish
+        ended_well = outcome(pending.reason if pending else None).status == "completed"
+        self._close_desks(events, may_ask=ended_well and self.rounds < _MOST_ROUNDS)
+        if not self.ended:
+            self._conclude(events)
+
+    def _close_desks(self, events: list[Event], *, may_ask: bool) -> None:
+        """Every desk lets go of what it holds, unless it wants another round."""
+        final = True
+        for place, desk in enumerate(self._desks):
+            self._tell(desk.close(final=final), place + 1, events)
+            if _wants(desk) and not may_ask:  # closed once more, it gives up
+                self._tell(desk.close(final=final), place + 1, events)
+                desk.again = None
+            final = final and not _wants(desk)
+            self._collect(desk)
+
+    def _collect(self, desk: Desk) -> None:
+        self.diagnostics += desk.diagnostics
+        desk.diagnostics.clear()
+
+    def _conclude(self, events: list[Event]) -> None:
+        """The end of the answer, or of this round of it."""
+        self._round_over = True
+        if any(map(_wants, self._desks)):
+            events += self._machine.end_round()
+            self._begin_search(events)
+            return
+        if self._blank:
+            events += self._machine.empty_message()
+        self._estimate()
+        events += self._machine.finish()
+
+    def _estimate(self) -> None:
+        snapshot = self._machine.snapshot if self.asked_bytes else None
+        if snapshot is not None and snapshot.usage is None:
+            self._machine.usage(estimated(self.asked_bytes, snapshot.output))
+            self.diagnostics.append(_ESTIMATED)
+
+    def _begin_search(self, events: list[Event]) -> None:
+        desk = self._search_desk
+        if desk is not None and desk.pending:
+            self._tell(desk.begin(desk.pending[0]), len(self._desks), events)
+
+    def _settle(self, found: SearchOutcome, events: list[Event]) -> None:
+        desk, call = self._search_desk, self.search
+        assert desk is not None
+        assert call is not None
+        self._tell(desk.settle(call, found), len(self._desks), events)
+        self._collect(desk)
+        if desk.pending:
+            self._begin_search(events)
+        else:
+            self._conclude(events)
+
 
 _ALIVE = frozenset({Phase.IDLE, Phase.IN_PROGRESS})
+_ESTIMATED = Diagnostic(
+    code=Code.USAGE_ESTIMATED,
+    decision=Decision.DEGRADED,
+    param="usage",
+    message="The provider told no token counts: these are an estimate.",
+)
+_SILENT = (Start, Usage, Extra)
+
+
+def _wants(desk: Desk) -> bool:
+    """Whether the answer cannot end yet, as far as this desk is concerned."""
+    return desk.again is not None or (isinstance(desk, SearchDesk) and bool(desk.pending))
 
 
 def _answers(delta: Delta) -> bool:

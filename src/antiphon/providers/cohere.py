@@ -18,6 +18,7 @@ _TEXT = Capabilities(
         "frequency_penalty": (0, 1),
     },
     formats_beside_tools=False,
+    strict_together=True,
     inputs=frozenset({"text"}),
     context_window=256_000,
     max_output_tokens=8_000,

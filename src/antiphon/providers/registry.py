@@ -49,6 +49,7 @@ from antiphon.providers import (
 )
 from antiphon.providers.plugin import Plugins, load_plugins
 from antiphon.providers.spec import Spec
+from antiphon.search.table import obeyed
 from antiphon.wire.sigv4 import authorize
 
 _log = logging.getLogger("antiphon.providers")
@@ -78,6 +79,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     timeouts: TimeoutConfig = TimeoutConfig()
     overrides: Mapping[str, ModelConfig] = {}
     web_search: WebSearch | None = None
+    search_limits: frozenset[str] | None = None
+    """What the gateway's own search can be told; None: it has none."""
 
     def __repr__(self) -> str:
         return f"Provider({self.name!r})"  # a traceback or a log must not show its keys
@@ -115,10 +118,18 @@ class Provider(Struct, frozen=True, kw_only=True):
     def capabilities(self, model: str) -> Capabilities:
         """What a model takes, by the provider's data and what the operator knows better."""
         found = self.spec.capabilities_of(model)
-        if self.web_search is not None:
-            found = msgspec.structs.replace(found, web_search=self.web_search)
+        if (how := self._web_search(found)) != found.web_search:
+            limits = self.search_limits if how == "managed" else found.web_search_limits
+            found = msgspec.structs.replace(found, web_search=how, web_search_limits=limits)
         override = self.overrides.get(model) or self.overrides.get("*")
         return found if override is None else _overridden(found, override)
+
+    def _web_search(self, found: Capabilities) -> WebSearch:
+        """Where a model has no search of its own, the gateway's stands in, if it has one."""
+        if self.web_search is not None:
+            return self.web_search
+        stands_in = found.web_search == "ignore" and self.search_limits is not None
+        return "managed" if stands_in else found.web_search
 
 
 def _overridden(base: Capabilities, override: ModelConfig) -> Capabilities:
@@ -171,6 +182,10 @@ def _provider(
     if not base_url:
         problem = f'is needed for kind = "{spec.name}"'
         raise config.mistake(("providers", name, "base_url"), problem)
+    search_limits = obeyed(config)
+    if entry.web_search == "managed" and search_limits is None:
+        problem = "the gateway can search only with [search] backend"
+        raise config.mistake(("providers", name, "web_search"), problem)
     keys = entry.api_keys or list(filter(None, map(environment.get, spec.api_key_env)))
     if spec.needs_key and not keys:
         problem = f"at least one key is needed (or set {' or '.join(spec.api_key_env)})"
@@ -186,6 +201,7 @@ def _provider(
         timeouts=entry.timeouts,
         overrides=entry.models,
         web_search=entry.web_search,
+        search_limits=search_limits,
     )
 
 

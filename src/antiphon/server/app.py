@@ -5,25 +5,28 @@ from __future__ import annotations
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from antiphon.config import ServerConfig
+from antiphon.config import Config
 from antiphon.core.faults import internal_fault
 from antiphon.core.locale import describe
 from antiphon.engine.engine import Engine
 from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.pipeline.log import Entry
-from antiphon.server.app_keys import CLIENT, REQUEST_ID
+from antiphon.server.app_keys import CLIENT, PROFILE, REQUEST_ID
 from antiphon.server.auth import Doorkeeper
-from antiphon.server.failure import error_response, refused
+from antiphon.server.client import Clients
+from antiphon.server.failure import error_response, fit, refused
 from antiphon.server.routes import Routes
 
 
-def make_app(engine: Engine, config: ServerConfig) -> tuple[web.Application, Routes]:
-    doorkeeper = Doorkeeper(config.api_keys)
-    routes = Routes(engine, config)
+def make_app(engine: Engine, config: Config) -> tuple[web.Application, Routes]:
+    doorkeeper = Doorkeeper(config.server.api_keys)
+    clients = Clients(config)
+    routes = Routes(engine, config.server)
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         request[REQUEST_ID] = request_id = engine.rim.new_id("req")
+        request[PROFILE] = profile = clients.profile(request.headers)
         try:
             if not request.path.startswith("/health"):
                 request[CLIENT] = doorkeeper.admit(request)
@@ -42,11 +45,12 @@ def make_app(engine: Engine, config: ServerConfig) -> tuple[web.Application, Rou
             facts = {"request_id": request_id, "error": type(error).__name__}
             engine.emit(Entry("request.crashed", "error", facts))
             response = _own_failure(error)
+        fit(response, profile)
         if not response.prepared:
             response.headers["x-request-id"] = request_id
         return response
 
-    app = web.Application(middlewares=[guard], client_max_size=config.max_body_bytes)
+    app = web.Application(middlewares=[guard], client_max_size=config.server.max_body_bytes)
     routes.add_to(app)
     return app, routes
 

@@ -4,5 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from antiphon.core.profile import Profile
+
 REQUEST_ID = web.RequestKey("request_id", str)
 CLIENT = web.RequestKey("client", str)
+PROFILE = web.RequestKey("profile", Profile)

@@ -1,67 +1,158 @@
-"""The model list, in both shapes clients read: OpenAI's `data`, and Codex's `models`."""
+"""The model list, in both shapes clients read: OpenAI's `data`, and Codex's `models`.
+
+Each entry of `models` decides how Codex works with a model: which tools it offers, when it
+compacts a thread, which efforts can be chosen. All of it comes from the providers' data. Codex
+skips members it does not know; `antiphon` is for our own command line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from antiphon import __version__
+from antiphon.core.effort import RUNGS, climb
 from antiphon.core.plan import Capabilities
 from antiphon.engine.routing import Router
+from antiphon.server.instructions import CODING, TALKING
 
-_LADDER = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_FALLBACK_WINDOW = 128_000
+_ASSUMED_WINDOW = 128_000
+_LONG_ANSWER = 64_000
+_LONG_TOOL_OUTPUT = 10_000
+
+_ABOUT: Mapping[str, str] = {
+    "none": "Answers without thinking first",
+    "minimal": "Thinks as little as it can",
+    "low": "Thinks briefly: quick, for what is plain",
+    "medium": "Thinks for a while: for everyday work",
+    "high": "Thinks long: for what is difficult",
+    "xhigh": "Thinks very long: slow, for what is very difficult",
+    "max": "Thinks as long as it can: slow and costly",
+}
+_SWITCHED_ON = "Thinks first; how long is up to the model"
 
 
-def model_list(router: Router) -> dict[str, Any]:
-    names = router.names()
+def model_list(router: Router, *, sees: bool = False) -> dict[str, Any]:
+    """Every name that can be asked for, the one for those who do not say any first.
+
+    With `sees`, images are described to models that cannot see: they may be sent to all of them.
+    """
+    default = router.default_name()
+    names = [*dict.fromkeys([default, *router.names()])]
     return {
         "object": "list",
         "data": [
             {"id": name, "object": "model", "created": 0, "owned_by": _owner(router, name)}
             for name in names
         ],
-        "models": [_entry(router, name, place) for place, name in enumerate(names)],
+        "models": [_entry(router, name, place, sees) for place, name in enumerate(names)],
+        "antiphon": {"version": __version__, "default_model": default},
     }
+
+
+def entity_tag(document: Mapping[str, Any]) -> str:
+    """Changes whenever the list does."""
+    return f'"{hashlib.sha256(msgspec.json.encode(document)).hexdigest()[:32]}"'
 
 
 def _owner(router: Router, name: str) -> str:
     return router.resolve(name).provider.name
 
 
-def _entry(router: Router, name: str, place: int) -> Mapping[str, Any]:
+def _entry(router: Router, name: str, place: int, sees: bool) -> dict[str, Any]:
     """What Codex wants to know of a model before it uses it."""
     target = router.resolve(name)
     can = target.provider.capabilities(target.model)
-    window = can.context_window or _FALLBACK_WINDOW
-    return {
+    about = f"{target.model} by {target.provider.spec.title}"
+    entry = {
         "slug": name,
         "display_name": name,
-        "description": f"{target.model} by {target.provider.spec.title}",
-        "supported_reasoning_levels": _levels(can),
-        "default_reasoning_level": _default_level(can),
-        "shell_type": "unified_exec",
-        "visibility": "list",
+        "description": about if can.context_window else f"{about}; context window unknown",
+        # What is built in is for trying things out: it need not fill the menu.
+        "visibility": "hide" if place and target.provider.spec.in_process else "list",
         "supported_in_api": True,
         "priority": place,
+        "base_instructions": CODING if can.tools else TALKING,
+        "include_skills_usage_instructions": can.tools,
+        "include_plugin_usage_instructions": can.tools,
         "support_verbosity": "verbosity" in can.parameters,
-        "truncation_policy": {"mode": "bytes", "limit": 10_000},
+        "supports_reasoning_summary_parameter": "summary" in can.parameters,
+        "input_modalities": ["text", "image"] if sees or "image" in can.inputs else ["text"],
+        **_thinking(can),
+        **_tools(can),
+        **_room(can),
+        # Releases before 0.150 read no catalog without these two; later ones do not know them.
+        "supports_reasoning_summaries": True,
+        "supports_parallel_tool_calls": can.tools,
+    }
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def _tools(can: Capabilities) -> dict[str, Any]:
+    """Plain tools, one call each, with a patch that is written as it is and not as JSON.
+
+    `direct` keeps Codex from offering nothing but one tool that runs JavaScript.
+    """
+    return {
+        "shell_type": "unified_exec" if can.tools else "disabled",
+        "apply_patch_tool_type": "freeform" if can.tools else None,
+        "tool_mode": "direct",
+        "supports_search_tool": can.tools,
+        "web_search_tool_type": "text",
         "experimental_supported_tools": [],
-        "base_instructions": "You are a coding agent. You work with the user in their checkout.",
-        "apply_patch_tool_type": "freeform",
-        "context_window": window,
-        "max_context_window": window,
-        "input_modalities": [kind for kind in ("text", "image") if kind in can.inputs],
-        "supports_search_tool": False,
     }
 
 
-def _levels(can: Capabilities) -> list[dict[str, str]]:
-    return [
-        {"effort": effort, "description": f"Reasoning effort: {effort}"}
-        for effort in _LADDER
-        if effort in can.efforts
-    ]
+# How much fits
 
 
-def _default_level(can: Capabilities) -> str | None:
-    return "medium" if "medium" in can.efforts else None
+def _room(can: Capabilities) -> dict[str, Any]:
+    """The window, and how much of it a thread may fill before it is compacted.
+
+    A tenth is always left, and more where one answer may be longer: one that is cut short for want
+    of room is a turn that has failed.
+    """
+    window = can.context_window or _ASSUMED_WINDOW
+    answer = min(can.max_output_tokens or 0, _LONG_ANSWER, window // 4)
+    return {
+        "context_window": window,
+        "max_context_window": can.context_window,  # unknown: the user's own number may be larger
+        "auto_compact_token_limit": window - max(window // 10, answer),
+        "truncation_policy": {"mode": "tokens", "limit": min(_LONG_TOOL_OUTPUT, window // 10)},
+    }
+
+
+# How long it thinks
+
+
+def _thinking(can: Capabilities) -> dict[str, Any]:
+    rungs = _real_rungs(can)
+    word, _ = climb("medium", "", can)
+    return {
+        "supported_reasoning_levels": [
+            {"effort": rung, "description": _about(rung, rungs)} for rung in rungs.values()
+        ],
+        "default_reasoning_level": rungs.get(word),
+    }
+
+
+def _real_rungs(can: Capabilities) -> dict[str | None, str]:
+    """One rung for each word that the provider has: two names for the same would be a lie."""
+    rungs = [rung for rung in RUNGS if rung in can.efforts]
+    alike: dict[str | None, list[str]] = {can.efforts[rung]: [] for rung in rungs}
+    for rung in rungs:
+        alike[can.efforts[rung]].append(rung)
+    return {word: _namesake(word, names) for word, names in alike.items()}
+
+
+def _namesake(word: str | None, rungs: Sequence[str]) -> str:
+    """The rung that is called like the word; else the middle one, where people look first."""
+    return next((name for name in (word, "medium") if name and name in rungs), rungs[0])
+
+
+def _about(rung: str, rungs: Mapping[str | None, str]) -> str:
+    is_only_one = len([other for other in rungs.values() if other != "none"]) == 1
+    return _SWITCHED_ON if is_only_one and rung != "none" else _ABOUT[rung]

@@ -18,6 +18,7 @@ _HEADERS = {
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
 }
+_COMMENT = b": keep-alive\n\n"
 
 
 class EventStream:
@@ -27,10 +28,16 @@ class EventStream:
         headers: Callable[[], Mapping[str, str]],
         *,
         keepalive_s: float,
+        comments: bool = False,
     ) -> None:
+        """Silence is bridged with events: some clients count nothing else as life. `comments` is
+        for clients that cannot bear an event of a type that they do not know."""
         self._request = request
         self._headers = headers
         self._keepalive_s = keepalive_s
+        self._comments = comments
+        self.commented = False
+        """Whether silence was bridged with a comment."""
         self._encoder = SSEEncoder()
         self._timer: SilenceTimer | None = None
         self._background: asyncio.Task[None] | None = None
@@ -66,10 +73,12 @@ class EventStream:
             self._background.cancel()
 
     def _fall_silent(self) -> None:
-        """A comment would do for sockets, but some clients count only events as life."""
         if not self._writing and (self._background is None or self._background.done()):
             self._background = asyncio.get_running_loop().create_task(self._keep_alive())
 
     async def _keep_alive(self) -> None:
         with suppress(ConnectionError):  # whoever has gone is noticed elsewhere
-            await self.response.write(self._encoder.feed([Keepalive()]))
+            self.commented = self._comments
+            await self.response.write(
+                _COMMENT if self._comments else self._encoder.feed([Keepalive()])
+            )

@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from antiphon.core.diagnostic import diagnostics_header
 from antiphon.core.fault_table import Kind
 from antiphon.core.faults import FaultType, ProviderFault
 from antiphon.core.locale import describe
+from antiphon.core.profile import Profile, error_as_400
 from antiphon.errors import InvalidRequest
 
 
@@ -41,13 +43,13 @@ def refused(error: InvalidRequest) -> web.Response:
     )
 
 
-def faulted(fault: ProviderFault, locale: str = "en") -> web.Response:
+def faulted(fault: ProviderFault, profile: Profile, locale: str = "en") -> web.Response:
     """A provider's fault, told before anything else was."""
     headers = {}
     if fault.retry_after_s is not None:
         headers["retry-after"] = str(max(1, math.ceil(fault.retry_after_s)))
         headers["retry-after-ms"] = str(round(fault.retry_after_s * 1000))
-    return error_response(
+    response = error_response(
         fault.http_status,
         describe(fault, locale),
         kind=_kind(fault),
@@ -55,8 +57,22 @@ def faulted(fault: ProviderFault, locale: str = "en") -> web.Response:
         code=_CODES.get(fault.type, _KINDS.get(fault.code, fault.public_code)),
         headers=headers,
     )
+    fit(response, profile, permanent=fault.code in _PERMANENT)
+    return response
 
 
+def fit(response: web.StreamResponse, profile: Profile, *, permanent: bool = False) -> None:
+    """Tell a failure with the status that keeps this client from asking again in vain."""
+    status = response.status
+    told = profile.status(status, permanent=permanent)
+    if told != status and not response.prepared:
+        response.set_status(told)
+        note = diagnostics_header([error_as_400(profile, status)])
+        response.headers["antiphon-diagnostics"] = note
+
+
+# Faults that somebody has to mend before it makes sense to ask again, whatever their status says.
+_PERMANENT = frozenset({Kind.AUTH, Kind.PERMISSION, Kind.REDIRECTED})
 _CODES: Mapping[FaultType, str] = {
     FaultType.model_error: "model_not_found",
     FaultType.context_length: "context_length_exceeded",

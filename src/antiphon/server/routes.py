@@ -10,15 +10,19 @@ from functools import partial
 from aiohttp import web
 
 from antiphon.config import ServerConfig
+from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults import FaultType, shutdown_fault
 from antiphon.core.planning import diagnostics_header
+from antiphon.core.profile import Profile, keepalive_as_comment
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.exchange import Exchange
 from antiphon.engine.timer import SilenceTimer
 from antiphon.engine.upstream import UpstreamError
+from antiphon.engine.vision import see_nothing
 from antiphon.errors import InvalidRequest
-from antiphon.server.app_keys import CLIENT, REQUEST_ID
-from antiphon.server.catalog import model_list
+from antiphon.pipeline.log import Entry
+from antiphon.server.app_keys import CLIENT, PROFILE, REQUEST_ID
+from antiphon.server.catalog import entity_tag, model_list
 from antiphon.server.event_stream import EventStream
 from antiphon.server.failure import error_response, faulted, json_response
 from antiphon.wire.request import Request
@@ -46,7 +50,11 @@ class Routes:
         return json_response({"status": status}, status=200 if self.ready else 503)
 
     async def models(self, http: web.Request) -> web.StreamResponse:
-        return json_response(model_list(self.engine.router))
+        document = model_list(self.engine.router, sees=self.engine.look is not see_nothing)
+        headers = {"etag": entity_tag(document)}
+        if headers["etag"] in http.headers.get("if-none-match", ""):
+            return web.Response(status=304, headers=headers)
+        return json_response(document, headers=headers)
 
     async def upgrade(self, http: web.Request) -> web.StreamResponse:
         """WebSockets are not spoken here; 426 makes clients fall back to HTTP at once."""
@@ -58,23 +66,30 @@ class Routes:
 
     async def create(self, http: web.Request) -> web.StreamResponse:
         request = Request.parse(await _json_body(http))
+        profile = http[PROFILE]
         if not self.ready:  # asked now and not before: the body may have been long in coming
-            return _going_down()
-        exchange = await self.engine.prepare(request, Caller(http[CLIENT], http[REQUEST_ID]))
+            return _going_down(profile)
+        caller = Caller(http[CLIENT], http[REQUEST_ID], profile)
+        exchange = await self.engine.prepare(request, caller)
         try:
             if request.stream:
                 return await self._stream(http, exchange)
             response = await exchange.whole()
             return json_response(response, headers=_headers(http, exchange))
         except UpstreamError as error:
-            return faulted(error.fault)
+            return faulted(error.fault, profile)
         finally:
             exchange.close()
 
     async def _stream(self, http: web.Request, exchange: Exchange) -> web.StreamResponse:
         # What is told of the plan waits for the first event: until then, the plan may change.
         headers = partial(_headers, http, exchange)
-        stream = EventStream(http, headers, keepalive_s=self.config.keepalive_s)
+        stream = EventStream(
+            http,
+            headers,
+            keepalive_s=self.config.keepalive_s,
+            comments=http[PROFILE].keepalive == "comment",
+        )
         patience = _Patience(self.config.commit_after_s, exchange, stream)
         try:
             try:
@@ -94,6 +109,14 @@ class Routes:
         finally:
             stream.close()
             patience.close()
+            if stream.commented:
+                self._tell(http, keepalive_as_comment(http[PROFILE]))
+
+    def _tell(self, http: web.Request, diagnostic: Diagnostic) -> None:
+        """Leave word of what became of an answer after its headers had left."""
+        facts = {"request_id": http[REQUEST_ID], "client": http[CLIENT]}
+        found = [f"{diagnostic.code}:{diagnostic.subject}"]
+        self.engine.emit(Entry("response.diagnostics", "info", {**facts, "diagnostics": found}))
 
 
 class _Patience:
@@ -137,9 +160,9 @@ async def _json_body(http: web.Request) -> bytes:
         raise InvalidRequest("The request body cannot be read: it is not what it says.") from error
 
 
-def _going_down() -> web.StreamResponse:
+def _going_down(profile: Profile) -> web.StreamResponse:
     """Whoever comes back on a line that was left open is sent elsewhere."""
-    response = faulted(shutdown_fault())
+    response = faulted(shutdown_fault(), profile)
     response.force_close()
     return response
 

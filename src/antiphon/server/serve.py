@@ -11,18 +11,22 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 from aiohttp import web
 
 from antiphon.config import Config, data_directory
 from antiphon.core.capsule import Sealer
-from antiphon.engine.engine import Engine
+from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.rim import Rim
 from antiphon.engine.routing import make_router
+from antiphon.engine.searches import find_nothing
 from antiphon.engine.tracing import open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
+from antiphon.engine.vision import Prepare, make_look
 from antiphon.errors import ConfigError
 from antiphon.pipeline.log import Entry
-from antiphon.providers.registry import build_providers
+from antiphon.providers.registry import Provider, build_providers
+from antiphon.search.searcher import open_searcher
 from antiphon.server.app import make_app
 from antiphon.server.auth import refuse_open_door
 from antiphon.store.store import Store, StoreLimits
@@ -47,23 +51,36 @@ async def open_engine(
     data = data_directory(environment)
     store = _store(config, data, rim)
     await store.open()
-    secrets = [key for provider in providers.values() for key in provider.api_keys]
-    tracer = open_tracer(config.trace, data, rim, [*secrets, *config.server.api_keys.values()])
-    engine = Engine(
-        router=make_router(config, providers),
-        http=HTTPUpstream(),
-        in_process=EchoUpstream(),
-        store=store,
-        tracer=tracer,
-        emit=emit,
-        sealer=_sealer(config, data, rim),
-        policy=config.attempts,
-        rim=rim,
-    )
-    try:
-        yield engine
-    finally:
-        await engine.close()
+    tracer = open_tracer(config.trace, data, rim, _secrets(config, providers))
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+        engine = Engine(
+            router=make_router(config, providers),
+            search=open_searcher(config, session) or find_nothing,
+            http=HTTPUpstream(),
+            in_process=EchoUpstream(),
+            store=store,
+            tracer=tracer,
+            emit=emit,
+            sealer=_sealer(config, data, rim),
+            policy=config.attempts,
+            rim=rim,
+        )
+        try:
+            engine.look = make_look(config, engine.router, _asking(engine))
+            yield engine
+        finally:
+            await engine.close()
+
+
+def _secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]:
+    """What must never be seen in a trace."""
+    keys = [key for provider in providers.values() for key in provider.api_keys]
+    return [*keys, *config.server.api_keys.values(), *filter(None, [config.search.api_key])]
+
+
+def _asking(engine: Engine) -> Prepare:
+    """How the gateway itself asks a model for something."""
+    return lambda request: engine.prepare(request, Caller("antiphon", engine.rim.new_id("req")))
 
 
 def _store(config: Config, data: Path, rim: Rim) -> Store:
@@ -105,7 +122,7 @@ class Gateway:
     def __init__(self, engine: Engine, config: Config) -> None:
         self._engine = engine
         self._config = config
-        app, self._routes = make_app(engine, config.server)
+        app, self._routes = make_app(engine, config)
         self._runner = web.AppRunner(
             app,
             handler_cancellation=True,

@@ -84,6 +84,16 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """All that is read within is of one moment, whatever is written meanwhile."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+
+
 def vacuum(connection: sqlite3.Connection, max_pages: int) -> None:
     """Give pages that nothing needs any more back to the file system."""
     # A script, since `execute` would take one step, which is one page.

@@ -7,25 +7,28 @@ The one least recently saved or continued goes first.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections import OrderedDict, defaultdict
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.store.chain import walk
-from antiphon.store.store import Clock, StoreLimits, Turn, decode_turn, encode_turn
+from antiphon.store.reference import Place, pick, places
+from antiphon.store.store import Clock, Document, StoreLimits, Turn, decode_turn, encode_turn
 
 MAX_TURNS = 10_000
 MAX_BYTES = 256 * 1024 * 1024
 PURGE_EVERY_S = 60
-_BREATH = 64  # how many turns of a chain are decoded before others get their moment
+_BREATH = 64  # how many turns are decoded before others get their moment
 
 
 class _Entry(Struct):
     previous_response_id: str | None
     expires_at: int | None
     body: bytes
+    places: dict[str, Place]
+    """Of its items, by their ids."""
 
 
 class MemoryStore:
@@ -38,6 +41,8 @@ class MemoryStore:
         self._limits = replace(limits, max_bytes=self._max_bytes)
         self._now = now
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._homes: defaultdict[tuple[str, bool], dict[str, None]] = defaultdict(dict)
+        """The turns that an item is in, oldest first, by its id and whether it is input there."""
         self._bytes = 0
         self._purged_at = now()
 
@@ -53,8 +58,11 @@ class MemoryStore:
         self._purge(now)
         self._drop(turn.id)
         expires_at = self._limits.expiry(now) if turn.expires_at is None else turn.expires_at
-        self._entries[turn.id] = _Entry(turn.previous_response_id, expires_at, body)
+        entry = _Entry(turn.previous_response_id, expires_at, body, places(turn))
+        self._entries[turn.id] = entry
         self._bytes += len(body)
+        for item_id, place in entry.places.items():
+            self._homes[item_id, place.is_input][turn.id] = None
         self._evict()
 
     async def load(self, response_id: str) -> Turn | None:
@@ -75,6 +83,27 @@ class MemoryStore:
             if number % _BREATH == 0:
                 await asyncio.sleep(0)
         return turns
+
+    async def load_items(self, item_ids: Collection[str]) -> dict[str, Document]:
+        wanted: defaultdict[str, dict[str, Place]] = defaultdict(dict)
+        for item_id in item_ids:
+            if (home := self._home(item_id)) is not None:
+                wanted[home][item_id] = self._entries[home].places[item_id]
+        bodies = [(self._entries[home].body, named) for home, named in wanted.items()]
+        found: dict[str, Document] = {}
+        for number, (body, named) in enumerate(bodies, 1):
+            found |= pick(body, named)
+            if number % _BREATH == 0:
+                await asyncio.sleep(0)
+        return found
+
+    def _home(self, item_id: str) -> str | None:
+        """The best of the turns that an item is in."""
+        for is_input in (False, True):
+            for response_id in reversed(self._homes.get((item_id, is_input), {})):
+                if self._find(response_id):
+                    return response_id
+        return None
 
     def _find(self, response_id: str) -> _Entry | None:
         entry = self._entries.get(response_id)
@@ -102,6 +131,11 @@ class MemoryStore:
     def _drop(self, response_id: str) -> None:
         if entry := self._entries.pop(response_id, None):
             self._bytes -= len(entry.body)
+            for item_id, place in entry.places.items():
+                homes = self._homes[item_id, place.is_input]
+                del homes[response_id]
+                if not homes:
+                    del self._homes[item_id, place.is_input]
 
 
 def _is_over(entry: _Entry, now: int) -> bool:

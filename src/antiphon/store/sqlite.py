@@ -1,7 +1,7 @@
 """Turns in a SQLite file: write-ahead log, full durability, and nothing on the event loop.
 
 Writes go through one thread that batches them, reads through a few others with connections of
-their own. A chain is one query, however long it is.
+their own. A chain is one query, however long it is, and an item is found by an index.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import zlib
+from collections import defaultdict
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from antiphon.errors import StoreError
 from antiphon.store.chain import walk
-from antiphon.store.database import Schema, connect, connect_reader, naming, vacuum
-from antiphon.store.store import Clock, StoreLimits, Turn, decode_turn, encode_turn
+from antiphon.store.database import Schema, connect, connect_reader, naming, snapshot, vacuum
+from antiphon.store.reference import Place, pick, places
+from antiphon.store.store import Clock, Document, StoreLimits, Turn, decode_turn, encode_turn
 from antiphon.store.writer import Job, T, Writer
 
 READERS = 3
@@ -57,6 +60,29 @@ SCHEMA = Schema(
             END
             """,
         ),
+        (
+            # Where an item stands in its turn. The key is in the order of preference.
+            """
+            CREATE TABLE item (
+                id TEXT NOT NULL,
+                is_input INTEGER NOT NULL,
+                turn INTEGER NOT NULL,
+                position INTEGER NOT NULL,
+                PRIMARY KEY (id, is_input, turn DESC)
+            ) WITHOUT ROWID
+            """,
+            "CREATE INDEX item_turn ON item (turn)",
+            """
+            CREATE TRIGGER items_replaced AFTER UPDATE OF body ON turn BEGIN
+                DELETE FROM item WHERE turn = old.seq;
+            END
+            """,
+            """
+            CREATE TRIGGER items_deleted AFTER DELETE ON turn BEGIN
+                DELETE FROM item WHERE turn = old.seq;
+            END
+            """,
+        ),
     ),
 )
 
@@ -79,6 +105,15 @@ _CHAIN = f"""
     )
     SELECT turn.id, turn.body, turn.expires_at FROM link JOIN turn ON turn.seq = link.seq
 """
+_SAVE_ITEM = """
+    INSERT INTO item (id, is_input, turn, position)
+    VALUES (?, ?, (SELECT seq FROM turn WHERE id = ?), ?)
+"""
+FIND_ITEM = f"""
+    SELECT turn.seq, item.is_input, item.position FROM item JOIN turn ON turn.seq = item.turn
+    WHERE item.id = :id AND {_ALIVE} ORDER BY item.is_input, item.turn DESC LIMIT 1
+"""
+_BODY = "SELECT body FROM turn WHERE seq = ?"
 _RENEW = "UPDATE turn SET expires_at = ? WHERE id = ?"
 _OLDEST = "SELECT seq, length(body) FROM turn ORDER BY seq LIMIT ?"
 _PURGE = """
@@ -122,10 +157,14 @@ class SQLiteStore:
         expires_at = turn.expires_at
         if expires_at is None:
             expires_at = self._limits.expiry(self._now())
+        items = [
+            (id, place.is_input, turn.id, place.position) for id, place in places(turn).items()
+        ]
 
         def job(connection: sqlite3.Connection) -> None:
             row = (turn.id, turn.previous_response_id, expires_at, _pack(body))
             connection.execute(_SAVE, row)
+            connection.executemany(_SAVE_ITEM, items)
             _evict(connection, self._limits)
 
         await self._writer.run(job)
@@ -159,6 +198,23 @@ class SQLiteStore:
         turns = await self._read(job)
         self._renew(turns, now)
         return turns
+
+    async def load_items(self, item_ids: Collection[str]) -> dict[str, Document]:
+        ids, now = [_key(item_id) for item_id in item_ids], self._now()
+
+        def job(connection: sqlite3.Connection) -> dict[str, Document]:
+            wanted: defaultdict[int, dict[str, Place]] = defaultdict(dict)
+            found: dict[str, Document] = {}
+            with snapshot(connection):
+                for id in ids:
+                    for seq, *place in connection.execute(FIND_ITEM, {"id": id, "now": now}):
+                        wanted[seq][id] = Place(*place)
+                for seq, named in wanted.items():
+                    (body,) = connection.execute(_BODY, (seq,)).fetchone()
+                    found |= pick(_unpack(body), named)
+            return found
+
+        return await self._read(job)
 
     def _renew(self, turns: list[Turn], now: int) -> None:
         """Let a chain that is in use live on, at the cost of one write in half a lifetime."""

@@ -6,7 +6,7 @@ touched. Instructions are not part of it (docs/adr/0012-save-before-the-terminal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -76,6 +76,12 @@ class Store(Protocol):
 
     async def chain(self, response_id: str) -> list[Turn]:
         """The turn and all before it, oldest first, whatever became of each."""
+
+    async def load_items(self, item_ids: Collection[str]) -> dict[str, Document]:
+        """Items by their own ids, those of them that a turn here has.
+
+        What a model said goes before what a client repeated, and the newer turn before the older.
+        """
 
     async def close(self) -> None:
         """Finish what was begun, and let go of files and threads."""

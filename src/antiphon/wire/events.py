@@ -5,7 +5,7 @@ Sequence numbers are given by the encoder: one counter per stream, so nobody els
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
@@ -195,6 +195,25 @@ class MCPArgumentsDone(
     arguments: str
 
 
+class SearchInProgress(
+    Struct, frozen=True, tag_field="type", tag="response.web_search_call.in_progress"
+):
+    item_id: str
+    output_index: int
+
+
+class Searching(Struct, frozen=True, tag_field="type", tag="response.web_search_call.searching"):
+    item_id: str
+    output_index: int
+
+
+class SearchCompleted(
+    Struct, frozen=True, tag_field="type", tag="response.web_search_call.completed"
+):
+    item_id: str
+    output_index: int
+
+
 class Keepalive(Struct, frozen=True, tag_field="type", tag="keepalive"):
     """Sent in silence. A real event, because comments do not reset every client's idle timer."""
 
@@ -202,6 +221,12 @@ class Keepalive(Struct, frozen=True, tag_field="type", tag="keepalive"):
 
 
 Terminal: TypeAlias = Completed | Incomplete | Failed
+TERMINALS: Mapping[str, type[Terminal]] = {
+    "completed": Completed,
+    "incomplete": Incomplete,
+    "failed": Failed,
+}
+"""By the status of the response that they end."""
 Event: TypeAlias = (
     TextDelta
     | ReasoningDelta
@@ -224,6 +249,9 @@ Event: TypeAlias = (
     | InputDone
     | MCPArgumentsDelta
     | MCPArgumentsDone
+    | SearchInProgress
+    | Searching
+    | SearchCompleted
     | Created
     | InProgress
     | Keepalive

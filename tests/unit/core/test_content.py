@@ -168,6 +168,50 @@ def test_what_a_model_does_not_take_leaves_a_marker(
     assert (diagnostic.param, diagnostic.subject) == ("input[3]", "message")
 
 
+@pytest.mark.parametrize(
+    ("descriptions", "text", "code", "message"),
+    [
+        (
+            {PICTURE.url: "A red door."},
+            "[image: not shown, but described by another model: A red door.]",
+            "history.image.described",
+            "what another model saw",
+        ),
+        (
+            {PICTURE.url: ""},
+            "[image omitted: this model takes no images]",
+            "history.image.replaced",
+            "could not be described",
+        ),
+        (
+            {"https://x.test/another": "A blue door."},
+            "[image omitted: this model takes no images]",
+            "history.image.replaced",
+            "takes no images.",
+        ),
+    ],
+    ids=["described", "asked in vain", "not asked"],
+)
+def test_what_another_model_saw_stands_in_for_an_image(
+    descriptions: dict[str, str], text: str, code: str, message: str
+) -> None:
+    found = Reader(TEXT, tool_output_images=False, descriptions=descriptions)
+    assert found.parts([IMAGE]) == (TextPart(text),)
+    assert codes(found) == [code]
+    assert message in found.diagnostics[0].message
+
+
+def test_a_model_that_takes_images_is_told_of_none() -> None:
+    found = Reader(EVERYTHING, tool_output_images=False, descriptions={PICTURE.url: "A red door."})
+    assert found.parts([IMAGE]) == (PICTURE,)
+
+
+def test_an_image_without_an_address_has_no_description() -> None:
+    found = Reader(TEXT, tool_output_images=False, descriptions={"": "A red door."})
+    [part] = found.parts([{"type": "input_image", "file_id": "file_1"}])
+    assert part == TextPart("[image omitted: this model takes no images]")
+
+
 def test_a_part_that_says_nothing_is_ignored_visibly() -> None:
     found = reader()
     assert found.parts([{"type": "hologram", "data": 1}]) == ()

@@ -83,10 +83,11 @@ def test_a_loose_schema_asks_only_for_json() -> None:
     assert problem(loose, message("{")) is not None
 
 
-def test_json_object_asks_only_for_json() -> None:
+def test_json_object_asks_only_for_an_object() -> None:
     contract = OutputContract(requested="json_object", asked="json_object")
     assert problem(contract, message('{"anything": 1}')) is None
     assert problem(contract, message("anything")) is not None
+    assert problem(contract, message("[1]")) is not None
 
 
 def test_plain_text_has_no_contract() -> None:
@@ -133,6 +134,26 @@ def test_a_degraded_json_object_is_told_in_a_sentence() -> None:
     told = OutputContract(requested="json_object", asked="text").instruction()
     assert told is not None
     assert "valid JSON" in told
+
+
+def test_a_model_that_answers_by_a_tool_is_told_its_name_and_not_the_schema() -> None:
+    told = OutputContract(requested="json_schema", tool="answer_trip", schema=SCHEMA).instruction()
+    assert told is not None
+    assert "'answer_trip'" in told
+    assert "days" not in told
+
+
+def test_an_answer_that_is_nested_without_end_is_refused_and_breaks_nothing() -> None:
+    assert problem(STRICT, message("[" * 100_000)) == "The output is not valid JSON."
+    deep = problem(STRICT, message("[" * 900 + "]" * 900))
+    assert deep == "The output does not match the schema at the top level (depth)."
+
+
+def test_all_objections_are_found_in_the_words_of_the_validator() -> None:
+    found = list(STRICT.objections('{"city": 7, "days": "two"}'))
+    assert [each.path for each in found] == [("city",), ("days",)]
+    assert found[1].message == '"two" is not of type "integer"'
+    assert STRICT.fits('{"city": "Ulm"}')
 
 
 def test_a_schema_that_no_validator_can_read_says_why() -> None:

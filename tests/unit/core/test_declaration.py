@@ -155,3 +155,15 @@ def test_the_oldest_finds_make_room_so_that_a_thread_can_go_on() -> None:
 def test_a_find_that_has_to_be_called_makes_no_room() -> None:
     result = declared(NOW, items=(found("a", "b"),), choice=function("a"), max_tools=2)
     assert names(result) == ["now", "a"]
+
+
+@pytest.mark.parametrize(("strict", "told"), [((True, True), 0), ((False,), 0), ((True, False), 1)])
+def test_a_strict_tool_beside_a_loose_one_is_told_where_all_have_to_be_strict(
+    strict: tuple[bool, ...], told: int
+) -> None:
+    tools = [
+        {"type": "function", "name": f"f{place}", "parameters": {"type": "object"}, "strict": each}
+        for place, each in enumerate(strict)
+    ]
+    declared = declare(tools, "auto", [], [], Capabilities(strict_together=True))
+    assert [each.code for each in declared.diagnostics] == ["tool.degraded"] * told

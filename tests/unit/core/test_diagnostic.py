@@ -52,5 +52,7 @@ def test_a_long_header_ends_with_a_whole_code() -> None:
 
 
 def test_every_code_has_its_row_on_the_page_and_no_row_is_of_a_code_that_is_gone() -> None:
-    documented = re.findall(r"^\| `([a-z_.]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    documented = re.findall(
+        r"^\| `([a-z0-9_.]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert sorted(documented) == sorted([*Code, *HistoryCode])

@@ -97,6 +97,7 @@ TABLE = [
     (cancelled_fault(), "cancelled", False, "client", "server_error", 499, None),
     # Beyond the table of the design.
     (answer(404), "api_error", False, "provider", "invalid_prompt", 404, None),
+    (answer(307), "api_error", False, "provider", "invalid_prompt", 502, None),
     (answer(418), "api_error", False, "request", "invalid_prompt", 400, None),
     (coded(400, "tool_use_failed"), "api_error", True, "model", "server_error", 502, None),
     (internal_fault(KeyError("x")), "api_error", False, "request", "server_error", 500, None),
@@ -138,7 +139,7 @@ def test_every_type_and_every_scope_is_used() -> None:
         (408, "upstream_timeout"),
         (409, "409"),
         (413, "context_length_exceeded"),
-        (302, "302"),
+        (302, "redirected"),
         (424, "server_error"),
         (429, "rate_limit_exceeded"),
         (500, "server_error"),

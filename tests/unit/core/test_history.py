@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.canonical import canonical
+from antiphon.core.canonical import canonical, image_urls
 from antiphon.core.diagnostic import Decision, Diagnostic
 from antiphon.core.history import (
     Answered,
@@ -238,3 +238,35 @@ def test_an_image_in_a_tools_answer_follows_it_where_the_tool_role_takes_text() 
     assert diagnostic.code == HistoryCode.IMAGE_MOVED
     kept, _ = canonical([call, output], inputs=SEES, tool_output_images=True)
     assert kept == (Called("c", "view", "{}"), Answered("c", (picture,)))
+
+
+def test_images_are_found_wherever_a_model_would_see_them_and_each_once() -> None:
+    far = {"type": "input_image", "image_url": "https://x.test/a.png"}
+    items: list[Any] = [
+        {"role": "user", "content": [PICTURE, "and", far, {"type": "input_file", "file_id": "f"}]},
+        {"type": "reasoning", "summary": []},
+        {"type": "function_call", "call_id": "c", "name": "view", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": [PICTURE]},
+        {
+            "role": "developer",
+            "content": [{"type": "input_image", "image_url": "https://x.test/b"}],
+        },
+        {"role": "user", "content": [{"type": "input_image", "file_id": "file_1"}]},
+    ]
+    assert image_urls(items) == [
+        "data:image/png;base64,AA==",
+        "https://x.test/a.png",
+        "https://x.test/b",
+    ]
+    assert image_urls([]) == []
+
+
+def test_a_described_image_stays_in_its_place_in_a_tools_answer() -> None:
+    output = {"type": "function_call_output", "call_id": "c", "output": [PICTURE]}
+    seen = {"data:image/png;base64,AA==": "A red door."}
+    [answered], [diagnostic] = canonical(
+        [output], inputs=frozenset({"text"}), tool_output_images=False, descriptions=seen
+    )
+    text = "[image: not shown, but described by another model: A red door.]"
+    assert answered == Answered("c", (TextPart(text),))
+    assert diagnostic.code == HistoryCode.IMAGE_DESCRIBED

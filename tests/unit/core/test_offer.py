@@ -137,12 +137,20 @@ def test_a_custom_tool_is_a_function_of_one_text() -> None:
     assert diagnostics == []
 
 
-def test_a_grammar_is_told_and_said_not_to_be_enforced() -> None:
+def test_a_grammar_is_told_to_the_model() -> None:
     offer, diagnostics = read(PATCH)
     assert offer.description is not None
     assert offer.description.startswith("Edits files.")
     assert "lark" in offer.description
     assert offer.description.endswith("start: /.+/")
+    assert diagnostics == []
+
+
+@pytest.mark.parametrize(
+    "form", [{**GRAMMAR, "definition": "start: missing"}, {**GRAMMAR, "syntax": "ebnf"}]
+)
+def test_a_grammar_that_cannot_be_checked_says_so(form: dict[str, str]) -> None:
+    _, diagnostics = read({**PATCH, "format": form})
     assert diagnostics == ["tool.degraded:format tools[0].format"]
 
 

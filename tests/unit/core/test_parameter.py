@@ -61,7 +61,6 @@ TAKEN: list[tuple[str, dict[str, Any], Any]] = [
     ("presence_penalty", {"presence_penalty": 0.5}, 0.5),
     ("frequency_penalty", {"frequency_penalty": -1}, -1),
     ("top_logprobs", {"top_logprobs": 3}, 3),
-    ("parallel_tool_calls", {"parallel_tool_calls": False}, False),
     ("text.verbosity", {"text": {"verbosity": "low"}}, "low"),
     ("reasoning.summary", {"reasoning": {"summary": "detailed"}}, "detailed"),
     ("reasoning.generate_summary", {"reasoning": {"generate_summary": "concise"}}, "concise"),
@@ -121,6 +120,7 @@ def test_a_moot_parameter_is_neither_told_nor_missed() -> None:
 # --- repeated, refused, unknown -------------------------------------------------------------------
 
 REPEATED: dict[str, Any] = {
+    "parallel_tool_calls": False,
     "metadata": {"a": "b"},
     "client_metadata": {"session_id": "1"},
     "user": "u",

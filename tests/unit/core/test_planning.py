@@ -268,7 +268,10 @@ def test_a_lost_effort_of_the_thread_names_the_item() -> None:
 
 
 def formats(*kinds: str) -> Capabilities:
-    return Capabilities(formats=frozenset({"text", *kinds}))
+    """What takes these formats, and no order to call a tool."""
+    return Capabilities(
+        formats=frozenset({"text", *kinds}), tool_choice=frozenset({"auto", "none"})
+    )
 
 
 def test_a_schema_goes_to_a_provider_that_takes_schemas() -> None:
@@ -335,6 +338,8 @@ def test_a_format_that_is_refused_beside_tools_is_asked_for_only_without_them() 
     plan = planned(can=can, text=form, tools=[NOW])
     assert (plan.contract.requested, plan.contract.asked) == ("json_schema", "text")
     assert codes(plan) == ["format.degraded text.format.type"]
+    assert [tool.name for tool in plan.declarations] == ["now", "answer_trip"]
+    assert (plan.contract.tool, plan.tool_choice.mode) == ("answer_trip", "required")
     searching = Capabilities(formats_beside_tools=False, web_search="native")
     plan = planned(can=searching, text=form, tools=[{"type": "web_search"}])
     assert plan.contract.asked == "text"

@@ -10,6 +10,7 @@ import pytest
 from antiphon.core.history import Called, Said, TextPart
 from antiphon.core.plan import Capabilities
 from antiphon.core.toolbox import Toolbox, marked_name, provider_name
+from antiphon.core.tools import Grammar
 from antiphon.errors import InvalidRequest
 
 VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -272,3 +273,10 @@ def test_an_identity_remembers_what_was_asked_for() -> None:
     assert identity is not None
     assert (identity.requested_name, identity.namespace) == ("b", "a")
     assert identity.requested_type == "custom"
+
+
+def test_an_identity_knows_the_grammar_of_its_tool() -> None:
+    form = {"type": "grammar", "syntax": "regex", "definition": "a+"}
+    tools = toolbox({"type": "custom", "name": "a", "format": form}, function("b")).identities()
+    grammars = [identity.grammar for name in tools if (identity := tools.restored(name))]
+    assert grammars == [Grammar("regex", "a+"), None]

@@ -20,6 +20,7 @@ def test_names_are_found_in_both_directions() -> None:
     assert tools.declared("read", "mcp__files") == READ
     assert tools.declared("exec") == tools.restored("exec") == EXEC
     assert len(tools) == 2
+    assert "exec" in list(tools)
     assert "exec" in tools
 
 

@@ -103,3 +103,20 @@ def test_every_listed_name_resolves_aliases_first_and_none_twice() -> None:
     assert len(names) == len(set(names))
     assert {"*", "local/*"}.isdisjoint(names)
     assert {found.resolve(name).provider.name for name in names} == {"echo", "local"}
+
+
+def test_the_default_name_is_what_answers_to_unknown_ones_or_comes_first() -> None:
+    assert router().default_name() == "echo/echo"
+    assert router(None, KEYS).default_name() == "deepseek/deepseek-v4-pro"
+    assert router(Config(default_provider="zhipu"), KEYS).default_name() == "zhipu/glm-5.3"
+    wildcard = Config(models={"a": "zhipu/glm-5", "*": "deepseek/unlisted"})
+    assert router(wildcard, KEYS).default_name() == "deepseek/unlisted"
+
+
+def test_the_default_name_is_listed_even_if_the_default_provider_lists_none() -> None:
+    bare = Config(
+        default_provider="bare",
+        providers={"bare": ProviderConfig(kind="chat", base_url="http://localhost:1/v1")},
+        models={"mine": "bare/m"},
+    )
+    assert router(bare).default_name() == "mine"

@@ -34,6 +34,15 @@ async def test_a_chain_that_is_continued_counts_as_new() -> None:
     assert await present(store, "a", "b", "lonely", "c") == ["a", "b", "c"]
 
 
+async def test_nothing_is_left_of_an_item_once_its_turns_are_gone() -> None:
+    store = MemoryStore(now=Clock(), limits=StoreLimits(max_turns=2))
+    for number in range(5):
+        item = {"type": "message", "id": f"i{number}", "role": "assistant", "content": "Hi"}
+        await store.save(turn(f"r{number}", output=(item,)))
+    assert set(await store.load_items([f"i{number}" for number in range(5)])) == {"i3", "i4"}
+    assert len(store._homes) == 2
+
+
 async def test_there_is_a_bound_even_when_none_was_asked_for() -> None:
     store = MemoryStore(now=Clock())
     for one in chain_of(MAX_TURNS + 2):

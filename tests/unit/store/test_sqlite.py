@@ -171,7 +171,13 @@ async def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path, clock: C
 
 async def test_a_store_that_is_not_open_says_so(path: Path, clock: Clock) -> None:
     store = SQLiteStore(path, now=clock)
-    for attempt in (store.save(turn("a")), store.load("a"), store.chain("a"), store.delete("a")):
+    for attempt in (
+        store.save(turn("a")),
+        store.load("a"),
+        store.chain("a"),
+        store.delete("a"),
+        store.load_items(["a"]),
+    ):
         with pytest.raises(StoreError, match="is not open"):
             await attempt
     await store.close()
@@ -284,6 +290,7 @@ async def test_the_loop_never_touches_sqlite_and_goes_on_while_turns_are_saved(
         clock.now += PURGE_EVERY_S
         assert await store.load("r199") is not None
         assert len(await store.chain("r199")) == 1
+        assert await store.load_items(["r199"]) == {}
         assert await store.delete("r199")
         ticking.cancel()
         await store.close()

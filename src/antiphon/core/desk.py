@@ -1,0 +1,39 @@
+"""Desks: where the deltas of an answer are looked at before the machine tells them.
+
+A *round* is one question to the provider and what it says to that; most answers have one. A desk
+takes deltas and gives deltas, over all rounds of one answer. When a round is over it may ask for
+another: then the answer goes on, in the same response, with what the desk wants to have said.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from antiphon.core.deltas import Delta
+from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.history import Step
+from antiphon.core.plan import ToolChoice
+
+
+class Again(Struct, frozen=True, kw_only=True):
+    """Another round: the steps that join the history behind what was told, under the provider's
+    names for the tools, and a choice of tools that counts for this round alone."""
+
+    steps: tuple[Step, ...]
+    tool_choice: ToolChoice | None = None
+
+
+class Desk(Protocol):
+    again: Again | None
+    """What `close` asks for; None: nothing."""
+    diagnostics: list[Diagnostic]
+    """What became of the answer at this desk that a client should know."""
+
+    def feed(self, delta: Delta) -> list[Delta]: ...
+
+    def close(self, *, final: bool) -> list[Delta]:
+        """The round is over: what was held back, and `again` if this is not the end.
+
+        `final` is False where another desk has asked for a round already."""

@@ -1,0 +1,66 @@
+"""Searches of the gateway's own, kept for later turns.
+
+A search is a call and an answer that the client never sees as such. Both travel in a capsule, as
+state of the scheme `search`, and stand in the next turn's history just as they stood in the round
+that followed the search. Such state is ours: whatever provider it was made with may read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.core.deltas import ReasoningState
+from antiphon.core.history import Answered, Called, Step, TextPart
+
+SEARCH = "web_search"
+HOSTED = ""
+"""The namespace of tools that the gateway runs. No client can declare one without a name, so a
+function of a client's that is called `web_search`, too, is never taken for ours."""
+_SCHEME = "search"
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """One call of the search and what the model was told."""
+
+    call_id: str
+    arguments: str
+    answer: str
+
+
+def remembered(exchanges: Iterable[Exchange]) -> ReasoningState:
+    """The searches of one round, as state."""
+    return ReasoningState(_SCHEME, msgspec.to_builtins(list(exchanges)), "turn")
+
+
+def steps(
+    exchanges: Sequence[Exchange], name: str = SEARCH, namespace: str | None = HOSTED
+) -> tuple[Step, ...]:
+    """The searches of one round, as history: the model asked for all of them at once."""
+    calls = [Called(each.call_id, name, each.arguments, namespace) for each in exchanges]
+    answers = [Answered(each.call_id, (TextPart(each.answer),), name) for each in exchanges]
+    return (*calls, *answers)
+
+
+def recalled(
+    states: Iterable[ReasoningState],
+) -> tuple[tuple[Step, ...], tuple[ReasoningState, ...]]:
+    """The searches among some state, as history, and the rest, which is a provider's."""
+    found: list[Step] = []
+    others: list[ReasoningState] = []
+    for state in states:
+        if state.scheme == _SCHEME:
+            found += steps(_read(state.value))
+        else:
+            others.append(state)
+    return tuple(found), tuple(others)
+
+
+def _read(value: object) -> list[Exchange]:
+    """A capsule may be older than its reader: what cannot be read is not remembered."""
+    try:
+        return msgspec.convert(value, list[Exchange])
+    except msgspec.ValidationError:
+        return []

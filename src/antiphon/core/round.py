@@ -1,0 +1,57 @@
+"""The plan of a later round: the same question, and behind it what the answer brought so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct, structs
+
+from antiphon.core.canonical import canonical
+from antiphon.core.capsule import Unseal
+from antiphon.core.desk import Again
+from antiphon.core.history import Answered, Called, Step
+from antiphon.core.pairing import paired
+from antiphon.core.plan import Plan, ToolChoice
+from antiphon.core.tools import ToolIdentityMap
+from antiphon.core.unsealing import unsealed
+
+
+class Followup(Struct, frozen=True):
+    """What a round left behind: the items it told, and what is to be asked next."""
+
+    told: tuple[dict[str, Any], ...]
+    again: Again
+
+
+def followed(plan: Plan, followup: Followup, *, issuer: str, unseal: Unseal) -> Plan:
+    """The plan of the round after this one. Its history only grows, so prompt caches survive."""
+    told, _ = canonical(followup.told, inputs=frozenset({"text"}), tool_output_images=False)
+    told, _ = unsealed(told, issuer=issuer, model=plan.model, unseal=unseal)
+    calls = {step.call_id for step in told if isinstance(step, Called)}
+    asked = [step for step in followup.again.steps if _call_id(step) not in calls]
+    more, _ = paired((*told, *_requested(asked, plan.identities)))
+    choice = followup.again.tool_choice or _loosened(plan)
+    return structs.replace(plan, history=(*plan.history, *more), tool_choice=choice)
+
+
+def _call_id(step: Step) -> str | None:
+    return step.call_id if isinstance(step, Called | Answered) else None
+
+
+def _requested(steps: Iterable[Step], identities: ToolIdentityMap) -> Iterable[Step]:
+    """Calls under the names that the client gave their tools, as everywhere in a history."""
+    for step in steps:
+        identity = identities.restored(step.name) if isinstance(step, Called) else None
+        if identity is None:
+            yield step
+        else:
+            yield structs.replace(step, name=identity.requested_name, namespace=identity.namespace)
+
+
+def _loosened(plan: Plan) -> ToolChoice:
+    """A tool that had to be called has been called by now; the form of the answer still counts."""
+    choice = plan.tool_choice
+    if choice.mode not in {"required", "function"} or plan.contract.tool is not None:
+        return choice
+    return ToolChoice("auto")

@@ -1,0 +1,42 @@
+"""One call at a time: where a client allows no parallel calls, it never gets two.
+
+Some providers cannot be told, and some models do not listen. The first call stands; the model makes
+the others again when it has seen the first one's answer.
+"""
+
+from __future__ import annotations
+
+from antiphon.core.deltas import Delta, ToolCall, ToolEnd
+from antiphon.core.desk import Again
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
+
+
+class SingleCallDesk:
+    """Behind the desks that make calls of their own out of what a model says."""
+
+    def __init__(self) -> None:
+        self.again: Again | None = None
+        self.diagnostics: list[Diagnostic] = []
+        self._first: int | None = None
+
+    def feed(self, delta: Delta) -> list[Delta]:
+        if not isinstance(delta, ToolCall | ToolEnd):
+            return [delta]
+        if self._first is None:
+            self._first = delta.index
+        if delta.index == self._first:
+            return [delta]
+        if not self.diagnostics:
+            self.diagnostics.append(_DROPPED)
+        return []
+
+    def close(self, *, final: bool) -> list[Delta]:
+        return []
+
+
+_DROPPED = Diagnostic(
+    code=Code.CALL_DROPPED,
+    decision=Decision.DEGRADED,
+    param="parallel_tool_calls",
+    message="The model made several calls at once: only the first one is told.",
+)

@@ -1,0 +1,27 @@
+"""Thought that a client will see: many read summaries only, and most models give raw thought.
+
+A client that asks for a summary is told raw thought as one. It is sealed as what it was, so the
+provider gets its own words back.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from antiphon.core.deltas import Delta, Reasoning
+from antiphon.core.desk import Again
+from antiphon.core.diagnostic import Diagnostic
+
+
+class SummaryDesk:
+    def __init__(self) -> None:
+        self.again: Again | None = None
+        self.diagnostics: list[Diagnostic] = []
+
+    def feed(self, delta: Delta) -> list[Delta]:
+        if isinstance(delta, Reasoning) and delta.kind == "raw":
+            return [structs.replace(delta, kind="retold")]
+        return [delta]
+
+    def close(self, *, final: bool) -> list[Delta]:
+        return []

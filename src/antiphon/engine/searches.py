@@ -1,0 +1,36 @@
+"""The searches of one answer: begun together, told one after another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from antiphon.core.search import SearchCall, SearchOutcome
+
+Search: TypeAlias = Callable[[SearchCall], Awaitable[SearchOutcome]]
+"""Never raises: a search that fails is an outcome, too."""
+
+
+async def find_nothing(call: SearchCall) -> SearchOutcome:
+    """Where no backend is configured; then no tool to search with is declared either."""
+    return SearchOutcome()
+
+
+class Searches:
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._tasks: dict[str, asyncio.Future[SearchOutcome]] = {}
+
+    async def outcome(self, calls: Sequence[SearchCall]) -> SearchOutcome:
+        """What the first of these calls finds; the others are begun meanwhile."""
+        for call in calls:
+            if call.call_id not in self._tasks:
+                self._tasks[call.call_id] = asyncio.ensure_future(self._search(call))
+        task = self._tasks[calls[0].call_id]
+        await asyncio.wait({task})  # a search that was called off must not call us off, too
+        return SearchOutcome() if task.cancelled() else task.result()
+
+    def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()

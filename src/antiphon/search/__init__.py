@@ -1,0 +1,1 @@
+"""Search engines that the gateway asks for models that cannot search by themselves."""

@@ -1,0 +1,24 @@
+"""Which client is asking: its profile, by the headers of a request and the operator's word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from antiphon.config import Config, hint
+from antiphon.core.profile import EVERYONE, PROFILES, Profile, resolve
+
+
+class Clients:
+    def __init__(self, config: Config) -> None:
+        """A profile that there is not is a mistake in the file."""
+        for name in config.clients:
+            if name not in PROFILES and name != EVERYONE:
+                problem = f"there is no such profile; {hint(name, [*PROFILES, EVERYONE])}"
+                raise config.mistake(("clients", name), problem)
+        self._overrides = {name: structs.asdict(each) for name, each in config.clients.items()}
+
+    def profile(self, headers: Mapping[str, str]) -> Profile:
+        originator, user_agent = headers.get("originator", ""), headers.get("user-agent", "")
+        return resolve(originator, user_agent, self._overrides)

@@ -1,0 +1,108 @@
+"""The answer tool, on every dialect: what is asked, and what is asked once more, is well formed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from antiphon.core.capsule import Sealer
+from antiphon.core.form import FormDesk
+from antiphon.core.plan import Plan
+from antiphon.core.planning import make_plan
+from antiphon.core.round import Followup, followed
+from antiphon.pipeline.bridge import Bridge
+from antiphon.wire.request import Request
+from tests.machines import documents, machine
+from tests.speakers.everybody import SPEAKERS
+from tests.speakers.session import Call, Turn
+from tests.speakers.speaker import Speaker
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
+ARRAY: dict[str, Any] = {"type": "array", "items": {"type": "integer"}}
+LOOK: dict[str, Any] = {
+    "type": "function",
+    "name": "look",
+    "parameters": {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]},
+}
+ULM = '{"city":"Ulm","days":2}'
+FORCED = ("tool_choice", "toolChoice", "toolConfig")
+
+every_speaker = pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
+
+
+def planned(speaker: Speaker, schema: dict[str, Any], tools: list[dict[str, Any]]) -> Plan:
+    """A plan for a model that can be forced to call a tool, and cannot be asked for JSON."""
+    form = {"type": "json_schema", "name": "trip", "schema": schema, "strict": True}
+    body = {"model": "m", "input": "Where to?", "tools": tools, "text": {"format": form}}
+    able = structs.replace(
+        speaker.capabilities,
+        formats=frozenset({"text"}),
+        tool_choice=frozenset({"auto", "required", "function"}),
+        forced_choice_stops_thinking=False,
+    )
+    return make_plan(
+        Request.parse(json.dumps(body).encode()),
+        [],
+        provider=speaker.name,
+        model="m",
+        capabilities=able,
+    )
+
+
+@every_speaker
+@pytest.mark.parametrize("schema", [SCHEMA, ARRAY], ids=["an object", "an array"])
+@pytest.mark.parametrize("tools", [[], [LOOK]], ids=["alone", "beside a tool"])
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_the_answer_tool_is_declared_and_has_to_be_called(
+    speaker: Speaker, schema: dict[str, Any], tools: list[dict[str, Any]], stream: bool
+) -> None:
+    plan = planned(speaker, schema, tools)
+    assert plan.contract.tool == "answer_trip"
+    assert plan.tool_choice.mode == ("required" if tools else "function")
+    body = speaker.dialect.encode(plan, stream=stream).body
+    assert speaker.problems(body) == []
+    written = body.decode()
+    assert "answer_trip" in written
+    assert ("look" in written) is bool(tools)
+    assert not {"response_format", "format", "output_config"} & json.loads(body).keys()
+    forcing = any(word in written for word in FORCED)
+    assert forcing is (speaker.name != "ollama"), "the API has a word for it, or none at all"
+
+
+@every_speaker
+@pytest.mark.parametrize("said", ['{"city": 7, "days": 1}', "{}"])
+def test_what_does_not_fit_is_asked_for_once_more_in_the_same_thread(
+    speaker: Speaker, said: str
+) -> None:
+    plan = planned(speaker, SCHEMA, [LOOK])
+    desk = FormDesk.of(plan)
+    assert desk is not None
+    bridge = Bridge(machine(()), speaker.dialect, desks=[desk])
+    turn = Turn(number=1, calls=(Call("answer_trip", said, ""),))
+    bridge.feed(speaker.streamed(turn))
+    bridge.close()
+    assert bridge.again is not None
+    items = tuple(msgspec.to_builtins(item) for item in bridge.round_items)
+    sealer = Sealer(["a key"], new_nonce=bytes, now=lambda: 1)
+    then = followed(plan, Followup(items, bridge.again), issuer=speaker.name, unseal=sealer.open)
+    assert then.tool_choice == plan.tool_choice
+    body = speaker.dialect.encode(then, stream=True).body
+    assert speaker.problems(body) == []
+    assert "does not have the form" in body.decode()
+    bridge.next_round()
+    bridge.turn_to(speaker.dialect)
+    right = Turn(number=2, calls=(Call("answer_trip", ULM, ""),))
+    told = bridge.feed(speaker.streamed(right))
+    [*_, ending] = documents([*told, *bridge.close()])
+    [message] = [item for item in ending["response"]["output"] if item["type"] == "message"]
+    assert json.loads(message["content"][0]["text"]) == json.loads(ULM)
+    assert ending["type"] == "response.completed"

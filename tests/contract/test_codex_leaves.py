@@ -1,0 +1,208 @@
+"""No leaf of a request that Codex sends gets lost without a word, whatever dialect is spoken.
+
+Each leaf is changed, one at a time. Either the change shows in what the provider is sent or in what
+the client is answered, or a diagnostic says what became of it, or it stands in the short list of
+what the gateway does itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.config import Config, ProviderConfig
+from antiphon.core.capsule import Unopened
+from antiphon.core.plan import Plan
+from antiphon.core.planning import make_plan
+from antiphon.errors import InvalidRequest
+from antiphon.providers.registry import Provider, build_providers
+from antiphon.wire.echo import opened
+from antiphon.wire.request import Request
+from tests import captured
+
+Steps = tuple[str | int, ...]
+
+BODIES = captured.bodies()
+pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
+
+TARGETS: Mapping[str, tuple[str, str]] = {
+    "chat": ("deepseek", "deepseek-v4-pro"),
+    "anthropic": ("anthropic", "claude-opus-4-6"),
+    "gemini": ("gemini", "gemini-3-pro"),
+    "responses": ("openai", "gpt-5.5"),
+    "ollama": ("ollama", "qwen3"),
+    "cohere": ("cohere", "command-a-03-2025"),
+    "bedrock": ("bedrock", "anthropic.claude-opus-4-6"),
+}
+"""A provider and a model of every dialect."""
+
+OWN: Mapping[str, str] = {
+    "type": "what a WebSocket frame asks for; over HTTP the path says it",
+    "generate": "warming up a connection, which HTTP does not need",
+    "stream": "decides whether we answer in events",
+    "store": "decides whether we keep the turn",
+    "model": "is routed, and repeated in the answer",
+    "include[]": "decides what the answer holds; reasoning is always sealed into it",
+    "previous_response_id": "is looked up before anything is planned",
+    "client_metadata": "labels of the client's own, which go to nobody",
+    "input[].role": "tools that come with the input are everybody's",
+    "input[].tools[].tools[].defer_loading": "what a search has found is declared at once",
+    "input[].tools[].tools[].parameters.type": "arguments are an object, whoever reads them",
+    "input[].id": "names an item for references to it",
+    "input[].status": "a call with an answer is over, whatever it says",
+    "input[].execution": "says who searches for tools: the client",
+    "input[].content[].type": "a part is known by what it holds",
+    "input[].summary[].type": "a part is known by what it holds",
+    "input[].output[].type": "a part is known by what it holds",
+    "input[].internal_chat_message_metadata_passthrough": "a label of the client's own",
+}
+"""What the gateway itself does with a leaf, or with all below it."""
+
+
+@cache
+def provider(dialect: str) -> Provider:
+    kind, _ = TARGETS[dialect]
+    entry = ProviderConfig(api_keys=["AKIA:secret"])
+    return build_providers(Config(providers={kind: entry}), {})[kind]
+
+
+def planned(body: Mapping[str, Any], dialect: str) -> tuple[Request, Plan]:
+    request = Request.parse(json.dumps(body).encode())
+    model = TARGETS[dialect][1]
+    return request, make_plan(
+        request,
+        (),
+        provider="p",
+        model=model,
+        capabilities=provider(dialect).capabilities(model),
+        issuer="i",
+        unseal=lambda _: Unopened.FOREIGN,
+    )
+
+
+def effect(body: Mapping[str, Any], dialect: str) -> tuple[bytes, ...]:
+    """What the provider is sent, what the client is answered and told, how the answer is read."""
+    request, plan = planned(body, dialect)
+    outbound = provider(dialect).dialect.encode(plan, stream=True)
+    response = opened(request, response_id="resp_1", created_at=1)
+    others = [plan.contract, plan.requested_effort, plan.include_logprobs, plan.diagnostics]
+    parts = outbound.body, msgspec.json.encode(response), msgspec.json.encode(others)
+    return outbound.path.encode(), *parts
+
+
+@cache
+def usual(name: str, dialect: str) -> tuple[bytes, ...]:
+    """The effect of a request as it was captured."""
+    return effect(BODIES[name], dialect)
+
+
+def leaves(value: Any, path: Steps = ()) -> Iterator[Steps]:
+    inner: Any = ()
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list):
+        inner = enumerate(value)
+    if not inner:
+        yield path
+    for step, child in inner:
+        yield from leaves(child, (*path, step))
+
+
+def spelled(path: Steps, *, indexed: bool = True) -> str:
+    place = "".join(
+        (f"[{step}]" if indexed else "[]") if isinstance(step, int) else f".{step}" for step in path
+    )
+    return place.removeprefix(".")
+
+
+def changed(body: Mapping[str, Any], path: Steps) -> dict[str, Any]:
+    """The same request with another value at one place."""
+    document: dict[str, Any] = json.loads(json.dumps(body))
+    parent: Any = document
+    for step in path[:-1]:
+        parent = parent[step]
+    parent[path[-1]] = _other(parent[path[-1]])
+    return document
+
+
+def _other(value: Any) -> Any:
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return f"{value}x"
+        case list():
+            return [*value, "x"]
+        case dict():
+            return {**value, "x": "x"}
+    return "x"
+
+
+def is_own(path: Steps) -> bool:
+    place = spelled(path, indexed=False)
+    return any(place == own or place.startswith((f"{own}.", f"{own}[")) for own in OWN)
+
+
+def is_told(path: Steps, plan: Plan) -> bool:
+    """A diagnostic is about this leaf, or about something that it belongs to."""
+    place = spelled(path)
+    return any(
+        place == each.param or place.startswith((f"{each.param}.", f"{each.param}["))
+        for each in plan.diagnostics
+    )
+
+
+def is_mapped(name: str, path: Steps, dialect: str) -> bool:
+    try:
+        return effect(changed(BODIES[name], path), dialect) != usual(name, dialect)
+    except InvalidRequest:  # another value is refused, so this one was read
+        return True
+
+
+@cache
+def kinds() -> dict[str, tuple[str, Steps]]:
+    """Every kind of leaf there is, each with one place where it was seen."""
+    found: dict[str, tuple[str, Steps]] = {}
+    for name, body in BODIES.items():
+        for path in leaves(body):
+            found.setdefault(f"{_types(body, path)} {spelled(path, indexed=False)}", (name, path))
+    return found
+
+
+def _types(body: Any, path: Steps) -> str:
+    """The types of what a leaf belongs to: the same field means different things in them."""
+    types = []
+    for step in path:
+        if isinstance(body, dict) and isinstance(body.get("type"), str):
+            types.append(body["type"])
+        body = body[step]
+    return "/".join(types)
+
+
+def test_there_are_leaves_of_many_kinds() -> None:
+    assert len(kinds()) > 200
+
+
+@pytest.mark.parametrize("dialect", TARGETS)
+def test_every_leaf_of_a_codex_request_is_accounted_for(dialect: str) -> None:
+    lost = [
+        f"{kind} ({name})"
+        for kind, (name, path) in kinds().items()
+        if not is_own(path)
+        and not is_mapped(name, path, dialect)
+        and not is_told(path, planned(BODIES[name], dialect)[1])
+    ]
+    assert lost == []
+
+
+def test_what_the_gateway_does_itself_is_seen_in_some_request() -> None:
+    places = {spelled(path, indexed=False) for _, path in kinds().values()}
+    unused = [own for own in OWN if not any(place.startswith(own) for place in places)]
+    assert unused == []

@@ -1,0 +1,328 @@
+"""Every search engine behind the gateway, against a server that answers as the vendor does.
+
+The answers are invented, in the vendors' own shape. Whatever comes back, a backend gives results or
+raises a `SearchError` that holds no secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from antiphon.config import Config, SearchConfig
+from antiphon.core.search_rule import SearchRules
+from antiphon.core.source import SearchResult
+from antiphon.search.backend import Backend, Options, SearchError
+from antiphon.search.table import VENDORS, open_backend
+
+KEY = "sk-secret-of-the-operator"
+FOUND = [
+    SearchResult(
+        title="Rain & shine",
+        url="https://weather.example/berlin",
+        snippet="It rains in Berlin.",
+        published="2026-03-01",
+    ),
+    SearchResult(url="https://bare.example/"),
+]
+
+ANSWERS: dict[str, Any] = {
+    "searxng": {
+        "query": "rain",
+        "number_of_results": 0,
+        "results": [
+            {
+                "url": "https://weather.example/berlin",
+                "title": "Rain & shine",
+                "content": "It rains in Berlin.",
+                "publishedDate": "2026-03-01",
+                "engine": "some",
+                "score": 4.0,
+            },
+            {"url": "https://bare.example/", "title": None, "publishedDate": None},
+        ],
+        "answers": [],
+        "unresponsive_engines": [["other", "timeout"]],
+    },
+    "tavily": {
+        "query": "rain",
+        "answer": None,
+        "images": [],
+        "results": [
+            {
+                "title": "Rain & shine",
+                "url": "https://weather.example/berlin",
+                "content": "It rains in Berlin.",
+                "score": 0.91,
+                "raw_content": None,
+                "published_date": "2026-03-01",
+            },
+            {"url": "https://bare.example/"},
+        ],
+        "response_time": 0.8,
+    },
+    "brave": {
+        "type": "search",
+        "query": {"original": "rain"},
+        "web": {
+            "type": "search",
+            "results": [
+                {
+                    "type": "search_result",
+                    "title": "Rain &amp; shine",
+                    "url": "https://weather.example/berlin",
+                    "description": "It <strong>rains</strong> in Berlin.",
+                    "page_age": "2026-03-01",
+                    "age": "March 1, 2026",
+                },
+                {"type": "search_result", "url": "https://bare.example/", "extra_snippets": "?"},
+            ],
+        },
+    },
+    "zhipu": {
+        "id": "x",
+        "created": 1,
+        "search_intent": [],
+        "search_result": [
+            {
+                "title": "Rain & shine",
+                "link": "https://weather.example/berlin",
+                "content": "It rains in Berlin.",
+                "media": "Weather",
+                "icon": "",
+                "refer": "ref_1",
+                "publish_date": "2026-03-01",
+            },
+            {"link": "https://bare.example/", "publish_date": ""},
+        ],
+    },
+}
+
+Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def engine(name: str, play: Play, *, timeout_s: float = 5) -> AsyncIterator[Backend]:
+    """A backend of this name, and a server that plays the engine."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", play)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    search = SearchConfig(
+        backend=name,  # type: ignore[arg-type]  # every name of the table is one of the literals
+        url=f"http://127.0.0.1:{port}",
+        api_key=KEY,
+        timeout_s=timeout_s,
+    )
+    try:
+        async with aiohttp.ClientSession() as session:
+            backend = open_backend(Config(search=search), session)
+            assert backend is not None
+            yield backend
+    finally:
+        await runner.cleanup()
+
+
+def answering(document: Any, status: int = 200, **headers: str) -> Play:
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+
+    async def play(request: web.Request) -> web.StreamResponse:
+        given = {"content-type": "application/json", **headers}
+        return web.Response(status=status, body=body, headers=given)
+
+    return play
+
+
+def keeping(asked: list[Mapping[str, Any]], document: Any) -> Play:
+    """Answer, and keep what was asked."""
+
+    async def play(request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        asked.append(
+            {
+                "method": request.method,
+                "path": request.path,
+                "query": dict(request.query),
+                "headers": {name.lower(): value for name, value in request.headers.items()},
+                "body": json.loads(body) if body else None,
+            }
+        )
+        return web.json_response(document)
+
+    return play
+
+
+async def asked(name: str, query: str = "rain", **rules: Any) -> Mapping[str, Any]:
+    """What an engine is asked."""
+    requests: list[Mapping[str, Any]] = []
+    async with engine(name, keeping(requests, {})) as backend:
+        options = Options(count=7, rules=SearchRules(**rules))
+        assert await backend.search(query, options=options) == []
+    [request] = requests
+    return request
+
+
+# --- every engine ---------------------------------------------------------------------------------
+
+
+def test_every_vendor_has_an_answer_here() -> None:
+    assert set(ANSWERS) == set(VENDORS)
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_results_are_read(name: str) -> None:
+    async with engine(name, answering(ANSWERS[name])) as backend:
+        assert list(await backend.search("rain", options=Options())) == FOUND
+
+
+@pytest.mark.parametrize("name", VENDORS)
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        [],
+        None,
+        7,
+        {"results": None, "search_result": None, "web": None},
+        {"results": {}, "search_result": 7, "web": {"results": "x"}},
+        {"results": [None, 7], "search_result": ["x"], "web": {"results": [[]]}},
+    ],
+)
+async def test_an_answer_without_results_finds_nothing(name: str, document: Any) -> None:
+    async with engine(name, answering(document)) as backend:
+        assert list(await backend.search("rain", options=Options())) == []
+
+
+@pytest.mark.parametrize("name", VENDORS)
+@pytest.mark.parametrize(
+    ("play", "words"),
+    [
+        (answering({"detail": KEY}, 401), "status 401"),
+        (answering({"error": {"message": KEY}}, 429), "status 429"),
+        (answering({}, 302, location="http://127.0.0.1:1/"), "status 302"),
+        (answering(b"<html>not found</html>"), "cannot be read"),
+        (answering(b"[" * 100_000), "cannot be read"),
+        (answering(b" " * (5 * 1024 * 1024)), "too long"),
+    ],
+    ids=["key", "limit", "redirect", "html", "deep", "long"],
+)
+async def test_whatever_goes_wrong_is_one_error_without_secrets(
+    name: str, play: Play, words: str
+) -> None:
+    async with engine(name, play) as backend:
+        with pytest.raises(SearchError) as caught:
+            await backend.search("rain", options=Options())
+    assert words in caught.value.message
+    assert KEY not in repr(caught.value) + str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_an_engine_that_hangs_up_is_out_of_reach(name: str) -> None:
+    async def play(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async with engine(name, play) as backend:
+        with pytest.raises(SearchError, match="out of reach"):
+            await backend.search("rain", options=Options())
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_an_engine_has_its_time(name: str) -> None:
+    too_late = asyncio.Event()
+
+    async def play(request: web.Request) -> web.StreamResponse:
+        await too_late.wait()
+        return web.Response()
+
+    async with engine(name, play, timeout_s=0.05) as backend:
+        with pytest.raises(SearchError, match="took too long"):
+            await backend.search("rain", options=Options())
+        too_late.set()
+
+
+# --- what each is asked ---------------------------------------------------------------------------
+
+
+async def test_searxng_is_asked_for_json_within_the_domains() -> None:
+    request = await asked("searxng", allowed=("a.example", "b.example"), blocked=("c.example",))
+    assert (request["method"], request["path"]) == ("GET", "/search")
+    within = "(site:a.example OR site:b.example) -site:c.example"
+    assert request["query"] == {"q": f"rain {within}", "format": "json"}
+    assert request["headers"]["authorization"] == f"Bearer {KEY}"
+
+
+async def test_searxng_needs_no_key() -> None:
+    assert "authorization" not in VENDORS["searxng"].ask("rain", "", Options()).headers
+
+
+async def test_tavily_is_told_the_domains() -> None:
+    request = await asked("tavily", allowed=("a.example",), blocked=("b.example",), size="high")
+    assert (request["method"], request["path"]) == ("POST", "/search")
+    assert request["headers"]["authorization"] == f"Bearer {KEY}"
+    assert request["body"] == {
+        "query": "rain",
+        "max_results": 7,
+        "search_depth": "advanced",
+        "include_domains": ["a.example"],
+        "exclude_domains": ["b.example"],
+    }
+    plain = await asked("tavily")
+    assert plain["body"] == {"query": "rain", "max_results": 7, "search_depth": "basic"}
+
+
+async def test_brave_is_told_the_place_in_headers() -> None:
+    place = {"city": "Berlin", "region": "Thüringen", "country": "DE", "timezone": "Europe/Berlin"}
+    request = await asked("brave", place=place, allowed=("a.example",), size="high")
+    assert (request["method"], request["path"]) == ("GET", "/res/v1/web/search")
+    query = {"q": "rain site:a.example", "count": "7", "extra_snippets": "true"}
+    assert request["query"] == query
+    headers = request["headers"]
+    assert headers["x-subscription-token"] == KEY
+    given = {name: value for name, value in headers.items() if name.startswith("x-loc")}
+    assert given == {
+        "x-loc-city": "Berlin",
+        "x-loc-country": "DE",
+        "x-loc-timezone": "Europe/Berlin",
+    }
+    assert (await asked("brave"))["query"] == {"q": "rain", "count": "7"}
+
+
+async def test_brave_joins_its_extra_snippets() -> None:
+    entry = {"url": "https://a.example/", "description": "One", "extra_snippets": ["two", 3]}
+    async with engine("brave", answering({"web": {"results": [entry]}})) as backend:
+        [result] = await backend.search("rain", options=Options())
+    assert result.snippet == "One … two"
+
+
+async def test_zhipu_is_asked_briefly_and_within_one_domain() -> None:
+    request = await asked("zhipu", "x" * 100, allowed=("a.example",), size="high")
+    assert (request["method"], request["path"]) == ("POST", "/web_search")
+    assert request["headers"]["authorization"] == f"Bearer {KEY}"
+    assert request["body"] == {
+        "search_query": "x" * 70,
+        "search_engine": "search_std",
+        "search_intent": False,
+        "count": 7,
+        "content_size": "high",
+        "search_domain_filter": "a.example",
+    }
+    several = await asked("zhipu", allowed=("a.example", "b.example"))
+    assert "search_domain_filter" not in several["body"]
+    assert several["body"]["content_size"] == "medium"
+
+
+async def test_too_many_domains_for_a_query_are_left_to_the_gateway() -> None:
+    many = tuple(f"domain-number-{number}.example" for number in range(20))
+    assert (await asked("searxng", allowed=many))["query"]["q"] == "rain"

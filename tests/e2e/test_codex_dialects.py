@@ -1,0 +1,87 @@
+"""Every request that Codex was seen to send is accepted in every dialect, by the strictest reader.
+
+The provider of each dialect checks what it gets the way the real one would, and answers natively.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import ProviderConfig
+from antiphon.dialects.dialect import DIALECTS
+from antiphon.providers.registry import SPECS
+from tests import captured
+from tests.answers import ask
+from tests.gateways import Running, replaced, running, settings
+from tests.speakers.anthropic import AnthropicSpeaker
+from tests.speakers.bedrock import BedrockSpeaker
+from tests.speakers.chat import ChatSpeaker
+from tests.speakers.cohere import CohereSpeaker
+from tests.speakers.gemini import GeminiSpeaker
+from tests.speakers.ollama import OllamaSpeaker
+from tests.speakers.responses import ResponsesSpeaker
+from tests.speakers.session import Turn
+from tests.speakers.speaker import Speaker
+from tests.upstream import Asked, Line, Upstream, upstream
+
+BODIES = captured.bodies()
+pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
+
+PROVIDERS: dict[str, tuple[Speaker, str]] = {
+    "chat": (ChatSpeaker(), "m"),
+    "anthropic": (AnthropicSpeaker(), "claude-opus-4-6"),
+    "gemini": (GeminiSpeaker("older", signed=False), "gemini-2.5-pro"),
+    "openai": (ResponsesSpeaker(), "gpt-5.5"),
+    "ollama": (OllamaSpeaker(), "qwen3"),
+    "cohere": (CohereSpeaker(), "command-a-reasoning-08-2025"),
+    "bedrock": (BedrockSpeaker(), "anthropic.claude-opus-4-6-v1"),
+}
+"""One provider of each dialect."""
+ANSWER = Turn(1, thought="Hm.", text='{"city":"Ulm"}')
+"""It has to fit the schema that one of the requests asks for."""
+
+
+@dataclass
+class House:
+    gateway: Running
+    played: Upstream
+    speaker: Speaker
+    model: str
+
+
+@pytest.fixture(scope="module", params=PROVIDERS)
+async def house(
+    anyio_backend: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[House]:
+    speaker, model = PROVIDERS[request.param]
+
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head(content_type=speaker.content_type)
+        await line.send(speaker.streamed(ANSWER))
+        await line.end()
+
+    async with upstream(script) as played:
+        entry = ProviderConfig(kind=request.param, base_url=played.url, api_keys=["sk-up"])
+        directory: Path = tmp_path_factory.mktemp("dialect")
+        config = replaced(settings(directory, played.url), providers={"up": entry})
+        async with running(config) as gateway:
+            yield House(gateway, played, speaker, f"up/{model}")
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+async def test_a_codex_request_is_accepted(house: House, body: dict[str, Any]) -> None:
+    asked = {name: value for name, value in body.items() if name != "previous_response_id"}
+    answer = await ask(house.gateway, {**asked, "model": house.model})
+    assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
+    assert house.speaker.problems(house.played.asked[-1].raw) == []
+    messages = [item for item in answer.response["output"] if item["type"] == "message"]
+    assert [part["text"] for item in messages for part in item["content"]] == [ANSWER.text]
+
+
+def test_every_dialect_has_a_provider_here() -> None:
+    assert {SPECS[name].dialect for name in PROVIDERS} == set(DIALECTS)

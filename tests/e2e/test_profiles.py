@@ -1,0 +1,245 @@
+"""Clients that read the same answer differently are told it in the way they understand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import ClientConfig
+from antiphon.errors import ConfigError
+from tests.answers import Answer, ask, send
+from tests.gateways import Running, replaced, running, settings
+from tests.upstream import (
+    DONE,
+    HELLO_WORLD,
+    Asked,
+    Line,
+    Script,
+    answering,
+    chunk,
+    playing,
+    upstream,
+    usage,
+)
+
+CODEX = {"originator": "codex_exec", "user-agent": "codex_exec/0.166.0 (Debian 12)"}
+PYTHON = {"user-agent": "OpenAI/Python 3.49.0"}
+LOCKED = {"error": {"message": "Incorrect API key sk-secret", "code": "invalid_api_key"}}
+
+
+@asynccontextmanager
+async def serving(
+    tmp_path: Path, script: Script, clients: dict[str, ClientConfig] | None = None, **server: Any
+) -> AsyncIterator[Running]:
+    async with upstream(script) as played:
+        config = replaced(settings(tmp_path, played.url, **server), clients=clients or {})
+        async with running(config) as gateway:
+            yield gateway
+
+
+async def asked(gateway: Running, client: dict[str, str], **body: Any) -> Answer:
+    return await ask(gateway, {"model": "m", "input": "Hello?", **body}, **client)
+
+
+def told(answer: Answer) -> str | None:
+    return answer.headers.get("antiphon-diagnostics")
+
+
+# --- errors that stay -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(
+    ("status", "document", "exact", "code"),
+    [
+        (401, LOCKED, 502, "server_error"),
+        (403, {"error": {"message": "Not for you"}}, 502, "server_error"),
+        (404, {"error": {"message": "no", "code": "model_not_found"}}, 404, "model_not_found"),
+        (302, "moved", 502, "invalid_prompt"),
+    ],
+)
+async def test_a_provider_that_will_always_refuse_is_a_400_for_codex(
+    tmp_path: Path, status: int, document: Any, exact: int, code: str, *, stream: bool
+) -> None:
+    async with serving(tmp_path, answering(status, document)) as gateway:
+        for_codex = await asked(gateway, CODEX, stream=stream)
+        for_python = await asked(gateway, PYTHON, stream=stream)
+    assert (for_codex.status, for_python.status) == (400, exact)
+    assert told(for_codex) == f"1; codes=client.error_as_400:{exact}"
+    assert told(for_python) is None
+    assert for_codex.error == for_python.error
+    assert for_codex.error["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("status", "document", "expected"),
+    [
+        (400, {"error": {"message": "What?"}}, 400),
+        (429, {"error": {"message": "Slow down"}}, 429),
+        (402, {"error": {"message": "Pay"}}, 429),
+        (500, {"error": {"message": "Oops"}}, 503),
+        (503, {"error": {"message": "overloaded"}}, 503),
+    ],
+)
+async def test_other_failures_have_the_same_status_for_codex(
+    tmp_path: Path, status: int, document: Any, expected: int
+) -> None:
+    async with serving(tmp_path, answering(status, document)) as gateway:
+        answer = await asked(gateway, CODEX, stream=True)
+    assert (answer.status, told(answer)) == (expected, None)
+
+
+async def test_an_overflow_stays_inside_the_stream(tmp_path: Path) -> None:
+    overflow = {"error": {"message": "too long", "code": "context_length_exceeded"}}
+    async with serving(tmp_path, answering(400, overflow)) as gateway:
+        answer = await asked(gateway, CODEX, stream=True)
+    assert answer.status == 200
+    assert answer.error["code"] == "context_length_exceeded"
+
+
+async def test_our_own_refusals_are_400s_for_codex(tmp_path: Path) -> None:
+    async with serving(tmp_path, playing(HELLO_WORLD), max_body_bytes=1000) as gateway:
+        unknown = await asked(gateway, CODEX, model="nobody/nothing")
+        large = await asked(gateway, CODEX, input="x" * 2000)
+        nowhere = await send(gateway, "POST", "/responses", b"{}", **CODEX)
+        exact = await asked(gateway, PYTHON, model="nobody/nothing")
+    found = [(each.status, told(each)) for each in (unknown, large, nowhere, exact)]
+    assert found == [
+        (400, "1; codes=client.error_as_400:404"),
+        (400, "1; codes=client.error_as_400:413"),
+        (400, "1; codes=client.error_as_400:404"),
+        (404, None),
+    ]
+    assert unknown.error == exact.error
+    assert unknown.error["code"] == "model_not_found"
+
+
+async def test_a_wrong_key_is_a_400_for_codex(tmp_path: Path) -> None:
+    async with serving(tmp_path, playing(HELLO_WORLD), api_keys={"me": "right"}) as gateway:
+        for_codex = await asked(gateway, CODEX)
+        for_python = await asked(gateway, PYTHON)
+    assert (for_codex.status, for_python.status) == (400, 401)
+    assert for_codex.error["code"] == for_python.error["code"] == "invalid_api_key"
+
+
+async def test_a_websocket_is_still_answered_with_426(tmp_path: Path) -> None:
+    async with serving(tmp_path, playing(HELLO_WORLD)) as gateway:
+        headers = {**CODEX, "connection": "upgrade", "upgrade": "websocket"}
+        answer = await send(gateway, "GET", "/v1/responses", None, **headers)
+    assert (answer.status, told(answer)) == (426, None)
+
+
+async def test_an_operator_may_want_exact_errors_for_codex_and_400s_for_all(tmp_path: Path) -> None:
+    clients = {
+        "*": ClientConfig(permanent_errors="400"),
+        "codex": ClientConfig(permanent_errors="exact"),
+    }
+    async with serving(tmp_path, playing(HELLO_WORLD), clients) as gateway:
+        for_codex = await asked(gateway, CODEX, model="nobody/nothing")
+        for_curl = await asked(gateway, {"user-agent": "curl/8"}, model="nobody/nothing")
+    assert (for_codex.status, for_curl.status) == (404, 400)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+REFUSED = (
+    chunk({"role": "assistant", "content": "Well. "}),
+    chunk({"refusal": "I cannot"}),
+    chunk({"refusal": " do that."}),
+    chunk({}, "stop"),
+    usage(),
+    DONE,
+)
+
+
+def parts(answer: Answer) -> list[tuple[str, str]]:
+    messages = [item for item in answer.response["output"] if item["type"] == "message"]
+    found = [part for message in messages for part in message["content"]]
+    return [(part["type"], part.get("text", part.get("refusal"))) for part in found]
+
+
+async def test_codex_reads_a_refusal_as_text(tmp_path: Path) -> None:
+    async with serving(tmp_path, playing(REFUSED)) as gateway:
+        for_codex = await asked(gateway, CODEX, stream=True)
+        for_python = await asked(gateway, PYTHON, stream=True)
+        logged = [each for each in gateway.log if each.event == "response.diagnostics"]
+    assert parts(for_codex) == [("output_text", "Well. "), ("output_text", "I cannot do that.")]
+    assert parts(for_python) == [("output_text", "Well. "), ("refusal", "I cannot do that.")]
+    assert [each.facts["diagnostics"] for each in logged] == [["client.refusal_as_text:client"]]
+
+
+# --- silence --------------------------------------------------------------------------------------
+
+
+async def heard_in_silence(gateway: Running, go_on: asyncio.Event) -> bytes:
+    """All of a stream that goes on after something was heard in its silence."""
+    url = f"{gateway.base_url}/responses"
+    body = {"model": "m", "input": "Hello?", "stream": True}
+    data = b""
+    async with asyncio.timeout(10), gateway.client.post(url, json=body, headers=CODEX) as response:
+        async for piece in response.content.iter_any():
+            data += piece
+            if b"keepalive" in data or b"keep-alive" in data:
+                go_on.set()
+    return data
+
+
+@pytest.mark.parametrize(
+    ("clients", "comments", "events"),
+    [({}, False, True), ({"codex": ClientConfig(keepalive="comment")}, True, False)],
+    ids=["events", "comments"],
+)
+async def test_silence_is_bridged_in_the_form_that_the_client_takes(
+    tmp_path: Path, clients: dict[str, ClientConfig], *, comments: bool, events: bool
+) -> None:
+    go_on = asyncio.Event()
+
+    async def silent(asked: Asked, line: Line) -> None:
+        await line.head()
+        await line.send(HELLO_WORLD[1])
+        await go_on.wait()
+        for each in HELLO_WORLD[2:]:
+            await line.send(each)
+        await line.end()
+
+    async with serving(tmp_path, silent, clients, keepalive_s=0.03) as gateway:
+        data = await heard_in_silence(gateway, go_on)
+        logged = [each.facts for each in gateway.log if each.event == "response.diagnostics"]
+    assert (b": keep-alive\n\n" in data, b'"type":"keepalive"' in data) == (comments, events)
+    assert data.endswith(b"data: [DONE]\n\n")
+    expected = [["client.keepalive:codex"]] if comments else []
+    assert [each["diagnostics"] for each in logged] == expected
+
+
+async def test_without_silence_nothing_is_said_of_it(tmp_path: Path) -> None:
+    clients = {"*": ClientConfig(keepalive="comment")}
+    async with serving(tmp_path, playing(HELLO_WORLD), clients) as gateway:
+        answer = await asked(gateway, PYTHON, stream=True)
+        logged = [each for each in gateway.log if each.event == "response.diagnostics"]
+    assert b": keep-alive" not in answer.body
+    assert (told(answer), logged) == (None, [])
+
+
+async def test_no_answer_names_a_model_in_its_headers(tmp_path: Path) -> None:
+    """Codex takes `openai-model` for a sign that its user was sent elsewhere."""
+    async with serving(tmp_path, playing(HELLO_WORLD)) as gateway:
+        answer = await asked(gateway, CODEX, stream=True)
+    assert "openai-model" not in answer.headers
+
+
+# --- mistakes in the file -------------------------------------------------------------------------
+
+
+async def test_a_profile_that_there_is_not_is_a_mistake_in_the_file(tmp_path: Path) -> None:
+    config = replaced(settings(tmp_path), clients={"codexx": ClientConfig()})
+    with pytest.raises(ConfigError) as caught:
+        async with running(config):
+            raise AssertionError("it must not start")
+    assert caught.value.message == (
+        "clients.codexx: there is no such profile; did you mean 'codex'?"
+    )

@@ -1,0 +1,92 @@
+"""A search of the gateway's own, told to every kind of provider as its own client would tell it.
+
+The model thinks, speaks, searches twice at once, thinks about what was found and searches again; a
+turn later it is asked something else. Every request has to end, to the byte, with the history that
+a native client with a search tool of its own would have sent, thoughts and signatures included.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import ProviderConfig, SearchConfig
+from tests.answers import ask
+from tests.e2e.test_state_survives import CACHE_MARK, PROVIDERS
+from tests.gateways import replaced, running, settings
+from tests.speakers.session import Call, Document, Turn, asked, asking, echoed
+from tests.speakers.speaker import native_tail
+from tests.upstream import Asked, Line, upstream
+
+FOUND: dict[str, list[Document]] = {
+    "ulm": [{"title": "Ulm", "url": "https://ulm.example/", "snippet": "It rains in Ulm."}],
+    "zürich": [{"title": "Zürich", "url": "https://zh.example/"}],
+    "berlin": [],
+}
+TOLD = {
+    "ulm": "[1] Ulm\nhttps://ulm.example/\nIt rains in Ulm.",
+    "zürich": "[2] Zürich\nhttps://zh.example/",
+    "berlin": "Nothing was found.",
+}
+
+
+def search(query: str) -> Call:
+    arguments = json.dumps({"query": query}, ensure_ascii=False, separators=(",", ":"))
+    return Call("web_search", arguments, TOLD[query])
+
+
+ROUNDS = (
+    Turn(
+        1,
+        user="Ulm and Zürich?",
+        thought="Two cities.",
+        text="One moment.",
+        calls=(search("ulm"), search("zürich")),
+    ),
+    Turn(2, thought="And the capital.", calls=(search("berlin"),)),
+    Turn(3, thought="That will do.", text="Rain in Ulm [1]."),
+    Turn(4, user="Thank you!", thought="Be polite.", text="You are welcome."),
+)
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["stored", "echoed"])
+@pytest.mark.parametrize("kind", PROVIDERS)
+async def test_a_provider_is_told_of_searches_as_its_own_client_would_tell_it(
+    tmp_path: Path, kind: str, stored: bool
+) -> None:
+    speaker, model = PROVIDERS[kind]
+    rounds = iter(ROUNDS)
+
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head(content_type=speaker.content_type)
+        await line.send(speaker.streamed(next(rounds)))
+        await line.end()
+
+    path = tmp_path / "answers.json"
+    path.write_text(json.dumps(FOUND))
+    async with upstream(script) as played:
+        entry = ProviderConfig(kind=kind, base_url=played.url, api_keys=["k"], web_search="managed")
+        config = replaced(
+            settings(tmp_path, played.url),
+            providers={"up": entry},
+            search=SearchConfig(backend="recorded", url=f"file://{path}"),
+        )
+        async with running(config) as gateway:
+            more: Document = {"tools": [{"type": "web_search"}]}
+            items = asked(ROUNDS[0])
+            first = (await ask(gateway, asking(f"up/{model}", items, **more))).response
+            last = asked(ROUNDS[3])
+            if stored:
+                more["previous_response_id"] = first["id"]
+            else:
+                last = [*items, *echoed(first["output"]), *last]
+            await ask(gateway, asking(f"up/{model}", last, **more))
+        requests: list[Any] = [each.raw.replace(CACHE_MARK, b"") for each in played.asked]
+    assert first["status"] == "completed"
+    assert len(requests) == len(ROUNDS)
+    for place, raw in enumerate(requests):
+        expected = native_tail(speaker, ROUNDS[: place + 1])
+        assert raw.endswith(expected), (place, raw.decode(), expected.decode())

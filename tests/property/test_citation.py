@@ -1,0 +1,55 @@
+"""Whatever an answer says, and wherever it is cut: the same citations, and each where it says."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.core.citation import CitationDesk
+from antiphon.core.deltas import Annotation, Delta, Text
+from antiphon.core.source import SearchResult, Sources
+
+URL = "https://a.example/(x)"
+pieces = st.sampled_from(
+    [*"[]()`1a †\n", "```", "[1]", "[2]", "[9]", "[1, 2]", "【1】", "](", "é😀", URL, f"[x]({URL})"]
+)
+texts = st.lists(pieces, max_size=30).map("".join)
+
+
+def desk() -> CitationDesk:
+    sources = Sources()
+    sources.add(SearchResult(title="One", url=URL))
+    sources.add(SearchResult(title="Two", url="https://b.example/"))
+    return CitationDesk(sources)
+
+
+def fed(texts: list[str]) -> list[Delta]:
+    at = desk()
+    return [out for text in texts for out in at.feed(Text(text))]
+
+
+def citations(deltas: list[Delta]) -> list[dict[str, object]]:
+    return [dict(delta.annotation) for delta in deltas if isinstance(delta, Annotation)]
+
+
+@given(texts, st.lists(st.integers(0, 200)))
+def test_citations_do_not_depend_on_how_the_text_is_cut(text: str, cuts: list[int]) -> None:
+    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    chunks = [text[a:b] for a, b in pairwise(places)]
+    assert citations(fed(chunks)) == citations(fed([text])) == citations(fed(list(text)))
+
+
+@given(texts)
+def test_a_citation_marks_brackets_and_follows_the_text_that_completes_it(text: str) -> None:
+    said = ""
+    for delta in fed(list(text)):
+        if isinstance(delta, Text):
+            said += delta.text
+        elif isinstance(delta, Annotation):
+            start, end = delta.annotation["start_index"], delta.annotation["end_index"]
+            assert end == len(said)
+            assert said[start] in "[【"
+            assert said[end - 1] in "])】"
+    assert said == text

@@ -1,0 +1,183 @@
+"""Whatever models write around and into their patches, what goes out matches the grammar."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.core.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
+from antiphon.core.freeform import FreeformDesk
+from antiphon.core.unwrapping import Unwrapper
+from tests.patches import (
+    DAMAGES,
+    TOOLS,
+    WRAPPERS,
+    answered,
+    arguments,
+    called,
+    heard,
+    inputs,
+    is_sound,
+    patch,
+    sound_patches,
+)
+
+RIGHT = patch("*** Update File: a.py\n@@\n-1\n+2\n")
+
+lines = st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=12)
+paths = lines.map(lambda text: "p" + text)
+changes = st.lists(st.tuples(st.sampled_from("+- "), lines).map("".join), min_size=1, max_size=4)
+files = st.one_of(
+    st.tuples(paths, st.lists(lines, min_size=1, max_size=3)).map(
+        lambda made: f"*** Add File: {made[0]}\n" + "".join(f"+{line}\n" for line in made[1])
+    ),
+    paths.map(lambda path: f"*** Delete File: {path}\n"),
+    st.tuples(paths, changes).map(
+        lambda made: f"*** Update File: {made[0]}\n@@\n" + "".join(f"{x}\n" for x in made[1])
+    ),
+)
+patches = st.lists(files, min_size=1, max_size=3).map(lambda made: patch(*made))
+wrappers = st.sampled_from(sorted(WRAPPERS))
+damages = st.sampled_from(sorted(DAMAGES))
+cut_lists = st.lists(st.integers(0, 400), max_size=8)
+
+
+def corpus() -> Iterator[tuple[str, str]]:
+    """Patches in every wrapper, and broken in every way in some of them, each under its name."""
+    styles = list(WRAPPERS)
+    for number, text in enumerate(sound_patches()):
+        for style in styles:
+            yield f"{number} in {style}", WRAPPERS[style](text)
+        for place, damage in enumerate(DAMAGES):
+            for style in (styles[0], styles[(number + place) % len(styles)]):
+                yield f"{number} with {damage} in {style}", WRAPPERS[style](DAMAGES[damage](text))
+
+
+def test_nearly_all_calls_end_in_sound_input_if_the_second_answer_is_right() -> None:
+    results = {}
+    for number, (name, text) in enumerate(corpus()):
+        free: list[Delta] = [ToolCall(0, "c1", "apply_patch", text, "custom")]
+        first = free if number % 2 else called(arguments(text))
+        results[name] = is_sound(answered(FreeformDesk(TOOLS), first, RIGHT))
+    wrong = [name for name, sound in results.items() if not sound]
+    assert len(results) >= 500
+    assert len(wrong) <= len(results) // 100, wrong
+
+
+def test_what_is_only_wrapped_needs_no_second_answer() -> None:
+    for text in sound_patches():
+        for style, wrap in WRAPPERS.items():
+            desk = FreeformDesk(TOOLS)
+            deltas = heard(desk, called(arguments(wrap(text))))
+            assert desk.again is None, style
+            assert inputs(deltas)[0].strip("\n") == text.strip("\n"), style
+
+
+def outcome(desk: FreeformDesk, pieces: list[str]) -> object:
+    """All that a round comes to, whatever the pieces it came in."""
+    first: list[Delta] = [ToolCall(0, "c1", "apply_patch")]
+    deltas = heard(desk, first + [ToolCall(0, arguments=piece) for piece in pieces])
+    told = "".join(delta.arguments for delta in deltas if isinstance(delta, ToolCall))
+    ends = [delta for delta in deltas if isinstance(delta, ToolEnd | ToolRevision)]
+    return told, ends, desk.again, list(desk.diagnostics)
+
+
+@pytest.mark.parametrize("damage", [None, *DAMAGES])
+@pytest.mark.parametrize("style", ["nothing", "patch fence", "shell list", "late field"])
+def test_a_cut_anywhere_changes_nothing(style: str, damage: str | None) -> None:
+    text = DAMAGES[damage](RIGHT) if damage else RIGHT
+    text = arguments(WRAPPERS[style](text))
+    expected = outcome(FreeformDesk(TOOLS), [text])
+    for place in range(len(text) + 1):
+        assert outcome(FreeformDesk(TOOLS), [text[:place], text[place:]]) == expected
+    assert outcome(FreeformDesk(TOOLS), list(text)) == expected
+
+
+@given(patches, wrappers, damages | st.none(), cut_lists)
+def test_cuts_change_nothing(text: str, style: str, damage: str | None, cuts: list[int]) -> None:
+    text = arguments(WRAPPERS[style](DAMAGES[damage](text) if damage else text))
+    places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    pieces = [text[a:b] for a, b in pairwise(places)]
+    assert outcome(FreeformDesk(TOOLS), pieces) == outcome(FreeformDesk(TOOLS), [text])
+
+
+@given(patches, wrappers)
+def test_sound_patches_survive_their_wrappers(text: str, style: str) -> None:
+    desk = FreeformDesk(TOOLS)
+    found = inputs(heard(desk, called(arguments(WRAPPERS[style](text)), size=11)))
+    assert found[0].strip("\n") == text.strip("\n")
+    assert desk.again is None
+
+
+@given(patches, wrappers, damages, patches, wrappers)
+def test_a_right_correction_always_wins(
+    text: str, style: str, damage: str, right: str, second_style: str
+) -> None:
+    desk = FreeformDesk(TOOLS)
+    first = called(arguments(WRAPPERS[style](DAMAGES[damage](text))))
+    assert is_sound(answered(desk, first, WRAPPERS[second_style](right)))
+
+
+@given(st.text(), st.lists(st.integers(0, 100), max_size=5), st.booleans())
+def test_unwrapping_any_text_does_not_depend_on_its_cuts(
+    text: str, cuts: list[int], declared: bool
+) -> None:
+    whole = Unwrapper(declared=declared)
+    places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    fresh = Unwrapper(declared=declared)
+    pieces = [fresh.feed(text[a:b]) for a, b in pairwise(places)]
+    assert "".join(pieces) + fresh.close() == whole.feed(text) + whole.close()
+
+
+marks = st.lists(
+    st.sampled_from(
+        [*"`'\"{}[]:,\\ \nax", "```", "<<", "EOF", "cat", "apply_patch", '{"input": "', "| "]
+    ),
+    max_size=24,
+).map("".join)
+
+
+@given(marks, st.integers(0, 60), st.booleans())
+def test_unwrapping_marks_does_not_depend_on_cuts(text: str, cut: int, declared: bool) -> None:
+    whole, halves = Unwrapper(declared=declared), Unwrapper(declared=declared)
+    expected = whole.feed(text) + whole.close()
+    assert halves.feed(text[:cut]) + halves.feed(text[cut:]) + halves.close() == expected
+    assert (halves.wrapped, halves.torn) == (whole.wrapped, whole.torn)
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 20])
+def test_sound_input_is_told_with_every_chunk(size: int) -> None:
+    for text in sound_patches():
+        desk = FreeformDesk(TOOLS)
+        desk.feed(ToolCall(0, "c1", "apply_patch", '{"input": "'))
+        for place in range(0, len(text), size):
+            piece = text[place : place + size]
+            written = arguments(piece)[len('{"input": "') : -2]
+            assert desk.feed(ToolCall(0, arguments=written)) == [
+                ToolCall(0, arguments=piece, kind="custom")
+            ]
+
+
+def test_the_cost_of_a_chunk_does_not_grow() -> None:
+    line = "+" + "x" * 78 + "\n"
+
+    def seconds(count: int) -> float:
+        desk = FreeformDesk(TOOLS)
+        deltas = called(arguments(patch("*** Add File: a\n" + line * count)), size=40)
+        began = time.perf_counter()
+        heard(desk, deltas)
+        return time.perf_counter() - began
+
+    seconds(10)
+    short, long = (min(seconds(count) for _ in range(3)) for count in (100, 1000))
+    assert long < short * 10 * 4
+
+
+def test_a_desk_that_hears_nothing_of_its_tools_says_nothing() -> None:
+    deltas = heard(FreeformDesk(TOOLS), [])
+    assert deltas == [Finish("tool_calls")]

@@ -1,0 +1,162 @@
+"""Marks in an answer that become citations, at the right place, however the text is cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.core.citation import CitationDesk
+from antiphon.core.deltas import (
+    Annotation,
+    Delta,
+    Finish,
+    ItemEnd,
+    RawItem,
+    Reasoning,
+    ReasoningState,
+    Refusal,
+    SearchBegun,
+    Text,
+    ToolCall,
+    Usage,
+)
+from antiphon.core.source import SearchResult, Sources
+
+URLS = ["https://a.example/1", "https://b.example/x_(y)"]
+
+
+def sources() -> Sources:
+    known = Sources()
+    for place, url in enumerate(URLS, 1):
+        known.add(SearchResult(title=f"Source {place}", url=url))
+    return known
+
+
+def citations(deltas: list[Delta]) -> list[Any]:
+    return [delta.annotation for delta in deltas if isinstance(delta, Annotation)]
+
+
+def cited(*texts: str) -> list[tuple[str, str]]:
+    """What is marked in a text, and which source it cites."""
+    desk = CitationDesk(sources())
+    whole = "".join(texts)
+    deltas = [out for text in texts for out in desk.feed(Text(text))]
+    assert "".join(delta.text for delta in deltas if isinstance(delta, Text)) == whole
+    return [
+        (whole[each["start_index"] : each["end_index"]], each["url"]) for each in citations(deltas)
+    ]
+
+
+def test_a_mark_is_a_citation_in_the_shape_of_the_api() -> None:
+    desk = CitationDesk(sources())
+    citation = {
+        "type": "url_citation",
+        "start_index": 9,
+        "end_index": 12,
+        "url": URLS[0],
+        "title": "Source 1",
+    }
+    assert desk.feed(Text("It rains.[1] So.")) == [Text("It rains.[1] So."), Annotation(citation)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a [1] b [2].", [("[1]", 0), ("[2]", 1)]),
+        ("both [1, 2]", [("[1, 2]", 0), ("[1, 2]", 1)]),
+        ("both [1][2]", [("[1]", 0), ("[2]", 1)]),
+        ("wide 【1】 and 【2†source】", [("【1】", 0), ("【2†source】", 1)]),
+        (f"see [the page]({URLS[0]})!", [(f"[the page]({URLS[0]})", 0)]),
+        (f"see [x]({URLS[1]})", [(f"[x]({URLS[1]})", 1)]),
+        (f'see [x]({URLS[0]} "A title")', [(f'[x]({URLS[0]} "A title")', 0)]),
+        (f"see [x](<{URLS[0]}>)", [(f"[x](<{URLS[0]}>)", 0)]),
+        (f"[2]({URLS[1]})", [("[2]", 1)]),
+        (f"[7]({URLS[0]})", [(f"[7]({URLS[0]})", 0)]),
+        (f"[[1]]({URLS[0]})", [("[1]", 0)]),
+        ("code `a[1]` and [1]", [("[1]", 0)]),
+        ("```\na[1]\n\nb[2]\n```\n[2]", [("[2]", 1)]),
+        ("`` ` a[1] `` [1]", [("[1]", 0)]),
+        ("a tick ` alone\n\nthen [1]", [("[1]", 0)]),
+        ("[not `closed [1]` yet]", []),
+    ],
+)
+def test_marks_and_links_cite(text: str, expected: list[tuple[str, int]]) -> None:
+    assert cited(text) == [(mark, URLS[place]) for mark, place in expected]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nothing here",
+        "[0] [3] [99999] [x] [] [1 2] [-1]",
+        "[1",
+        "1]",
+        "[1\n]",
+        "[a](https://elsewhere.example/)",
+        f"[a] ({URLS[0]})",
+        f"[a]\n({URLS[0]})",
+        f"[a]({URLS[0]}",
+        f"[a]({URLS[0]}\n)",
+        f"({URLS[0]})",
+        f"[{'x' * 400}]({URLS[0]})",
+        f"[a]({URLS[0]}{'x' * 3000})",
+    ],
+)
+def test_everything_else_is_text(text: str) -> None:
+    assert cited(text) == []
+
+
+def test_a_mark_that_begins_a_message_may_be_cut_anywhere() -> None:
+    text = f"[x]({URLS[0]}) [1]"
+    assert cited(*text) == cited(text) != []
+
+
+ENDINGS: list[Delta] = [
+    Reasoning("hm"),
+    Refusal("no"),
+    ToolCall(0),
+    RawItem({"type": "x"}),
+    ItemEnd(),
+    SearchBegun({}),
+]
+BESIDES: list[Delta] = [
+    Usage(),
+    Finish("stop"),
+    ReasoningState("s", 1),
+    Reasoning(""),
+    Refusal(""),
+]
+
+
+@pytest.mark.parametrize("between", ENDINGS, ids=lambda delta: type(delta).__name__)
+def test_places_are_counted_from_the_start_of_the_message(between: Delta) -> None:
+    desk = CitationDesk(sources())
+    deltas = [out for delta in (Text("ab["), between, Text("1][1]")) for out in desk.feed(delta)]
+    assert between in deltas
+    assert [each["start_index"] for each in citations(deltas)] == [2]
+
+
+@pytest.mark.parametrize("between", BESIDES, ids=lambda delta: type(delta).__name__)
+def test_what_makes_no_item_does_not_end_a_message(between: Delta) -> None:
+    desk = CitationDesk(sources())
+    deltas = [out for delta in (Text("ab["), between, Text("1]")) for out in desk.feed(delta)]
+    assert [each["start_index"] for each in citations(deltas)] == [2]
+
+
+def test_a_round_that_is_over_ends_its_message() -> None:
+    desk = CitationDesk(sources())
+    desk.feed(Text("Let me see."))
+    assert desk.close(final=True) == []
+    [citation] = citations(desk.feed(Text("[1]")))
+    assert citation["start_index"] == 0
+    assert (desk.again, desk.diagnostics) == (None, [])
+
+
+def test_a_source_that_is_found_later_can_be_cited_from_then_on() -> None:
+    known = sources()
+    desk = CitationDesk(known)
+    assert citations(desk.feed(Text("[3]"))) == []
+    known.add(SearchResult(title="Third", url="https://c.example/"))
+    [citation] = citations(desk.feed(Text("[3]")))
+    assert (citation["start_index"], citation["title"]) == (3, "Third")

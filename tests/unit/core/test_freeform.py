@@ -1,0 +1,404 @@
+"""The desk of freeform tools: input streams, is checked, and is asked for again if it is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.core.deltas import (
+    Delta,
+    Finish,
+    Text,
+    ToolCall,
+    ToolEnd,
+    ToolRevision,
+    Usage,
+)
+from antiphon.core.desk import Again, Desk
+from antiphon.core.diagnostic import Code
+from antiphon.core.freeform import FreeformDesk
+from antiphon.core.history import Answered, Called, TextPart
+from antiphon.core.machine import ResponseMachine
+from antiphon.core.tools import Grammar, ToolIdentity, ToolIdentityMap
+from antiphon.wire.events import Event
+from tests.machines import documents, machine
+from tests.patches import FILES, TOOLS, WRAPPERS, answered, arguments, called, heard, inputs, patch
+from tests.validator import check
+
+GOOD = patch("*** Add File: a\n+one\n+two\n")
+BAD = GOOD.replace("+two", "two")
+OTHER = patch("*** Delete File: b\n")
+
+
+def desk() -> FreeformDesk:
+    return FreeformDesk(TOOLS)
+
+
+def codes(subject: Desk) -> list[str]:
+    return [diagnostic.code for diagnostic in subject.diagnostics]
+
+
+def asked(subject: Desk) -> Again:
+    assert subject.again is not None
+    return subject.again
+
+
+def told(subject: Desk, *deltas: Delta) -> list[Delta]:
+    return [out for delta in deltas for out in subject.feed(delta)]
+
+
+# --- sound input ----------------------------------------------------------------------------------
+
+
+def test_sound_input_streams_as_it_is_written() -> None:
+    subject = desk()
+    assert told(subject, ToolCall(0, "c1", "apply_patch")) == [
+        ToolCall(0, "c1", "apply_patch", kind="custom")
+    ]
+    assert told(subject, ToolCall(0, arguments='{"input": "*** Begin')) == [
+        ToolCall(0, arguments="*** Begin", kind="custom")
+    ]
+    rest = arguments(GOOD).removeprefix('{"input": "*** Begin')
+    assert told(subject, ToolCall(0, arguments=rest)) == [
+        ToolCall(0, arguments=GOOD.removeprefix("*** Begin"), kind="custom"),
+        ToolEnd(0),
+    ]
+    assert told(subject, ToolCall(0, arguments="\n"), ToolEnd(0)) == []
+    assert told(subject, Finish("tool_calls")) == [Finish("tool_calls")]
+    assert subject.close(final=True) == []
+    assert (subject.again, subject.diagnostics) == (None, [])
+
+
+def test_free_text_of_a_custom_call_is_the_input() -> None:
+    subject = desk()
+    first = told(subject, ToolCall(0, "c1", "apply_patch", GOOD, "custom"))
+    assert first[1:] == [ToolCall(0, arguments=GOOD, kind="custom")]
+    assert told(subject, ToolEnd(0)) == [ToolEnd(0)]
+    assert heard(subject, []) == [Finish("tool_calls")]
+
+
+def test_free_text_that_nobody_ends_is_over_with_the_round() -> None:
+    subject = desk()
+    deltas = heard(subject, [ToolCall(0, "c1", "apply_patch", GOOD, "custom")])
+    assert deltas[-1] == ToolEnd(0)
+    assert inputs(deltas) == {0: GOOD}
+
+
+def test_arguments_that_are_no_json_are_the_input() -> None:
+    assert answered(desk(), called(GOOD), "") == GOOD
+
+
+@pytest.mark.parametrize("style", WRAPPERS)
+def test_wrapped_input_is_unwrapped_and_says_so(style: str) -> None:
+    subject = desk()
+    text = answered(subject, called(arguments(WRAPPERS[style](GOOD))), "")
+    assert text.strip("\n") == GOOD.strip("\n")
+    plain = style in {"nothing", "no last line break", "more line breaks"}
+    assert codes(subject) == ([] if plain else [Code.INPUT_UNWRAPPED])
+
+
+def test_a_grammar_of_json_gets_its_json() -> None:
+    form = Grammar("lark", 'start: %json {"type": "object"}')
+    subject = FreeformDesk(ToolIdentityMap([ToolIdentity("q", "query", "custom", grammar=form)]))
+    text = '{"command": "ls"}'
+    assert inputs(heard(subject, called(arguments(text), name="q"))) == {0: text}
+    assert codes(subject) == []
+
+
+# --- whose call it is -----------------------------------------------------------------------------
+
+
+def test_everything_else_passes_untouched() -> None:
+    deltas: list[Delta] = [
+        Text("a"),
+        ToolCall(0, "c1", "shell"),
+        ToolCall(0, arguments="{}"),
+        ToolCall(1, "c2", "unheard_of", "{"),
+        ToolEnd(1, complete=False),
+        Usage(input_tokens=1),
+        Finish("stop"),
+    ]
+    subject = desk()
+    assert told(subject, *deltas) == deltas
+    assert subject.close(final=True) == []
+
+
+def test_a_tool_whose_grammar_cannot_be_read_passes_untouched() -> None:
+    broken = Grammar("lark", "start: missing")
+    tools = ToolIdentityMap([ToolIdentity("t", "t", "custom", grammar=broken)])
+    deltas: list[Delta] = [ToolCall(0, "c1", "t", '{"input": "a"}'), ToolEnd(0)]
+    assert told(FreeformDesk(tools), *deltas) == deltas
+
+
+def test_a_name_may_come_in_pieces_and_again() -> None:
+    pieces: list[Delta] = [
+        ToolCall(0, "c1", "apply"),
+        ToolCall(0, name="_patch"),
+        ToolCall(0, name="apply_patch", arguments=arguments(GOOD)),
+    ]
+    deltas = heard(desk(), pieces)
+    assert deltas[:2] == [ToolCall(0, "c1"), ToolCall(0, "c1", "apply_patch", kind="custom")]
+    assert inputs(deltas) == {0: GOOD}
+
+
+def test_a_name_may_come_after_the_arguments_and_the_id_after_both() -> None:
+    pieces: list[Delta] = [
+        ToolCall(0, arguments=arguments(GOOD)),
+        ToolCall(0, name="apply_patch"),
+        ToolCall(0, "c1"),
+        ToolCall(0, "c1"),
+    ]
+    deltas = heard(desk(), pieces)
+    assert [delta.call_id for delta in deltas if isinstance(delta, ToolCall)] == [
+        None,
+        None,
+        None,
+        "c1",
+    ]
+    assert inputs(deltas) == {0: GOOD}
+
+
+def test_a_name_that_another_one_begins_with_waits_for_the_arguments() -> None:
+    subject = desk()
+    assert told(subject, ToolCall(0, "c1", "exec")) == [ToolCall(0, "c1")]
+    assert told(subject, ToolCall(0, name="_command", arguments="{}")) == [
+        ToolCall(0, "c1", "exec"),
+        ToolCall(0, name="_command", arguments="{}"),
+    ]
+    assert told(subject, ToolCall(1, "c2", "exec"))[0] == ToolCall(1, "c2")
+    assert told(subject, ToolCall(1, name="exec", arguments='{"input": "x"}')) == [
+        ToolCall(1, "c2", "exec", kind="custom"),
+        ToolCall(1, arguments="x", kind="custom"),
+        ToolEnd(1),
+    ]
+
+
+def test_a_longer_name_replaces_what_it_begins_with() -> None:
+    deltas = heard(desk(), [ToolCall(0, "c1", "app"), *called(arguments(GOOD))])
+    assert inputs(deltas) == {0: GOOD}
+
+
+def test_a_call_without_a_name_passes_when_the_round_is_over() -> None:
+    call = ToolCall(0, "c1", arguments="{}")
+    subject = desk()
+    assert told(subject, call) == [ToolCall(0, "c1")]
+    assert subject.close(final=True) == [call]
+
+
+def test_a_call_that_ends_before_it_has_arguments_has_an_empty_input() -> None:
+    subject = desk()
+    deltas = told(subject, ToolCall(0, "c1", "exec"), ToolEnd(0), Finish("stop"))
+    assert deltas[1:] == [ToolCall(0, "c1", "exec", kind="custom"), Finish("stop")]
+    assert subject.close(final=True) == []
+    assert [step.arguments for step in asked(subject).steps if isinstance(step, Called)] == [
+        '{"input":""}'
+    ]
+
+
+# --- invalid input --------------------------------------------------------------------------------
+
+
+def test_invalid_input_stops_where_it_is_wrong_and_its_call_stays_open() -> None:
+    subject = desk()
+    deltas = heard(
+        subject,
+        [*called(arguments(BAD)), ToolEnd(0), *called("{}", index=1, name="shell", call_id="c2")],
+    )
+    assert inputs([*deltas, ToolEnd(0)]) == {0: BAD[: BAD.index("two")]}
+    assert [delta for delta in deltas if isinstance(delta, ToolEnd)] == []
+    assert ToolCall(1, arguments="{}") in deltas
+    assert subject.diagnostics == []
+
+
+def test_the_model_is_told_what_was_wrong() -> None:
+    subject = desk()
+    heard(subject, called(arguments(BAD)))
+    call, answer = asked(subject).steps
+    assert call == Called("c1", "apply_patch", arguments(BAD).replace(": ", ":", 1))
+    assert answer == Answered(
+        "c1",
+        (
+            TextPart(
+                "`apply_patch` was not run: its input does not match its grammar."
+                " line 4, column 1: expected '*** ' or '+' after '+one', found 't'."
+                " Call `apply_patch` again with the whole corrected input and nothing else."
+            ),
+        ),
+        "apply_patch",
+    )
+    assert asked(subject).tool_choice is None
+
+
+def test_a_correction_goes_on_where_the_first_try_was_left() -> None:
+    subject = desk()
+    deltas = heard(subject, called(arguments(BAD)))
+    first = sum(isinstance(delta, ToolCall) for delta in deltas)
+    deltas += heard(subject, called(arguments(GOOD), call_id="c2"))
+    calls = [delta for delta in deltas if isinstance(delta, ToolCall)]
+    assert {call.call_id for call in calls} == {"c1", None}
+    assert len(calls) > first + 2, "the correction should stream"
+    assert inputs(deltas) == {0: GOOD}
+    assert subject.again is None
+    assert codes(subject) == [Code.INPUT_CORRECTED]
+
+
+@pytest.mark.parametrize("correction", [OTHER, patch(*FILES.values())])
+def test_a_correction_that_begins_differently_revises_the_input(correction: str) -> None:
+    subject = desk()
+    long = BAD.replace("File: a", "File: " + "a" * 99)
+    deltas = heard(subject, called(arguments(long)))
+    deltas += heard(subject, called(arguments(correction), call_id="c2"))
+    assert ToolRevision(0, correction) in deltas
+    assert inputs(deltas) == {0: correction}
+
+
+def test_a_correction_of_something_never_told_streams_from_the_start() -> None:
+    subject = desk()
+    deltas = heard(subject, called(arguments("nonsense")))
+    deltas += heard(subject, called(arguments(GOOD), call_id="c2"))
+    assert not any(isinstance(delta, ToolRevision) for delta in deltas)
+    assert inputs(deltas) == {0: GOOD}
+
+
+def test_a_second_mistake_goes_out_as_it_is() -> None:
+    subject = desk()
+    worse = BAD.replace("two", "three")
+    assert answered(subject, called(arguments(BAD)), worse) == worse
+    assert codes(subject) == [Code.INPUT_INVALID]
+    assert subject.again is None
+
+
+def test_without_a_correction_the_first_try_goes_out() -> None:
+    subject = desk()
+    deltas = heard(subject, called(arguments(BAD)))
+    deltas += heard(subject, [Text("No.")], "stop")
+    assert inputs(deltas) == {0: BAD}
+    assert codes(subject) == [Code.INPUT_INVALID]
+
+
+def test_a_desk_that_is_closed_once_more_gives_up() -> None:
+    subject = desk()
+    deltas = heard(subject, called(arguments(BAD)))
+    assert inputs(deltas + subject.close(final=True)) == {0: BAD}
+    assert subject.again is None
+
+
+def test_several_invalid_calls_are_asked_for_in_one_round_and_corrected_in_order() -> None:
+    subject = desk()
+    broken = OTHER.replace("***", "**")
+    first = [
+        *called(arguments(BAD)),
+        *called(arguments(broken), index=1, call_id="c2"),
+        *called('{"input": "run()', index=2, call_id="c3", name="exec"),
+    ]
+    deltas = heard(subject, first)
+    assert [type(step) for step in asked(subject).steps] == [Called] * 3 + [Answered] * 3
+    second = [
+        *called('{"input": "run()"}', index=0, call_id="d0", name="exec"),
+        *called(arguments(GOOD), index=1, call_id="d1"),
+        *called(arguments(OTHER), index=2, call_id="d2"),
+    ]
+    assert inputs(deltas + heard(subject, second)) == {0: GOOD, 1: OTHER, 2: "run()"}
+    assert codes(subject) == [Code.INPUT_CORRECTED] * 3
+
+
+def test_other_calls_beside_a_correction_get_indices_of_their_own() -> None:
+    subject = desk()
+    heard(subject, called(arguments(BAD)))
+    second = [
+        ToolCall(0, "d0"),
+        ToolCall(0, name="shell", arguments="{}"),
+        ToolEnd(0),
+        *called(arguments(GOOD), index=1, call_id="d1"),
+        *called(arguments(BAD), index=2, call_id="d2"),
+    ]
+    deltas = heard(subject, second)
+    assert deltas[:3] == [
+        ToolCall(1000, "d0"),
+        ToolCall(1000, name="shell", arguments="{}"),
+        ToolEnd(1000),
+    ]
+    assert inputs(deltas)[1002] == BAD
+    assert codes(subject) == [Code.INPUT_CORRECTED, Code.INPUT_INVALID]
+    assert heard(subject, called("{}", name="shell"))[0] == ToolCall(0, "c1", "shell")
+
+
+def test_arguments_that_end_too_early_are_asked_for_again() -> None:
+    subject = desk()
+    deltas = heard(subject, called('{"input": "run()', name="exec"))
+    answer = asked(subject).steps[1]
+    assert isinstance(answer, Answered)
+    assert "the arguments end before the text in them does" in str(answer.parts)
+    assert heard(subject, [])[-1] == ToolEnd(0, complete=False)
+    assert inputs(deltas) == {}
+
+
+def test_a_call_without_an_id_gets_one_for_the_question() -> None:
+    subject = desk()
+    heard(subject, [ToolCall(0, name="apply_patch", arguments=arguments(BAD))])
+    call = asked(subject).steps[0]
+    assert isinstance(call, Called)
+    assert call.call_id
+    deltas = heard(subject, called(arguments(GOOD)))
+    assert deltas[-1] == ToolEnd(0)
+
+
+# --- answers that were cut off --------------------------------------------------------------------
+
+
+def test_a_call_that_was_cut_off_is_incomplete_and_not_asked_for_again() -> None:
+    subject = desk()
+    deltas = heard(subject, called(arguments(GOOD)[:-9]), "length")
+    assert deltas[-1] == ToolEnd(0, complete=False)
+    assert (subject.again, subject.diagnostics) == (None, [])
+    deltas = heard(
+        desk(), [ToolCall(0, "c1", "apply_patch", GOOD[:30], "custom"), ToolEnd(0, False)]
+    )
+    assert inputs(deltas) == {0: GOOD[:30]}
+
+
+def test_an_invalid_call_in_an_answer_that_was_cut_off_goes_out_as_it_is() -> None:
+    subject = desk()
+    deltas = heard(subject, called(arguments(BAD)), "length")
+    assert (inputs(deltas), deltas[-1]) == ({0: BAD}, ToolEnd(0))
+    assert subject.again is None
+    assert codes(subject) == [Code.INPUT_INVALID]
+
+
+def test_without_a_finish_reason_nobody_is_asked() -> None:
+    subject = desk()
+    told(subject, *called(arguments(BAD)))
+    assert subject.close(final=True)[-1] == ToolEnd(0)
+    assert subject.again is None
+
+
+# --- what a client sees ---------------------------------------------------------------------------
+
+
+def seen(subject: ResponseMachine, deltas: list[Delta]) -> list[Event]:
+    return [event for delta in deltas for event in subject.feed(delta)]
+
+
+def test_a_client_sees_one_call_with_the_corrected_input() -> None:
+    subject, client = desk(), machine([*map(TOOLS.restored, TOOLS)])  # type: ignore[list-item]
+    events = client.start()
+    shell = called("{}", index=1, call_id="c2", name="shell")
+    events += seen(client, heard(subject, [*called(arguments(BAD)), *shell])) + client.end_round()
+    client.next_round()
+    events += seen(client, heard(subject, [Text("Sorry."), *called(arguments(GOOD), call_id="c3")]))
+    shown = documents(events + client.finish("tool_calls"))
+    check(shown)
+    output = shown[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["custom_tool_call", "function_call", "message"]
+    assert (output[0]["call_id"], output[0]["input"]) == ("c1", GOOD)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_client_sees_input_while_it_is_written(name: str) -> None:
+    text = patch(FILES[name])
+    subject, client = desk(), machine([*map(TOOLS.restored, TOOLS)])  # type: ignore[list-item]
+    client.start()
+    for count, delta in enumerate(called(arguments(text), size=12)):
+        events = seen(client, subject.feed(delta))
+        kinds = [event["type"] for event in documents(events)]
+        if 1 <= count <= len(text) // 12:
+            assert "response.custom_tool_call_input.delta" in kinds

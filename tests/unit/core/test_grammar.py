@@ -1,0 +1,189 @@
+"""Checking text against a grammar while it is written, and saying what is wrong with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from llguidance import LLMatcher, LLTokenizer
+
+from antiphon.core.grammar import (
+    EXCERPT_LIMIT,
+    Checker,
+    Problem,
+    asks_for,
+    build_checker,
+    declared_grammar,
+    flaw,
+    has_unknown_grammar,
+)
+from antiphon.core.tools import Grammar
+from tests.patches import FILES, GRAMMAR, patch
+
+NUMBER = Grammar("regex", "^[0-9]+$")
+ANYTHING = Grammar("regex", r"[\s\S]+")
+BROKEN = Grammar("lark", "start: missing")
+HELLO = patch("*** Add File: a\n+hello\n")
+
+
+def checker(grammar: Grammar = GRAMMAR) -> Checker:
+    found = build_checker(grammar)
+    assert found is not None
+    return found
+
+
+def problem(text: str, grammar: Grammar = GRAMMAR) -> Problem | None:
+    fresh = checker(grammar)
+    return fresh.feed(text) or fresh.close()
+
+
+def message(text: str, grammar: Grammar = GRAMMAR) -> str:
+    found = problem(text, grammar)
+    assert found is not None
+    return found.message
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_sound_text_has_no_problem(name: str) -> None:
+    assert problem(patch(FILES[name])) is None
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\n\n", "\r\n", " \n\t"])
+def test_line_breaks_at_the_end_spoil_nothing(ending: str) -> None:
+    assert problem(HELLO.removesuffix("\n") + ending) is None
+    assert problem("42" + ending, NUMBER) is None
+
+
+def test_a_line_break_that_the_grammar_asks_for_may_be_missing_at_the_end() -> None:
+    assert problem("one", Grammar("lark", r'start: "one\n"')) is None
+
+
+def test_text_behind_the_end_is_a_problem_however_far_behind() -> None:
+    fresh = checker()
+    assert fresh.feed(HELLO) is None
+    assert fresh.feed("\n") is None
+    assert fresh.feed(" ") is None
+    found = fresh.feed(" x")
+    assert found is not None
+    assert found.message == "line 6, column 3: expected the end after '  ', found 'x'"
+    assert found.offset == len(HELLO) + 3
+
+
+def test_a_problem_says_where_it_is_and_what_may_stand_there() -> None:
+    assert problem("*** Begin Patch\n*** Add File: é\nhello\n") == Problem(
+        offset=32,
+        line=3,
+        column=1,
+        excerpt="h",
+        message="line 3, column 1: expected '+' after '*** Add File: é', found 'h'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "line 1, column 1: expected '*** Begin Patch', but the input ends"),
+        ("```", "line 1, column 1: expected '*** Begin Patch', found '`'"),
+        (
+            "*** Begin Patch\n*** End",
+            "line 2, column 5: expected 'Add File: ' or 'Delete File: ' or 'Update File: '"
+            " after '*** ', found 'E'",
+        ),
+        (
+            "*** Begin Patch\r",
+            "line 1, column 16: expected a line break after '*** Begin Patch', found '\\r'",
+        ),
+        (
+            "*** Begin Patch\n*** Add File: a\n+x",
+            "line 3, column 3: expected '*** ' or '+' after '+x', but the input ends",
+        ),
+    ],
+)
+def test_a_message_is_short_and_says_what_comes_next(text: str, expected: str) -> None:
+    assert message(text) == expected
+
+
+def test_where_anything_but_this_may_stand_it_is_not_enumerated() -> None:
+    assert message("a", NUMBER) == "line 1, column 1: expected something else, found 'a'"
+    assert message("", ANYTHING) == "line 1, column 1: expected something else, but the input ends"
+    assert message("1a", NUMBER) == "line 1, column 2: expected the end after '1', found 'a'"
+
+
+def test_half_a_character_is_not_shown() -> None:
+    assert message("x", Grammar("regex", "[à-ÿ]")).endswith("expected something else, found 'x'")
+
+
+def test_a_long_line_is_quoted_by_its_end() -> None:
+    found = problem("*** Begin Patch\n*** Add File: " + "a" * 999 + "\nb" + "c" * 999)
+    assert found is not None
+    assert found.excerpt == "b"
+    assert f"after {'a' * EXCERPT_LIMIT!r}" in found.message
+    assert len(found.message) < 200
+
+
+def test_a_character_of_many_bytes_that_does_not_fit_is_where_the_problem_is() -> None:
+    found = problem("è", Grammar("regex", "é+"))
+    assert found is not None
+    assert (found.offset, found.excerpt) == (0, "è")
+
+
+def test_a_lone_surrogate_is_some_character() -> None:
+    assert problem("\ud800", Grammar("regex", ".")) is None
+
+
+@pytest.mark.parametrize("text", [HELLO, HELLO + "x", HELLO.replace("+", "é"), HELLO[:-9]])
+def test_a_cut_anywhere_changes_nothing(text: str) -> None:
+    expected = problem(text)
+    for place in range(len(text) + 1):
+        fresh = checker()
+        assert (fresh.feed(text[:place]) or fresh.feed(text[place:]) or fresh.close()) == expected
+
+
+def test_what_cannot_be_compiled_is_not_checked_and_says_why() -> None:
+    assert build_checker(BROKEN) is None
+    assert "missing" in str(flaw(BROKEN))
+    assert flaw(GRAMMAR) is None
+    assert "look-around" in str(flaw(Grammar("regex", "a(?=b)")))
+
+
+def test_a_matcher_that_gives_up_has_no_verdict() -> None:
+    gone = Checker(LLMatcher(LLTokenizer("byte"), "start: missing", log_level=0))
+    assert gone.feed("x") is None
+    assert gone.close() is None
+
+
+def test_a_grammar_asks_for_an_opening_if_it_takes_this_one_and_not_any() -> None:
+    value = Grammar("lark", 'start: %json {"type": "object"}')
+    assert asks_for(value, '{"patch": "')
+    assert not asks_for(GRAMMAR, '{"patch": "')
+    assert not asks_for(ANYTHING, '{"patch": "')
+    assert not asks_for(BROKEN, '{"patch": "')
+
+
+@pytest.mark.parametrize(
+    ("form", "expected", "unknown"),
+    [
+        ({"type": "grammar", "syntax": "regex", "definition": "a"}, Grammar("regex", "a"), False),
+        ({"type": "grammar", "syntax": "regex", "definition": "("}, Grammar("regex", "("), True),
+        ({"type": "grammar", "syntax": "ebnf", "definition": "a"}, None, True),
+        ({"type": "grammar", "syntax": "lark"}, None, True),
+        ({"type": "text"}, None, False),
+        ("text", None, False),
+        (None, None, False),
+    ],
+)
+def test_a_tool_declares_its_grammar(form: object, expected: object, unknown: bool) -> None:
+    tool = {"type": "custom", "name": "n", "format": form}
+    assert declared_grammar(tool) == expected
+    assert has_unknown_grammar(tool) is unknown
+    assert declared_grammar({**tool, "type": "function"}) is None
+
+
+def test_nothing_is_loaded_before_there_is_a_grammar_to_check() -> None:
+    script = (
+        "import sys, antiphon.core.freeform, antiphon.core.planning;"
+        "assert 'llguidance' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr

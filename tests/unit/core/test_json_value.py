@@ -1,0 +1,69 @@
+"""JSON values in what models write around them."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.core.json_value import values
+
+VALUE = '{"a": [1, {"b": "}"}]}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        VALUE,
+        f"\n {VALUE}\t",
+        f"\ufeff{VALUE}",
+        f"```json\n{VALUE}\n```",
+        f"```\n{VALUE}```",
+        f"~~~ json\n{VALUE}\n~~~\n",
+        f"Here you are:\n\n```json\n{VALUE}\n```\nAnything else?",
+        f"```json\n{VALUE}",
+        f"The answer is {VALUE}. [sic]",
+        f"[not] {{this}} but {VALUE}",
+        f"{VALUE} [note: checked]",
+        f"As {{ said }}, [ nulls ] and [falsehoods] aside: {VALUE}",
+    ],
+)
+def test_a_value_is_found_whatever_stands_around_it(text: str) -> None:
+    assert values(text) == [VALUE]
+
+
+@pytest.mark.parametrize("scalar", ["42", "-1.5", "true", "null"])
+def test_a_bare_value_need_not_be_an_object(scalar: str) -> None:
+    assert values(f" {scalar}\n") == [scalar]
+    assert values(f"```json\n{scalar}\n```") == [scalar]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n",
+        "\ufeff",
+        "```",
+        "``````",
+        "The answer is 42.",
+        "{nothing} [here]",
+        '{"a": {"b": 1}',
+        'Sure: {"a": {"b": 1}, ',
+        '[{"a": 1}, {"a": 2}',
+        '[ true, {"a": 1}',
+        '{"a": 1} {"b": ',
+        '{"a": NaN} {"b": 1}',
+        "[" * 100_000,
+        "{" * 100_000,
+    ],
+)
+def test_nothing_inside_of_what_is_broken_is_taken_for_the_answer(text: str) -> None:
+    assert values(text) == []
+
+
+def test_all_values_are_found_where_there_are_several() -> None:
+    assert values('{"a": 1}\n{"a": 2} and []') == ['{"a": 1}', '{"a": 2}', "[]"]
+
+
+def test_json_that_is_told_as_a_string_may_mean_itself_or_what_it_holds() -> None:
+    assert values(r'"{\"a\": 1}"') == [r'"{\"a\": 1}"', '{"a": 1}']
+    assert values('"Ulm"') == ['"Ulm"']

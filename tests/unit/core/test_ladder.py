@@ -1,0 +1,265 @@
+"""The ladder of ways to ask for a form, over everything that a provider may lack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from msgspec import structs
+
+from antiphon.core.contract import OutputContract
+from antiphon.core.declaration import Declared
+from antiphon.core.ladder import ask
+from antiphon.core.plan import Capabilities, ToolChoice, ToolDeclaration
+from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TRIP = OutputContract(requested="json_schema", name="trip", schema=SCHEMA, strict=True)
+JSON = OutputContract(requested="json_object")
+OWN = ToolDeclaration(name="look", parameters={"type": "object"})
+ALONE = Declared()
+BESIDE = Declared(declarations=(OWN,), identities=ToolIdentityMap([ToolIdentity("look", "look")]))
+SEARCH: dict[str, Any] = {"type": "web_search"}
+
+
+def can(*formats: str, **abilities: Any) -> Capabilities:
+    return Capabilities(formats=frozenset({"text", *formats}), **abilities)
+
+
+def choosing(*words: str) -> dict[str, Any]:
+    return {"tool_choice": frozenset({"auto", *words})}
+
+
+def way(
+    contract: OutputContract,
+    capabilities: Capabilities,
+    declared: Declared = ALONE,
+    effort: str | None = None,
+) -> str:
+    """How it is asked for, in a word or two."""
+    asked = ask(contract, "text.format", declared, effort, capabilities)
+    if asked.contract.tool is None:
+        assert asked.declared is declared
+        return asked.contract.asked
+    *others, tool = asked.declared.declarations
+    assert tuple(others) == declared.declarations
+    assert (asked.contract.asked, tool.name) == ("text", asked.contract.tool)
+    choice = asked.declared.tool_choice
+    assert choice.name == (tool.name if choice.mode == "function" else None)
+    return f"tool {choice.mode}"
+
+
+@pytest.mark.parametrize(
+    ("contract", "capabilities", "expected"),
+    [
+        (OutputContract(), can(), "text"),
+        (OutputContract(), Capabilities(formats=frozenset()), "text"),
+        (TRIP, can("json_schema", "json_object"), "json_schema"),
+        (TRIP, can("json_object"), "tool function"),
+        (TRIP, can(), "tool function"),
+        (TRIP, can(**choosing("required")), "tool required"),
+        (TRIP, can("json_object", **choosing()), "json_object"),
+        (TRIP, can(**choosing()), "text"),
+        (TRIP, can("json_object", tools=False), "json_object"),
+        (TRIP, can(tools=False), "text"),
+        (TRIP, can(max_tools=0), "text"),
+        (JSON, can("json_object"), "json_object"),
+        (JSON, can("json_schema"), "text"),
+        (JSON, can(), "text"),
+    ],
+)
+def test_the_best_way_that_the_provider_has_is_taken(
+    contract: OutputContract, capabilities: Capabilities, expected: str
+) -> None:
+    assert way(contract, capabilities) == expected
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [
+        (can("json_schema"), "json_schema"),
+        (can("json_schema", "json_object", formats_beside_tools=False), "tool required"),
+        (can("json_object"), "tool required"),
+        (can("json_object", **choosing("function")), "json_object"),
+        (can("json_object", formats_beside_tools=False, **choosing("function")), "text"),
+        (can(max_tools=2), "tool required"),
+        (can(max_tools=1), "text"),
+    ],
+)
+def test_tools_of_the_client_stay_callable(capabilities: Capabilities, expected: str) -> None:
+    assert way(TRIP, capabilities, BESIDE) == expected
+
+
+@pytest.mark.parametrize(
+    "choice", [ToolChoice("none"), ToolChoice("required"), ToolChoice("function", "look")]
+)
+def test_a_choice_of_the_client_counts(choice: ToolChoice) -> None:
+    declared = structs.replace(BESIDE, tool_choice=choice)
+    assert way(TRIP, can("json_object"), declared) == "json_object"
+    assert way(TRIP, can("json_schema"), declared) == "json_schema"
+
+
+def test_tools_that_the_provider_runs_itself_could_be_called_instead() -> None:
+    assert way(TRIP, can("json_object"), Declared(native_tools=(SEARCH,))) == "json_object"
+
+
+@pytest.mark.parametrize(
+    ("effort", "thinks_unasked", "expected"),
+    [
+        ("high", False, "json_object"),
+        (None, True, "json_object"),
+        (None, False, "tool function"),
+        ("off", True, "tool function"),
+    ],
+)
+def test_a_model_that_thinks_may_go_on_thinking(
+    effort: str | None, thinks_unasked: bool, expected: str
+) -> None:
+    thinker = can(
+        "json_object",
+        efforts={"none": "off", "high": "high"},
+        thinks_unasked=thinks_unasked,
+        forced_choice_stops_thinking=True,
+    )
+    assert way(TRIP, thinker, effort=effort) == expected
+    careless = structs.replace(thinker, forced_choice_stops_thinking=False)
+    assert way(TRIP, careless, effort=effort) == "tool function"
+
+
+def told(contract: OutputContract, capabilities: Capabilities, declared: Declared = ALONE) -> str:
+    asked = ask(contract, "input[3].text.format", declared, None, capabilities)
+    [diagnostic] = asked.diagnostics
+    assert (diagnostic.code, diagnostic.param, diagnostic.subject) == (
+        "format.degraded",
+        "input[3].text.format.type",
+        "text.format.type",
+    )
+    return diagnostic.message
+
+
+def test_every_step_down_is_told_with_its_reason() -> None:
+    assert ask(TRIP, "text.format", ALONE, None, can("json_schema")).diagnostics == ()
+    assert ask(OutputContract(), "text.format", BESIDE, None, can()).diagnostics == ()
+    assert "has to call a tool" in told(TRIP, can())
+    assert "JSON is asked for" in told(TRIP, can("json_object", tools=False))
+    assert "(the model takes none)" in told(TRIP, can(tools=False))
+    assert "no tool" not in told(JSON, can())
+    chosen = structs.replace(BESIDE, tool_choice=ToolChoice("none"))
+    assert "choice of its own" in told(TRIP, can(), chosen)
+    assert "too many" in told(TRIP, can(max_tools=0))
+    assert "cannot be told to" in told(TRIP, can(**choosing()))
+    assert "would not think" in told(TRIP, can(forced_choice_stops_thinking=True))
+    assert "own tools" in told(TRIP, can(), Declared(native_tools=(SEARCH,)))
+
+
+# --- the tool -------------------------------------------------------------------------------------
+
+
+def answer_tool(contract: OutputContract, **abilities: Any) -> ToolDeclaration:
+    return ask(contract, "text.format", BESIDE, None, can(**abilities)).declared.declarations[-1]
+
+
+def test_the_tool_is_the_schema_under_a_name_of_its_own() -> None:
+    tool = answer_tool(structs.replace(TRIP, description="Where to go."))
+    assert (tool.name, tool.parameters, tool.strict) == ("answer_trip", SCHEMA, True)
+    assert "(Where to go.)" in str(tool.description)
+    assert answer_tool(structs.replace(TRIP, name="")).name == "answer"
+    odd = answer_tool(structs.replace(TRIP, name="größe " * 20)).name
+    assert len(odd) <= 64
+    assert odd.isascii()
+
+
+@pytest.mark.parametrize("strict", [None, False, True])
+def test_the_tool_is_strict_where_the_format_is_and_the_provider_can_be(
+    strict: bool | None,
+) -> None:
+    loose = structs.replace(TRIP, strict=strict)
+    assert answer_tool(loose).strict is (True if strict else None)
+    assert answer_tool(loose, strict_tools=False).strict is None
+
+
+@pytest.mark.parametrize("strict", [None, True])
+def test_the_tool_does_not_loosen_others_that_are_strict_together_with_it(
+    strict: bool | None,
+) -> None:
+    others = structs.replace(BESIDE, declarations=(structs.replace(OWN, strict=strict),))
+    asked = ask(structs.replace(TRIP, strict=None), "", others, None, can(strict_together=True))
+    assert asked.declared.declarations[-1].strict is strict
+    alone = ask(TRIP, "", ALONE, None, can(strict_together=True))
+    assert alone.declared.declarations[-1].strict is True
+
+
+def test_the_tool_is_open_where_the_provider_refuses_closed_ones() -> None:
+    opened = {name: value for name, value in SCHEMA.items() if name != "additionalProperties"}
+    assert answer_tool(TRIP, closed_objects=False).parameters == opened
+
+
+def test_the_name_of_a_tool_of_the_client_is_not_taken() -> None:
+    def named(*names: str) -> str | None:
+        identities = ToolIdentityMap(ToolIdentity(name, name) for name in names)
+        declared = Declared(declarations=(OWN,), identities=identities)
+        return ask(TRIP, "text.format", declared, None, can()).contract.tool
+
+    assert named("look") == "answer_trip"
+    marked = named("answer_trip")
+    assert marked is not None
+    assert marked.startswith("answer_trip_")
+    assert named("answer_trip", marked) is None
+
+
+# --- answers that are no objects ------------------------------------------------------------------
+
+TREE = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "anyOf": [{"type": "null"}, {"$ref": "#/$defs/node"}],
+    "$defs": {"node": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "array", "items": {"type": "integer"}}, [1, 2], ["a"]),
+        ({"type": ["object", "null"]}, None, 1),
+        ({"enum": ["a", "b"]}, "a", "c"),
+        ({}, 1, ...),
+        (TREE, [[], [[]]], 3),
+    ],
+)
+def test_what_is_no_object_is_wrapped_in_one(schema: Any, good: Any, bad: Any) -> None:
+    contract = structs.replace(TRIP, schema=schema)
+    asked = ask(contract, "text.format", ALONE, None, can())
+    assert asked.contract.wrapped
+    assert asked.contract.schema == schema
+    wrapper = asked.declared.declarations[-1].parameters
+    assert wrapper is not None
+    assert (wrapper["type"], wrapper["required"]) == ("object", ["value"])
+    check = jsonschema_rs.validator_for(dict(wrapper))
+    assert check.is_valid({"value": good})
+    assert not check.is_valid({"value": good, "more": 1})
+    assert bad is ... or not check.is_valid({"value": bad})
+
+
+def test_an_object_is_not_wrapped() -> None:
+    assert not ask(TRIP, "text.format", ALONE, None, can()).contract.wrapped
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"$ref": "#"}},
+        {"anyOf": [{"type": "null"}, {"$ref": "#/anyOf/0"}]},
+        {"$id": "urn:x", "type": "array"},
+        {"$anchor": "here", "type": "array", "items": {"$ref": "#here"}},
+    ],
+)
+def test_what_refers_to_its_own_root_cannot_be_wrapped(schema: Any) -> None:
+    contract = structs.replace(TRIP, schema=schema)
+    assert way(contract, can("json_object")) == "json_object"
+    assert "cannot be told as one" in told(contract, can("json_object"))

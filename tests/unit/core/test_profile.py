@@ -1,0 +1,146 @@
+"""Profiles: who is recognized by what, what an operator may change, and what that does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.core.deltas import Delta, Finish, ItemEnd, Reasoning, Refusal, Text
+from antiphon.core.diagnostic import Decision
+from antiphon.core.profile import (
+    OTHER,
+    PROFILES,
+    Profile,
+    RefusalDesk,
+    error_as_400,
+    keepalive_as_comment,
+    resolve,
+)
+
+CODEX = PROFILES["codex"]
+
+# --- recognition ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("originator", "user_agent", "name"),
+    [
+        ("codex_exec", "codex_exec/0.166.0 (Debian 12; x86_64)", "codex"),
+        ("codex_cli_rs", "", "codex"),
+        ("codex-tui", "anything", "codex"),
+        ("Codex Desktop", "", "codex"),
+        ("", "codex_vscode/0.166.0", "codex"),
+        ("", "opencode/1.18.33 ai-sdk/openai/3.0.139 runtime/bun", "opencode"),
+        ("", "ai/6.0.326 ai-sdk/openai/3.0.139 ai-sdk/provider-utils/4.0 runtime/node", "ai-sdk"),
+        ("", "Agents/Python 0.24.0", "openai-agents"),
+        ("", "Agents/JavaScript 0.20.0", "openai-agents"),
+        ("", "pydantic-ai/2.66.0", "pydantic-ai"),
+        ("", "langchain-openai/1.7.3 OpenAI/Python 3.49.0", "langchain"),
+        ("", "OpenAI/Python 3.49.0", "openai-python"),
+        ("", "AsyncOpenAI/Python 3.49.0", "openai-python"),
+        ("", "OpenAI/JS 6.49.0", "openai-node"),
+        ("", "curl/8.5.0", "other"),
+        ("", "", "other"),
+        ("my-codex-wrapper", "", "other"),
+    ],
+)
+def test_a_client_is_known_by_its_headers(originator: str, user_agent: str, name: str) -> None:
+    assert resolve(originator, user_agent, {}) == PROFILES[name]
+    assert PROFILES[name].name == name
+
+
+def test_only_codex_needs_other_words() -> None:
+    changed = [name for name, profile in PROFILES.items() if profile != Profile(name=name)]
+    assert changed == ["codex"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ({}, Profile(name="codex", refusals="text", permanent_errors="400")),
+        (
+            {"codex": {"refusals": "refusal", "permanent_errors": None, "keepalive": "comment"}},
+            Profile(name="codex", refusals="refusal", permanent_errors="400", keepalive="comment"),
+        ),
+        (
+            {"*": {"refusals": "refusal", "keepalive": "comment"}, "codex": {"keepalive": "event"}},
+            Profile(name="codex", refusals="refusal", permanent_errors="400", keepalive="event"),
+        ),
+        ({"opencode": {"keepalive": "comment"}}, CODEX),
+    ],
+    ids=["none", "its own", "its own over everyone's", "another's"],
+)
+def test_an_operator_knows_better(overrides: dict[str, Any], expected: Profile) -> None:
+    assert resolve("codex_exec", "", overrides) == expected
+
+
+# --- statuses -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 409, 413, 415, 422])
+def test_an_error_that_stays_is_a_400_for_whoever_repeats_others(status: int) -> None:
+    assert CODEX.status(status) == 400
+    assert OTHER.status(status) == status
+
+
+@pytest.mark.parametrize("status", [200, 400, 408, 426, 429, 500, 502, 503, 504])
+def test_other_statuses_are_the_same_for_everybody(status: int) -> None:
+    assert (CODEX.status(status), OTHER.status(status)) == (status, status)
+
+
+def test_a_fault_that_stays_is_a_400_whatever_its_status_says() -> None:
+    assert CODEX.status(502, permanent=True) == 400
+    assert OTHER.status(502, permanent=True) == 502
+
+
+# --- diagnostics ----------------------------------------------------------------------------------
+
+
+def test_a_changed_status_names_the_true_one() -> None:
+    told = error_as_400(CODEX, 401)
+    assert (told.code, told.decision) == ("client.error_as_400", Decision.DEGRADED)
+    assert told.subject == "401"
+    assert "not 401" in told.message
+
+
+def test_a_comment_in_place_of_an_event_names_the_client() -> None:
+    told = keepalive_as_comment(OTHER)
+    assert (told.code, told.subject) == ("client.keepalive", "other")
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def passed(desk: RefusalDesk, *deltas: Delta) -> list[Delta]:
+    told = [each for delta in deltas for each in desk.feed(delta)]
+    return told + desk.close(final=True)
+
+
+def test_a_refusal_becomes_text_and_is_noted_once() -> None:
+    desk = RefusalDesk(CODEX)
+    assert passed(desk, Refusal("I can"), Refusal("not.")) == [Text("I can"), Text("not.")]
+    [told] = desk.diagnostics
+    assert (told.code, told.subject) == ("client.refusal_as_text", "codex")
+    desk.diagnostics.clear()
+    assert passed(desk, Refusal(" Sorry.")) == [Text(" Sorry.")]
+    assert desk.diagnostics == []
+    assert desk.again is None
+
+
+def test_without_a_refusal_nothing_changes_and_nothing_is_noted() -> None:
+    desk = RefusalDesk(CODEX)
+    deltas: list[Delta] = [Reasoning("Hm."), Text("Yes"), Text("."), Finish("stop")]
+    assert passed(desk, *deltas) == deltas
+    assert desk.diagnostics == []
+
+
+def test_a_refusal_stands_in_a_message_of_its_own() -> None:
+    told = passed(RefusalDesk(CODEX), Text("Let me see."), Refusal("No."), Text("But:"))
+    assert told == [Text("Let me see."), ItemEnd(), Text("No."), ItemEnd(), Text("But:")]
+
+
+def test_a_refusal_that_says_nothing_is_none() -> None:
+    desk = RefusalDesk(CODEX)
+    assert passed(desk, Text("a"), Refusal(""), Text("b")) == [Text("a"), Refusal(""), Text("b")]
+    assert desk.diagnostics == []

@@ -1,0 +1,80 @@
+"""The plan of a later round: everything stays, and the history goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from antiphon.core.capsule import Unopened
+from antiphon.core.contract import OutputContract
+from antiphon.core.desk import Again
+from antiphon.core.history import Answered, Called, Said, Step, TextPart
+from antiphon.core.plan import Plan, ToolChoice
+from antiphon.core.round import Followup, followed
+from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+
+ASKED = Said("user", (TextPart("Look it up."),))
+ANSWER = Answered("c1", (TextPart("found"),), "web")
+TOLD: dict[str, Any] = {
+    "type": "message",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "A moment."}],
+}
+
+
+def plan(choice: ToolChoice | None = None, **more: Any) -> Plan:
+    identities = ToolIdentityMap([ToolIdentity("ns__web", "web", "web_search", "ns")])
+    return Plan(
+        provider="p",
+        model="m",
+        history=(ASKED,),
+        identities=identities,
+        tool_choice=choice or ToolChoice(),
+        **more,
+    )
+
+
+def after(before: Plan, *steps: Step, told: tuple[dict[str, Any], ...] = (), **more: Any) -> Plan:
+    followup = Followup(told, Again(steps=steps, **more))
+    return followed(before, followup, issuer="i", unseal=lambda _: Unopened.FOREIGN)
+
+
+def test_the_history_only_grows() -> None:
+    following = after(plan(), Called("c1", "ns__web", "{}"), ANSWER, told=(TOLD,))
+    assert following.history[0] == ASKED
+    said, called, answered = following.history[1:]
+    assert said == Said("assistant", (TextPart("A moment."),))
+    assert isinstance(called, Called)
+    assert isinstance(answered, Answered)
+
+
+def test_calls_stand_under_the_names_that_the_client_knows() -> None:
+    called = after(plan(), Called("c1", "ns__web", "{}"), ANSWER).history[1]
+    assert called == Called("c1", "web", "{}", "ns")
+
+
+def test_a_tool_that_nobody_declared_keeps_its_name() -> None:
+    called = after(plan(), Called("c1", "other", "{}"), ANSWER).history[1]
+    assert called == Called("c1", "other", "{}")
+
+
+def test_a_call_that_was_told_is_not_repeated() -> None:
+    told = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    following = after(plan(), Called("c1", "f", "{}"), ANSWER, told=(told,))
+    assert [type(step) for step in following.history] == [Said, Called, Answered]
+
+
+def test_a_forced_call_is_forced_once() -> None:
+    assert after(plan(ToolChoice("required")), ASKED).tool_choice == ToolChoice("auto")
+    assert after(plan(ToolChoice("function", "f")), ASKED).tool_choice == ToolChoice("auto")
+    assert after(plan(ToolChoice("none")), ASKED).tool_choice == ToolChoice("none")
+
+
+def test_the_form_of_the_answer_is_still_forced() -> None:
+    contract = OutputContract(requested="json_schema", tool="answer")
+    choice = ToolChoice("function", "answer")
+    assert after(plan(choice, contract=contract), ASKED).tool_choice == choice
+
+
+def test_a_round_may_have_a_choice_of_its_own() -> None:
+    following = after(plan(), ASKED, tool_choice=ToolChoice("none"))
+    assert following.tool_choice == ToolChoice("none")

@@ -1,0 +1,26 @@
+"""A client that wants one call at a time gets one."""
+
+from __future__ import annotations
+
+from antiphon.core.deltas import Delta, Text, ToolCall, ToolEnd
+from antiphon.core.single import SingleCallDesk
+
+FIRST, SECOND = ToolCall(0, "a", "f", '{"n":'), ToolCall(1, "b", "f", "{}")
+REST = ToolCall(0, arguments="1}")
+
+
+def told(*deltas: Delta) -> tuple[list[Delta], list[str]]:
+    desk = SingleCallDesk()
+    out = [each for delta in deltas for each in desk.feed(delta)]
+    assert desk.close(final=True) == []
+    assert desk.again is None
+    return out, [note.code for note in desk.diagnostics]
+
+
+def test_a_second_call_is_left_out_and_told_once() -> None:
+    deltas = (Text("a"), FIRST, SECOND, REST, ToolEnd(1), ToolEnd(0))
+    assert told(*deltas) == ([Text("a"), FIRST, REST, ToolEnd(0)], ["call.dropped"])
+
+
+def test_one_call_is_none_too_many() -> None:
+    assert told(FIRST, REST) == ([FIRST, REST], [])

@@ -1,0 +1,50 @@
+"""Raw thought is told as a summary to whoever asks for one, and kept as what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from antiphon.core.deltas import Delta, Finish, Reasoning, ReasoningState, Text
+from antiphon.core.summary import SummaryDesk
+from antiphon.pipeline.bridge import Bridge
+from tests.machines import Document, Lines, Script, documents, machine
+from tests.validator import check
+
+sealed: list[str] = []
+
+
+def seal(states: Sequence[ReasoningState], text: str) -> str:
+    sealed.append(text)
+    return "sealed"
+
+
+def told(*deltas: Delta) -> list[Document]:
+    lines = Lines([[delta] for delta in (*deltas, Finish("stop"))])
+    bridge = Bridge(machine(seal=seal), Script(lines), desks=[SummaryDesk()])
+    events = [event for _ in (*deltas, 0) for event in bridge.feed(b"x")] + bridge.close()
+    found = documents(events)
+    check(found)
+    return found
+
+
+def test_raw_thought_is_told_as_one_summary() -> None:
+    events = told(Reasoning("Two "), Reasoning("and two."), Text("Four."))
+    item = events[-1]["response"]["output"][0]
+    assert item["summary"] == [{"type": "summary_text", "text": "Two and two."}]
+    assert "content" not in item
+    kinds = [event["type"] for event in events]
+    assert kinds.count("response.reasoning_summary_text.delta") == 2
+    assert not [kind for kind in kinds if kind.startswith("response.reasoning_text")]
+
+
+def test_it_is_sealed_as_the_raw_thought_it_was() -> None:
+    sealed.clear()
+    told(Reasoning("Two and two."), Text("Four."))
+    assert sealed == ["Two and two."]
+
+
+def test_a_summary_stays_a_summary_and_is_not_sealed() -> None:
+    sealed.clear()
+    item = told(Reasoning("In short.", "summary"), Text("Four."))[-1]["response"]["output"][0]
+    assert item["summary"] == [{"type": "summary_text", "text": "In short."}]
+    assert sealed == []

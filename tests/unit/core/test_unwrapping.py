@@ -1,0 +1,161 @@
+"""Freeform input loses what models wrap around it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from antiphon.core.unwrapping import Unwrapper
+from tests.patches import FILES, WRAPPERS, patch
+
+PATCH = patch(*FILES.values())
+PLAIN = {"nothing", "no last line break", "more line breaks"}
+
+
+def unwrapped(text: str, *, declared: bool = False) -> str:
+    fresh = Unwrapper(declared=declared)
+    return fresh.feed(text) + fresh.close()
+
+
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize("style", WRAPPERS)
+def test_every_wrapper_comes_off(style: str, declared: bool) -> None:
+    fresh = Unwrapper(declared=declared)
+    text = fresh.feed(WRAPPERS[style](PATCH)) + fresh.close()
+    assert text == (WRAPPERS[style](PATCH) if style in PLAIN else PATCH)
+    agreed = style in PLAIN or (declared and style == "input object")
+    assert fresh.wrapped is not agreed
+
+
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize("style", WRAPPERS)
+def test_a_cut_anywhere_changes_nothing(style: str, declared: bool) -> None:
+    text = WRAPPERS[style](patch(FILES["markers"]))
+    whole = Unwrapper(declared=declared)
+    expected = (whole.feed(text) + whole.close(), whole.wrapped, whole.ended, whole.torn)
+    for place in range(len(text) + 1):
+        fresh = Unwrapper(declared=declared)
+        found = fresh.feed(text[:place]) + fresh.feed(text[place:]) + fresh.close()
+        assert (found, fresh.wrapped, fresh.ended, fresh.torn) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "c",
+        "``",
+        "apply_patch",
+        "apply_patch = 3",
+        "apply_patch(1)",
+        "cat <<'EOF\"\nx",
+        "cat file.txt",
+        "<< 1",
+        "  indented\n",
+        '"use strict";\nrun();\n',
+        f'"{"x" * 300}";\nrun();\n',
+        '{ const a = "b" }',
+        '{"a" "b"}',
+        '{"input" "b"}',
+        "{}",
+        "[1, 2]",
+        '["ls"]',
+        '{"input": 3}',
+        '{"input": {}}',
+        '{"command": ["bash" 7',
+        '{"input',
+        "`" * 300,
+    ],
+)
+def test_what_is_no_wrapper_stays_as_it_is(text: str) -> None:
+    fresh = Unwrapper()
+    assert "".join(map(fresh.feed, text)) + fresh.close() == text
+    assert not fresh.wrapped
+
+
+@pytest.mark.parametrize("size", [1, 4, 16])
+def test_plain_text_flows_with_every_piece(size: int) -> None:
+    fresh = Unwrapper()
+    for place in range(0, len(PATCH), size):
+        assert fresh.feed(PATCH[place : place + size]) == PATCH[place : place + size]
+    assert fresh.close() == ""
+
+
+def test_text_that_could_open_a_wrapper_waits_only_until_it_cannot() -> None:
+    fresh = Unwrapper()
+    assert [fresh.feed(piece) for piece in ("c", "a", "n", "d")] == ["", "", "can", "d"]
+
+
+def test_the_inside_of_a_wrapper_flows_but_for_what_could_close_it() -> None:
+    fresh = Unwrapper()
+    pieces = ["``", "`js\n", "a\n", "``", "` x\n", "b\n```", "\n"]
+    assert [fresh.feed(piece) for piece in pieces] == ["", "", "a\n", "", "``` x\n", "b\n", ""]
+    assert fresh.close() == ""
+
+
+def test_half_a_closing_is_text() -> None:
+    assert unwrapped("```\na\n``") == "a\n``"
+
+
+def test_a_closing_is_the_last_thing_there_is() -> None:
+    assert unwrapped("```\na\n```\nb\n") == "a\n```\nb\n"
+    assert unwrapped("apply_patch <<EOF\na\nEOF\nls\n") == "a\nEOF\nls\n"
+
+
+def test_a_closing_that_never_ends_is_let_go() -> None:
+    text = "a\n```" + " " * 300
+    fresh = Unwrapper()
+    assert "".join(map(fresh.feed, "```\n" + text)) == text
+    assert fresh.close() == ""
+
+
+def test_a_closing_stands_at_the_beginning_of_a_line() -> None:
+    assert unwrapped("```\na```") == "a```"
+    fresh = Unwrapper()
+    assert fresh.feed("```\na") + fresh.feed("```") + fresh.close() == "a```"
+
+
+def test_the_longest_of_several_likely_fields_is_the_input() -> None:
+    fields = {"command": "apply_patch", "input": PATCH}
+    assert unwrapped(json.dumps(fields)) == PATCH
+    assert unwrapped(json.dumps({"why": "x", "edits": PATCH})) == PATCH
+    assert unwrapped(json.dumps({"input": [{"text": PATCH}]})) == PATCH
+    assert unwrapped(json.dumps({"input": "bash"})) == "bash"
+
+
+def test_json_that_holds_no_text_stays_as_it_is() -> None:
+    for text in ('{"count": 3}', '{"list": []}', '{"a": ["' + "[" * 2000):
+        assert unwrapped(text) == text
+
+
+def test_wrappers_are_removed_three_deep_and_no_deeper() -> None:
+    text = json.dumps({"input": json.dumps({"input": json.dumps({"input": "```\na\n```"})})})
+    assert unwrapped(text) == "```\na\n```"
+
+
+def test_text_that_has_to_begin_like_a_wrapper_is_kept() -> None:
+    for text in ('{"input": "a"}', '{"why": "", "input": "a"}', "```\na\n```", '"a"'):
+        fresh = Unwrapper(lambda _: True)
+        assert fresh.feed(text) + fresh.close() == text
+        assert not fresh.wrapped
+
+
+def test_the_object_that_was_asked_for_comes_off_even_where_text_is_kept() -> None:
+    fresh = Unwrapper(lambda _: True, declared=True)
+    assert fresh.feed('{"input": "{\\"input\\": 1}"}') + fresh.close() == '{"input": 1}'
+    assert not fresh.wrapped
+
+
+def test_the_object_that_was_asked_for_shows_whether_its_text_has_ended() -> None:
+    fresh = Unwrapper(declared=True)
+    assert (fresh.ended, fresh.torn) == (False, False)
+    assert fresh.feed('{"input": "x') == "x"
+    assert (fresh.ended, fresh.torn) == (False, True)
+    assert fresh.feed('"') == ""
+    assert (fresh.ended, fresh.torn) == (True, False)
+
+
+def test_text_that_comes_instead_of_the_object_is_the_input() -> None:
+    assert unwrapped("*** Begin", declared=True) == "*** Begin"
+    assert unwrapped("```\na\n```", declared=True) == "a\n"

@@ -1,0 +1,194 @@
+"""Rounds of a bridge: a desk that wants another one gets it, and every answer still ends once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from antiphon.core.deltas import Delta, Failure, Finish, Text, ToolCall, Usage
+from antiphon.core.desk import Again
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.faults import timeout_fault
+from antiphon.core.history import Said, TextPart
+from antiphon.core.plan import ToolChoice
+from antiphon.pipeline.bridge import Bridge
+from antiphon.wire.events import Event
+from tests.machines import Document, Lines, Script, documents, machine
+from tests.validator import check
+
+NOTE = Diagnostic(code=Code.TOOL_DEGRADED, decision=Decision.DEGRADED, param="x", message="y")
+
+
+class Doubter:
+    """A desk that keeps all text back, and asks so many times whether that is all."""
+
+    def __init__(self, doubts: int, choice: ToolChoice | None = None) -> None:
+        self.again: Again | None = None
+        self.diagnostics: list[Diagnostic] = []
+        self.finals: list[bool] = []
+        self._doubts = doubts
+        self._choice = choice
+        self._held: list[Delta] = []
+
+    def feed(self, delta: Delta) -> list[Delta]:
+        if isinstance(delta, Text):
+            self._held.append(delta)
+            return []
+        return [delta]
+
+    def close(self, *, final: bool) -> list[Delta]:
+        self.finals.append(final)
+        self.diagnostics.append(NOTE)
+        if self._doubts:
+            self._doubts -= 1
+            step = Said("user", (TextPart("Is that all?"),))
+            self.again = Again(steps=(step,), tool_choice=self._choice)
+            return []
+        held, self._held = self._held, []
+        return held
+
+
+def spoken(*deltas: Delta) -> Script:
+    return Script(Lines([[delta] for delta in deltas]))
+
+
+def read(bridge: Bridge, times: int) -> list[Event]:
+    return [event for _ in range(times) for event in bridge.feed(b"x")] + bridge.close()
+
+
+def kinds(events: Sequence[Event]) -> list[str]:
+    return [str(event["type"]) for event in documents(events)]
+
+
+def judged(events: Sequence[Event]) -> Document:
+    told = documents(events)
+    check(told)
+    response: Document = told[-1]["response"]
+    return response
+
+
+def test_a_desk_that_doubts_is_asked_about_before_the_answer_ends() -> None:
+    bridge = Bridge(machine(), spoken(Text("a"), Finish("stop")), desks=[Doubter(1)])
+    events = read(bridge, 2)
+    assert kinds(events) == ["response.created", "response.in_progress"]
+    assert not bridge.ended
+    assert bridge.again is not None
+    assert bridge.again.steps == (Said("user", (TextPart("Is that all?"),)),)
+
+
+def test_the_answer_goes_on_with_the_next_round_in_the_same_response() -> None:
+    bridge = Bridge(machine(), spoken(Text("a"), Finish("stop")), desks=[Doubter(1)])
+    events = read(bridge, 2)
+    bridge.next_round()
+    assert bridge.again is None
+    bridge.turn_to(spoken(Text("b"), Finish("stop")))
+    events += read(bridge, 2)
+    response = judged(events)
+    assert (bridge.ended, bridge.rounds) == (True, 1)
+    assert [item["content"][0]["text"] for item in response["output"]] == ["ab"]
+
+
+def test_what_a_desk_keeps_to_itself_was_said() -> None:
+    bridge = Bridge(machine(), spoken(Usage(1), Text("a")), desks=[Doubter(0)])
+    bridge.feed(b"x")
+    assert not bridge.keeping
+    bridge.feed(b"x")
+    assert bridge.keeping
+
+
+def test_a_desk_behind_one_that_doubts_is_told_that_this_is_not_the_end() -> None:
+    first, second = Doubter(1), Doubter(0)
+    bridge = Bridge(machine(), spoken(Text("a"), Finish("stop")), desks=[first, second])
+    read(bridge, 2)
+    assert (first.finals, second.finals) == ([True], [False])
+
+
+def test_several_desks_ask_for_one_round_together() -> None:
+    choice = ToolChoice("none")
+    desks = [Doubter(1), Doubter(1, choice)]
+    bridge = Bridge(machine(), spoken(Text("a"), Finish("stop")), desks=desks)
+    read(bridge, 2)
+    assert bridge.again is not None
+    assert (len(bridge.again.steps), bridge.again.tool_choice) == (2, choice)
+
+
+def test_an_answer_that_was_cut_is_not_doubted() -> None:
+    bridge = Bridge(machine(), spoken(Text("a"), Finish("length")), desks=[Doubter(1)])
+    response = judged(read(bridge, 2))
+    assert response["status"] == "incomplete"
+    assert response["output"][0]["content"][0]["text"] == "a"
+
+
+def test_what_desks_found_is_told_once() -> None:
+    bridge = Bridge(machine(), spoken(Text("a"), Finish("stop")), desks=[Doubter(0)])
+    read(bridge, 2)
+    assert bridge.diagnostics == [NOTE]
+
+
+def test_doubts_without_end_come_to_one() -> None:
+    bridge = Bridge(machine(), spoken(Text("a"), Finish("stop")), desks=[Doubter(1000)])
+    events = read(bridge, 2)
+    rounds = 0
+    while not bridge.ended:
+        assert rounds < 100
+        rounds += 1
+        bridge.next_round()
+        bridge.turn_to(spoken(Text("a"), Finish("stop")))
+        events += read(bridge, 2)
+    judged(events)
+
+
+# A later round that fails
+
+
+def second_round(*deltas: Delta) -> tuple[Bridge, list[Event]]:
+    bridge = Bridge(machine(), spoken(Text("a"), Finish("stop")), desks=[Doubter(1)])
+    events = read(bridge, 2)
+    bridge.next_round()
+    bridge.turn_to(spoken(*deltas))
+    return bridge, events + [event for _ in deltas for event in bridge.feed(b"x")]
+
+
+def test_a_later_round_that_fails_at_once_may_be_asked_again() -> None:
+    bridge, events = second_round(Failure(timeout_fault("idle")))
+    assert bridge.rejected == timeout_fault("idle")
+    assert (bridge.ended, bridge.close()) == (False, [])
+    bridge.turn_to(spoken(Text("b"), Finish("stop")))
+    judged(events + read(bridge, 2))
+
+
+def test_a_later_round_without_a_word_may_be_asked_again() -> None:
+    bridge, _ = second_round()
+    assert bridge.close() == []
+    assert bridge.rejected is not None
+
+
+def test_a_later_round_that_fails_after_its_first_word_fails_the_answer() -> None:
+    bridge, events = second_round(Text("b"), Failure(timeout_fault("idle")))
+    assert judged(events)["status"] == "failed"
+    assert bridge.rejected is None
+
+
+def test_a_whole_answer_may_take_rounds_too() -> None:
+    bridge = Bridge(machine(), Script(Lines([[Text("a"), Finish("stop")]])), desks=[Doubter(1)])
+    events = bridge.answer(b"{}")
+    assert bridge.again is not None
+    bridge.next_round()
+    bridge.turn_to(Script(Lines([[Failure(timeout_fault("idle"))]])))
+    assert bridge.answer(b"{}") == []
+    assert bridge.rejected is not None
+    bridge.turn_to(Script(Lines([[Text("b"), Finish("stop")]])))
+    judged(events + bridge.answer(b"{}"))
+
+
+def test_what_was_told_in_a_round_is_known() -> None:
+    call = ToolCall(0, call_id="c", name="get_weather", arguments="{}")
+    bridge = Bridge(machine(), spoken(call, Finish("stop")), desks=[Doubter(1)])
+    read(bridge, 2)
+    assert len(bridge.round_items) == 1
+
+
+def test_what_was_held_back_is_told_if_the_next_round_cannot_be_had() -> None:
+    bridge, events = second_round(Failure(timeout_fault("idle")))
+    response = judged(events + bridge.abandon(timeout_fault("idle")))
+    assert response["status"] == "completed"
+    assert response["output"][0]["content"][0]["text"] == "a"

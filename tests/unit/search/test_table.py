@@ -1,0 +1,101 @@
+"""Which engine is configured, and mistakes that name their key."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from antiphon.config import Config, parse_config
+from antiphon.core.source import SearchResult
+from antiphon.errors import ConfigError
+from antiphon.search.backend import Options, SearchError
+from antiphon.search.searcher import open_searcher
+from antiphon.search.table import obeyed, open_backend
+
+
+def config(**search: Any) -> Config:
+    lines = [f"{key} = {json.dumps(value)}" for key, value in search.items()]
+    return parse_config("[search]\n" + "\n".join(lines), {}, name="antiphon.toml")
+
+
+async def opened(**search: Any) -> Any:
+    async with aiohttp.ClientSession() as session:
+        return open_backend(config(**search), session)
+
+
+async def test_without_a_backend_there_is_no_search() -> None:
+    async with aiohttp.ClientSession() as session:
+        assert open_searcher(Config(), session) is None
+    assert obeyed(Config()) is None
+
+
+async def test_a_configured_search_can_be_called(tmp_path: Path) -> None:
+    (tmp_path / "answers.json").write_text("{}")
+    async with aiohttp.ClientSession() as session:
+        url = f"file://{tmp_path / 'answers.json'}"
+        searcher = open_searcher(config(backend="recorded", url=url), session)
+    assert callable(searcher)
+
+
+@pytest.mark.parametrize(
+    ("search", "expected"),
+    [
+        ({"backend": "searxng", "url": "http://127.0.0.1:8080"}, {"filters"}),
+        ({"backend": "tavily", "api_key": "k"}, {"filters"}),
+        ({"backend": "brave", "api_key": "k"}, {"filters", "user_location"}),
+        ({"backend": "zhipu", "api_key": "k"}, {"filters"}),
+        ({"backend": "recorded", "url": "file:///x"}, {"filters"}),
+    ],
+)
+def test_what_a_search_can_be_told(search: dict[str, Any], expected: set[str]) -> None:
+    assert obeyed(config(**search)) == frozenset(expected)
+
+
+@pytest.mark.parametrize(
+    ("search", "key"),
+    [
+        ({"backend": "searxng"}, "search.url: the address"),
+        ({"backend": "recorded"}, "search.url: `file://`"),
+        ({"backend": "tavily"}, "search.api_key: is needed"),
+        ({"backend": "brave"}, "search.api_key: is needed"),
+        ({"backend": "zhipu"}, "search.api_key: is needed"),
+        ({"backend": "recorded", "url": "file:///nowhere/at/all"}, "search.url: it cannot be read"),
+    ],
+)
+async def test_what_is_missing_is_a_mistake_that_names_its_key(
+    search: dict[str, Any], key: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        await opened(**search)
+    assert key in caught.value.message
+
+
+@pytest.mark.parametrize("content", ["not JSON", "[]", '{"q": [{"title": "no address"}]}'])
+async def test_a_file_that_holds_no_answers_is_a_mistake(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "answers.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match="not a file of answers"):
+        await opened(backend="recorded", url=f"file://{path}")
+
+
+async def test_recorded_answers_are_found_by_their_query(tmp_path: Path) -> None:
+    path = tmp_path / "answers.json"
+    entry = {"title": "Rain", "url": "https://a.example/", "unknown": 1}
+    path.write_text(json.dumps({"rain": [entry], "storm": "failed", "*": []}))
+    backend = await opened(backend="recorded", url=f"file://{path}")
+    found = await backend.search("rain", options=Options())
+    assert found == (SearchResult(title="Rain", url="https://a.example/"),)
+    assert await backend.search("snow", options=Options()) == ()
+    with pytest.raises(SearchError):
+        await backend.search("storm", options=Options())
+
+
+async def test_without_a_default_other_queries_find_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "answers.json"
+    path.write_text("{}")
+    backend = await opened(backend="recorded", url=f"file://{path}")
+    assert await backend.search("rain", options=Options()) == ()
