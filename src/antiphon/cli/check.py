@@ -25,9 +25,11 @@ from antiphon.cli.settings import (
 from antiphon.cli.terminal import complain, is_terminal, make_console, make_table, write_lines
 from antiphon.config import Config
 from antiphon.engine.routing import make_router
+from antiphon.engine.vision import refuse_blind_model
 from antiphon.errors import AntiphonError
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.server.auth import refuse_open_door
+from antiphon.server.client import Clients
 from antiphon.store.url import open_store
 
 _EPILOG = """\
@@ -79,7 +81,8 @@ def _examine(explicit: str | None) -> Findings:
     """All that `serve` would refuse is refused here, and no file is touched."""
     config = load_settings(explicit)
     providers = build_providers(config, os.environ)
-    make_router(config, providers)
+    refuse_blind_model(config, make_router(config, providers))
+    Clients(config)
     refuse_open_door(config.server.host, config.server.api_keys)
     open_store(store_url(config), now=lambda: 0)
     return Findings(find_settings(explicit), config, list(providers.values()))

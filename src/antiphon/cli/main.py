@@ -19,6 +19,7 @@ _COMMANDS = {
     "init": "write a configuration file, question by question",
     "check": "validate the configuration, and ask each provider with --live",
     "models": "list the models that clients can ask for",
+    "codex": "run Codex with these models, or set it up for them",
     "replay": "turn recorded provider bytes into Responses events",
     "trace": "see what became of the latest requests",
 }
@@ -33,7 +34,9 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = _parser(sys.argv[1:] if argv is None else argv).parse_args(argv)
+    ours, foreign = _split(sys.argv[1:] if argv is None else argv)
+    args = _parser(ours).parse_args(ours)
+    args.foreign = foreign
     try:
         code: int = args.run(args)
         sys.stdout.flush()  # here, where a closed pipe is still caught
@@ -47,6 +50,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code
+
+
+def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """What we read ourselves, and what another program is given as it stands."""
+    if [*words[:1]] != ["codex"]:
+        return words, ()
+    from antiphon.cli.codex import split
+
+    ours, foreign = split(words[1:])
+    return ["codex", *ours], foreign
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:

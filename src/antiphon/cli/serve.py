@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon import __version__
-from antiphon.cli.settings import add_config_option, find_settings, load_settings
+from antiphon.cli.settings import add_config_option, base_url, find_settings, load_settings
 from antiphon.cli.terminal import complain, is_terminal, make_console
 from antiphon.config import Config, ServerConfig
 from antiphon.engine.engine import Engine
@@ -94,20 +94,20 @@ def _binding_problem(error: OSError, server: ServerConfig) -> str:
 
 def _announcer(server: ServerConfig, source: Path | None) -> Callable[[Gateway, Engine], None]:
     def announce(gateway: Gateway, engine: Engine) -> None:
-        base_url = f"http://{_url_host(server.host)}:{gateway.port}/v1"
+        address = base_url(server.host, gateway.port)
         names = engine.router.names()
-        curl = _curl(base_url, names[0], with_key=bool(server.api_keys))
+        curl = _curl(address, names[0], with_key=bool(server.api_keys))
         if is_terminal():
-            _show_banner(base_url, _facts(names, server, source), curl)
+            _show_banner(address, _facts(names, server, source), curl)
         else:
-            print(f"antiphon {__version__} listens on {base_url}", flush=True)
+            print(f"antiphon {__version__} listens on {address}", flush=True)
 
     return announce
 
 
-def _show_banner(base_url: str, facts: Sequence[tuple[str, str]], curl: str) -> None:
+def _show_banner(address: str, facts: Sequence[tuple[str, str]], curl: str) -> None:
     grid = Table.grid(padding=(0, 2))
-    grid.add_row(Text("base URL", style="dim"), Text(base_url, style="bold green"))
+    grid.add_row(Text("base URL", style="dim"), Text(address, style="bold green"))
     for name, value in facts:
         grid.add_row(Text(name, style="dim"), Text(value))
     title = Text.assemble(("antiphon", "bold"), f" {__version__}")
@@ -132,13 +132,7 @@ def _facts(
     ]
 
 
-def _url_host(host: str) -> str:
-    """A host that this machine can be asked by."""
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"[{reachable}]" if ":" in reachable else reachable
-
-
-def _curl(base_url: str, model: str, *, with_key: bool) -> str:
+def _curl(address: str, model: str, *, with_key: bool) -> str:
     body = msgspec.json.encode({"model": model, "input": "Hello there"}).decode()
     key = " -H 'authorization: Bearer YOUR-KEY'" if with_key else ""
-    return f"curl {base_url}/responses -H 'content-type: application/json'{key} -d '{body}'"
+    return f"curl {address}/responses -H 'content-type: application/json'{key} -d '{body}'"

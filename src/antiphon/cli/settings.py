@@ -35,3 +35,9 @@ def store_url(config: Config) -> str:
 def trace_path(config: Config) -> Path:
     """Where the trace is, said or not."""
     return Path(config.trace.path or data_directory(os.environ) / "trace.db")
+
+
+def base_url(host: str, port: int) -> str:
+    """The address of a gateway that listens there, as this machine can ask for it."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{reachable}]' if ':' in reachable else reachable}:{port}/v1"

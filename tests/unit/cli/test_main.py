@@ -9,7 +9,7 @@ import pytest
 import antiphon
 from antiphon.cli.main import main
 
-COMMANDS = ["serve", "init", "check", "models", "replay", "trace"]
+COMMANDS = ["serve", "init", "check", "models", "codex", "replay", "trace"]
 
 
 def told(capsys: pytest.CaptureFixture[str], *args: str) -> str:

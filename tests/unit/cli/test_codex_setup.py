@@ -1,0 +1,218 @@
+"""`antiphon codex setup` and `undo`: what is shown, written, kept, and brought back."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from antiphon.cli.main import main
+from tests.commands import Screen, on_terminal, run, serving
+
+OWN = '# mine\nmodel = "gpt-6-sol"\n\n[mcp_servers.x]\ncommand = "true"\n'
+PORT = "[server]\nport = 1\n"  # where nothing runs
+
+
+@pytest.fixture
+def codex(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Codex's home, with a configuration of the user."""
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    (home / "antiphon.toml").write_text(PORT)
+    directory = home / ".codex"
+    directory.mkdir()
+    (directory / "config.toml").write_text(OWN)
+    return directory
+
+
+def names(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
+
+
+def test_setup_writes_the_settings_the_catalog_and_a_backup(codex: Path) -> None:
+    assert main(["codex", "setup", "--yes"]) == 0
+    settings = tomllib.loads((codex / "config.toml").read_text())
+    assert settings["model_providers"]["antiphon"]["base_url"] == "http://127.0.0.1:1/v1"
+    assert (settings["model_provider"], settings["model"]) == ("antiphon", "echo/echo")
+    assert settings["mcp_servers"] == {"x": {"command": "true"}}
+    catalog = json.loads(Path(settings["model_catalog_json"]).read_text())
+    assert catalog["models"][0]["slug"] == "echo/echo"
+    assert (codex / "config.toml.before-antiphon").read_text() == OWN
+
+
+def test_undo_brings_everything_back(codex: Path) -> None:
+    main(["codex", "setup", "--yes"])
+    assert main(["codex", "undo", "--yes"]) == 0
+    assert (codex / "config.toml").read_text() == OWN
+    assert names(codex) == {"config.toml"}
+
+
+def test_undo_keeps_what_was_added_meanwhile_and_the_backup(
+    codex: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["codex", "setup", "--yes"])
+    with (codex / "config.toml").open("a") as file:
+        file.write("[tui]\ntheme = 'dark'\n")
+    assert main(["codex", "undo", "--yes"]) == 0
+    assert (codex / "config.toml").read_text() == f"{OWN}[tui]\ntheme = 'dark'\n"
+    assert names(codex) == {"config.toml", "config.toml.before-antiphon"}
+    assert "config.toml.before-antiphon is how it was" in capsys.readouterr().out
+
+
+def test_where_there_was_no_file_there_is_none_afterwards(codex: Path) -> None:
+    (codex / "config.toml").unlink()
+    assert main(["codex", "setup", "--yes"]) == 0
+    assert names(codex) == {"config.toml", "antiphon-catalog.json"}
+    assert main(["codex", "undo", "--yes"]) == 0
+    assert names(codex) == set()
+
+
+def test_the_home_that_codex_is_told_is_used(
+    codex: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "elsewhere"))
+    assert main(["codex", "setup", "--yes"]) == 0
+    assert names(tmp_path / "elsewhere") == {"config.toml", "antiphon-catalog.json"}
+    assert (codex / "config.toml").read_text() == OWN
+
+
+def test_a_second_setup_changes_nothing_and_says_so(
+    codex: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["codex", "setup", "--yes"])
+    before = (codex / "config.toml").read_bytes()
+    capsys.readouterr()
+    assert main(["codex", "setup"]) == 0  # and asks nothing
+    assert capsys.readouterr().out == "Nothing has to be changed.\n"
+    assert (codex / "config.toml").read_bytes() == before
+
+
+def test_another_setup_keeps_the_model_that_was_chosen_and_the_first_backup(codex: Path) -> None:
+    main(["codex", "setup", "--yes", "--model", "echo/reasoner"])
+    (codex.parent / "antiphon.toml").write_text(PORT.replace("1", "2"))
+    assert main(["codex", "setup", "--yes"]) == 0
+    settings = tomllib.loads((codex / "config.toml").read_text())
+    assert settings["model"] == "echo/reasoner"
+    assert settings["model_providers"]["antiphon"]["base_url"] == "http://127.0.0.1:2/v1"
+    assert (codex / "config.toml.before-antiphon").read_text() == OWN
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--config team.toml --model echo/cut setup --yes",
+        "setup --config team.toml --model echo/cut --yes",
+    ],
+)
+def test_options_count_before_and_after_the_word(line: str, codex: Path) -> None:
+    (codex.parent / "team.toml").write_text(PORT.replace("1", "3"))
+    assert main(["codex", *line.split()]) == 0
+    settings = tomllib.loads((codex / "config.toml").read_text())
+    assert settings["model"] == "echo/cut"
+    assert settings["model_providers"]["antiphon"]["base_url"] == "http://127.0.0.1:3/v1"
+
+
+def test_undo_without_setup_has_nothing_to_do(
+    codex: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["codex", "undo"]) == 0
+    assert capsys.readouterr().out == "Nothing has to be changed.\n"
+    assert names(codex) == {"config.toml"}
+
+
+def test_the_change_is_shown_and_a_no_writes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "antiphon.toml").write_text(PORT)
+    done = run(tmp_path, "codex", "setup", given=b"n\n")
+    assert (done.returncode, done.stderr) == (1, b"")
+    lines = done.stdout.decode().splitlines()
+    assert '+model_provider = "antiphon"' in lines
+    assert any(line.startswith("+ antiphon-catalog.json: ") for line in lines)
+    assert "Nothing was written." in lines
+    assert not (tmp_path / ".codex").exists()
+
+
+def test_no_answer_is_no_yes(tmp_path: Path) -> None:
+    (tmp_path / "antiphon.toml").write_text(PORT)
+    assert run(tmp_path, "codex", "setup").returncode == 2
+    assert not (tmp_path / ".codex").exists()
+
+
+def test_a_terminal_gets_a_coloured_diff_and_a_question(tmp_path: Path) -> None:
+    (tmp_path / "antiphon.toml").write_text(PORT)
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex/config.toml").write_text(OWN)
+    with on_terminal(tmp_path, "codex", "setup") as terminal:
+        terminal.wait_for("Write this?")
+        terminal.type("y")
+        assert terminal.wait() == 0
+    assert "\x1b[31m-model" in terminal.shown
+    assert '\x1b[32m+model = "echo/echo"' in terminal.shown
+    assert "antiphon codex undo" in terminal.plain
+
+
+def test_a_key_is_asked_for_where_the_gateway_wants_one(codex: Path, screen: Screen) -> None:
+    (codex.parent / "antiphon.toml").write_text(f'{PORT}api_keys = {{ me = "k-me" }}\n')
+    assert screen.run("codex", "setup", "--yes") == 0
+    text = (codex / "config.toml").read_text()
+    assert 'env_key = "ANTIPHON_API_KEY"' in text
+    assert "k-me" not in text
+    assert "$ANTIPHON_API_KEY" in screen.plain
+
+
+def test_the_catalog_is_that_of_the_gateway_that_runs(tmp_path: Path) -> None:
+    (tmp_path / "serving.toml").write_text('[models]\nlive = "echo/echo"\n')
+    with serving(tmp_path, "--config", "serving.toml") as base_url:
+        port = base_url.rpartition(":")[2].removesuffix("/v1")
+        (tmp_path / "antiphon.toml").write_text(f"[server]\nport = {port}\n")
+        assert run(tmp_path, "codex", "setup", "--yes").returncode == 0
+    assert '"live"' in (tmp_path / ".codex/antiphon-catalog.json").read_text()
+
+
+def test_a_link_stays_a_link_and_a_mode_a_mode(codex: Path, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles.toml"
+    real.write_text(OWN)
+    real.chmod(0o640)
+    (codex / "config.toml").unlink()
+    (codex / "config.toml").symlink_to(real)
+    assert main(["codex", "setup", "--yes"]) == 0
+    assert (codex / "config.toml").is_symlink()
+    assert "antiphon" in real.read_text()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert main(["codex", "undo", "--yes"]) == 0
+    assert real.read_text() == OWN
+
+
+@pytest.mark.parametrize(
+    ("own", "complaint"),
+    [
+        (b"model = \n", "not valid TOML"),
+        (b'model = "\xff"\n', "not UTF-8"),
+        (b"[model_providers.antiphon]\nname = 'mine'\n", "no place for our settings"),
+    ],
+)
+def test_a_file_that_cannot_be_changed_is_left_as_it_is(
+    own: bytes, complaint: str, codex: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (codex / "config.toml").write_bytes(own)
+    assert main(["codex", "setup", "--yes"]) == 2
+    assert complaint in capsys.readouterr().err
+    assert (codex / "config.toml").read_bytes() == own
+    assert names(codex) == {"config.toml"}
+
+
+def test_a_port_that_changes_each_time_cannot_be_set_up(
+    codex: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (codex.parent / "antiphon.toml").write_text("[server]\nport = 0\n")
+    assert main(["codex", "setup", "--yes"]) == 2
+    assert "server.port is 0" in capsys.readouterr().err
+
+
+def test_a_directory_that_cannot_be_written_to_is_said_in_one_line(
+    codex: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (codex / "antiphon-catalog.json").mkdir()
+    assert main(["codex", "setup", "--yes"]) == 2
+    assert "antiphon-catalog.json cannot be" in capsys.readouterr().err
+    assert (codex / "config.toml").read_text() == OWN
