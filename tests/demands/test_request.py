@@ -1,0 +1,187 @@
+"""Requests that others refuse or weaken in silence: themes 6, 12, 13, 14, 18, 20, 21, 29."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import ModelConfig
+from tests.demands.played import Document, answered, called, function, in_turn, speaking, user
+from tests.e2e.scene import Scene, configured, final, kinds, scene, text
+from tests.speakers.gemini import GeminiSpeaker
+from tests.speakers.session import SESSION
+from tests.upstream import DONE, HELLO_WORLD, answering, chunk, playing, usage
+
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+HEADER = "antiphon-diagnostics"
+
+
+async def told(stage: Scene, **body: Any) -> str:
+    """What the client is told of a whole answer's request."""
+    status, headers, document = await stage.post(**body)
+    assert status == 200, document
+    return headers.get(HEADER, "")
+
+
+async def test_theme_06_an_image_does_not_poison_the_thread_of_a_text_only_model(
+    tmp_path: Path,
+) -> None:
+    seen = {"role": "user", "content": [{"type": "input_image", "image_url": PIXEL}]}
+    output = [{"type": "input_image", "image_url": PIXEL}]
+    thread = [seen, called("c1", "look"), answered("c1", output), user("And?")]
+    models = {"*": ModelConfig(inputs=["text"])}
+    async with configured(tmp_path, playing(HELLO_WORLD), models=models) as stage:
+        events = await stage.stream(input=thread, tools=[function("look")])
+        sent = json.dumps(stage.sent)
+    assert kinds(events)[-1] == "response.completed"
+    assert (sent.count("image omitted"), PIXEL in sent) == (2, False)
+
+
+async def test_theme_12_developer_messages_keep_their_place(tmp_path: Path) -> None:
+    thread = [
+        {"role": "developer", "content": "First."},
+        user("Hi"),
+        {"role": "developer", "content": "Now be brief."},
+        user("Go"),
+    ]
+    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+        await stage.stream(input=thread)
+        sent = [(each["role"], each["content"]) for each in stage.sent["messages"]]
+    assert sent == [
+        ("system", "First."),
+        ("user", "Hi"),
+        ("system", "Now be brief."),
+        ("user", "Go"),
+    ]
+
+
+async def test_theme_13_ids_and_fields_are_those_of_the_real_api(tmp_path: Path) -> None:
+    piece = {"index": 0, "id": "chatcmpl-tool-1", "function": {"name": "f", "arguments": "{}"}}
+    frames = (
+        chunk({"reasoning_content": "Hm."}),
+        chunk({"content": "Yes."}),
+        chunk({"tool_calls": [piece]}),
+    )
+    script = playing((*frames, chunk({}, "tool_calls"), usage(), DONE))
+    async with scene(tmp_path, script) as stage:
+        events = await stage.stream(tools=[function("f")])
+    response = final(events)
+    assert [item["id"].split("_")[0] for item in response["output"]] == ["rs", "msg", "fc"]
+    assert response["id"].startswith("resp_")
+    assert [event["sequence_number"] for event in events] == [*range(len(events))]
+    assert response["text"]["format"] == {"type": "text"}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"role": "assistant", "content": None},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": ""}]},
+        {"type": "reasoning", "summary": [], "content": None, "encrypted_content": None},
+    ],
+)
+async def test_theme_13_items_with_holes_are_read(tmp_path: Path, item: Document) -> None:
+    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+        events = await stage.stream(input=[user("Hi"), item, user("Go on")])
+    assert kinds(events)[-1] == "response.completed"
+
+
+OVERFLOWS: list[tuple[int, Document]] = [
+    (400, {"error": {"code": "context_length_exceeded", "message": "too long"}}),
+    (400, {"error": {"message": "This model's maximum context length is 131072 tokens."}}),
+    (400, {"error": {"code": "1261", "message": "Prompt exceeds max length"}}),
+    (413, {"error": {"message": "Request too large: prompt is too long"}}),
+]
+
+
+@pytest.mark.parametrize(("status", "body"), OVERFLOWS)
+async def test_theme_14_every_overflow_is_told_in_the_words_that_make_clients_compact(
+    tmp_path: Path, status: int, body: Document
+) -> None:
+    async with scene(tmp_path, answering(status, body)) as stage:
+        response = final(await stage.stream())
+    assert response["error"]["code"] == "context_length_exceeded"
+
+
+async def test_theme_18_schemas_are_cut_to_what_gemini_takes(tmp_path: Path) -> None:
+    hard = {
+        "type": "object",
+        "properties": {
+            "kind": {"anyOf": [{"const": "a"}, {"const": 2}]},
+            "tree": {"$ref": "#/$defs/node"},
+            "maybe": {"type": ["string", "null"], "format": "uri", "pattern": "^h"},
+        },
+        "$defs": {"node": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+        "additionalProperties": False,
+        "patternProperties": {"^x": {}},
+    }
+    tool = {"type": "function", "name": "f", "parameters": hard}
+    speaker = GeminiSpeaker("older", signed=False)
+    async with configured(tmp_path, speaking(speaker, SESSION[2:3]), kind="gemini") as stage:
+        events = await stage.stream(model="up/gemini-2.5-pro", tools=[tool])
+        assert speaker.problems(stage.upstream.asked[-1].raw) == []
+    assert kinds(events)[-1] == "response.completed"
+
+
+async def test_theme_20_parameters_that_are_not_taken_are_told(tmp_path: Path) -> None:
+    async with configured(tmp_path, answering(200, WHOLE), kind="deepseek") as stage:
+        header = await told(stage, top_logprobs=3, service_tier="priority", truncation="auto")
+        assert not {"service_tier", "truncation"} & set(stage.sent)
+    assert "param.ignored:service_tier" in header
+    assert "param.ignored:truncation" in header
+
+
+async def test_theme_20_a_restriction_that_cannot_be_kept_takes_its_tool_along(
+    tmp_path: Path,
+) -> None:
+    tool = {"type": "web_search", "external_web_access": False}
+    async with configured(tmp_path, answering(200, WHOLE), web_search="native") as stage:
+        header = await told(stage, tools=[tool])
+        assert "tools" not in stage.sent
+    assert "tool.ignored:web_search" in header
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent", "is_told"), [("high", "high", False), ("minimal", "low", True)]
+)
+async def test_theme_21_an_effort_climbs_the_ladder_of_its_model(
+    tmp_path: Path, asked: str, sent: str, is_told: bool
+) -> None:
+    models = {"*": ModelConfig(efforts={"low": "low", "high": "high"})}
+    async with configured(tmp_path, answering(200, WHOLE), models=models) as stage:
+        header = await told(stage, reasoning={"effort": asked})
+        assert stage.sent["reasoning_effort"] == sent
+    assert ("effort.degraded" in header) is is_told
+
+
+WHOLE: Document = {
+    "id": "c",
+    "choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+FORMAT = {"format": {"type": "json_schema", "name": "count", "strict": True, "schema": SCHEMA}}
+
+
+def saying(words: str) -> Any:
+    return playing((chunk({"content": words}), chunk({}, "stop"), usage(), DONE))
+
+
+async def test_theme_29_weak_providers_give_strict_output_or_say_that_they_cannot(
+    tmp_path: Path,
+) -> None:
+    models = {"*": ModelConfig(formats=["text"], tool_choice=["auto"])}
+    script = in_turn(saying('```json\n{"n": "one"}\n```'), saying('{"n": 1}'))
+    async with configured(tmp_path / "mended", script, models=models) as stage:
+        events = await stage.stream(text=FORMAT)
+        assert json.loads(text(final(events))) == {"n": 1}
+    async with configured(tmp_path / "broken", saying("Never."), models=models) as stage:
+        assert final(await stage.stream(text=FORMAT))["status"] == "failed"

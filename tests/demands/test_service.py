@@ -1,0 +1,111 @@
+"""What people need around the answers: themes 15, 22, 23, 26, 31, 33, 34."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from antiphon.config import AttemptConfig, ProviderConfig, SearchConfig
+from tests.commands import run
+from tests.demands.played import in_turn
+from tests.e2e.scene import final, judged, scene, text
+from tests.gateways import replaced, running, settings
+from tests.upstream import DONE, HELLO_WORLD, chunk, playing, upstream, usage
+
+
+async def test_theme_15_the_catalog_tells_each_model_as_it_is(tmp_path: Path) -> None:
+    """Both shapes in one answer, from the provider's own data."""
+    entry = ProviderConfig(kind="deepseek", api_keys=["k"])
+    config = replaced(settings(tmp_path), providers={"deepseek": entry})
+    async with running(config) as gateway:
+        url = f"{gateway.base_url}/models?client_version=0.166.0"
+        async with gateway.client.get(url) as response:
+            document = await response.json()
+    model = next(each for each in document["models"] if "deepseek" in each["slug"])
+    assert model["slug"] in [each["id"] for each in document["data"]]
+    assert model["context_window"] > 100_000
+    assert model["apply_patch_tool_type"] == "freeform"
+    assert [level["effort"] for level in model["supported_reasoning_levels"]]
+
+
+def searching(query: str) -> Any:
+    """A model that calls the search it was given."""
+    call = {"index": 0, "id": "s1", "function": {"name": "web_search", "arguments": query}}
+    return playing((chunk({"tool_calls": [call]}), chunk({}, "tool_calls"), usage(), DONE))
+
+
+async def test_theme_22_a_model_without_web_search_searches_all_the_same(tmp_path: Path) -> None:
+    found = [{"title": "Tides", "url": "https://example.org/tides", "snippet": "High at noon."}]
+    answers = tmp_path / "found.json"
+    answers.write_text(json.dumps({"*": found}))
+    told = (chunk({"content": "High at noon [1]."}), chunk({}, "stop"), usage(), DONE)
+    script = in_turn(searching('{"query":"tides"}'), playing(told))
+    async with upstream(script) as played:
+        search = SearchConfig(backend="recorded", url=answers.as_uri())
+        config = replaced(settings(tmp_path, played.url), search=search)
+        async with running(config) as gateway:
+            body = {"model": "m", "input": "When is high tide?", "tools": [{"type": "web_search"}]}
+            response = final(judged(await gateway.stream(body)))
+    kinds = [item["type"] for item in response["output"]]
+    assert "web_search_call" in kinds
+    assert "function_call" not in kinds
+    cited = response["output"][-1]["content"][0]["annotations"]
+    assert [each["url"] for each in cited] == ["https://example.org/tides"]
+
+
+async def test_theme_23_an_upstream_that_fails_in_band_is_failed_over(tmp_path: Path) -> None:
+    """A 200 whose first event is an error is an error, and somebody else answers."""
+    broken = (b'data: {"error":{"message":"overloaded","code":529}}\n\n', DONE)
+    async with upstream(playing(broken)) as bad, upstream(playing(HELLO_WORLD)) as good:
+        providers = {
+            "bad": ProviderConfig(kind="chat", base_url=bad.url, api_keys=["k"]),
+            "good": ProviderConfig(kind="chat", base_url=good.url, api_keys=["k"]),
+        }
+        config = replaced(
+            settings(tmp_path),
+            providers=providers,
+            fallbacks={"bad/m": ["good/m"]},
+            attempts=AttemptConfig(backoff_s=0),
+        )
+        async with running(config) as gateway:
+            events = judged(await gateway.stream({"model": "bad/m", "input": "Hi"}))
+    assert text(final(events)) == "Hello, world"
+
+
+async def test_theme_26_a_websocket_probe_is_answered_with_426(tmp_path: Path) -> None:
+    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+        upgrade = {"connection": "Upgrade", "upgrade": "websocket"}
+        url = f"{stage.gateway.base_url}/responses"
+        async with stage.gateway.client.get(url, headers=upgrade) as response:
+            assert response.status == 426
+
+
+async def test_theme_31_a_provider_without_a_responses_api_has_one_now(tmp_path: Path) -> None:
+    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+        events = await stage.stream()
+        assert stage.upstream.asked[-1].path.endswith("/chat/completions")
+    assert text(final(events)) == "Hello, world"
+
+
+async def test_theme_33_a_trace_shows_what_became_of_a_request(tmp_path: Path) -> None:
+    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+        events = await stage.stream(truncation="auto")
+        name = final(events)["id"]
+    shown = run(tmp_path, "trace", "show", name, "--config", str(traced(tmp_path))).stdout.decode()
+    assert "param.ignored" in shown
+    assert "up" in shown
+
+
+def traced(tmp_path: Path) -> Path:
+    path = tmp_path / "antiphon.toml"
+    path.write_text(f'[trace]\npath = "{tmp_path / "trace.db"}"\n')
+    return path
+
+
+async def test_theme_34_a_response_can_be_continued_by_its_id(tmp_path: Path) -> None:
+    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+        first = final(await stage.stream(input="Hi"))
+        await stage.stream(input="And?", previous_response_id=first["id"])
+        said = [message["content"] for message in stage.sent["messages"]]
+    assert said == ["Hi", "Hello, world", "And?"]

@@ -1,0 +1,134 @@
+"""What a provider wants back, and what another one must not get: themes 1, 2, 4, 8, 19, 24, 28."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.demands.played import Document, answered, called, function, speaking, user
+from tests.e2e.scene import Scene, configured, final, judged
+from tests.speakers.anthropic import AnthropicSpeaker
+from tests.speakers.chat import ChatSpeaker
+from tests.speakers.gemini import GeminiSpeaker
+from tests.speakers.responses import ResponsesSpeaker
+from tests.speakers.session import SESSION, asking, echoed, results
+from tests.speakers.speaker import Speaker, native_tail
+from tests.upstream import HELLO_WORLD, playing
+
+
+async def two_turns(scene: Scene, model: str) -> None:
+    """A turn that thinks and calls two tools at once, and the one that brings their results."""
+    first = [user(SESSION[0].user)]
+    output = await asked(scene, model, first)
+    await asked(scene, model, [*first, *echoed(output), *results(output, SESSION[0])])
+
+
+async def asked(scene: Scene, model: str, items: list[Document]) -> list[Document]:
+    events = judged(await scene.gateway.stream(asking(f"up/{model}", items, store=False)))
+    assert final(events)["status"] == "completed"
+    output: list[Document] = final(events)["output"]
+    return output
+
+
+async def native(tmp_path: Path, speaker: Speaker, kind: str, model: str) -> None:
+    """The second request ends, to the byte, as the provider's own client would have sent it."""
+    async with configured(tmp_path, speaking(speaker, SESSION), kind=kind) as scene:
+        await two_turns(scene, model)
+        assert scene.upstream.asked[-1].raw.endswith(native_tail(speaker, SESSION[:2]))
+
+
+async def test_theme_01_reasoning_content_is_replayed_where_it_was(tmp_path: Path) -> None:
+    speaker = ChatSpeaker("deepseek", "tool_turns")
+    await native(tmp_path, speaker, "deepseek", "deepseek-v4-pro")
+
+
+async def test_theme_02_thought_signatures_of_gemini_come_back_on_their_parts(
+    tmp_path: Path,
+) -> None:
+    await native(tmp_path, GeminiSpeaker(), "gemini", "gemini-3-pro-preview")
+
+
+async def test_theme_19_thinking_signatures_of_anthropic_come_back_whole(tmp_path: Path) -> None:
+    await native(tmp_path, AnthropicSpeaker(), "anthropic", "claude-sonnet-4-5")
+
+
+@pytest.mark.parametrize("encrypted", ["gAAAAAB-of-somebody-else", "ap1.c29tZXRoaW5n"])
+async def test_theme_04_encrypted_content_of_others_is_left_out_and_told(
+    tmp_path: Path, encrypted: str
+) -> None:
+    """An upstream that checks such content would refuse the thread for ever."""
+    thought = {
+        "type": "reasoning",
+        "summary": [],
+        "content": [{"type": "reasoning_text", "text": "Hm."}],
+        "encrypted_content": encrypted,
+    }
+    thread = [user("Hi"), thought, called("c1", "f"), answered("c1"), user("Go on")]
+    speaker = ResponsesSpeaker()
+    async with configured(tmp_path, speaking(speaker, SESSION[2:3]), kind="openai") as scene:
+        body = {"model": "up/gpt-5.4", "input": thread, "tools": [function("f")], "store": False}
+        async with scene.gateway.client.post(
+            f"{scene.gateway.base_url}/responses", json={**body, "stream": True}
+        ) as response:
+            assert response.status == 200
+            assert "capsule.unused" in response.headers["antiphon-diagnostics"]
+        sent = scene.upstream.asked[-1].raw
+        assert encrypted.encode() not in sent
+        assert speaker.problems(sent) == []
+
+
+async def test_theme_08_a_longer_thread_begins_with_the_bytes_of_the_shorter_one(
+    tmp_path: Path,
+) -> None:
+    speaker = ChatSpeaker("deepseek", "tool_turns")
+    script = speaking(speaker, SESSION)
+    async with configured(tmp_path, script, kind="deepseek") as scene:
+        items: list[Document] = []
+        output: list[Document] = []
+        for place, turn in enumerate(SESSION):
+            items += [user(turn.user)] if turn.user else results(output, SESSION[place - 1])
+            output = await asked(scene, "deepseek-v4-pro", items)
+            items += echoed(output)
+        bodies = [each.raw.removesuffix(b"]}") for each in scene.upstream.asked]
+        for shorter, longer in pairwise(bodies):
+            assert longer.startswith(shorter)
+
+
+async def test_theme_24_a_living_thread_moves_to_another_model(tmp_path: Path) -> None:
+    """What one provider left in the thread is no obstacle to the next one."""
+    left: list[Document] = []
+    one = speaking(AnthropicSpeaker(), SESSION)
+    async with configured(tmp_path / "one", one, kind="anthropic") as scene:
+        left = await asked(scene, "claude-sonnet-4-5", [user(SESSION[0].user)])
+    thread = [user(SESSION[0].user), *echoed(left), *results(left, SESSION[0])]
+    for kind, model, speaker in NEXT:
+        script = speaking(speaker, SESSION[2:3])
+        async with configured(tmp_path / kind, script, kind=kind) as scene:
+            await asked(scene, model, thread)
+            assert speaker.problems(scene.upstream.asked[-1].raw) == []
+
+
+NEXT: list[tuple[str, str, Speaker]] = [
+    ("gemini", "gemini-3-pro-preview", GeminiSpeaker()),
+    ("openai", "gpt-5.4", ResponsesSpeaker()),
+    ("chat", "m", ChatSpeaker()),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "fits"),
+    [("mistral", "mistral-large-latest", r"^[a-zA-Z0-9]{9}$"), ("chat", "m", r"^call_1$")],
+)
+async def test_theme_28_call_ids_follow_the_rules_of_the_provider(
+    tmp_path: Path, kind: str, model: str, fits: str
+) -> None:
+    thread: list[Any] = [user("Hi"), called("call_1", "f"), answered("call_1")]
+    async with configured(tmp_path, playing(HELLO_WORLD), kind=kind) as scene:
+        await scene.stream(model=f"up/{model}", input=thread, tools=[function("f")])
+        call, answer = scene.sent["messages"][-2:]
+        assert re.search(fits, call["tool_calls"][0]["id"])
+        assert call["tool_calls"][0]["id"] == answer["tool_call_id"]
