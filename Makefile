@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install -qq --disable-pip-version-check
 HEART := src/antiphon/wire/*,src/antiphon/core/*,src/antiphon/dialects/*
 
-.PHONY: help setup serve test check golden bench load format clean
+.PHONY: help setup serve test check clients golden bench load format clean
 help: ## list these targets (the default)
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 setup: .venv/dev ## make .venv with everything that development needs
@@ -18,6 +18,9 @@ check: .venv/dev ## what CI runs: format, lint, types, tests, and 100 % branch c
 	$(BIN)/mypy
 	$(BIN)/pytest -q -n auto --cov --cov-report=
 	$(BIN)/coverage report --include='$(HEART)' --fail-under=100
+clients: .venv/dev ## drive real clients through the gateway (needs Node 20 with npm; ARGS="…" goes to pytest)
+	@$(PYTHON) -m tests.clients.install
+	ANTIPHON_CLIENTS=1 $(BIN)/pytest -q -n auto tests/clients $(ARGS)
 golden: .venv/dev ## rewrite the golden transcripts; review the diff like code
 	$(BIN)/pytest -q tests/golden --update-golden
 bench: .venv/runtime ## print what a chunk costs
@@ -27,8 +30,8 @@ load: .venv/runtime ## put the gateway under load, next to nginx (needs nginx, a
 format: .venv/dev ## mend what format and lint can mend by themselves
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
-clean: ## remove .venv, caches and reports
-	rm -rf .venv .coverage htmlcov dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## remove .venv, .clients, caches and reports
+	rm -rf .venv .clients .coverage htmlcov dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The stamps are older than pyproject.toml exactly when the environment has to be made again.
 .venv/runtime: pyproject.toml

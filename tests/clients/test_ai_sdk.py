@@ -1,0 +1,112 @@
+"""The AI SDK with `@ai-sdk/openai`: text, streams, steps, objects, reasoning, with a store and not.
+
+With a store, which is its default, it sends references in place of the items it got before.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.node.program import played
+from tests.clients.player import Call, Cut, Dialect, Say
+from tests.clients.scenario import Client
+from tests.clients.stage import Stage, stage
+
+AI_SDK = Client("AI SDK", "npm:@ai-sdk/openai")
+LOOK = Call("get_weather", {"city": "Paris"})
+CITY = {"name": "Paris", "people": 2102650}
+THOUGHT = "It is about the weather."
+STEPS = [Say(thought=THOUGHT, calls=[LOOK]), Say("It is sunny.")]
+
+
+@AI_SDK.does("text")
+async def test_a_text(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say("It is sunny.", tokens=12)]) as s:
+        seen = await played(s, "ai-sdk", "text")
+        assert (seen["text"], seen["finish"], seen["tokens"]) == ("It is sunny.", "stop", 17)
+        assert s.asked[0].said[0] == ("system", "Be kind.")
+
+
+@AI_SDK.does("streamed text")
+async def test_a_streamed_text(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say("It is sunny.")]) as s:
+        seen = await played(s, "ai-sdk", "stream")
+        assert (seen["text"], seen["finish"], seen["errors"]) == ("It is sunny.", "stop", [])
+        assert seen["parts"].count("text-start") == seen["parts"].count("text-end") == 1
+
+
+@AI_SDK.does("tools in steps")
+@pytest.mark.parametrize("scenario", ["tools", "streamedTools"])
+async def test_tools_in_several_steps(tmp_path: Path, dialect: Dialect, scenario: str) -> None:
+    async with stage(tmp_path, dialect, STEPS) as s:
+        seen = await played(s, "ai-sdk", scenario)
+        first, second = seen["steps"]
+        assert (first["finish"], second["finish"]) == ("tool-calls", "stop")
+        assert first["calls"] == [["get_weather", {"city": "Paris"}]]
+        assert first["results"] == ["sunny in Paris"]
+        assert (second["text"], seen.get("errors", [])) == ("It is sunny.", [])
+        assert s.asked[1].results == ["sunny in Paris"]
+
+
+@AI_SDK.does("object")
+async def test_an_object(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say('{"name":"Paris","people":2102650}')]) as s:
+        assert await played(s, "ai-sdk", "object") == {"object": CITY, "finish": "stop"}
+        assert s.asked[0].schema is not None
+
+
+@AI_SDK.does("streamed object")
+async def test_a_streamed_object(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say('{"name":"Paris","people":2102650}')]) as s:
+        seen = await played(s, "ai-sdk", "streamedObject")
+        assert seen["object"] == seen["partial"][-1] == CITY
+
+
+@AI_SDK.does("turns without store")
+@pytest.mark.parametrize("scenario", ["unstored", "streamedUnstored"])
+async def test_turns_without_a_store_send_everything(
+    tmp_path: Path, dialect: Dialect, scenario: str
+) -> None:
+    async with stage(tmp_path, dialect, [*STEPS, Say("Rain.")]) as s:
+        seen = await played(s, "ai-sdk", scenario)
+        assert references(seen) == [0, 0, 0]
+        remembered(s, seen)
+
+
+@AI_SDK.does("turns with store")
+@pytest.mark.parametrize("scenario", ["stored", "streamedStored"])
+async def test_turns_with_a_store_send_references(
+    tmp_path: Path, dialect: Dialect, scenario: str
+) -> None:
+    async with stage(tmp_path, dialect, [*STEPS, Say("Rain.")]) as s:
+        seen = await played(s, "ai-sdk", scenario)
+        assert [sent > 0 for sent in references(seen)] == [False, True, True]
+        remembered(s, seen)
+
+
+@AI_SDK.does("cut stream")
+async def test_a_cut_stream_is_an_error(tmp_path: Path, dialect: Dialect) -> None:
+    said = Say("A sentence that does not come to its end.")
+    async with stage(tmp_path, dialect, [Cut(said, after="sentence")]) as s:
+        seen = await played(s, "ai-sdk", "stream")
+        assert (seen["finish"], seen["errors"][0]["type"]) == ("error", "response.failed")
+        assert seen["text"].startswith("A sentence")
+
+
+def references(seen: Any) -> list[int]:
+    """How many earlier items each request only named."""
+    return [step["references"] for turn in seen.values() for step in turn["steps"]]
+
+
+def remembered(s: Stage, seen: Any) -> None:
+    """The model was told everything that was said and thought before."""
+    assert (seen["first"]["text"], seen["second"]["text"]) == ("It is sunny.", "Rain.")
+    last = s.asked[-1]
+    assert last.says("user") == "How is the weather in Paris?\nAnd tomorrow?"
+    assert last.calls == [("get_weather", {"city": "Paris"})]
+    assert last.results == ["sunny in Paris"]
+    assert last.says("assistant").replace("\n", "") == "It is sunny."
+    assert [heard.states[:1] for heard in s.asked] == [[], *[[s.player.state(0, THOUGHT)]] * 2]

@@ -1,0 +1,144 @@
+"""Codex CLI: what is said, and what it keeps of it from turn to turn."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from pathlib import Path
+
+from tests.clients.between import between
+from tests.clients.codex import CODEX, Codex
+from tests.clients.player import Call, Dialect, Say
+from tests.clients.stage import KEY, stage
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+def png() -> bytes:
+    """An image of four by four white pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        checksum = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
+
+    size = struct.pack(">IIBBBBB", 4, 4, 8, 2, 0, 0, 0)
+    pixels = zlib.compress((b"\0" + b"\xff" * 12) * 4)
+    chunks = chunk(b"IHDR", size) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+@CODEX.does("text")
+async def test_a_text(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say("Good morning.")]) as s:
+        codex = await Codex.at(s)
+        ran = await codex.exec("Hello?")
+        assert (ran.status, ran.messages) == (0, ["Good morning."])
+        assert ran.usage["input_tokens"] == 9
+        assert s.asked[0].said[-1] == ("user", "Hello?")
+
+
+@CODEX.does("resume")
+async def test_a_session_is_resumed(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say("Nice to meet you."), Say("You are Ada.")]) as s:
+        codex = await Codex.at(s)
+        assert (await codex.exec("I am Ada.")).status == 0
+        ran = await codex.exec("resume", "--last", "Who am I?")
+        assert (ran.status, ran.messages) == (0, ["You are Ada."])
+        said = s.asked[1].said
+        assert [text for role, text in said if role == "assistant"] == ["Nice to meet you."]
+        assert "I am Ada." in s.asked[1].says("user")
+        assert said[-1] == ("user", "Who am I?")
+
+
+@CODEX.does("reasoning kept over turns")
+async def test_reasoning_is_kept_over_turns(tmp_path: Path, dialect: Dialect) -> None:
+    """The provider gets its own state back: within a turn, and in the next one."""
+    script = [
+        Say(thought="I look.", calls=[Call("exec_command", {"cmd": "true"})]),
+        Say("Nothing there.", thought="It is empty."),
+        Say("Still nothing.", thought="Again."),
+    ]
+    async with stage(tmp_path, dialect, script) as s:
+        codex = await Codex.at(s)
+        first = await codex.exec("Look.")
+        assert (first.status, first.messages) == (0, ["Nothing there."])
+        assert (await codex.exec("resume", "--last", "And now?")).status == 0
+        kept = [s.player.state(0, "I look."), s.player.state(1, "It is empty.")]
+        assert [each.states for each in s.asked] == [[], kept[:1], kept]
+
+
+@CODEX.does("image input")
+async def test_an_image(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say("White.")]) as s:
+        codex = await Codex.at(s)
+        (codex.place / "white.png").write_bytes(png())
+        ran = await codex.exec("-i", "white.png", "--", "Which colour?")
+        assert (ran.status, ran.messages) == (0, ["White."])
+        [image] = s.asked[0].images
+        assert base64.b64decode(image).startswith(b"\x89PNG")
+        assert "Which colour?" in s.asked[0].says("user")
+
+
+@CODEX.does("--output-schema")
+async def test_an_output_schema(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say('{"city":"Ulm"}')]) as s:
+        codex = await Codex.at(s)
+        (codex.place / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+        ran = await codex.exec("--output-schema", "schema.json", "Where?")
+        assert ran.status == 0
+        assert [json.loads(text) for text in ran.messages] == [{"city": "Ulm"}]
+        wanted = s.asked[0].schema
+        assert wanted is not None
+        assert wanted["properties"].keys() == {"city"}
+
+
+@CODEX.does("local compaction")
+async def test_a_long_session_is_compacted(tmp_path: Path, dialect: Dialect) -> None:
+    """The provider's own count of tokens starts it, and the model's summary replaces the rest."""
+    script = [
+        Say("Noted: the word is heron.", tokens=60_000),
+        Say("SUMMARY: the word is heron."),
+        Say("Heron."),
+    ]
+    async with stage(tmp_path, dialect, script) as s:
+        codex = await Codex.at(s, top="model_auto_compact_token_limit = 50000")
+        assert (await codex.exec("Remember the word heron.")).status == 0
+        ran = await codex.exec("resume", "--last", "What was the word?")
+        assert (ran.status, ran.messages) == (0, ["Heron."])
+        _, compaction, after = s.asked
+        assert compaction.tools == {}
+        assert "Noted: the word is heron." in compaction.says("assistant")
+        assert "Noted: the word is heron." not in after.text
+        assert "SUMMARY: the word is heron." in after.says("user")
+        assert after.said[-1] == ("user", "What was the word?")
+
+
+@CODEX.does("model catalog from /v1/models")
+async def test_the_catalog_comes_from_the_gateway(tmp_path: Path, dialect: Dialect) -> None:
+    """Where a command makes the key, Codex asks for the catalog, and needs no file."""
+    async with stage(tmp_path, dialect, [Say("Good morning.")]) as s, between(s) as way:
+        codex = await Codex.at(way.stage, asks_for_catalog=True)
+        ran = await codex.exec("Hello?")
+        assert (ran.status, ran.messages, ran.complaints) == (0, ["Good morning."], [])
+        assert ("GET", "/v1/models", 200) in way.seen
+        assert "apply_patch" in s.asked[0].tools  # for models that it does not know, there is none
+
+
+@CODEX.does("WebSocket upgrade answered with 426")
+async def test_an_upgrade_is_refused_and_http_works_at_once(
+    tmp_path: Path, dialect: Dialect
+) -> None:
+    """The built-in provider tries WebSockets first; it must not notice that there are none."""
+    async with stage(tmp_path, dialect, [Say("Good morning.")]) as s, between(s) as way:
+        top = f'openai_base_url = "{way.stage.base_url}"'
+        codex = await Codex.at(way.stage, top=top, provider="openai")
+        ran = await codex.exec("Hello?", env={"CODEX_API_KEY": KEY})
+        assert (ran.status, ran.messages, ran.complaints) == (0, ["Good morning."], [])
+        assert way.seen == [("GET", "/v1/responses", 426), ("POST", "/v1/responses", 200)]

@@ -1,0 +1,72 @@
+"""Codex CLI: what becomes of a turn when something goes wrong behind the gateway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.clients.codex import CODEX, Codex
+from tests.clients.player import Call, Cut, Dialect, Say, Script, limited, overflow
+from tests.clients.stage import stage
+
+CALLED = Say(calls=[Call("exec_command", {"cmd": "echo ran >> log.txt"})])
+
+
+@CODEX.does("context overflow")
+async def test_a_full_context_is_told_as_such(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [overflow(dialect)]) as s:
+        codex = await Codex.at(s)
+        ran = await codex.exec("Hello?")
+        assert ran.status == 1
+        assert "ran out of room in the model's context window" in ran.failure
+        assert len(s.asked) == 1
+
+
+@CODEX.does("429 with Retry-After")
+async def test_a_rate_limit_is_waited_for(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [limited(dialect, 1), Say("Good morning.")]) as s:
+        codex = await Codex.at(s)
+        ran = await codex.exec("Hello?")
+        assert (ran.status, ran.messages) == (0, ["Good morning."])
+        assert len(s.asked) == 2
+
+
+@CODEX.does("429 that the gateway waits for")
+async def test_a_rate_limit_that_codex_does_not_notice(tmp_path: Path, dialect: Dialect) -> None:
+    script: Script = [limited(dialect, 1), Say("Good morning.")]
+    async with stage(tmp_path, dialect, script, attempts=2) as s:
+        codex = await Codex.at(s)
+        ran = await codex.exec("Hello?")
+        assert (ran.status, ran.messages, ran.complaints) == (0, ["Good morning."], [])
+
+
+@CODEX.does("cut stream")
+async def test_a_cut_stream_is_recovered(tmp_path: Path, dialect: Dialect) -> None:
+    said = Say("Good morning to you.")
+    async with stage(tmp_path, dialect, [Cut(said, "Good mor"), said]) as s:
+        codex = await Codex.at(s)
+        ran = await codex.exec("Hello?")
+        assert (ran.status, ran.messages[-1]) == (0, "Good morning to you.")
+        [complaint] = ran.complaints
+        assert complaint.startswith("Reconnecting... 1/5")
+        assert len(s.asked) == 2
+
+
+@CODEX.does("cut within a call", "chat", "anthropic")
+async def test_half_a_call_is_not_run(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Cut(CALLED, "echo"), CALLED, Say("Done.")]) as s:
+        codex = await Codex.at(s)
+        ran = await codex.exec("Go.")
+        assert (ran.status, ran.messages) == (0, ["Done."])
+        assert (codex.place / "log.txt").read_text(encoding="utf-8") == "ran\n"
+        assert [len(each.calls) for each in s.asked] == [0, 0, 1]
+
+
+@CODEX.does("cut after a call")
+async def test_a_call_before_a_cut_is_run_once(tmp_path: Path, dialect: Dialect) -> None:
+    """The call was whole, so Codex has run it; when it asks again, it has the result to show."""
+    async with stage(tmp_path, dialect, [Cut(CALLED, "log.txt"), Say("Done.")]) as s:
+        codex = await Codex.at(s)
+        ran = await codex.exec("Go.")
+        assert (ran.status, ran.messages) == (0, ["Done."])
+        assert (codex.place / "log.txt").read_text(encoding="utf-8") == "ran\n"
+        assert [len(each.results) for each in s.asked] == [0, 1]

@@ -1,0 +1,94 @@
+"""LangChain, by its package for the Responses API."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from tests.clients.player import Call, Dialect, Say
+from tests.clients.program import played
+from tests.clients.scenario import Client
+from tests.clients.stage import Stage, stage
+
+LANGCHAIN = Client("LangChain", "pypi:langchain-openai")
+BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]
+CALLS = [["get_weather", {"city": "Ulm"}], ["get_weather", {"city": "Bonn"}]]
+play = partial(played, program="langchain_client")
+
+
+@LANGCHAIN.does("invoke, usage")
+async def test_a_message(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say("Good day.", tokens=21)]) as s:
+        seen = await play(s, scenario="invoke")
+        assert (seen["text"], seen["tokens"]) == ("Good day.", [21, 5, 26])
+        assert s.asked[0].said == [("system", "Be kind."), ("user", "Good morning")]
+
+
+@LANGCHAIN.does("stream, usage")
+async def test_a_streamed_message(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say("Good day.", tokens=21)]) as s:
+        seen = await play(s, scenario="stream")
+        assert (seen["text"], seen["tokens"]) == ("Good day.", [21, 5, 26])
+        assert seen["pieces"] > 1
+
+
+@LANGCHAIN.does("tools")
+async def test_tools(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say(calls=BOTH), Say("Sun.")]) as s:
+        first, second = await play(s, scenario="tools")
+        assert (first["calls"], second["text"]) == (CALLS, "Sun.")
+        check_results(s)
+
+
+@LANGCHAIN.does("tools, streamed")
+async def test_streamed_tools(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say("Wait.", calls=BOTH), Say("Sun.")]) as s:
+        first, second = await play(s, scenario="tools_stream")
+        assert (first["text"], first["calls"]) == ("Wait.", CALLS)
+        assert second["text"] == "Sun."
+        check_results(s)
+
+
+def check_results(s: Stage) -> None:
+    assert s.asked[1].calls == [(call.name, call.arguments) for call in BOTH]
+    assert s.asked[1].results == ["sunny in Ulm", "sunny in Bonn"]
+
+
+@LANGCHAIN.does("structured output, json_schema")
+async def test_an_answer_by_schema(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say('{"name":"Ulm","people":126000}')]) as s:
+        assert await play(s, scenario="json_schema") == {"name": "Ulm", "people": 126000}
+        assert '"people"' in s.asked[0].text
+
+
+@LANGCHAIN.does("structured output, function_calling")
+async def test_an_answer_by_a_forced_call(tmp_path: Path, dialect: Dialect) -> None:
+    call = Call("City", {"name": "Ulm", "people": 126000})
+    async with stage(tmp_path, dialect, [Say(calls=[call])]) as s:
+        assert await play(s, scenario="function_calling") == {"name": "Ulm", "people": 126000}
+        assert [*s.asked[0].tools] == ["City"]
+
+
+@LANGCHAIN.does("reasoning over a tool call")
+async def test_thoughts_come_back(tmp_path: Path, dialect: Dialect) -> None:
+    script = [Say(thought="Two cities.", calls=BOTH), Say("Sun.")]
+    async with stage(tmp_path, dialect, script) as s:
+        first, second = await play(s, scenario="reasoning")
+        if dialect == "gemini":  # LangChain shows summaries, and not what was thought word for word
+            assert "".join(first["thoughts"]) == "Two cities."
+        assert (first["calls"], second["text"]) == (CALLS, "Sun.")
+        check_results(s)
+        assert s.asked[1].states == [s.player.state(0, "Two cities.")]
+
+
+@LANGCHAIN.does("previous_response_id", "chat")
+async def test_a_thread_that_is_kept_elsewhere(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say("1"), Say("2"), Say("3")]) as s:
+        assert (await play(s, scenario="memory"))["text"] == "3"
+        assert s.asked[2].said == [
+            ("user", "One?"),
+            ("assistant", "1"),
+            ("user", "Two?"),
+            ("assistant", "2"),
+            ("user", "Three?"),
+        ]

@@ -1,0 +1,110 @@
+"""llmprobe, a suite for inference engines: whatever it says MUST be, is, for the Responses API.
+
+It asks in its own words, so the model behind the gateway is one that knows its questions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from antiphon.providers.sample import sample
+from tests.clients.heard import Document, Heard
+from tests.clients.installed import node_command
+from tests.clients.player import Call, Dialect, Refuse, Say, Step
+from tests.clients.scenario import Client
+from tests.clients.stage import KEY, MODEL, stage
+
+LLMPROBE = Client("llmprobe", "npm:llmprobe")
+UNSUPPORTED = {
+    "responses-background",  # the gateway refuses it
+    "responses-mcp-tools",  # llmprobe never asks
+    "responses-rate-limit-headers",  # the provider has none to pass on
+    "responses-reasoning-roundtrip",  # llmprobe asks only where there is Chat Completions
+}
+"""What is not there to be checked, so that nothing MUST be; all else has to pass."""
+
+
+@LLMPROBE.does("all MUST assertions", "chat", "anthropic")
+async def test_whatever_must_be_is(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, model_of(dialect)) as s:
+        argv = [node_command("llmprobe"), s.base_url, "-k", KEY, "-m", MODEL]
+        argv += ["--full", "--no-bench", "--no-save", "--json"]
+        done = await s.run(argv, limit_s=120.0)
+        report = json.loads(done.out)["conformance"]
+    found = [each for each in report["results"] if each["surface"] == "responses"]
+    failures = [each for result in found for each in result["failures"]]
+    assert [each for each in failures if each["severity"] == "MUST"] == []
+    assert len(found) > 30
+    assert {each["id"] for each in found if each["outcome"] != "pass"} == UNSUPPORTED
+
+
+def model_of(dialect: Dialect) -> Callable[[Heard], Step]:
+    """A model that knows the questions of the suite."""
+
+    def model(heard: Heard) -> Step:
+        question = heard.says("user")
+        if "long essay" in question:
+            return whole(dialect, "The sea is", is_cut=True)
+        if "at length" in question:
+            return whole(dialect, "", "Light is scattered.", is_cut=True)
+        if len(heard.says("system")) > 1000:  # it may be sent again
+            return whole(dialect, "Hi.", cached=1000)
+        if heard.schema:
+            return Say(json.dumps(sample(heard.schema, "Ada")))
+        if may_call(heard):
+            return Say(calls=calls(heard))
+        if "JSON object" in question:
+            return Say('{"name": "Ada", "age": 36}')
+        return Say("Ada says hello.", thought="Hm." if may_think(heard) else "")
+
+    return model
+
+
+def may_think(heard: Heard) -> bool:
+    """Only where it is asked to: llmprobe does not know the events `response.reasoning_text.*`."""
+    silent = ('"reasoning_effort": "none"', '"thinking": {"type": "disabled"}')
+    allowed = not any(each in heard.text for each in silent)
+    return allowed and "Think it through" in heard.says("user")
+
+
+def may_call(heard: Heard) -> bool:
+    return bool(heard.tools) and not heard.results and '"none"' not in heard.text.lower()
+
+
+def calls(heard: Heard) -> list[Call]:
+    """All tools at once, if that is allowed."""
+    alone = ('"parallel_tool_calls": false', '"disable_parallel_tool_use": true')
+    names = list(heard.tools)[: 1 if any(each in heard.text for each in alone) else None]
+    return [Call(name, sample(heard.tools[name], "Ada")) for name in names]
+
+
+def whole(
+    dialect: Dialect, text: str, thought: str = "", *, is_cut: bool = False, cached: int = 0
+) -> Refuse:
+    """An answer in one piece, which ran into its limit or found a part of the question cached."""
+    asked = 9 + cached
+    body: Document
+    if dialect == "chat":
+        message = {"role": "assistant", "content": text, "reasoning_content": thought}
+        finish = "length" if is_cut else "stop"
+        choice = {"index": 0, "message": message, "finish_reason": finish}
+        usage = {"prompt_tokens": asked, "completion_tokens": 1, "total_tokens": asked + 1}
+        details = {"prompt_tokens_details": {"cached_tokens": cached}}
+        body = {"id": "c", "model": "m", "choices": [choice], "usage": {**usage, **details}}
+    elif dialect == "anthropic":
+        thinking = {"type": "thinking", "thinking": thought, "signature": "signed"}
+        content = [thinking] if thought else [{"type": "text", "text": text}]
+        stop = "max_tokens" if is_cut else "end_turn"
+        usage = {"input_tokens": 9, "cache_read_input_tokens": cached, "output_tokens": 1}
+        body = {"type": "message", "id": "m", "role": "assistant", "model": "m", "usage": usage}
+        body |= {"content": content, "stop_reason": stop, "stop_sequence": None}
+    else:
+        part = {"text": thought, "thought": True} if thought else {"text": text}
+        finish = "MAX_TOKENS" if is_cut else "STOP"
+        candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": finish}
+        usage = {"promptTokenCount": asked, "candidatesTokenCount": 1}
+        usage |= {"totalTokenCount": asked + 1, "cachedContentTokenCount": cached}
+        body = {"candidates": [candidate], "modelVersion": "m", "usageMetadata": usage}
+    return Refuse(200, body)

@@ -1,0 +1,85 @@
+"""opencode, headless: a text, a command that it runs, and the same session again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.clients.heard import Heard
+from tests.clients.installed import node_command
+from tests.clients.player import Call, Dialect, Say, Step
+from tests.clients.scenario import Client
+from tests.clients.stage import KEY, MODEL, Stage, stage
+
+OPENCODE = Client("opencode", "npm:opencode-ai")
+# It looks for newer packages, and goes on without them: nobody listens on this port.
+OFFLINE = {
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "NO_PROXY": "127.0.0.1",
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_PURE": "1",
+}
+
+
+async def run(s: Stage, *args: str) -> list[dict[str, Any]]:
+    """What one message to the model brought about: the parts of its turn."""
+    place = s.home / "work"
+    place.mkdir(exist_ok=True)
+    provider = {
+        "npm": "@ai-sdk/openai",
+        "options": {"baseURL": s.base_url, "apiKey": KEY},
+        "models": {MODEL: {"name": "A scripted model", "reasoning": True}},
+    }
+    config = {"enabled_providers": ["gw"], "provider": {"gw": provider}, "share": "disabled"}
+    path = s.home / "opencode.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    argv = [node_command("opencode"), "run", "--format", "json", "-m", f"gw/{MODEL}", *args]
+    env = {**OFFLINE, "OPENCODE_CONFIG": str(path)}
+    done = await s.run(argv, env=env, cwd=place, limit_s=120.0)
+    return [line["part"] for line in done.well().lines]
+
+
+def texts(parts: list[dict[str, Any]]) -> list[str]:
+    return [part["text"] for part in parts if part["type"] == "text"]
+
+
+@OPENCODE.does("text")
+async def test_a_text_and_a_title_for_the_session(tmp_path: Path, dialect: Dialect) -> None:
+    def script(heard: Heard) -> Step:
+        return Say("Good morning.") if heard.tools else Say("A greeting")
+
+    async with stage(tmp_path, dialect, script) as s:
+        parts = await run(s, "Hello?")
+        assert texts(parts) == ["Good morning."]
+        assert parts[-1]["reason"] == "stop"
+        assert parts[-1]["tokens"]["total"] == 14
+        assert [heard.said[-1] for heard in s.asked if heard.tools] == [("user", "Hello?")]
+
+
+@OPENCODE.does("bash round trip")
+async def test_a_command_and_what_it_printed(tmp_path: Path, dialect: Dialect) -> None:
+    command = {"command": "echo one > made.txt; echo two", "description": "Make a file"}
+    script = [Say("I look.", thought="Hm.", calls=[Call("bash", command)]), Say("Two.")]
+    async with stage(tmp_path, dialect, script) as s:
+        parts = await run(s, "--title", "Numbers", "What does it print?")
+        [tool] = [part for part in parts if part["type"] == "tool"]
+        assert (tool["tool"], tool["state"]["status"]) == ("bash", "completed")
+        assert (s.home / "work" / "made.txt").read_text(encoding="utf-8") == "one\n"
+        assert texts(parts) == ["I look.", "Two."]
+        assert "two" in s.asked[1].results[0]
+        assert s.asked[1].states == [s.player.state(0, "Hm.")]
+
+
+@OPENCODE.does("session continued")
+async def test_a_session_goes_on(tmp_path: Path, dialect: Dialect) -> None:
+    script = [Say("Hello, Ada.", thought="A name."), Say("Ada.")]
+    async with stage(tmp_path, dialect, script) as s:
+        await run(s, "--title", "Names", "My name is Ada.")
+        assert texts(await run(s, "--continue", "What is my name?")) == ["Ada."]
+        assert "My name is Ada." in s.asked[1].says("user")
+        assert "".join(s.asked[1].says("assistant").split("\n")) == "Hello, Ada."
+        assert s.asked[1].states == [s.player.state(0, "A name.")]

@@ -1,0 +1,102 @@
+"""Pydantic AI, by its model for the Responses API."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from tests.clients.heard import Document
+from tests.clients.player import Call, Dialect, Say
+from tests.clients.program import played
+from tests.clients.scenario import Client
+from tests.clients.stage import Stage, stage
+
+PYDANTIC_AI = Client("Pydantic AI", "pypi:pydantic-ai-slim")
+BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]
+CALLS = [["get_weather", {"city": "Ulm"}], ["get_weather", {"city": "Bonn"}]]
+THINKING = [Say(thought="Two cities.", calls=BOTH), Say("Sun."), Say("You are welcome.")]
+play = partial(played, program="pydantic_ai_client")
+
+
+@PYDANTIC_AI.does("text")
+async def test_a_text(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say("Good day.", tokens=21)]) as s:
+        seen = await play(s, scenario="text")
+        assert (seen["output"], seen["tokens"]) == ("Good day.", [[21, 5]])
+        assert seen["finish"] == ["stop"]
+        assert s.asked[0].said == [("system", "Be kind."), ("user", "Good morning")]
+
+
+@PYDANTIC_AI.does("stream")
+async def test_a_streamed_text(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say("Good day.", tokens=21)]) as s:
+        seen = await play(s, scenario="stream")
+        assert ("".join(seen["pieces"]), seen["output"]) == ("Good day.", "Good day.")
+        assert len(seen["pieces"]) > 1
+        assert (seen["tokens"], seen["finish"]) == ([[21, 5]], ["stop"])
+
+
+@PYDANTIC_AI.does("tools")
+async def test_tools(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say(calls=BOTH), Say("Sun.")]) as s:
+        seen = await play(s, scenario="tools")
+        assert (seen["output"], seen["calls"]) == ("Sun.", CALLS)
+        check_results(s)
+
+
+@PYDANTIC_AI.does("tools, streamed")
+async def test_streamed_tools(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say(calls=BOTH), Say("Sun.")]) as s:
+        seen = await play(s, scenario="tools_stream")
+        assert (seen["output"], seen["calls"]) == ("Sun.", CALLS)
+        check_results(s)
+
+
+def check_results(s: Stage) -> None:
+    assert s.asked[1].calls == [(call.name, call.arguments) for call in BOTH]
+    assert s.asked[1].results == ["sunny in Ulm", "sunny in Bonn"]
+
+
+@PYDANTIC_AI.does("NativeOutput")
+async def test_an_answer_by_schema(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say('{"name":"Ulm","people":126000}')]) as s:
+        assert await play(s, scenario="native_output") == {"name": "Ulm", "people": 126000}
+        assert '"people"' in s.asked[0].text
+
+
+@PYDANTIC_AI.does("ToolOutput")
+async def test_an_answer_by_a_required_call(tmp_path: Path, dialect: Dialect) -> None:
+    call = Call("city", {"name": "Ulm", "people": 126000})
+    async with stage(tmp_path, dialect, [Say(calls=[call])]) as s:
+        assert await play(s, scenario="tool_output") == {"name": "Ulm", "people": 126000}
+        assert [*s.asked[0].tools] == ["city"]
+
+
+@PYDANTIC_AI.does("reasoning, store=False")
+async def test_thoughts_come_back_sealed(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, THINKING) as s:
+        seen = await play(s, scenario="reasoning")
+        assert seen["outputs"] == ["Sun.", "You are welcome."]
+        check_thoughts(s, seen)
+
+
+@PYDANTIC_AI.does("reasoning by its id")
+async def test_thoughts_come_back_by_their_ids(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, THINKING) as s:
+        seen = await play(s, scenario="reasoning_stored")
+        assert seen["outputs"] == ["Sun.", "You are welcome."]
+        check_thoughts(s, seen)
+
+
+def check_thoughts(s: Stage, seen: Document) -> None:
+    assert "".join(seen["thoughts"]) == "Two cities."
+    check_results(s)
+    state = s.player.state(0, "Two cities.")
+    assert [heard.states[:1] for heard in s.asked] == [[], [state], [state]]
+
+
+@PYDANTIC_AI.does("previous_response_id", "chat")
+async def test_a_thread_that_is_kept_elsewhere(tmp_path: Path, dialect: Dialect) -> None:
+    async with stage(tmp_path, dialect, [Say("1"), Say("2")]) as s:
+        assert await play(s, scenario="memory") == ["1", "2"]
+        assert s.asked[1].said[-3:] == [("user", "One?"), ("assistant", "1"), ("user", "Two?")]
