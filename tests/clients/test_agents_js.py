@@ -43,7 +43,7 @@ async def test_a_streamed_run_calls_its_tool_and_reports(tmp_path: Path, dialect
         assert s.asked[1].results == ["sunny in Paris"]
 
 
-@AGENTS.does("typed output", "chat", "anthropic")
+@AGENTS.does("typed output")
 async def test_a_typed_output_after_a_tool(tmp_path: Path, dialect: Dialect) -> None:
     script = [Say(calls=[LOOK]), Say('{"name":"Paris","people":2102650}')]
     async with stage(tmp_path, dialect, script) as s:

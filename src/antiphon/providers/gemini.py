@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan import Capabilities
+from antiphon.dialects.gemini_media import TAKEN
 from antiphon.dialects.gemini_quirk import GeminiQuirks
 from antiphon.providers.spec import Auth, Model, Spec, ladder
 
@@ -15,6 +16,7 @@ PLAIN = Capabilities(
     ranges={"temperature": (0, 2)},
     formats_beside_tools=False,
     inputs=frozenset({"text", "image", "file", "file_url", "audio"}),
+    media=TAKEN,
     strict_tools=False,
     web_search="native",
     context_window=1_048_576,
@@ -26,6 +28,7 @@ _FLASH_3 = replace(
     efforts=ladder("- low low medium high high high"),
     tool_output_images=True,
 )
+_FLASH_MINIMAL = replace(_FLASH_3, efforts=ladder("- minimal low medium high high high"))
 _PRO_3 = replace(_FLASH_3, efforts=ladder("- low low high high high high"))
 _FLASH_2_5 = replace(PLAIN, efforts=ladder("0 512 2048 8192 16384 24576 24576"))
 _PRO_2_5 = replace(PLAIN, efforts=ladder("- 512 2048 8192 16384 24576 32768"))
@@ -41,10 +44,10 @@ _GEMMA = replace(
 
 MODELS = (
     Model(id="gemini-3.8-flash", capabilities=_FLASH_3),
-    Model(id="gemini-3.5-flash", capabilities=_FLASH_3),
+    Model(id="gemini-3.5-flash", capabilities=_FLASH_MINIMAL),
     Model(id="gemini-3.1-pro-preview", capabilities=_FLASH_3),
     Model(id="gemini-3-pro-preview", capabilities=_PRO_3),
-    Model(id="gemini-3-flash-preview", capabilities=_FLASH_3),
+    Model(id="gemini-3-flash-preview", capabilities=_FLASH_MINIMAL),
     Model(id="gemini-3", capabilities=_FLASH_3, family=True),
     Model(id="gemini-2.5-pro", capabilities=_PRO_2_5),
     Model(id="gemini-2.5-flash", capabilities=_FLASH_2_5),
