@@ -22,12 +22,8 @@ PLAIN = Capabilities(
     context_window=1_048_576,
     max_output_tokens=65_536,
 )
-_FLASH_3 = replace(
-    PLAIN,
-    formats_beside_tools=True,
-    efforts=ladder("- low low medium high high high"),
-    tool_output_images=True,
-)
+_GEMINI = replace(PLAIN, formats_beside_tools=True, tool_output_images=True)
+_FLASH_3 = replace(_GEMINI, efforts=ladder("- low low medium high high high"))
 _FLASH_MINIMAL = replace(_FLASH_3, efforts=ladder("- minimal low medium high high high"))
 _PRO_3 = replace(_FLASH_3, efforts=ladder("- low low high high high high"))
 _FLASH_2_5 = replace(PLAIN, efforts=ladder("0 512 2048 8192 16384 24576 24576"))
