@@ -104,6 +104,7 @@ def references(seen: Any) -> list[int]:
 def remembered(s: Stage, seen: Any) -> None:
     """The model was told everything that was said and thought before."""
     assert (seen["first"]["text"], seen["second"]["text"]) == ("It is sunny.", "Rain.")
+    assert seen["first"]["steps"][0]["reasoning"] == THOUGHT
     last = s.asked[-1]
     assert last.says("user") == "How is the weather in Paris?\nAnd tomorrow?"
     assert last.calls == [("get_weather", {"city": "Paris"})]

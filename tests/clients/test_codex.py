@@ -69,6 +69,8 @@ async def test_reasoning_is_kept_over_turns(tmp_path: Path, dialect: Dialect) ->
         codex = await Codex.at(s)
         first = await codex.exec("Look.")
         assert (first.status, first.messages) == (0, ["Nothing there."])
+        thoughts = [item["text"] for item in first.items("reasoning")]
+        assert thoughts == ["I look.", "It is empty."]
         assert (await codex.exec("resume", "--last", "And now?")).status == 0
         kept = [s.player.state(0, "I look."), s.player.state(1, "It is empty.")]
         assert [each.states for each in s.asked] == [[], kept[:1], kept]

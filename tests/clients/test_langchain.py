@@ -74,8 +74,7 @@ async def test_thoughts_come_back(tmp_path: Path, dialect: Dialect) -> None:
     script = [Say(thought="Two cities.", calls=BOTH), Say("Sun.")]
     async with stage(tmp_path, dialect, script) as s:
         first, second = await play(s, scenario="reasoning")
-        if dialect == "gemini":  # LangChain shows summaries, and not what was thought word for word
-            assert "".join(first["thoughts"]) == "Two cities."
+        assert "".join(first["thoughts"]) == "Two cities."
         assert (first["calls"], second["text"]) == (CALLS, "Sun.")
         check_results(s)
         assert s.asked[1].states == [s.player.state(0, "Two cities.")]
