@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan import Capabilities
-from antiphon.dialects.gemini_media import TAKEN
 from antiphon.dialects.gemini_quirk import GeminiQuirks
 from antiphon.providers.spec import Auth, Model, Spec, ladder
 
@@ -16,7 +15,6 @@ PLAIN = Capabilities(
     ranges={"temperature": (0, 2)},
     formats_beside_tools=False,
     inputs=frozenset({"text", "image", "file", "file_url", "audio"}),
-    media=TAKEN,
     strict_tools=False,
     web_search="native",
     context_window=1_048_576,
