@@ -79,7 +79,9 @@ def _entry(router: Router, name: str, place: int, sees: bool) -> dict[str, Any]:
         "include_skills_usage_instructions": can.tools,
         "include_plugin_usage_instructions": can.tools,
         "support_verbosity": "verbosity" in can.parameters,
-        "supports_reasoning_summary_parameter": "summary" in can.parameters,
+        # Whoever asks for a summary is told raw thought as one.
+        "supports_reasoning_summary_parameter": True,
+        "default_reasoning_summary": "auto",
         "input_modalities": ["text", "image"] if sees or "image" in can.inputs else ["text"],
         **_thinking(can),
         **_tools(can),

@@ -190,5 +190,5 @@ def test_what_a_model_takes_decides_what_is_sent() -> None:
     assert told(inputs=["text", "image", "file"])["input_modalities"] == ["text", "image"]
     plain, native = known("deepseek/deepseek-v4-pro"), known("openai/gpt-5.5")
     assert (plain["support_verbosity"], native["support_verbosity"]) == (False, True)
-    assert plain["supports_reasoning_summary_parameter"] is False
-    assert native["supports_reasoning_summary_parameter"] is True
+    assert plain["supports_reasoning_summary_parameter"] is True
+    assert plain["default_reasoning_summary"] == "auto"
