@@ -12,7 +12,7 @@ serve: .venv/runtime ## run the gateway on http://127.0.0.1:8484 (ARGS="…" goe
 	@exec $(BIN)/antiphon serve $(ARGS)
 test: .venv/dev ## run all tests; none of them needs a network (ARGS="…" goes to pytest)
 	$(BIN)/pytest -q -n auto $(ARGS)
-check: .venv/dev ## what CI runs: format, lint, types, tests, and 100 % branch coverage of the heart
+check: .venv/dev ## format, lint, types, tests, and 100 % branch coverage of the heart
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -41,6 +41,13 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     }
 
 
+def own_settings(home: Path) -> Path:
+    """Where somebody's own configuration is; its directory is made."""
+    path = home / ".config" / "antiphon" / "antiphon.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def run(
     home: Path, *args: str, given: bytes = b"", **more: str
 ) -> subprocess.CompletedProcess[bytes]:

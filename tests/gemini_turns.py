@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.history import Answered, Part, Role, Said, Step, TextPart
+from antiphon.core.history import Answered, Part, Step, TextPart
 from antiphon.core.plan import Plan
 from antiphon.dialects.gemini_request import PLAIN, Body, GeminiQuirks, encode
 from tests.gemini_request_validator import problems
-
-
-def said(role: Role, *texts: str) -> Said:
-    return Said(role, tuple(map(TextPart, texts)))
 
 
 def answer(call_id: str, *parts: str | Part) -> Answered:

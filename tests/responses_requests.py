@@ -6,25 +6,14 @@ import json
 from typing import Any
 
 from antiphon.core.deltas import ReasoningState
-from antiphon.core.history import Answered, Called, Role, Said, Step, TextPart
+from antiphon.core.history import Step
 from antiphon.core.plan import Plan
 from antiphon.dialects.responses_item import SCHEME
 from antiphon.dialects.responses_request import PLAIN, Body, ResponsesQuirks, encode
+from tests.histories import said
 from tests.responses_request_validator import problems
 
 IN_PLAIN = ResponsesQuirks(plain_reasoning=True, sealed_reasoning=False)
-
-
-def said(role: Role, *texts: str) -> Said:
-    return Said(role, tuple(map(TextPart, texts)))
-
-
-def answer(call_id: str, text: str = "1") -> Answered:
-    return Answered(call_id, (TextPart(text),), "look")
-
-
-def called(call_id: str = "a") -> Called:
-    return Called(call_id, "look", "{}")
 
 
 def sealed(item_id: str = "rs_1", blob: str = "gAAA", **fields: Any) -> ReasoningState:

@@ -130,6 +130,8 @@ class AttemptConfig(Struct, frozen=True, kw_only=True):
     breaker_threshold: Count = 5
     """So many faults of a provider in a row, and it is left alone for a while."""
     breaker_rest_s: Seconds = 30.0
+    reminders: bool = True
+    """Whether a model that thought, and then fell silent, is asked once more to answer."""
 
 
 class CapsuleConfig(Struct, frozen=True, kw_only=True):
@@ -207,13 +209,17 @@ class Config(Struct, frozen=True, kw_only=True):
 # Where it is
 
 
-def find_config(explicit: str | None, environment: Mapping[str, str], cwd: Path) -> Path | None:
-    """The file that was asked for, or the first that exists: here, then in the user's home."""
+def find_config(
+    explicit: str | None, environment: Mapping[str, str], cwd: Path | None
+) -> Path | None:
+    """The file that was asked for, or the first that exists: here, if we may look there, then in
+    the user's home."""
     asked = explicit or environment.get("ANTIPHON_CONFIG")
     if asked:
         return Path(asked)
-    places = (cwd / "antiphon.toml", config_directory(environment) / "antiphon.toml")
-    return next((path for path in places if path.is_file()), None)
+    places = (*([cwd] if cwd else []), config_directory(environment))
+    found = (place / "antiphon.toml" for place in places)
+    return next((path for path in found if path.is_file()), None)
 
 
 def config_directory(environment: Mapping[str, str]) -> Path:

@@ -16,7 +16,7 @@ from tests.clients.codex import Ran
 from tests.clients.installed import node_command
 from tests.clients.player import Call, Player, Say
 from tests.clients.stage import Stage, stage
-from tests.commands import COMMAND, SOURCE
+from tests.commands import COMMAND, SOURCE, own_settings
 from tests.upstream import upstream
 
 EXEC = "exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox".split()
@@ -54,7 +54,7 @@ DEFAULTS = {"supports_reasoning_summary_parameter": True}  # goes without saying
 
 async def ran(stage: Stage, config: str, *args: str) -> Ran:
     """`antiphon codex`, in the user's home, with Codex's own settings in their place."""
-    (stage.home / "antiphon.toml").write_text(config, encoding="utf-8")
+    own_settings(stage.home).write_text(config, encoding="utf-8")
     own = stage.home / ".codex" / "config.toml"
     own.parent.mkdir(exist_ok=True)
     own.write_text(OWN, encoding="utf-8")
@@ -118,7 +118,7 @@ async def test_after_setup_codex_alone_uses_the_gateway_until_it_is_undone(tmp_p
 
 async def ran_setup(stage: Stage, port: int, *args: str) -> int:
     """The exit status of a command that changes Codex's settings."""
-    (stage.home / "antiphon.toml").write_text(f"[server]\nport = {port}\n", encoding="utf-8")
+    own_settings(stage.home).write_text(f"[server]\nport = {port}\n", encoding="utf-8")
     own = stage.home / ".codex" / "config.toml"
     own.parent.mkdir(exist_ok=True)
     if not own.exists():

@@ -123,11 +123,13 @@ async def test_a_thought_stays_with_the_turn_it_belongs_to(tmp_path: Path) -> No
 @pytest.mark.parametrize("effort", ["minimal", "low", "medium", "high", "xhigh", "max"])
 async def test_little_thinking_is_not_none_at_all(tmp_path: Path, effort: str) -> None:
     async with configured(tmp_path, playing(HELLO_WORLD), kind="deepseek") as stage:
-        await stage.whole(model="up/deepseek-v4-pro", reasoning={"effort": effort})
+        answer = await stage.whole(model="up/deepseek-v4-pro", reasoning={"effort": effort})
         assert stage.sent["thinking"] == {"type": "enabled"}
         assert stage.sent["reasoning_effort"] in ("low", "high", "max")
-        await stage.whole(model="up/deepseek-v4-pro", reasoning={"effort": "none"})
+        assert answer["reasoning"]["effort"] == stage.sent["reasoning_effort"]
+        answer = await stage.whole(model="up/deepseek-v4-pro", reasoning={"effort": "none"})
         assert stage.sent["thinking"] == {"type": "disabled"}
+        assert answer["reasoning"]["effort"] == "none"
 
 
 @row(36)

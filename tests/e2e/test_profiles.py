@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -100,6 +101,47 @@ async def test_an_overflow_stays_inside_the_stream(tmp_path: Path) -> None:
         answer = await asked(gateway, CODEX, stream=True)
     assert answer.status == 200
     assert answer.error["code"] == "context_length_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("status", "document", "code"),
+    [
+        (401, LOCKED, "server_error"),
+        (403, {"error": {"message": "Not for you"}}, "server_error"),
+        (404, {"error": {"message": "no", "code": "model_not_found"}}, "invalid_prompt"),
+    ],
+)
+async def test_a_provider_that_refuses_late_is_final_for_codex_inside_of_the_stream(
+    tmp_path: Path, status: int, document: Any, code: str
+) -> None:
+    begun = asyncio.Event()
+
+    async def late(asked: Asked, line: Line) -> None:
+        await begun.wait()
+        await answering(status, document)(asked, line)
+
+    async def heard(gateway: Running, client: dict[str, str]) -> dict[str, Any]:
+        begun.clear()
+        url = f"{gateway.base_url}/responses"
+        body = {"model": "m", "input": "Hello?", "stream": True}
+        data = b""
+        async with gateway.client.post(url, json=body, headers=client) as response:
+            async for piece in response.content.iter_any():
+                data += piece
+                begun.set()
+        [*_, last] = [json.loads(line[5:]) for line in data.splitlines() if b'"failed"' in line]
+        error: dict[str, Any] = last["response"]["error"]
+        return error
+
+    async with asyncio.timeout(10), serving(tmp_path, late, commit_after_s=0.02) as gateway:
+        for_codex = await heard(gateway, CODEX)
+        for_python = await heard(gateway, PYTHON)
+        logged = [each.facts for each in gateway.log if each.event == "response.diagnostics"]
+    assert (for_codex["code"], for_python["code"]) == ("invalid_prompt", code)
+    assert for_codex["message"] == for_python["message"]
+    assert "secret" not in for_codex["message"]
+    changed = code != "invalid_prompt"
+    assert [each["diagnostics"] for each in logged] == [["client.error_as_400:client"]] * changed
 
 
 async def test_our_own_refusals_are_400s_for_codex(tmp_path: Path) -> None:
@@ -212,7 +254,7 @@ async def test_silence_is_bridged_in_the_form_that_the_client_takes(
         logged = [each.facts for each in gateway.log if each.event == "response.diagnostics"]
     assert (b": keep-alive\n\n" in data, b'"type":"keepalive"' in data) == (comments, events)
     assert data.endswith(b"data: [DONE]\n\n")
-    expected = [["client.keepalive:codex"]] if comments else []
+    expected = [["client.keepalive:client"]] if comments else []
     assert [each["diagnostics"] for each in logged] == expected
 
 

@@ -16,7 +16,7 @@ import pytest
 from antiphon.config import CapsuleConfig, ProviderConfig, StoreConfig
 from antiphon.engine.rim import Rim
 from tests.answers import Answer, ask
-from tests.e2e.scene import Scene, configured
+from tests.e2e.scene import Scene, configured, scene
 from tests.gateways import replaced, running, settings
 from tests.speakers.anthropic import AnthropicSpeaker
 from tests.speakers.chat import ChatSpeaker
@@ -189,3 +189,22 @@ async def test_a_reference_lives_as_long_as_the_turn_of_its_item(tmp_path: Path)
             answer = await posted(scene, input=items, store=False)
             assert told(scene) == [("user", "Second.")]
             assert UNRESOLVED in answer.headers[HEADER]
+
+
+async def test_what_one_client_said_under_an_id_is_no_other_clients_to_refer_to(
+    tmp_path: Path,
+) -> None:
+    """Ids of a client's own choosing are easily guessed; ours are not."""
+    keys = {"me": "my-key", "them": "their-key"}
+    async with scene(tmp_path, playing(HELLO_WORLD), api_keys=keys) as shared:
+
+        async def sent(client: str, *items: Document) -> str:
+            body = {"model": "m", "stream": True, "input": [*items]}
+            answer = await ask(shared.gateway, body, authorization=f"Bearer {keys[client]}")
+            return answer.headers.get(HEADER, "")
+
+        await sent("them", user("A secret.", id="msg_1"))
+        assert UNRESOLVED in await sent("me", reference("msg_1"), user("Repeat that."))
+        assert told(shared) == [("user", "Repeat that.")]
+        assert UNRESOLVED not in await sent("them", reference("msg_1"), user("Repeat that."))
+        assert told(shared) == [("user", "A secret."), ("user", "Repeat that.")]

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from antiphon.errors import ConfigError
 from tests.e2e.scene import Document, Scene, text
 from tests.gateways import Running, replaced, running, settings
 from tests.upstream import Asked, Line, Script, Upstream, answering, upstream, whole
+from tests.waiting import until
 
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
 OTHER_PICTURE = "https://x.test/other.png"
@@ -300,3 +302,52 @@ async def test_a_model_that_cannot_look_is_a_mistake_in_the_file(
     with pytest.raises(ConfigError) as caught:
         await started(config)
     assert caught.value.message.startswith(words)
+
+
+# --- what a request may cost ------------------------------------------------------------------
+
+
+def pictures(count: int) -> list[str]:
+    return [f"https://x.test/{number}.png" for number in range(count)]
+
+
+async def test_a_request_with_many_images_begins_a_few_looks_with_the_newest(
+    tmp_path: Path,
+) -> None:
+    cast = Cast()
+    async with theatre(tmp_path, cast) as (scene, _):
+        await scene.whole(model="blind", input=shown(*pictures(500)))
+        seen = [url for url in pictures(500) if any(f"{url}" in look for look in cast.looks)]
+        assert seen == pictures(500)[-20:]
+        assert cast.heard[0].count(MARKER) == 480
+        await scene.whole(model="blind", input=shown(*pictures(25)[-5:], *pictures(500)[-20:]))
+    assert len(cast.looks) == 25
+    assert MARKER not in cast.heard[1]
+
+
+def _are_under_way(count: int) -> bool:
+    return len(asyncio.all_tasks()) >= count
+
+
+async def test_there_are_never_many_looks_under_way(tmp_path: Path) -> None:
+    """Even if whoever asked for them has long gone."""
+    let_go = asyncio.Event()
+
+    async def slowly(asked: Asked, line: Line) -> None:
+        await let_go.wait()
+        await answering(200, whole("Seen."))(asked, line)
+
+    cast = Cast(slowly)
+    async with theatre(tmp_path, cast) as (scene, _):
+        for place in range(0, 100, 20):
+            asked = scene.whole(model="blind", input=shown(*pictures(100)[place : place + 20]))
+            enough = len(asyncio.all_tasks()) + 20
+            leaving = asyncio.create_task(asked)
+            await until(partial(_are_under_way, enough), "20 looks more")
+            leaving.cancel()
+        await scene.whole(model="blind", input=shown(PICTURE))  # without waiting for anybody
+        assert MARKER in cast.heard[-1]
+        let_go.set()
+        await scene.whole(model="blind", input=shown(*pictures(100)))
+    assert cast.heard[-1].count(described("Seen.")) == 100
+    assert len(cast.looks) == 100

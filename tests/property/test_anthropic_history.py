@@ -43,7 +43,7 @@ plans = st.fixed_dictionaries(
     {},
     optional={
         "instructions": st.sampled_from(["Be brief.", " "]),
-        "effort": st.sampled_from(["none", "low", "max"]),
+        "effort": st.sampled_from(["none", "low", "2048", "max"]),
         "declarations": st.just((LOOK,)),
         "tool_choice": st.sampled_from([ToolChoice(), ToolChoice("none"), ToolChoice("required")]),
         "parameters": st.fixed_dictionaries(

@@ -46,7 +46,7 @@ plans = st.fixed_dictionaries(
     {},
     optional={
         "instructions": st.sampled_from(["Be brief.", " "]),
-        "effort": st.sampled_from(["none", "low", "high"]),
+        "effort": st.sampled_from(["none", "low", "2048", "high"]),
         "declarations": st.just((LOOK,)),
         "tool_choice": st.sampled_from([ToolChoice(), ToolChoice("none")]),
         "parameters": st.fixed_dictionaries(

@@ -35,7 +35,6 @@ memories = st.sampled_from(["all", "some", "none"])
 quirks = st.builds(
     GeminiQuirks,
     json_schema=st.booleans(),
-    search_beside_tools=st.booleans(),
     effort=st.sampled_from([None, "level"]),
     include_thoughts=st.booleans(),
     sentinel=st.booleans(),

@@ -87,7 +87,7 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def run(args: argparse.Namespace) -> int:
     program = _find_codex(os.environ)
-    config = load_settings(args.config)
+    config = load_settings(args.config, here=False)
     if gateway := find_gateway(config):
         path = data_directory(os.environ) / f"codex-{urlsplit(gateway.base_url).port}.json"
         _become(program, _command(program, gateway, path, args), gateway)

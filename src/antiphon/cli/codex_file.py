@@ -20,6 +20,8 @@ def replace_file(path: Path, data: bytes) -> None:
             with open(handle, "wb") as file:
                 os.fchmod(file.fileno(), mode)
                 file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(draft, path)
         except BaseException:
             os.unlink(draft)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 from urllib.error import HTTPError
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 import msgspec
 
@@ -22,11 +22,21 @@ from antiphon.errors import AntiphonError
 
 _PATIENCE_S = 5.0
 _LAST_WORDS_S = 10.0
-_HTTP = build_opener(ProxyHandler({}))  # what is on this machine is not asked for through a proxy
+_MOST_BYTES = 64 * 1024 * 1024
 
 
 class GatewayError(AntiphonError):
     code = "cli.gateway"
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """A key is for the gateway, and not for wherever somebody else points to."""
+
+    def redirect_request(self, *about: object) -> None:
+        return None
+
+
+_HTTP = build_opener(ProxyHandler({}), _NoRedirect)  # on this machine, so without any proxy
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,9 +61,10 @@ def find_gateway(config: Config) -> Gateway | None:
 @contextmanager
 def started_gateway(config: Config, explicit: str | None) -> Iterator[Gateway]:
     """A gateway on a free port, out of reach of the keyboard, until the block ends."""
-    source = find_settings(explicit)
+    source = find_settings(explicit, here=False)
     options = ["--config", str(source)] if source else []
-    command = [sys.executable, "-m", "antiphon.cli.main", "serve", *options]
+    # `-P`: what lies about in the directory of a project is nothing to be imported.
+    command = [sys.executable, "-P", "-m", "antiphon.cli.main", "serve", *options]
     command += ["--host", "127.0.0.1", "--port", "0"]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
@@ -115,7 +126,7 @@ def _get(url: str, key: str = "") -> Any:
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         with _HTTP.open(Request(url, headers=headers), timeout=_PATIENCE_S) as answer:
-            return msgspec.json.decode(answer.read())
+            return msgspec.json.decode(answer.read(_MOST_BYTES))
     except (OSError, HTTPError, ValueError):  # among them what is not JSON, and not HTTP
         return None
 

@@ -68,7 +68,7 @@ def preferred_model(catalog: Mapping[str, Any], path: Path) -> str:
 
 
 def run_setup(args: argparse.Namespace) -> int:
-    config = load_settings(args.config)
+    config = load_settings(args.config, here=False)
     if not config.server.port:
         raise ConfigError("server.port is 0, a free one each time: Codex needs one that stays.")
     path = config_path(os.environ)
@@ -83,6 +83,7 @@ def run_setup(args: argparse.Namespace) -> int:
     after = installed(change.before, settings)
     if not change.confirmed(after, catalog_bytes(catalog), silent=args.yes):
         return change.outcome
+    change.refuse_another()
     if after != change.before and change.existed and removed(change.before) == change.before:
         replace_file(change.backup, change.before.encode())
     replace_file(change.catalog, catalog_bytes(catalog))
@@ -102,6 +103,7 @@ def run_undo(args: argparse.Namespace) -> int:
     after = removed(change.before)
     if not change.confirmed(after, None, silent=args.yes):
         return change.outcome
+    change.refuse_another()
     backup = read_file(change.backup)
     if change.existed and not after and backup is None:
         path.unlink()  # there was none before
@@ -125,12 +127,17 @@ class _Change:
         self.catalog = path.parent / "antiphon-catalog.json"
         self.backup = path.parent / "config.toml.before-antiphon"
         self.outcome = 0
-        data = read_file(path)
-        self.existed = data is not None
+        self._data = read_file(path)
+        self.existed = self._data is not None
         try:
-            self.before = (data or b"").decode()
+            self.before = (self._data or b"").decode()
         except UnicodeDecodeError as error:
             raise ConfigError(f"{path} is not valid TOML: it is not UTF-8 text") from error
+
+    def refuse_another(self) -> None:
+        """Codex writes to its file, too, perhaps while a question waits for its answer."""
+        if read_file(self.path) != self._data:
+            raise ConfigError(f"{self.path} has changed meanwhile; nothing was written. Try again.")
 
     def confirmed(self, after: str, catalog: bytes | None, *, silent: bool) -> bool:
         """Show what would change, and ask; `outcome` is the exit status of a no."""

@@ -18,12 +18,14 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def find_settings(explicit: str | None) -> Path | None:
-    return find_config(explicit, os.environ, Path.cwd())
+def find_settings(explicit: str | None, *, here: bool = True) -> Path | None:
+    """`here` is whether the file may be in the current directory: in a project of somebody else's,
+    it could send any key of the environment anywhere."""
+    return find_config(explicit, os.environ, Path.cwd() if here else None)
 
 
-def load_settings(explicit: str | None) -> Config:
-    path = find_settings(explicit)
+def load_settings(explicit: str | None, *, here: bool = True) -> Config:
+    path = find_settings(explicit, here=here)
     return Config() if path is None else load_config(path, os.environ)
 
 

@@ -23,6 +23,8 @@ class Air:
         self._items: list[Item] = []
         self.waiting: deque[Block] = deque()
         self._parted = False
+        self.phase: str | None = None
+        """The label of the message that comes next."""
 
     @property
     def output(self) -> tuple[Item, ...]:
@@ -52,13 +54,13 @@ class Air:
             return None
         return self.waiting[-1] if self.waiting else self.holder
 
-    def part(self) -> None:
+    def part(self, phase: str | None = None) -> None:
         """What comes next begins a block of its own."""
-        self._parted = True
+        self._parted, self.phase = True, phase
 
     def queue(self, block: Block) -> None:
         self.waiting.append(block)
-        self._parted = False
+        self._parted, self.phase = False, None
 
     def advance(self) -> list[Event]:
         """Give the air to whoever waits, for as long as its holder may yield."""

@@ -59,10 +59,11 @@ class TextBlock:
 
     prefix: ClassVar[str] = "msg"
 
-    def __init__(self, item_id: str) -> None:
+    def __init__(self, item_id: str, phase: str | None = None) -> None:
         self.id = item_id
         self.output_index = -1
         self.announced = False
+        self._phase = phase or UNSET
         self._pieces: list[str] = []
         self._logprobs: list[Document] = []
         self._annotations: list[Document] = []
@@ -88,7 +89,7 @@ class TextBlock:
         self.announced = True
         self.output_index = output_index
         events: list[Event] = [
-            ItemAdded(output_index, Message(id=self.id, status="in_progress")),
+            ItemAdded(output_index, self._message("in_progress")),
             PartAdded(self.id, output_index, 0, OutputText()),
         ]
         if self._pieces:
@@ -99,12 +100,15 @@ class TextBlock:
     def _part(self) -> OutputText:
         return OutputText("".join(self._pieces), tuple(self._annotations), tuple(self._logprobs))
 
+    def _message(self, status: Status, *content: OutputText) -> Message:
+        return Message(id=self.id, status=status, content=content, phase=self._phase)
+
     def item(self, status: Status = "in_progress") -> Item:
-        return Message(id=self.id, status=status, content=(self._part(),))
+        return self._message(status, self._part())
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
         part = self._part()
-        item = Message(id=self.id, status=status, content=(part,))
+        item = self._message(status, part)
         return [
             TextDone(self.id, self.output_index, 0, part.text, part.logprobs),
             PartDone(self.id, self.output_index, 0, part),
@@ -313,7 +317,7 @@ class SearchBlock:
         self.announced = True
         self.output_index = output_index
         return [
-            ItemAdded(output_index, self._document),
+            ItemAdded(output_index, {**self._document, "status": "in_progress"}),
             SearchInProgress(self.id, output_index),
             Searching(self.id, output_index),
         ]

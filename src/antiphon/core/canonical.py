@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from antiphon.core import tool_item
-from antiphon.core.content import NOTHING_SEEN, Item, Reader, mapping, mappings, string
+from antiphon.core.content import ANY_MEDIA, NOTHING_SEEN, Item, Reader, mapping, mappings, string
 from antiphon.core.diagnostic import Decision, Diagnostic
 from antiphon.core.history import (
+    PHASES,
     Answered,
     HistoryCode,
     ImagePart,
@@ -23,6 +24,7 @@ from antiphon.core.history import (
     TextPart,
     Thought,
 )
+from antiphon.core.media import Media
 
 Steps: TypeAlias = Sequence[Step]
 ItemReader: TypeAlias = Callable[[Item, Reader], Steps]
@@ -40,15 +42,19 @@ def canonical(
     *,
     inputs: frozenset[str],
     tool_output_images: bool,
+    media: Media = ANY_MEDIA,
     param: str = "input",
     descriptions: Mapping[str, str] = NOTHING_SEEN,
 ) -> tuple[tuple[Step, ...], tuple[Diagnostic, ...]]:
     """The steps that a list of items amounts to, and what had to change on the way.
 
     `inputs` are the kinds of content the model takes: text, image, file, audio, and file_url where
-    a file may be given by its address alone. `descriptions` are of images, by their URLs.
+    a file may be given by its address alone; `media` says which of them. `descriptions` are of
+    images, by their URLs.
     """
-    reader = Reader(inputs, tool_output_images=tool_output_images, descriptions=descriptions)
+    reader = Reader(
+        inputs, tool_output_images=tool_output_images, media=media, descriptions=descriptions
+    )
     steps: list[Step] = []
     for position, item in enumerate(items):
         kind = _kind(item)
@@ -79,7 +85,13 @@ def _kind(item: Any) -> str:
 # --- what was said and thought --------------------------------------------------------------------
 
 
-def _said(role: Role, content: Any, reader: Reader, title: str | None = None) -> Steps:
+def _said(
+    role: Role,
+    content: Any,
+    reader: Reader,
+    title: str | None = None,
+    phase: str | None = None,
+) -> Steps:
     parts = reader.parts(content)
     if not parts:
         return reader.leave_out("There is nothing in it to read.")
@@ -88,7 +100,7 @@ def _said(role: Role, content: Any, reader: Reader, title: str | None = None) ->
     if role == "user":
         return [Said(role, parts)]
     kept, moved = reader.text_only(parts)
-    return [Said(role, kept), *moved]
+    return [Said(role, kept, phase), *moved]
 
 
 def _message(item: Item, reader: Reader) -> Steps:
@@ -96,7 +108,9 @@ def _message(item: Item, reader: Reader) -> Steps:
     if role is None:
         message = "A message of an unknown role is read as the user's."
         reader.note(HistoryCode.ROLE_REPLACED, Decision.DEGRADED, message)
-    return _said(role or "user", item.get("content"), reader)
+    phase = string(item.get("phase")) if role == "assistant" else None
+    known = phase if phase in PHASES else None
+    return _said(role or "user", item.get("content"), reader, phase=known)
 
 
 def _agent_message(item: Item, reader: Reader) -> Steps:

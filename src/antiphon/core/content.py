@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from antiphon.core.diagnostic import Decision, Diagnostic
 from antiphon.core.history import (
@@ -23,12 +24,15 @@ from antiphon.core.history import (
     Said,
     TextPart,
 )
+from antiphon.core.media import Media, Unread
 
 Item: TypeAlias = Mapping[str, Any]
 
 NOTHING_SEEN: Mapping[str, str] = MappingProxyType({})
 """Descriptions of images by their URLs. An empty one was asked for in vain."""
+ANY_MEDIA = Media()
 
+_WEB = ("https://", "http://")
 _MEDIA: Mapping[type, str] = {ImagePart: "image", FilePart: "file", AudioPart: "audio"}
 
 
@@ -57,10 +61,12 @@ class Reader:
         inputs: frozenset[str],
         *,
         tool_output_images: bool,
+        media: Media = ANY_MEDIA,
         descriptions: Mapping[str, str] = NOTHING_SEEN,
     ) -> None:
         self._inputs = inputs
         self._tool_output_images = tool_output_images
+        self._media = media
         self._descriptions = descriptions
         self._param = ""
         self.subject = ""
@@ -161,7 +167,20 @@ class Reader:
             return self._unseen(url)
         if url is None:
             return self._replaced("image", "it came without an address or content")
-        return ImagePart(url, string(nested.get("detail", part.get("detail"))))
+        return self._shown(ImagePart(url, string(nested.get("detail", part.get("detail")))))
+
+    def _shown(self, image: ImagePart) -> Part:
+        """An image of a type, or from a place, that the provider takes."""
+        if image.url.startswith("data:"):
+            read = self._media.read(image.url, "image")
+            if isinstance(read, Unread):
+                return self._replaced("image", read.why)
+            return structs.replace(image, url=read)
+        if self._media.fetches(image.url):
+            return image
+        if image.url.startswith(_WEB):  # an address says more than a marker
+            return self._replaced("image", "it is only linked", f"[image: {image.url}]")
+        return self._replaced("image", "its address cannot be read")
 
     def _unseen(self, url: str | None) -> Part:
         """What stands in for an image that the model does not take."""
@@ -185,21 +204,42 @@ class Reader:
             data=string(part.get("file_data")),
             file_id=string(part.get("file_id")),
         )
-        linked = file.url is not None and file.data is None and file.file_id is None
-        if linked and "file_url" not in self._inputs:  # an address says more than a marker
-            name = file.filename or "file"
-            return self._replaced("file", "it is only linked", f"[{name}: {file.url}]")
+        if file.file_id is not None and not self._media.knows(file.file_id):
+            file = structs.replace(file, file_id=None)
+        if file.url is not None and file.data is None and file.file_id is None:
+            return self._linked(file, file.url)
         if "file" not in self._inputs:
             return self._replaced("file", "this model takes no files", name=file.filename)
         if file == FilePart(filename=file.filename):
-            return self._replaced("file", "it came without content", name=file.filename)
-        return file
+            kept = string(part.get("file_id"))
+            why = "it is kept elsewhere" if kept else "it came without content"
+            return self._replaced("file", why, name=file.filename)
+        return self._opened(file)
+
+    def _linked(self, file: FilePart, url: str) -> Part:
+        name = file.filename or ""
+        if {"file", "file_url"} <= self._inputs and self._media.follows(url, name):
+            return file
+        # An address says more than a marker.
+        return self._replaced("file", "it is only linked", f"[{name or 'file'}: {url}]")
+
+    def _opened(self, file: FilePart) -> Part:
+        """A file whose content is of a type that the provider takes."""
+        if file.data is None:
+            return file
+        read = self._media.read(file.data, "file", file.filename or "")
+        if isinstance(read, Unread):
+            return self._replaced("file", read.why, name=file.filename)
+        return structs.replace(file, data=read)
 
     def _audio(self, part: Item) -> Part:
         if "audio" not in self._inputs:
             return self._replaced("audio", "this model takes no audio")
         match part.get("input_audio"):
             case {"data": str(data), "format": str(form)} if data and form:
+                read = self._media.read(f"data:audio/{form};base64,{data}", "audio")
+                if isinstance(read, Unread):
+                    return self._replaced("audio", read.why)
                 return AudioPart(data, form)
         return self._replaced("audio", "it came without content")
 

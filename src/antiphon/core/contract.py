@@ -8,13 +8,13 @@ refusal is an answer of its own kind.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
+from antiphon.core.schema import TooMuchWork, schemas
 from antiphon.errors import InvalidOutputFormat
 from antiphon.wire.items import Document, Item, Message, OutputText, Reasoning
 from antiphon.wire.response import Response
@@ -78,6 +78,8 @@ class OutputContract(Struct, frozen=True, kw_only=True):
             yield Objection((), "json", "It is not valid JSON.")
         except ValueError:  # the validator does not go that deep
             yield Objection((), "depth", "It is nested too deeply.")
+        except TooMuchWork:
+            yield Objection((), "size", "It is too large to be checked.")
         else:
             for error in errors:
                 path = tuple(str(step) for step in error.instance_path)
@@ -87,8 +89,7 @@ class OutputContract(Struct, frozen=True, kw_only=True):
         schema = _ANY_OBJECT if self.requested == "json_object" else self.schema
         if schema is None or self.strict is False:
             return iter(())
-        errors: Iterator[Any] = _validator(msgspec.json.encode(schema)).iter_errors(value)
-        return errors
+        return schemas[msgspec.json.encode(schema)].errors(value)
 
     def check(self, response: Response, *, provider: str) -> None:
         """Raise `InvalidOutputFormat` if a completed answer is not what was promised."""
@@ -113,20 +114,10 @@ def _told(objection: Objection) -> str:
 def check_schema(schema: Mapping[str, Any]) -> str | None:
     """Why a schema cannot be used, or None."""
     try:
-        _validator(msgspec.json.encode(schema))
+        schemas[msgspec.json.encode(schema)]
     except (jsonschema_rs.ValidationError, ValueError) as error:
         return str(getattr(error, "message", error)).splitlines()[0]
     return None
-
-
-@lru_cache(maxsize=256)
-def _validator(schema: bytes) -> Any:
-    return jsonschema_rs.validator_for(msgspec.json.decode(schema), retriever=_refuse_to_fetch)
-
-
-def _refuse_to_fetch(uri: str) -> Any:
-    """A schema comes from a client: it must not make us call anybody."""
-    raise ValueError(f"remote reference {uri!r} is not allowed")
 
 
 def _keyword(error: Any) -> str:

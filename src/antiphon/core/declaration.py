@@ -47,7 +47,7 @@ def declare(
     toolbox = Toolbox(capabilities)
     toolbox.add_declared(tools)
     toolbox.add_carried(items)
-    selection = select(choice, toolbox, capabilities)
+    selection, apart = _apart(select(choice, toolbox, capabilities), capabilities)
     offers, dropped = _within_limit(selection, toolbox, capabilities.max_tools)
     placed = toolbox.place(steps)
     return Declared(
@@ -61,6 +61,7 @@ def declare(
             *toolbox.diagnostics,
             *_no_tools(toolbox, capabilities),
             *selection.diagnostics,
+            *apart,
             *dropped,
             *_loosened(offers, capabilities),
         ),
@@ -84,12 +85,26 @@ def _no_tools(toolbox: Toolbox, capabilities: Capabilities) -> list[Diagnostic]:
     return [left_out("all", "tools", "The model takes no tools: all were left out.")]
 
 
+def _apart(selection: Selection, capabilities: Capabilities) -> tuple[Selection, list[Diagnostic]]:
+    """A search of the provider's own, or functions: some providers refuse both at once."""
+    functions = [offer for offer in selection.offers if offer.fate == "declared"]
+    others = len(selection.offers) - len(functions)
+    if capabilities.search_beside_tools or not functions or not others:
+        return selection, []
+    message = "The provider does not search beside functions: its search was left out."
+    return structs.replace(selection, offers=functions), [left_out("web_search", "tools", message)]
+
+
 def _loosened(offers: Sequence[Offer], capabilities: Capabilities) -> list[Diagnostic]:
     declared = [offer for offer in offers if offer.fate == "declared"]
-    strict = [offer for offer in declared if offer.strict]
-    if not capabilities.strict_together or len(strict) in {0, len(declared)}:
+    asked = [offer for offer in declared if offer.strict]
+    strict = [offer for offer in asked if offer.parameters and offer.parameters.get("required")]
+    if not capabilities.strict_together or not asked or len(strict) == len(declared):
         return []
-    message = "The provider enforces the schemas of all tools or of none, and not all are strict."
+    message = (
+        "The provider enforces the schemas of all tools or of none,"
+        " and not all are strict and require something."
+    )
     return [
         Diagnostic(
             code=Code.TOOL_DEGRADED,

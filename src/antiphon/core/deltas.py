@@ -101,7 +101,10 @@ class RawItem(Struct, frozen=True, tag=True):
 
 
 class ItemEnd(Struct, frozen=True, tag=True):
-    """What comes next is another item, even if it is of the same kind."""
+    """What comes next is another item, even if it is of the same kind; a message may be labelled:
+    `commentary`, `final_answer`."""
+
+    phase: str | None = None
 
 
 class Annotation(Struct, frozen=True, tag=True):

@@ -31,7 +31,8 @@ class Desk(Protocol):
     diagnostics: list[Diagnostic]
     """What became of the answer at this desk that a client should know."""
 
-    def feed(self, delta: Delta) -> list[Delta]: ...
+    def feed(self, delta: Delta) -> list[Delta]:
+        """What becomes of a word of the answer. Who answers and what that costs passes no desk."""
 
     def close(self, *, final: bool) -> list[Delta]:
         """The round is over: what was held back, and `again` if this is not the end.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from msgspec import structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.history import Answered, Called, RefusalPart, Said, Step, TextPart, Thought
 from antiphon.core.plan import Capabilities, ToolChoice
+
+_FREE = ToolChoice()
 
 RUNGS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -38,17 +42,93 @@ def _nearest(asked: str, ladder: Mapping[str, str | None]) -> str | None:
     return next((rung for rung in (*below, *above) if rung in ladder), None)
 
 
+def effective(asked: object, effort: str | None, capabilities: Capabilities) -> str | None:
+    """The rung that a request ends up on; None if there is none, or nobody asked for one."""
+    ladder = capabilities.efforts
+    if effort is not None and effort == ladder.get("none"):
+        return "none"
+    if effort in RUNGS:
+        return effort
+    if not isinstance(asked, str):
+        return None
+    return asked if asked in ladder and asked in RUNGS else _nearest(asked, ladder)
+
+
 def settle(
-    effort: str | None, choice: ToolChoice, param: str, capabilities: Capabilities
+    effort: str | None,
+    param: str,
+    capabilities: Capabilities,
+    *,
+    choice: ToolChoice = _FREE,
+    steps: Sequence[Step] = (),
+    limit: int | None = None,
 ) -> tuple[str | None, list[Diagnostic]]:
-    """The effort beside this choice of tools: a call that has to be made may leave no thinking."""
-    forced = choice.mode in ("required", "function")
-    stops = forced and capabilities.forced_choice_stops_thinking and "none" in capabilities.efforts
-    if not stops or not thinks(effort, capabilities):
+    """The effort in this request: its tools, its past or its length may leave no thinking."""
+    if not thinks(effort, capabilities):
         return effort, []
-    message = "A tool that has to be called is called without thinking: the model cannot do both."
-    diagnostic = _note(Code.EFFORT_DEGRADED, Decision.DEGRADED, param, message)
-    return capabilities.efforts["none"], [diagnostic]
+    budget = _budget(effort, limit, capabilities)
+    obstacles = {
+        "a tool that has to be called is called without": capabilities.forced_choice_stops_thinking
+        and choice.mode in ("required", "function"),
+        "it goes on with a turn that began without a thought": capabilities.resumes_by_thought
+        and resumes_without_thought(steps),
+        "`max_output_tokens` leaves no room for it": budget is not None
+        and budget < capabilities.least_budget,
+    }
+    why = next((why for why, is_so in obstacles.items() if is_so), None)
+    if why is not None and "none" in capabilities.efforts:
+        message = f"The model does not think: {why}."
+        note = _note(Code.EFFORT_DEGRADED, Decision.DEGRADED, param, message)
+        return capabilities.efforts["none"], [note]
+    if budget is None or str(budget) == effort:
+        return effort, []
+    message = f"The model thinks with {budget} tokens: `max_output_tokens` leaves no room for more."
+    return str(budget), [_note(Code.EFFORT_DEGRADED, Decision.DEGRADED, param, message)]
+
+
+def _budget(effort: str | None, limit: int | None, capabilities: Capabilities) -> int | None:
+    """How many tokens of thought leave room for the answer; None where nobody counts them."""
+    if effort is None or not effort.isdecimal() or not capabilities.least_budget or limit is None:
+        return None
+    most = min(limit, capabilities.max_output_tokens or limit)
+    return min(int(effort), most - capabilities.least_budget)
+
+
+def resumes_without_thought(steps: Sequence[Step]) -> bool:
+    """Whether results of tools answer a turn that did not begin with a thought of its own.
+
+    A turn may have gone through several rounds of calls: it began where somebody else had last said
+    something.
+    """
+    rounds = [(own, [*group]) for own, group in groupby(steps, key=_is_own)]
+    if not rounds or not any(isinstance(step, Answered) for step in rounds[-1][1]):
+        return False
+    begin: Sequence[Step] = ()
+    for own, group in reversed(rounds[:-1]):
+        if own:
+            begin = group
+        elif not all(isinstance(step, Answered) for step in group):
+            break
+    return not _begins_with_thought(begin)
+
+
+def _is_own(step: Step) -> bool:
+    """Whether a step is part of an assistant's turn."""
+    return isinstance(step, Thought | Called) or (
+        isinstance(step, Said) and step.role == "assistant"
+    )
+
+
+def _begins_with_thought(steps: Sequence[Step]) -> bool:
+    """Whether thought that can be shown again comes before the first words."""
+    for step in steps:
+        if isinstance(step, Thought) and step.states:
+            return True
+        if isinstance(step, Said) and any(
+            part.text.strip() for part in step.parts if isinstance(part, TextPart | RefusalPart)
+        ):
+            return False
+    return False
 
 
 def thinks(effort: str | None, capabilities: Capabilities) -> bool:
@@ -59,8 +139,10 @@ def thinks(effort: str | None, capabilities: Capabilities) -> bool:
 
 def while_thinking(effort: str | None, capabilities: Capabilities) -> Capabilities:
     """What the model takes with this effort."""
-    fixed = capabilities.fixed_by_thinking
-    if not fixed or not thinks(effort, capabilities):
+    fixed = capabilities.fixed_by_effort.get(effort or "", frozenset())
+    if thinks(effort, capabilities):
+        fixed |= capabilities.fixed_by_thinking
+    if not fixed:
         return capabilities
     return structs.replace(capabilities, parameters=capabilities.parameters - fixed)
 

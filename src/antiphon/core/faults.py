@@ -49,6 +49,7 @@ __all__ = [
     "connection_fault",
     "cooldown_s",
     "internal_fault",
+    "is_permanent",
     "normalize_code",
     "protocol_fault",
     "shutdown_fault",
@@ -89,6 +90,16 @@ class ProviderFault(Struct, frozen=True, kw_only=True):
 def normalize_code(code: str | None) -> str:
     """An `error.code` that clients know; anything else is a `server_error`."""
     return code if code is not None and code in ERROR_CODES else "server_error"
+
+
+_UNMENDED = frozenset({Kind.AUTH, Kind.PERMISSION, Kind.REDIRECTED})
+_PASSING = frozenset({408, 425, 426, 429})
+
+
+def is_permanent(fault: ProviderFault) -> bool:
+    """Whether somebody has to mend something before it makes sense to ask again."""
+    refused = 400 <= fault.http_status < 500 and fault.http_status not in _PASSING
+    return refused or fault.code in _UNMENDED
 
 
 def cooldown_s(fault: ProviderFault) -> float | None:

@@ -58,7 +58,7 @@ class FormDesk:
     # Feeding
 
     def feed(self, delta: Delta) -> list[Delta]:
-        if self._round.rejected:
+        if self._round.rejected and _says_something(delta):
             self._begin_again()
         match delta:
             case Text():
@@ -244,6 +244,11 @@ class _Round:
             deltas += [*self.let_go(), *call.deltas]
         self.unnamed.clear()
         return deltas
+
+
+def _says_something(delta: Delta) -> bool:
+    """Whether a draft that was rejected may be forgotten: another one has begun."""
+    return isinstance(delta, ToolCall | Refusal) or (isinstance(delta, Text) and bool(delta.text))
 
 
 # How an answer begins

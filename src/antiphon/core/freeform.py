@@ -56,7 +56,7 @@ class FreeformDesk:
         return cls(plan.identities) if _grammars(plan.identities) else None
 
     def _begin_round(self) -> None:
-        self._shift = _ROUND * self._round if self._awaited else 0
+        self._shift = _ROUND * self._round
         self._reason: str | None = None
         self._heard: dict[int, _Heard] = {}
         self._others: set[int] = set()
@@ -86,7 +86,7 @@ class FreeformDesk:
             return self._decide(delta.index)
         if not is_first or self._awaited:
             return []
-        return [ToolCall(delta.index, call_id=delta.call_id)]  # so that it keeps its place
+        return [self._moved(ToolCall(delta.index, delta.call_id))]  # so that it keeps its place
 
     def _is_known(self, heard: _Heard) -> bool:
         """Whether more of its name could make it another tool's."""
@@ -154,7 +154,7 @@ class FreeformDesk:
         return [*call.rest(), ToolEnd(call.index, complete=complete and not call.input.is_torn)]
 
     def close(self, *, final: bool) -> list[Delta]:
-        """The end of a round. Desks may ask for the next one together, so `final` is no matter."""
+        """The end of a round. Desks may ask for the next one together."""
         ended_well = outcome(self._reason).status == "completed"
         deltas = [delta for index in list(self._heard) for delta in self._decide(index)]
         for call in self._calls.values():
@@ -165,6 +165,8 @@ class FreeformDesk:
         if self._held and ended_well and not self._asked:
             self.again = _ask(held)
             self._asked, self._awaited, held = True, held, []
+        elif not final:  # there is another round anyway: it may bring what this one did not
+            self._awaited, held = held, []
         for call in held:
             deltas += self._release(call)
         self._round += 1

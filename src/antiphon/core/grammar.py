@@ -7,11 +7,12 @@ long. Checking is strict but for one thing: a line break more or less at the end
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, ValidationError, convert
 
+from antiphon.core.grammar_limit import beyond, compiler_limits
+from antiphon.core.shelf import Shelf
 from antiphon.core.tools import Grammar
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 EXCERPT_LIMIT = 60
 MAX_CHOICES = 8
+_KEPT_CHARACTERS = 256_000
 _NONSENSE = "~%) \t|"  # no text begins like this unless it may begin in any way
 _ANYTHING = "something else"
 
@@ -47,19 +49,22 @@ class Checker:
         self._text.append(text)
         taken = 0 if self._over else self._take(text)
         rest = text[taken:]
-        if not rest or self._matcher.is_error():  # it ran into a limit of its own: no verdict
+        if not rest:
             return None
-        if self._matcher.is_accepting():
+        is_over = self._matcher.is_accepting()
+        if self._matcher.is_error():  # it ran into a limit of its own: no verdict
+            return None
+        if is_over:
             self._over = True
             rest = rest.lstrip()
         return self._problem(rest, self._matcher) if rest else None
 
     def close(self) -> Problem | None:
-        if self._matcher.is_error() or self._matcher.is_accepting():
+        if self._matcher.is_accepting() or self._matcher.is_error():
             return None
         ahead = self._matcher.deep_copy()
         ahead.try_consume_tokens(list(b"\n") if any(self._text) else [])
-        return None if ahead.is_accepting() else self._problem("", ahead)
+        return None if ahead.is_accepting() or ahead.is_error() else self._problem("", ahead)
 
     def _take(self, text: str) -> int:
         """How many characters the grammar takes."""
@@ -89,19 +94,19 @@ class Checker:
 
 def build_checker(grammar: Grammar) -> Checker | None:
     """A fresh checker; None if the grammar cannot be compiled."""
-    compiled = _compiled(grammar)
+    compiled = _compiled[grammar]
     return None if isinstance(compiled, str) else Checker(compiled.deep_copy())
 
 
 def flaw(grammar: Grammar) -> str | None:
     """Why nothing can be checked against this grammar, in the words of its compiler."""
-    compiled = _compiled(grammar)
+    compiled = _compiled[grammar]
     return compiled if isinstance(compiled, str) else None
 
 
 def asks_for(grammar: Grammar, opening: str) -> bool:
     """Whether a text begins like this because it has to; one that may begin in any way need not."""
-    compiled = _compiled(grammar)
+    compiled = _compiled[grammar]
     if isinstance(compiled, str):
         return False
     return _takes(compiled, opening) and not _takes(compiled, _NONSENSE)
@@ -129,14 +134,20 @@ def _has_grammar(tool: Mapping[str, Any]) -> bool:
     return is_grammar and tool.get("type") == "custom"
 
 
-@lru_cache(maxsize=64)
-def _compiled(grammar: Grammar) -> LLMatcher | str:
+def _compile(grammar: Grammar) -> LLMatcher | str:
     """A matcher that has read nothing yet, or why there is none."""
+    if (problem := beyond(grammar)) is not None:
+        return problem
     from llguidance import LLMatcher, LLTokenizer, grammar_from  # costs what only few calls need
 
     source = grammar_from(grammar.syntax, grammar.definition)
-    matcher = LLMatcher(LLTokenizer("byte"), source, log_level=0)
-    return matcher.get_error() or matcher
+    matcher = LLMatcher(LLTokenizer("byte"), source, log_level=0, limits=compiler_limits())
+    first = matcher.deep_copy()
+    first.try_consume_tokens(_allowed(first)[:1])  # some limits only show with the first step
+    return matcher.get_error() or first.get_error() or matcher
+
+
+_compiled = Shelf(_compile, lambda grammar: 1000 + len(grammar.definition), _KEPT_CHARACTERS)
 
 
 def _takes(matcher: LLMatcher, text: str) -> bool:
@@ -146,26 +157,40 @@ def _takes(matcher: LLMatcher, text: str) -> bool:
 
 def _expected(matcher: LLMatcher) -> str:
     """What may come next, if it can be said in a few words."""
-    forced = matcher.compute_ff_bytes()
     ahead = matcher.deep_copy()
-    ahead.try_consume_tokens(list(forced))
-    choices = [forced + _forced_after(ahead, byte) for byte in _allowed(ahead)]
-    if not 0 < len(choices) <= MAX_CHOICES:
-        choices = [forced]
+    forced = _forced(ahead)
+    choices = [forced + _forced_after(ahead, byte) for byte in _few_allowed(ahead)] or [forced]
     shown = ["the end"] if matcher.is_accepting() else []
     shown += filter(None, map(_shown, choices))
     return " or ".join(dict.fromkeys(shown)) or _ANYTHING
 
 
+def _forced(ahead: LLMatcher) -> bytes:
+    """What alone can come next, as far as it is shown; the matcher has read it then."""
+    forced = bytearray()
+    while len(forced) < EXCERPT_LIMIT and not forced.endswith(b"\n") and not ahead.is_accepting():
+        allowed = _allowed(ahead)
+        if len(allowed) != 1:
+            break
+        ahead.try_consume_tokens(allowed)
+        forced += bytes(allowed)
+    return bytes(forced)
+
+
+def _few_allowed(matcher: LLMatcher) -> list[int]:
+    allowed = _allowed(matcher)
+    return allowed if len(allowed) <= MAX_CHOICES else []
+
+
 def _allowed(matcher: LLMatcher) -> list[int]:
-    mask = matcher.compute_bitmask()
-    return [byte for byte in range(256) if mask[byte >> 3] >> (byte & 7) & 1]
+    """Tried one by one: asked for all of them, the compiler would first look ahead without end."""
+    return [byte for byte in range(256) if matcher.validate_tokens([byte])]
 
 
 def _forced_after(matcher: LLMatcher, byte: int) -> bytes:
     ahead = matcher.deep_copy()
     ahead.try_consume_tokens([byte])
-    return bytes([byte]) + ahead.compute_ff_bytes()
+    return bytes([byte]) + _forced(ahead)
 
 
 def _shown(data: bytes) -> str:

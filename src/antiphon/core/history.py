@@ -15,6 +15,7 @@ from msgspec import Struct
 from antiphon.core.deltas import ReasoningState
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant"]
+PHASES = frozenset({"commentary", "partial_answer", "final_answer"})
 
 
 class HistoryCode(StrEnum):
@@ -78,6 +79,8 @@ class Said(Struct, frozen=True, tag=True):
 
     role: Role
     parts: tuple[Part, ...]
+    phase: str | None = None
+    """What an assistant's words were labelled as (`PHASES`), for providers that label them."""
 
 
 class Thought(Struct, frozen=True, tag=True):

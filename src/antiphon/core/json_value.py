@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
+_MOST_VALUES = 100
+"""Each may be held against a schema. Among more than these, nobody means one."""
 _FENCES = ("```", "~~~")
 _BRACKET = re.compile(
     r"""(?P<json> \{ [\ \t\r\n]* ["}]
@@ -65,7 +67,7 @@ def _inside(text: str) -> list[str]:
         except (ValueError, RecursionError):
             return []
         found.append(text[bracket.start() : place])
-    return found
+    return found if len(found) <= _MOST_VALUES else []
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -104,7 +104,7 @@ class ResponseMachine:
         self._empty_arguments = empty_arguments
         self._air = Air()
         self._calls: dict[int, CallBlock] = {}
-        self._callers: dict[str, int] = {}
+        self._callers: dict[str, CallBlock] = {}
         self._meter = Meter()
         self._round_began = 0
         self._annotations: list[Annotation] = []
@@ -146,7 +146,7 @@ class ResponseMachine:
         tail = self._air.tail
         if isinstance(tail, TextBlock):
             return tail.grow(text, logprobs)
-        block = TextBlock(self._new_id(TextBlock.prefix))
+        block = TextBlock(self._new_id(TextBlock.prefix), self._air.phase)
         block.grow(text, logprobs)
         for early in self._annotations:
             block.annotate(early.annotation)
@@ -195,10 +195,10 @@ class ResponseMachine:
 
     def tool_call(self, delta: ToolCall) -> list[Event]:
         self._expect_output("tool call")
-        if self._callers.get(delta.call_id or "", delta.index) != delta.index:
+        block = self._calls.get(delta.index)
+        if self._callers.get(delta.call_id or "", block) is not block:
             # Clients tell calls apart by their ids: whoever comes second gets one of ours.
             delta = msgspec.structs.replace(delta, call_id=None)
-        block = self._calls.get(delta.index)
         if block is None:
             block = CallBlock(delta.index, self._tools, self._new_id, self._empty_arguments)
             self._calls[delta.index] = block
@@ -206,7 +206,7 @@ class ResponseMachine:
         else:
             block.accept(delta)
         if delta.call_id:
-            self._callers[delta.call_id] = delta.index
+            self._callers[delta.call_id] = block
         events = block.grow(delta)
         return events + self._air.advance() if self._air.waiting else events
 
@@ -268,10 +268,10 @@ class ResponseMachine:
             self.pending_finish = Finish(reason)
         return []
 
-    def item_end(self) -> list[Event]:
+    def item_end(self, phase: str | None = None) -> list[Event]:
         """Whatever comes next, even if it is of the same kind, is another item."""
         self._expect_output("item end")
-        self._air.part()
+        self._air.part(phase)
         return []
 
     def note(self, delta: Start | Extra) -> list[Event]:
@@ -389,7 +389,7 @@ _FEEDERS: Mapping[type[Delta], Callable[[ResponseMachine, Any], list[Event]]] = 
     Failure: lambda machine, delta: machine.fail(delta.fault),
     Annotation: ResponseMachine.annotation,
     RawItem: lambda machine, delta: machine.raw_item(delta.document),
-    ItemEnd: lambda machine, _: machine.item_end(),
+    ItemEnd: lambda machine, delta: machine.item_end(delta.phase),
     ToolRevision: ResponseMachine.tool_revision,
     SearchBegun: ResponseMachine.search,
     SearchEnded: ResponseMachine.search,

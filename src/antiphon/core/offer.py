@@ -15,7 +15,7 @@ from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.grammar import has_unknown_grammar
 from antiphon.core.plan import Capabilities
 from antiphon.core.recall import HOSTED, SEARCH
-from antiphon.core.search_rule import WORDS, described, read_rules, unkept
+from antiphon.core.search_rule import WORDS, described, disobeyed, read_rules, unheeded, unkept
 from antiphon.core.tools import ToolType
 from antiphon.errors import InvalidRequest
 
@@ -112,6 +112,7 @@ _WEAKER: Mapping[str, str] = {
     "output_schema": "the model is not told what its answers look like",
     "parameters": "the provider does not take `additionalProperties: false`",
     "search_content_types": "only text is searched for",
+    "search_context_size": "the search decides how much it brings",
     "strict": "the provider does not enforce its schema",
     "user_location": "the search engine does not take it",
 }
@@ -205,19 +206,12 @@ def _web_search(tool: Document, param: str, capabilities: Capabilities, origin: 
         return _left_out(tool, param, "this model has no web search")
     if capabilities.web_search == "managed":
         return _managed_search(tool, param, capabilities, origin)
-    beyond = [limit for limit in _limits(tool) if limit not in capabilities.web_search_limits]
-    if beyond:
-        return _left_out(tool, param, f"its search cannot be limited by `{beyond[0]}`")
-    return Offer(type=tool["type"], name="web_search", fate="native", document=tool), []
-
-
-def _limits(tool: Document) -> list[str]:
-    """The restrictions on where a search may look. Without them it could see more than allowed."""
-    switches = ("external_web_access", "indexed_web_access")
-    limits = [name for name in switches if tool.get(name) is False]
-    filters = tool.get("filters")
-    given = any(filters.values()) if isinstance(filters, Mapping) else bool(filters)
-    return [*limits, "filters"] if given else limits
+    beyond = disobeyed(tool, capabilities.web_search_limits)
+    if beyond is not None:
+        return _left_out(tool, param, f"its search cannot be limited by `{beyond}`")
+    offer = Offer(type=tool["type"], name="web_search", fate="native", document=tool)
+    weaker = unheeded(tool, capabilities.web_search_limits)
+    return offer, [_degraded(offer, param, field) for field in weaker]
 
 
 def _managed_search(
@@ -236,13 +230,8 @@ def _managed_search(
         document=tool,
         origin=origin,
     )
-    kinds = tool.get("search_content_types")
-    weaker = {
-        "search_content_types": bool(kinds) and kinds != ["text"],
-        "user_location": bool(tool.get("user_location"))
-        and "user_location" not in capabilities.web_search_limits,
-    }
-    return offer, [_degraded(offer, param, field) for field, is_so in weaker.items() if is_so]
+    weaker = unheeded(tool, capabilities.web_search_limits | {"search_context_size"})
+    return offer, [_degraded(offer, param, field) for field in weaker]
 
 
 # Tools that the client runs

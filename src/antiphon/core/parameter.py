@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from math import inf
 from typing import Any
 
 from msgspec import Struct
@@ -105,9 +106,10 @@ def decide(
         elif row.name in capabilities.parameters:
             parameters[row.name] = value
         elif row.rule is Rule.TAKE and value not in row.plain:
-            diagnostics.append(_ignored(row))
+            diagnostics.append(_ignored(row.path, row.why))
     diagnostics += _give_way(parameters, capabilities)
     diagnostics += _clamp(parameters, capabilities)
+    diagnostics += _unsaid(parameters, capabilities)
     diagnostics += [_unknown(name) for name in request.unknown if name not in KNOWN]
     return parameters, diagnostics
 
@@ -127,12 +129,12 @@ def _refuse(row: Row, value: object) -> None:
         )
 
 
-def _ignored(row: Row) -> Diagnostic:
+def _ignored(path: str, why: str) -> Diagnostic:
     return Diagnostic(
         code=Code.PARAM_IGNORED,
         decision=Decision.IGNORED,
-        param=row.path,
-        message=f"`{row.path}` has no effect: {row.why}.",
+        param=path,
+        message=f"`{path}` has no effect: {why}.",
     )
 
 
@@ -162,17 +164,24 @@ def _clamp(parameters: dict[str, Any], capabilities: Capabilities) -> Iterator[D
             )
 
 
+def _unsaid(parameters: dict[str, Any], capabilities: Capabilities) -> Iterator[Diagnostic]:
+    """A text that the provider would refuse; half of it would say something else."""
+    for name, value in [*parameters.items()]:
+        least, most = capabilities.ranges.get(name, (0, inf))
+        if isinstance(value, str) and not least <= len(value) <= most:
+            yield _ignored(name, f"the provider takes {least:g} to {most:g} characters")
+            del parameters[name]
+        elif value not in capabilities.words.get(name, (value,)):
+            yield _ignored(name, "the provider has nothing of that name")
+            del parameters[name]
+
+
 def _give_way(parameters: dict[str, Any], capabilities: Capabilities) -> Iterator[Diagnostic]:
     """Of two parameters that the provider refuses beside each other, one counts."""
     for name, other in capabilities.gives_way.items():
         if name in parameters and other in parameters:
             del parameters[name]
-            yield Diagnostic(
-                code=Code.PARAM_IGNORED,
-                decision=Decision.IGNORED,
-                param=name,
-                message=f"`{name}` has no effect: the provider takes it only without `{other}`.",
-            )
+            yield _ignored(name, f"the provider takes it only without `{other}`")
 
 
 # Extra output

@@ -14,6 +14,7 @@ from msgspec import Struct
 from antiphon.core.contract import OutputContract
 from antiphon.core.diagnostic import Decision, Diagnostic
 from antiphon.core.history import Step
+from antiphon.core.media import Media
 from antiphon.core.search_rule import SearchRules
 from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
 
@@ -46,14 +47,25 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Whether it thinks where nobody says how much; the word for `none` is what stops it."""
     fixed_by_thinking: frozenset[str] = frozenset()
     """Parameters that the provider takes only of a model that does not think."""
+    fixed_by_effort: Mapping[str, frozenset[str]] = {}
+    """Parameters that the provider does not take beside one of its words for an effort."""
     forced_choice_stops_thinking: bool = False
     """A model that thinks cannot be told to call a tool: such a call is made without thinking."""
+    resumes_by_thought: bool = False
+    """A turn that goes on after calls is thought about only if it began with a thought."""
+    least_budget: int = 0
+    """Where an effort is a number of tokens: the least that it may be, and the least that has to be
+    left of `max_output_tokens` for the answer. 0: the provider sees to that."""
     ranges: Mapping[str, tuple[float, float]] = {}
-    """The least and the most that the provider takes of a parameter."""
+    """The least and the most that the provider takes of a parameter; of a text, how long it is."""
+    words: Mapping[str, frozenset[str]] = {}
+    """The only words that the provider takes for a parameter."""
     gives_way: Mapping[str, str] = {}
     """A parameter that the provider refuses beside another one → that other one, which counts."""
     inputs: frozenset[str] = frozenset({"text", "image"})
-    """Kinds of input parts: text, image, file, audio."""
+    """Kinds of input parts: text, image, file, audio, and file_url where its address will do."""
+    media: Media = Media()
+    """Which of the images, files and sounds: from where, and of what types."""
     tool_output_images: bool = False
     replay_reasoning: ReplayReasoning = "never"
     """Whether reasoning of earlier turns goes back: never, on turns that call tools, always."""
@@ -62,14 +74,17 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     tools: bool = True
     strict_tools: bool = True
     strict_together: bool = False
-    """Schemas are enforced for all tools or for none, so one that is not strict loosens all."""
+    """Schemas are enforced for all tools or for none, so one that is not strict, or that insists
+    on no argument, loosens all."""
     closed_objects: bool = True
     """False: the provider refuses `additionalProperties: false`, and tools are told without it."""
     max_tools: int = 128
     web_search: Literal["native", "managed", "refuse", "ignore"] = "ignore"
     """Who searches the web: the provider, the gateway, or nobody, with an error or without."""
     web_search_limits: frozenset[str] = frozenset()
-    """Restrictions that the provider's own search obeys: external_web_access, filters …"""
+    """What the search can be told: external_web_access, filters, user_location …"""
+    search_beside_tools: bool = True
+    """False: the provider's own search is refused beside functions, so it gives way to them."""
     guards: tuple[str, ...] = ()
     """What the model leaks into its text, by the names of the guards against it."""
     context_window: int | None = None
@@ -114,6 +129,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     effort: str | None = None
     """The provider's word for the reasoning effort; None leaves it out."""
     requested_effort: str | None = None
+    effective_effort: str | None = None
+    """What it comes to, in the words of the API; None where it has no effect."""
     contract: OutputContract = OutputContract()
     tells_summary: bool = False
     """The client wants to see thought as a summary."""

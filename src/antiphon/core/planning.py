@@ -7,7 +7,7 @@ before and will be sent again: it may weaken a plan, visibly, but it never preve
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -18,7 +18,7 @@ from antiphon.core.content import NOTHING_SEEN
 from antiphon.core.contract import OutputContract, check_schema
 from antiphon.core.declaration import Declared, declare
 from antiphon.core.diagnostic import Code, Decision, Diagnostic, diagnostics_header
-from antiphon.core.effort import RUNGS, climb, settle, while_thinking
+from antiphon.core.effort import RUNGS, climb, effective, settle, while_thinking
 from antiphon.core.history import Step
 from antiphon.core.ladder import Asked, ask
 from antiphon.core.pairing import paired
@@ -49,10 +49,9 @@ def make_plan(
     items = [*history, *request.input]
     read, noticed = _read(items, capabilities, issuer, model, unseal, descriptions)
     declared, steps, told = _declared(request, items, read, capabilities)
-    asked, effort, climbed = _effort(request, items, declared, capabilities)
+    asked, effort, climbed = _effort(request, items, steps, declared, capabilities)
     logprobs, parameters, decided = _parameters(request, declared, effort, capabilities)
     form = _form(request, items, declared, effort, capabilities)
-    found = (*noticed, *told, *decided, *climbed, *form.diagnostics)
     return Plan(
         provider=provider,
         model=model,
@@ -67,12 +66,13 @@ def make_plan(
         parameters=parameters,
         effort=effort,
         requested_effort=asked,
+        effective_effort=effective(asked, effort, capabilities),
         contract=form.contract,
         replay_reasoning=capabilities.replay_reasoning,
         developer_role=capabilities.developer_role,
         include_logprobs=logprobs,
         tells_summary=bool(request.summary),
-        diagnostics=tuple(_located(each, len(history)) for each in found),
+        diagnostics=_located((*noticed, *told, *decided, *climbed, *form.diagnostics), history),
     )
 
 
@@ -111,6 +111,7 @@ def _read(
         items,
         inputs=capabilities.inputs,
         tool_output_images=capabilities.tool_output_images,
+        media=capabilities.media,
         descriptions=descriptions,
     )
     if unseal is None:
@@ -144,8 +145,12 @@ def _search(request: Request, declared: Declared) -> SearchRules | None:
     )
 
 
-def _located(diagnostic: Diagnostic, earlier: int) -> Diagnostic:
+def _located(found: Iterable[Diagnostic], history: Sequence[Any]) -> tuple[Diagnostic, ...]:
     """Items are counted over the whole thread; a client counts those that it sent just now."""
+    return tuple(_from_here(diagnostic, len(history)) for diagnostic in found)
+
+
+def _from_here(diagnostic: Diagnostic, earlier: int) -> Diagnostic:
     place = re.match(r"input\[(\d+)\]", diagnostic.param)
     if place is None or not earlier:
         return diagnostic
@@ -168,13 +173,21 @@ def _updated(items: Sequence[Mapping[str, Any]], outer: str, inner: str) -> tupl
 def _effort(
     request: Request,
     items: Sequence[Mapping[str, Any]],
+    steps: Sequence[Step],
     declared: Declared,
     capabilities: Capabilities,
 ) -> tuple[str | None, str | None, list[Diagnostic]]:
     """The effort that was asked for, the provider's word for it, and what was lost between."""
     param, asked = _updated(items, "reasoning", "effort") or ("reasoning.effort", request.effort)
     effort, climbed = climb(asked, param, capabilities)
-    effort, settled = settle(effort, declared.tool_choice, param, capabilities)
+    effort, settled = settle(
+        effort,
+        param,
+        capabilities,
+        choice=declared.tool_choice,
+        steps=steps,
+        limit=request.max_output_tokens,
+    )
     return asked if isinstance(asked, str) else None, effort, [*climbed, *settled]
 
 

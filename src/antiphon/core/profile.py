@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 from antiphon.core.deltas import Delta, ItemEnd, Refusal, Text
 from antiphon.core.desk import Again
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.faults import ProviderFault, is_permanent
 
 EVERYONE = "*"
 """The name, in a configuration, of what counts for every client."""
@@ -37,11 +38,17 @@ class Profile(Struct, frozen=True, kw_only=True):
         permanent = permanent or (400 <= status < 500 and status not in _PASSING)
         return 400 if permanent and self.permanent_errors == "400" else status
 
+    def code(self, fault: ProviderFault) -> str:
+        """The code that this client is told inside of a stream."""
+        code = fault.public_code
+        final = self.permanent_errors == "400" and code == "server_error" and is_permanent(fault)
+        return "invalid_prompt" if final else code
+
 
 _CODEX = Profile(
     name="codex",
     refusals="text",  # it drops a message with a refusal, and the turn ends without a word
-    permanent_errors="400",  # it repeats a request six times after any other status
+    permanent_errors="400",  # it repeats a request six times after other statuses and codes
 )
 
 Signs: TypeAlias = tuple[re.Pattern[str], Profile]
@@ -90,6 +97,11 @@ def resolve(originator: str, user_agent: str, overrides: Overrides) -> Profile:
 def error_as_400(profile: Profile, status: int) -> Diagnostic:
     message = f"The status is 400 and not {status}: {profile.name} would ask again and again."
     return _note(Code.CLIENT_ERROR_AS_400, message, str(status))
+
+
+def error_as_final(profile: Profile, code: str) -> Diagnostic:
+    message = f"The code is invalid_prompt, not {code}: {profile.name} would ask again and again."
+    return _note(Code.CLIENT_ERROR_AS_400, message, code)
 
 
 def keepalive_as_comment(profile: Profile) -> Diagnostic:

@@ -35,6 +35,18 @@ def followed(plan: Plan, followup: Followup, *, issuer: str, unseal: Unseal) -> 
     return structs.replace(plan, history=(*plan.history, *more), tool_choice=choice)
 
 
+def takes_over(plan: Plan, begun: Plan) -> bool:
+    """Whether an answer that was begun by another plan can go on with this one: what it may bring
+    is read by the other's rules, so the form has to be asked for alike, no tool may be unknown or
+    have another's name, and the gateway may not be called for a search that it is not ready for."""
+    names, known = plan.identities, begun.identities
+    return (
+        plan.contract == begun.contract
+        and all(names.restored(name) == known.restored(name) for name in names)
+        and (plan.search is None or begun.search is not None)
+    )
+
+
 def _call_id(step: Step) -> str | None:
     return step.call_id if isinstance(step, Called | Answered) else None
 

@@ -18,6 +18,8 @@ Size: TypeAlias = Literal["low", "medium", "high"]
 _SNIPPET_CHARS: Mapping[str, int] = {"low": 300, "medium": 800, "high": 2000}
 _FACTOR: Mapping[str, float] = {"low": 0.5, "medium": 1, "high": 2}
 _MOST_RESULTS = 20
+_MOST_DOMAINS = 1000
+_URL_CHARS = 2048
 _ADDRESS = re.compile(
     r"https?://(?:[^/?#\s\\]*@)?([^/?#:@\s\\]+)(?::\d+)?(/[^?#\s\\]*)?(?:[?#]\S*)?"
 )
@@ -50,8 +52,8 @@ class SearchRules(Struct, frozen=True, kw_only=True):
 
     def admits(self, url: str) -> bool:
         """Whether a result at this address may be shown."""
-        address = _ADDRESS.fullmatch(url)
-        if address is None:
+        address = _ADDRESS.fullmatch(url) if len(url) <= _URL_CHARS else None
+        if address is None or not url.isprintable():  # nothing that acts on who reads it
             return False
         host, path = address[1].lower().rstrip("."), address[2] or "/"
         if any(_holds(domain, host, path) for domain in self.blocked):
@@ -119,9 +121,44 @@ def described(rules: SearchRules) -> str:
 # What cannot be kept
 
 
+def disobeyed(tool: Document, obeyed: frozenset[str]) -> str | None:
+    """A restriction that a provider's own search would not keep, if there is one; `obeyed` are
+    those that it keeps. Without it the search could see more than it may."""
+    for limit in _limits(tool):
+        if not {limit, limit.partition(".")[0]} & obeyed:
+            return limit
+    return None
+
+
+def _limits(tool: Document) -> Iterator[str]:
+    yield from (switch for switch in _SWITCHES if tool.get(switch) is False)
+    filters = tool.get("filters")
+    if isinstance(filters, Mapping):
+        yield from (f"filters.{name}" for name, value in filters.items() if value)
+    elif filters:
+        yield "filters"
+
+
+def unheeded(tool: Document, heeded: frozenset[str]) -> list[str]:
+    """What else a search is told, and would do without: all but what is `heeded`."""
+    return [
+        name
+        for name, plain in _HINTS.items()
+        if (value := tool.get(name)) not in plain and not {name, f"{name}.{value}"} & heeded
+    ]
+
+
+_SWITCHES = ("external_web_access", "indexed_web_access")
+_HINTS: Mapping[str, tuple[Any, ...]] = {  # with the values that ask for nothing special
+    "search_content_types": (None, [], ["text"]),
+    "search_context_size": (None, "medium"),
+    "user_location": (None, {}),
+}
+
+
 def unkept(tool: Document) -> str | None:
     """A restriction that the gateway's own search could not keep, if there is one."""
-    for switch in ("external_web_access", "indexed_web_access"):
+    for switch in _SWITCHES:
         if tool.get(switch) is False:
             return switch
     filters = tool.get("filters") or {}
@@ -134,4 +171,7 @@ def unkept(tool: Document) -> str | None:
 
 
 def _are_domains(value: Any) -> bool:
-    return isinstance(value, list | tuple) and len([*_domains(value)]) == len(value)
+    """Names of domains, and not so many that looking them up would take long."""
+    if not isinstance(value, list | tuple) or len(value) > _MOST_DOMAINS:
+        return False
+    return len([*_domains(value)]) == len(value)

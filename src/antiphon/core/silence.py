@@ -1,14 +1,16 @@
 """The desk for answers that never come: a model that only thought is asked once more.
 
 Some models end their turn with nothing but reasoning. A client would see a turn that is complete
-and empty, so the model is reminded, once; if it still says nothing, the client is told so.
+and empty, so the model is reminded, once; if it still says nothing, the client is told so. Of one
+that was cut off while it thought, the response says so itself.
 """
 
 from __future__ import annotations
 
-from antiphon.core.deltas import Delta, RawItem, Reasoning, Refusal, Text, ToolCall
+from antiphon.core.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
 from antiphon.core.desk import Again
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.finish import outcome
 from antiphon.core.history import Said, TextPart
 
 _REMINDER = "You have thought, but neither answered nor called a tool. Please answer now."
@@ -17,28 +19,40 @@ _REMINDER = "You have thought, but neither answered nor called a tool. Please an
 class SilenceDesk:
     """The first desk: what another one keeps back was said all the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reminds: bool = True) -> None:
         self.again: Again | None = None
         self.diagnostics: list[Diagnostic] = []
         self._thought = False
         self._spoke = False
+        self._reminds = reminds
         self._reminded = False
+        self._reason: str | None = None
 
     def feed(self, delta: Delta) -> list[Delta]:
+        if not self._spoke:  # then nothing else matters any more
+            self._listen(delta)
+        return [delta]
+
+    def _listen(self, delta: Delta) -> None:
         if isinstance(delta, Reasoning):
             self._thought = True
         elif isinstance(delta, ToolCall | RawItem):
             self._spoke = True
         elif isinstance(delta, Text | Refusal):
-            self._spoke = self._spoke or bool(delta.text)
-        return [delta]
+            self._spoke = bool(delta.text)
+        elif isinstance(delta, Finish):
+            self._reason = delta.reason or self._reason
 
     def close(self, *, final: bool) -> list[Delta]:
         silent = self._thought and not self._spoke
+        whole = outcome(self._reason).status == "completed"
         self._thought = self._spoke = False
-        if silent and self._reminded:
+        self._reason = None
+        if not silent:
+            return []
+        if self._reminded or (whole and not self._reminds):
             self._note(Code.ANSWER_EMPTY, "The model thought, but it did not answer.")
-        elif silent:
+        elif whole:
             self._thought = self._reminded = True
             self._note(Code.ANSWER_REMINDED, "The model only thought; it was asked to answer.")
             self.again = Again(steps=(Said("user", (TextPart(_REMINDER),)),))

@@ -6,7 +6,7 @@ the others again when it has seen the first one's answer.
 
 from __future__ import annotations
 
-from antiphon.core.deltas import Delta, ToolCall, ToolEnd
+from antiphon.core.deltas import Delta, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.desk import Again
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 
@@ -20,7 +20,7 @@ class SingleCallDesk:
         self._first: int | None = None
 
     def feed(self, delta: Delta) -> list[Delta]:
-        if not isinstance(delta, ToolCall | ToolEnd):
+        if not isinstance(delta, ToolCall | ToolEnd | ToolRevision):
             return [delta]
         if self._first is None:
             self._first = delta.index

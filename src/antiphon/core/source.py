@@ -17,6 +17,8 @@ from antiphon.core.recall import HOSTED, SEARCH
 
 _TITLE_CHARS = 200
 _NOTHING = "Nothing was found."
+_ACTING = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What acts on a terminal, or turns the words around, and is no text."""
 _LISTED = re.compile(r"^\[(\d+)\] (.*)\n(\S+)$", re.MULTILINE)
 
 
@@ -80,7 +82,7 @@ class Sources:
 
 def _line(text: str, limit: int) -> str:
     """The text as one line that is not too long, and that cannot pass for a source."""
-    line = " ".join(text.split())
+    line = _ACTING.sub("", " ".join(text.split()))
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 

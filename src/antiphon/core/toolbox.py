@@ -25,6 +25,7 @@ from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.errors import InvalidRequest
 
 NAME_LIMIT = 64
+_MOST_GRAMMARS = 32
 
 
 def provider_name(name: str, namespace: str | None = None) -> str:
@@ -60,6 +61,7 @@ class Toolbox:
         self.diagnostics: list[Diagnostic] = []
         self._capabilities = capabilities
         self._taken: set[str] = set()
+        self._grammars: set[str] = set()
 
     # Filling it
 
@@ -103,6 +105,7 @@ class Toolbox:
             self._add(child, f"{param}.tools[{index}]", origin, namespace)
 
     def _admit(self, tool: object, param: str, origin: Origin, namespace: str | None) -> None:
+        self._count_grammar(tool, param)
         offer, diagnostics = read_offer(
             tool, param, self._capabilities, namespace=namespace, origin=origin
         )
@@ -118,6 +121,15 @@ class Toolbox:
         else:
             self._redeclare(known, offer, param)
         self.diagnostics += diagnostics
+
+    def _count_grammar(self, tool: object, param: str) -> None:
+        """To read a grammar takes time that other requests wait for."""
+        form = tool.get("format") if isinstance(tool, Mapping) else None
+        if isinstance(form, Mapping):
+            self._grammars.add(str(form.get("definition")))
+        if len(self._grammars) > _MOST_GRAMMARS:
+            message = f"A request may have {_MOST_GRAMMARS} different grammars at most."
+            raise InvalidRequest(message, param=f"{param}.format")
 
     def _take_name(self, offer: Offer, param: str) -> None:
         if not self._name(offer.key):

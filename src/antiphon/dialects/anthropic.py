@@ -7,12 +7,11 @@ is a `Failure`, an unreadable frame is a protocol `Failure`, what we do not know
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core import faults, locale
 from antiphon.core.deltas import (
     Delta,
     Extra,
@@ -37,15 +36,13 @@ from antiphon.dialects.anthropic_block import (
     ThinkingBlock,
     WholeBlock,
     kind_of,
-    string,
     unknown,
 )
 from antiphon.dialects.anthropic_request import AnthropicQuirks
 from antiphon.dialects.chat_number import count
-from antiphon.dialects.document import mended
-from antiphon.wire.sse import Frame, SSEDecoder
-
-_NULL = Raw(b"null")
+from antiphon.dialects.reading import NULL, UNREADABLE, reread, string, unreadable
+from antiphon.dialects.speech import Speech
+from antiphon.wire.sse import Frame
 
 # Leaves are `Any`: a surprise in one field must not cost the event.
 
@@ -53,7 +50,7 @@ _NULL = Raw(b"null")
 class _Event(Struct):
     type: Any = None
     index: Any = None
-    content_block: Raw = _NULL
+    content_block: Raw = NULL
     delta: Any = None
     message: Any = None
     usage: Any = None
@@ -73,15 +70,13 @@ class _Message(Struct):
 
 
 class _ToolUse(Struct):
-    input: Raw = _NULL
+    input: Raw = NULL
 
 
-_Read = TypeVar("_Read")
 _read_event = msgspec.json.Decoder(_Event).decode
 _read_message = msgspec.json.Decoder(_Message).decode
 _read_tool_use = msgspec.json.Decoder(_ToolUse).decode
 _read_document = msgspec.json.Decoder().decode
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _COUNTS = (
     "input_tokens",
@@ -118,9 +113,9 @@ class AnthropicDecoder:
             self.ended = True
             return []
         try:
-            event, data = _read(_read_event, data)
-        except _UNREADABLE:
-            return self._unreadable(data)
+            event, data = reread(_read_event, data)
+        except UNREADABLE:
+            return unreadable(data, finished=self._finished)
         name = string(event.type) or frame.event
         if event.error is not None or name == "error":
             return [Failure(_fault(data))]
@@ -130,12 +125,6 @@ class AnthropicDecoder:
     def close(self) -> list[Delta]:
         """The stream has ended; a cut one has nothing to add."""
         return []
-
-    def _unreadable(self, data: bytes) -> list[Delta]:
-        """After the stop reason the answer is whole: a broken frame cannot spoil it any more."""
-        if self._finished or not data.strip() or _is_scalar(data):
-            return [Extra("unreadable_frame", len(data))]
-        return [Failure(protocol_fault("The provider sent a frame that cannot be read."))]
 
     # Events
 
@@ -260,8 +249,8 @@ _EVENTS: Mapping[str, Callable[[AnthropicDecoder, _Event], list[Delta]]] = {
 def decode(body: bytes) -> list[Delta]:
     """A whole answer → deltas, its items in the order of its blocks."""
     try:
-        message, body = _read(_read_message, body)
-    except _UNREADABLE:
+        message, body = reread(_read_message, body)
+    except UNREADABLE:
         return [Failure(classify(200, {}, body))]
     if message.error is not None or message.type == "error":
         return [Failure(_fault(body))]
@@ -272,21 +261,12 @@ def decode(body: bytes) -> list[Delta]:
     return deltas + reader.stop(msgspec.structs.asdict(message), message.usage)
 
 
-def _read(read: Callable[[bytes], _Read], data: bytes) -> tuple[_Read, bytes]:
-    """What stands in the JSON, and the JSON, which is mended first if that is what it takes."""
-    try:
-        return read(data), data
-    except _UNREADABLE:
-        data = mended(data)
-        return read(data), data
-
-
 def _strict(data: bytes) -> bytes:
     """A part of a document, for those who read it again: the first reading only passed it by."""
     try:
-        return _read(_read_document, data)[1]
-    except _UNREADABLE:
-        return bytes(_NULL)
+        return reread(_read_document, data)[1]
+    except UNREADABLE:
+        return bytes(NULL)
 
 
 def _document(data: bytes) -> Any:
@@ -297,20 +277,12 @@ def _index(event: _Event) -> int:
     return event.index if isinstance(event.index, int) else -1
 
 
-def _is_scalar(data: bytes) -> bool:
-    """JSON, but not an object: some servers send a bare word as a keep-alive."""
-    try:
-        return not isinstance(_read_document(data), dict | list)
-    except _UNREADABLE:
-        return False
-
-
 def _fault(data: bytes) -> ProviderFault:
     fault = classify_document(_document(data))
     return fault or protocol_fault("The provider reported an error without saying which.")
 
 
-class AnthropicDialect:
+class AnthropicDialect(Speech):
     """Anthropic Messages: SSE frames with a `type`, an answer of blocks."""
 
     def __init__(self, quirks: AnthropicQuirks = anthropic_request.PLAIN) -> None:
@@ -319,17 +291,8 @@ class AnthropicDialect:
     def encode(self, plan: Plan, *, stream: bool) -> Outbound:
         return anthropic_request.encode(plan, stream=stream, quirks=self._quirks)
 
-    def framer(self) -> SSEDecoder:
-        return SSEDecoder()
-
     def decoder(self) -> AnthropicDecoder:
         return AnthropicDecoder()
 
     def decode(self, body: bytes) -> list[Delta]:
         return decode(body)
-
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
-        return faults.classify(status, headers, body)
-
-    def describe(self, fault: ProviderFault, locale_name: str = "en") -> str:
-        return locale.describe(fault, locale_name)

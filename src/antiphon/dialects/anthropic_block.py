@@ -19,15 +19,12 @@ from antiphon.core.deltas import (
     ToolCall,
     ToolEnd,
 )
+from antiphon.dialects.reading import string
 from antiphon.wire.items import Document
 
 THINKING = "anthropic.thinking"
 REDACTED = "anthropic.redacted_thinking"
 """Schemes of state: the value of each is a whole block, as it came and as it goes back."""
-
-
-def string(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def kind_of(value: Any) -> str:

@@ -1,4 +1,8 @@
-"""Images and files as Anthropic blocks. What the API would refuse becomes text that says so."""
+"""Images and files as Anthropic blocks.
+
+A plan leaves out, visibly, what the API would refuse (`TAKEN`). What comes here all the same
+becomes text that says so.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,16 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from antiphon.core.history import AudioPart, FilePart, ImagePart
+from antiphon.core.media import Media
 
 Body: TypeAlias = dict[str, Any]
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _PDF = "application/pdf"
+TAKEN = Media(
+    types=_IMAGES | {_PDF, "text/*"}, image_links="https?://.*", file_ids=""
+)  # as of 2026-10
+"""What the API takes."""
 _PDF_OPENING = "JVBERi"  # base64 of `%PDF-`
 _TITLE_CHARACTERS = 200
 

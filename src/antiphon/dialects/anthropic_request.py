@@ -8,7 +8,6 @@ they have to stand inside of messages; they are no part of what the provider com
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -18,11 +17,11 @@ from antiphon.core.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic_media import text_block
 from antiphon.dialects.anthropic_message import (
     conversation,
-    leading,
     resumes_without_thought,
     without_thoughts,
 )
 from antiphon.dialects.anthropic_schema import input_schema, output_schema
+from antiphon.dialects.turn import leading
 
 Body: TypeAlias = dict[str, Any]
 
@@ -32,19 +31,7 @@ _MARK: Mapping[str, Any] = {"type": "ephemeral"}
 _LEAST_BUDGET = 1024
 _LEAST_TOP_P = 0.95  # while the model thinks
 _OFF: Mapping[str, Any] = {"type": "disabled"}
-_USER_ID_CHARACTERS = 256
 _TIERS = {"auto": "auto", "default": "standard_only", "priority": "auto"}
-
-_BUDGETS: Mapping[str, int] = MappingProxyType(
-    {
-        "minimal": 1_024,
-        "low": 2_048,
-        "medium": 8_192,
-        "high": 16_384,
-        "xhigh": 24_576,
-        "max": 31_000,
-    }
-)
 
 
 class AnthropicQuirks(Struct, frozen=True, kw_only=True):
@@ -57,8 +44,7 @@ class AnthropicQuirks(Struct, frozen=True, kw_only=True):
     max_tokens: int = 32_000
     """How much may be written where the client does not say; the API insists on a number."""
     thinking: Literal["adaptive", "budget", "none"] = "budget"
-    """How an effort is said: the model decides and is told the word, or gets a number of tokens."""
-    budgets: Mapping[str, int] = _BUDGETS
+    """What an effort is: a word to a model that decides alone, or a number of tokens."""
     display: Literal["summarized", "omitted"] | None = None
     """Whether thought is shown; None leaves it to the model."""
     unsigned_thinking: bool = False
@@ -180,7 +166,8 @@ def _thinking(plan: Plan, quirks: AnthropicQuirks, limit: int, messages: list[Bo
     """The switch of thinking; empty where the model does what it always does."""
     if quirks.thinking == "none":
         return {}
-    # A forced call is refused while the model thinks, so that one is made without.
+    # A plan knows what its request leaves no thinking to. A later round of it may bring that, too:
+    # a forced call, a turn without a thought.
     if plan.effort == "none" or plan.tool_choice.mode in ("required", "function"):
         return {"thinking": _OFF}
     if plan.effort is None:
@@ -188,8 +175,8 @@ def _thinking(plan: Plan, quirks: AnthropicQuirks, limit: int, messages: list[Bo
     shown: Body = {} if quirks.display is None else {"display": quirks.display}
     if quirks.thinking == "adaptive":
         return {"thinking": {"type": "adaptive", **shown}}
-    # A budget has to leave room for the answer.
-    budget = min(quirks.budgets.get(plan.effort, _LEAST_BUDGET), limit - _LEAST_BUDGET)
+    asked = int(plan.effort) if plan.effort.isdecimal() else _LEAST_BUDGET
+    budget = min(asked, limit - _LEAST_BUDGET)  # there has to be room for the answer
     if budget < _LEAST_BUDGET or resumes_without_thought(messages):
         return {"thinking": _OFF}
     return {"thinking": {"type": "enabled", "budget_tokens": budget, **shown}}
@@ -237,7 +224,7 @@ def _parameters(plan: Plan) -> Body:
     given = plan.parameters
     body: Body = {}
     if user := given.get("safety_identifier") or given.get("user"):
-        body["metadata"] = {"user_id": str(user)[:_USER_ID_CHARACTERS]}
+        body["metadata"] = {"user_id": str(user)}
     if tier := _TIERS.get(str(given.get("service_tier"))):
         body["service_tier"] = tier
     return body

@@ -9,12 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core import faults, locale
 from antiphon.core.deltas import (
     Delta,
     Extra,
@@ -26,7 +25,7 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults import ProviderFault, classify, classify_document, protocol_fault
+from antiphon.core.faults import classify, classify_document, protocol_fault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import bedrock_invoke, bedrock_request
 from antiphon.dialects.bedrock_block import (
@@ -35,19 +34,16 @@ from antiphon.dialects.bedrock_block import (
     OtherBlock,
     TextBlock,
     ThoughtBlock,
-    string,
     unknown,
 )
 from antiphon.dialects.bedrock_quirk import PLAIN, BedrockQuirks
 from antiphon.dialects.chat_number import count
-from antiphon.dialects.document import mended
+from antiphon.dialects.reading import NULL, UNREADABLE, read, reread, string
+from antiphon.dialects.speech import Speech
 from antiphon.wire.eventstream import BROKEN, EXCEPTION, EventStreamDecoder
 from antiphon.wire.items import Document
 from antiphon.wire.sse import Frame
 
-_NULL = Raw(b"null")
-_Read = TypeVar("_Read")
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _read_document = msgspec.json.Decoder(dict[str, Any]).decode
 _read_block = msgspec.json.Decoder().decode
 
@@ -79,8 +75,8 @@ class BedrockDecoder:
             kind = frame.event.removeprefix(EXCEPTION)
             return [Failure(classify(None, {"x-amzn-errortype": kind}, frame.data))]
         try:
-            document, _ = _read(_read_document, frame.data or b"{}")
-        except _UNREADABLE:
+            document = read(_read_document, frame.data or b"{}")
+        except UNREADABLE:
             return self._unreadable("The provider sent a frame that cannot be read.", frame.data)
         return self.event(frame.event, document)
 
@@ -161,8 +157,8 @@ class BedrockDecoder:
         """A piece of an invoked model's own stream, wrapped; some speak Converse even there."""
         try:
             inner = base64.b64decode(document.get("bytes", ""), validate=True)
-            said, inner = _read(_read_document, inner)
-        except (*_UNREADABLE, binascii.Error, TypeError):
+            said, inner = reread(_read_document, inner)
+        except (*UNREADABLE, binascii.Error, TypeError):
             return self._unreadable("The provider sent a chunk that cannot be read.", b"")
         name = next(iter(said), "")
         if name in _EVENTS and isinstance(said[name], dict):
@@ -241,7 +237,7 @@ class _Body(Struct):
 
 
 class _ToolUse(Struct):
-    input: Raw = _NULL
+    input: Raw = NULL
 
 
 class _ToolBlock(Struct):
@@ -255,9 +251,9 @@ _read_tool_block = msgspec.json.Decoder(_ToolBlock).decode
 def decode(body: bytes) -> list[Delta]:
     """A whole answer → deltas, its items in the order of its blocks."""
     try:
-        document, body = _read(_read_document, body)
+        document, body = reread(_read_document, body)
         answer = _read_body(body)
-    except _UNREADABLE:
+    except UNREADABLE:
         return [Failure(classify(200, {}, body))]
     if answer.output is None:
         fault = classify_document(document)
@@ -303,16 +299,7 @@ def _objects(values: Any) -> list[Document]:
     return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
 
 
-def _read(read: Callable[[bytes], _Read], data: bytes) -> tuple[_Read, bytes]:
-    """What stands in the JSON, and the JSON, which is mended first if that is what it takes."""
-    try:
-        return read(data), data
-    except _UNREADABLE:
-        data = mended(data)
-        return read(data), data
-
-
-class BedrockDialect:
+class BedrockDialect(Speech):
     """Converse: Amazon's binary event stream, an answer of blocks."""
 
     def __init__(self, quirks: BedrockQuirks = PLAIN) -> None:
@@ -329,9 +316,3 @@ class BedrockDialect:
 
     def decode(self, body: bytes) -> list[Delta]:
         return decode(body)
-
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
-        return faults.classify(status, headers, body)
-
-    def describe(self, fault: ProviderFault, locale_name: str = "en") -> str:
-        return locale.describe(fault, locale_name)

@@ -19,14 +19,11 @@ from antiphon.core.deltas import (
     ToolCall,
     ToolEnd,
 )
+from antiphon.dialects.reading import string
 from antiphon.wire.items import Document
 
 REASONING = "bedrock.reasoning"
 """The scheme of state: its value is a whole content block, as it goes back next turn."""
-
-
-def string(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def unknown(delta: Any) -> Delta:

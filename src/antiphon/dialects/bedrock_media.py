@@ -1,6 +1,8 @@
-"""Images, files and sound as Converse blocks. What the API would refuse becomes text that says so.
+"""Images, files and sound as Converse blocks.
 
-Converse fetches nothing from the web: media come with their bytes, or by an address in S3.
+Converse fetches nothing from the web: media come with their bytes, or by an address in S3. A plan
+leaves out, visibly, what it would refuse (`TAKEN`); what comes here all the same becomes text that
+says so.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from antiphon.core import media
 from antiphon.core.history import AudioPart, FilePart, ImagePart
 
 Body: TypeAlias = dict[str, Any]
@@ -33,6 +36,12 @@ _DOCUMENTS: Mapping[str, str] = {
 _AUDIO = frozenset("mp3 opus wav aac flac mp4 ogg mkv m4a mpeg pcm webm".split())
 _PDF_OPENING = "JVBERi"  # base64 of `%PDF-`
 _S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
+TAKEN = media.Media(
+    types=frozenset({*_IMAGES, *_DOCUMENTS, *(f"audio/{form}" for form in _AUDIO), "text/*"}),
+    image_links=_S3.pattern,
+    file_ids="",
+)
+"""What Converse takes of models that take anything but text."""
 _NAME_CHARACTERS = 180  # the limit is 200; a number may be added
 
 

@@ -12,25 +12,13 @@ from antiphon.core.plan import Plan
 
 Body: TypeAlias = dict[str, Any]
 
-_BUDGETS: Mapping[str, int] = MappingProxyType(
-    {
-        "minimal": 1_024,
-        "low": 2_048,
-        "medium": 8_192,
-        "high": 16_384,
-        "xhigh": 20_480,
-        "max": 23_552,
-    }
-)
-
 
 class BedrockQuirks(Struct, frozen=True, kw_only=True):
     """How the requests of one family of models differ from the common form."""
 
     thinking: Literal["budget", "adaptive", "config", "effort", "none"] = "none"
-    """How an effort is said, in the fields that Converse hands on to the model: as a number of
-    tokens, as Anthropic's or Amazon's word, as a plain `reasoning_effort`, or not at all."""
-    budgets: Mapping[str, int] = _BUDGETS
+    """What an effort is, in the fields that Converse hands on to the model: a number of tokens,
+    Anthropic's or Amazon's word, a plain `reasoning_effort`, or nothing at all."""
     answer_tokens: int = 8_192
     """What is left for the answer beside a budget, where the client does not say how much in all:
     Converse's own limit may be lower than the budget, and then it refuses."""

@@ -18,12 +18,12 @@ from antiphon.dialects.bedrock_media import text_block
 from antiphon.dialects.bedrock_message import (
     MARK,
     conversation,
-    leading,
     marked,
     resumes_without_thought,
     used_tools,
 )
 from antiphon.dialects.bedrock_quirk import PLAIN, BedrockQuirks
+from antiphon.dialects.turn import leading
 from antiphon.wire.sigv4 import quote
 
 Body: TypeAlias = dict[str, Any]
@@ -78,7 +78,8 @@ def _thinking(plan: Plan, quirks: BedrockQuirks, messages: Sequence[Body]) -> Bo
         if plan.effort == "none":
             return {"reasoningConfig": {"type": "disabled"}}
         return {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": plan.effort}}
-    # A forced call is refused while the model thinks, so that one is made without.
+    # A plan knows what its request leaves no thinking to. A later round of it may bring that, too:
+    # a forced call, a turn without a thought.
     if plan.effort == "none" or plan.tool_choice.mode in ("required", "function"):
         return {"thinking": {"type": "disabled"}}
     if quirks.thinking == "adaptive":
@@ -87,15 +88,15 @@ def _thinking(plan: Plan, quirks: BedrockQuirks, messages: Sequence[Body]) -> Bo
             "thinking": {"type": "adaptive", **shown},
             "output_config": {"effort": plan.effort},
         }
-    budget = _budget(plan, quirks)
+    budget = _budget(plan, plan.effort)
     if budget < _LEAST_BUDGET or resumes_without_thought(messages):
         return {"thinking": {"type": "disabled"}}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _budget(plan: Plan, quirks: BedrockQuirks) -> int:
+def _budget(plan: Plan, effort: str) -> int:
     """How much may be thought, so that there is room left for the answer."""
-    budget = quirks.budgets.get(str(plan.effort), _LEAST_BUDGET)
+    budget = int(effort) if effort.isdecimal() else _LEAST_BUDGET
     limit = plan.parameters.get("max_output_tokens")
     return budget if limit is None else min(budget, limit - _LEAST_BUDGET)
 

@@ -6,7 +6,6 @@ The reading half: chunks and whole bodies become deltas. It is total: an error o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,10 +23,11 @@ from antiphon.core.deltas import (
     Start,
     Text,
 )
-from antiphon.core.faults import classify, classify_document, protocol_fault
+from antiphon.core.faults import classify, classify_document
 from antiphon.dialects.chat_calls import CallTracker, Piece
 from antiphon.dialects.chat_citation import Sources, citation
 from antiphon.dialects.chat_number import read_logprobs, read_usage
+from antiphon.dialects.reading import UNREADABLE, reread, string, unreadable
 from antiphon.wire.sse import Frame
 
 # Leaves are `Any` where some server sends another type than the documented one: a surprise in
@@ -89,7 +89,6 @@ class _Chunk(Struct):
 
 _read_chunk = msgspec.json.Decoder(_Chunk).decode
 _read_document = msgspec.json.Decoder().decode
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _NOTHING = _Message()
 
 
@@ -112,9 +111,9 @@ class ChatDecoder:
         if data == b"[DONE]":
             return self._done()
         try:
-            chunk, data = _read(data)
-        except _UNREADABLE:
-            return self._unreadable(data)
+            chunk, data = reread(_read_chunk, data)
+        except UNREADABLE:
+            return unreadable(data, finished=self._finished)
         return self._deltas(chunk, data)
 
     def close(self) -> list[Delta]:
@@ -127,17 +126,11 @@ class ChatDecoder:
             return [Finish(self._implied_finish)]
         return []
 
-    def _unreadable(self, data: bytes) -> list[Delta]:
-        """After the finish reason the answer is whole: a broken frame cannot spoil it any more."""
-        if self._finished or not data.strip() or _is_scalar(data):
-            return [Extra("unreadable_frame", len(data))]
-        return [Failure(protocol_fault("The provider sent a frame that cannot be read."))]
-
     def _deltas(self, chunk: _Chunk, data: bytes) -> list[Delta]:
         deltas: list[Delta] = []
         if not self._started and (chunk.model or chunk.choices):
             self._started = True
-            deltas.append(Start(_string(chunk.model), _string(chunk.id)))
+            deltas.append(Start(string(chunk.model), string(chunk.id)))
         if chunk.usage or chunk.x_groq:
             deltas += _chunk_usage(chunk)  # first: what was spent counts even if the choice failed
         if chunk.web_search or chunk.search_results or chunk.citations:
@@ -183,10 +176,10 @@ class ChatDecoder:
 def decode(body: bytes) -> list[Delta]:
     """A whole answer → deltas, its items in the order reasoning, tool calls, message."""
     try:
-        chunk, body = _read(body)
-    except _UNREADABLE:
+        chunk, body = reread(_read_chunk, body)
+    except UNREADABLE:
         return [Failure(classify(200, {}, body))]
-    deltas: list[Delta] = [Start(_string(chunk.model), _string(chunk.id))]
+    deltas: list[Delta] = [Start(string(chunk.model), string(chunk.id))]
     deltas += _chunk_usage(chunk)
     deltas += _found(chunk, Sources())
     for choice in chunk.choices or ():
@@ -211,41 +204,8 @@ def _whole_choice(choice: _Choice) -> Iterator[Delta]:
     if message.refusal and isinstance(message.refusal, str):
         yield Refusal(message.refusal)
     yield from _beside(message)
-    yield Finish(_string(choice.finish_reason))
+    yield Finish(string(choice.finish_reason))
     yield from _choice_rest(choice)
-
-
-def _read(data: bytes) -> tuple[_Chunk, bytes]:
-    """A chunk and its JSON, which is mended first if that is what it takes."""
-    try:
-        return _read_chunk(data), data
-    except _UNREADABLE:
-        data = _mended(data)
-        return _read_chunk(data), data
-
-
-def _mended(data: bytes) -> bytes:
-    """Without what only strict readers reject: some servers cut a stream inside a character, and
-    send the halves as lone surrogates or broken UTF-8; some write control characters, or NaN."""
-    text = data.decode("utf-8", "replace")
-    try:
-        document = json.loads(text, strict=False, parse_constant=lambda _: None)
-        text = json.dumps(document, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return data
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
-
-
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _is_scalar(data: bytes) -> bool:
-    """JSON, but not an object: some servers send a bare word as a keep-alive."""
-    try:
-        return not isinstance(_read_document(data), dict | list)
-    except _UNREADABLE:
-        return False
 
 
 # What a message says
@@ -279,7 +239,7 @@ def _thought(message: _Message) -> Iterator[Delta]:
     """Reasoning, from whichever field carries it. Several often carry the same text: one counts."""
     details = message.reasoning_details
     entries = [d for d in details if isinstance(d, dict)] if isinstance(details, list) else []
-    text = _string(message.reasoning_content) or _string(message.reasoning)
+    text = string(message.reasoning_content) or string(message.reasoning)
     if text is not None:
         summarized = entries and all(e.get("type") == "reasoning.summary" for e in entries)
         yield Reasoning(text, "summary" if summarized else "raw")
@@ -309,8 +269,8 @@ def _pieces(message: _Message) -> Iterator[tuple[Piece, list[Delta]]]:
         yield (
             Piece(
                 index=call.index if isinstance(call.index, int) else None,
-                call_id=_string(call.id),
-                name=_string(function.name),
+                call_id=string(call.id),
+                name=string(function.name),
                 arguments=_arguments(function.input if custom else function.arguments),
                 kind="custom" if custom else "function",
                 beside=number > 0,
@@ -319,7 +279,7 @@ def _pieces(message: _Message) -> Iterator[tuple[Piece, list[Delta]]]:
         )
     legacy = message.function_call
     if legacy is not None and (legacy.name or legacy.arguments):
-        yield Piece(0, None, _string(legacy.name), _arguments(legacy.arguments)), []
+        yield Piece(0, None, string(legacy.name), _arguments(legacy.arguments)), []
 
 
 def _arguments(value: Any) -> str:

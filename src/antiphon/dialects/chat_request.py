@@ -7,7 +7,7 @@ that a provider's prompt cache survives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, TypeAlias, assert_never
 
@@ -34,6 +34,7 @@ from antiphon.core.tools import ToolIdentityMap
 from antiphon.dialects import chat_state
 from antiphon.dialects.call_id import CallIdForm, CallIds
 from antiphon.dialects.chat_dialogue import dialogue
+from antiphon.dialects.turn import is_own, joined
 
 Body: TypeAlias = dict[str, Any]
 
@@ -205,25 +206,18 @@ def _leading(plan: Plan) -> Iterator[Body]:
 
 def _messages(plan: Plan, quirks: ChatQuirks) -> Iterator[Body]:
     ids = CallIds(quirks.call_ids)
-    for own, steps in groupby(plan.history, key=_is_own):
+    for own, steps in groupby(plan.history, key=is_own):
         if own:
             yield from _assistant(list(steps), plan, quirks, ids)
         else:
             yield from (_other(step, plan, ids) for step in steps)
 
 
-def _is_own(step: Step) -> bool:
-    """Whether a step is part of an assistant's turn."""
-    return isinstance(step, Thought | Called) or (
-        isinstance(step, Said) and step.role == "assistant"
-    )
-
-
 def _assistant(
     steps: Sequence[Step], plan: Plan, quirks: ChatQuirks, ids: CallIds
 ) -> Iterator[Body]:
     """One turn, one message; a turn that only thought has nothing to say."""
-    texts = [_joined(step.parts, "") for step in steps if isinstance(step, Said)]
+    texts = [joined(step.parts, "") for step in steps if isinstance(step, Said)]
     calls = [_call(step, plan.identities, ids) for step in steps if isinstance(step, Called)]
     if not texts and not calls:
         return
@@ -265,19 +259,14 @@ def _other(step: Step, plan: Plan, ids: CallIds) -> Body:
     if step.role == "user":
         return {"role": "user", "content": _content(step.parts)}
     role = "developer" if step.role == "developer" and plan.developer_role else "system"
-    return {"role": role, "content": _joined(step.parts, "\n")}
+    return {"role": role, "content": joined(step.parts, "\n")}
 
 
 def _content(parts: Sequence[Part]) -> str | list[Body]:
     """A plain string wherever it can be one: strict servers know no other content."""
     if all(isinstance(part, TextPart | RefusalPart) for part in parts):
-        return _joined(parts, "\n")
+        return joined(parts, "\n")
     return [_part(part) for part in parts]
-
-
-def _joined(parts: Iterable[Part], separator: str) -> str:
-    """A model's own words as it wrote them (no separator), anybody else's part by part."""
-    return separator.join(part.text for part in parts if isinstance(part, TextPart | RefusalPart))
 
 
 def _part(part: Part) -> Body:

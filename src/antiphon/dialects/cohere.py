@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core import faults, locale
 from antiphon.core.deltas import (
     Annotation,
     Delta,
@@ -24,7 +23,6 @@ from antiphon.core.deltas import (
     ToolCall,
     ToolEnd,
 )
-from antiphon.core.faults import ProviderFault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import cohere_request
 from antiphon.dialects.chat_number import count
@@ -34,7 +32,8 @@ from antiphon.dialects.cohere_thought import THINKING, TOOL_PLAN, Thoughts
 from antiphon.dialects.cohere_v1 import CohereV1Decoder
 from antiphon.dialects.native_call import NativeCall, read_calls
 from antiphon.dialects.reading import NULL, UNREADABLE, decoded, read, string, surprise, told
-from antiphon.wire.sse import Frame, SSEDecoder
+from antiphon.dialects.speech import Speech
+from antiphon.wire.sse import Frame
 
 # Leaves are `Any`: a surprise in one field must not cost the event.
 
@@ -284,7 +283,7 @@ def decode(body: bytes) -> list[Delta]:
     return decoded(body, CohereDecoder())
 
 
-class CohereDialect:
+class CohereDialect(Speech):
     """Cohere's chat: SSE frames with a `type`, an answer of blocks."""
 
     def __init__(self, *, quirks: CohereQuirks = cohere_request.PLAIN) -> None:
@@ -293,17 +292,8 @@ class CohereDialect:
     def encode(self, plan: Plan, *, stream: bool) -> Outbound:
         return cohere_request.encode(plan, stream=stream, quirks=self._quirks)
 
-    def framer(self) -> SSEDecoder:
-        return SSEDecoder()
-
     def decoder(self) -> CohereDecoder:
         return CohereDecoder()
 
     def decode(self, body: bytes) -> list[Delta]:
         return decode(body)
-
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
-        return faults.classify(status, headers, body)
-
-    def describe(self, fault: ProviderFault, locale_name: str = "en") -> str:
-        return locale.describe(fault, locale_name)

@@ -27,14 +27,18 @@ from antiphon.core.history import (
     Step,
     Thought,
 )
+from antiphon.core.media import Media
 from antiphon.core.plan import Outbound, Plan, ToolDeclaration
 from antiphon.core.toolbox import provider_name
 from antiphon.core.tools import ToolIdentityMap
 from antiphon.dialects.cohere_thought import THINKING, TOOL_PLAN
+from antiphon.dialects.turn import is_own
 
 Body: TypeAlias = dict[str, Any]
 
 PATH = "/v2/chat"
+TAKEN = Media(types=frozenset({"image/*"}), file_ids="")
+"""What the API takes: images, and nothing else."""
 _DETAILS = frozenset({"low", "high", "auto"})
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 _OFF = frozenset({"none", "disabled"})
@@ -172,7 +176,7 @@ def _leading(plan: Plan, tools: Body) -> Iterator[Body]:
 
 
 def _messages(plan: Plan, quirks: CohereQuirks, messages: list[Body]) -> list[Body]:
-    for own, steps in groupby(plan.history, key=_is_own):
+    for own, steps in groupby(plan.history, key=is_own):
         if own:
             answer = _assistant(list(steps), plan)
             if answer is not None:
@@ -182,13 +186,6 @@ def _messages(plan: Plan, quirks: CohereQuirks, messages: list[Body]) -> list[Bo
             messages += [_other(step, quirks) for step in steps]
     _ask(messages)
     return messages
-
-
-def _is_own(step: Step) -> bool:
-    """Whether a step is part of an assistant's turn."""
-    return isinstance(step, Thought | Called) or (
-        isinstance(step, Said) and step.role == "assistant"
-    )
 
 
 def _ask(messages: list[Body]) -> None:

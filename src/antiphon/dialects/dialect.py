@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from antiphon.core import faults, locale
 from antiphon.core.deltas import Delta
 from antiphon.core.faults import ProviderFault
 from antiphon.core.plan import Outbound, Plan
@@ -23,25 +22,18 @@ from antiphon.dialects.ollama import OllamaDialect
 from antiphon.dialects.ollama_request import OllamaQuirks
 from antiphon.dialects.responses import ResponsesDialect
 from antiphon.dialects.responses_request import ResponsesQuirks
+from antiphon.dialects.speech import Framer, Speech, StreamDecoder
 from antiphon.errors import UnknownDialect
-from antiphon.wire.sse import Frame, SSEDecoder
 
-
-class Framer(Protocol):
-    """Bytes as the network cuts them → frames."""
-
-    def feed(self, chunk: bytes) -> list[Frame]: ...
-    def close(self) -> list[Frame]: ...
-
-
-class StreamDecoder(Protocol):
-    """The frames of one streamed answer → deltas."""
-
-    ended: bool
-    """The provider has said that nothing more will come."""
-
-    def feed(self, frame: Frame) -> list[Delta]: ...
-    def close(self) -> list[Delta]: ...
+__all__ = [
+    "DIALECTS",
+    "ChatDialect",
+    "Dialect",
+    "Framer",
+    "StreamDecoder",
+    "build",
+    "resolve",
+]
 
 
 class Dialect(Protocol):
@@ -55,7 +47,7 @@ class Dialect(Protocol):
     def describe(self, fault: ProviderFault, locale: str) -> str: ...
 
 
-class ChatDialect:
+class ChatDialect(Speech):
     """Chat Completions: SSE frames, `choices[].delta`."""
 
     def __init__(
@@ -68,20 +60,11 @@ class ChatDialect:
     def encode(self, plan: Plan, *, stream: bool) -> Outbound:
         return chat_request.encode(plan, stream=stream, quirks=self._quirks)
 
-    def framer(self) -> Framer:
-        return SSEDecoder()
-
     def decoder(self) -> StreamDecoder:
         return chat.ChatDecoder(implied_finish=self._implied_finish)
 
     def decode(self, body: bytes) -> list[Delta]:
         return chat.decode(body)
-
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
-        return faults.classify(status, headers, body)
-
-    def describe(self, fault: ProviderFault, locale_name: str = "en") -> str:
-        return locale.describe(fault, locale_name)
 
 
 _TABLE: Mapping[str, tuple[Callable[..., Dialect], type]] = {

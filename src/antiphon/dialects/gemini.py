@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core import faults, locale
+from antiphon.core import faults
 from antiphon.core.deltas import (
     Delta,
     Extra,
@@ -29,7 +29,7 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults import ProviderFault, blocked_fault, classify_document, protocol_fault
+from antiphon.core.faults import blocked_fault, classify_document, protocol_fault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import gemini_request
 from antiphon.dialects.chat_number import count
@@ -38,7 +38,8 @@ from antiphon.dialects.gemini_content import PART, SIGNATURE
 from antiphon.dialects.gemini_request import GeminiQuirks
 from antiphon.dialects.gemini_text import CitationReader, TextRun
 from antiphon.dialects.reading import UNREADABLE, read, reported, string, surprise
-from antiphon.wire.sse import Frame, SSEDecoder
+from antiphon.dialects.speech import Speech
+from antiphon.wire.sse import Frame
 
 _read_document = msgspec.json.Decoder().decode
 
@@ -204,7 +205,7 @@ def decode(body: bytes) -> list[Delta]:
     return decoder.read(document) + decoder.close()
 
 
-class GeminiDialect:
+class GeminiDialect(Speech):
     """`generateContent` and `streamGenerateContent?alt=sse`, at AI Studio or at Vertex."""
 
     def __init__(self, *, quirks: GeminiQuirks = gemini_request.PLAIN) -> None:
@@ -213,20 +214,11 @@ class GeminiDialect:
     def encode(self, plan: Plan, *, stream: bool) -> Outbound:
         return gemini_request.encode(plan, stream=stream, quirks=self._quirks)
 
-    def framer(self) -> SSEDecoder:
-        return SSEDecoder()
-
     def decoder(self) -> GeminiDecoder:
         return GeminiDecoder()
 
     def decode(self, body: bytes) -> list[Delta]:
         return decode(body)
-
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
-        return faults.classify(status, headers, body)
-
-    def describe(self, fault: ProviderFault, locale_name: str = "en") -> str:
-        return locale.describe(fault, locale_name)
 
 
 def _reason(value: Any) -> str | None:

@@ -21,6 +21,7 @@ from antiphon.core.toolbox import provider_name
 from antiphon.core.tools import ToolIdentityMap
 from antiphon.dialects import gemini_media
 from antiphon.dialects.gemini_quirk import GeminiQuirks
+from antiphon.dialects.turn import is_own, joined
 
 Body: TypeAlias = dict[str, Any]
 
@@ -40,7 +41,7 @@ def contents(
 ) -> list[Body]:
     """The turns of a history. The user opens: a model that speaks first is not taken."""
     writer = _Writer(identities, quirks)
-    for own, steps in groupby(history, key=_is_own):
+    for own, steps in groupby(history, key=is_own):
         if own:
             writer.say("model", writer.turn(steps))
         else:
@@ -53,13 +54,6 @@ def contents(
 def function_name(name: str) -> str:
     """A name as Gemini takes it: it must not begin with a digit or a dash."""
     return f"_{name}"[:64] if name[0] in "-0123456789" else name
-
-
-def _is_own(step: Step) -> bool:
-    """Whether a step is part of a model's turn."""
-    return isinstance(step, Thought | Called) or (
-        isinstance(step, Said) and step.role == "assistant"
-    )
 
 
 class _Writer:
@@ -109,7 +103,7 @@ class _Writer:
                 parts.append(self._call(step, signature))
                 text, signature = "", None
             else:
-                text, signature = _joined(step.parts), None
+                text, signature = joined(step.parts, ""), None
                 parts += [{"text": text}] if text else []
         return self._signed(parts)
 
@@ -195,11 +189,6 @@ def _signature(states: Iterable[ReasoningState]) -> str | None:
 def _spoken(parts: Iterable[Part]) -> Iterator[Part]:
     """Without texts that say nothing."""
     return (part for part in parts if not isinstance(part, TextPart | RefusalPart) or part.text)
-
-
-def _joined(parts: Iterable[Part]) -> str:
-    """A model's own words, as it wrote them."""
-    return "".join(part.text for part in parts if isinstance(part, TextPart | RefusalPart))
 
 
 def _arguments(text: str) -> Body:

@@ -1,33 +1,26 @@
 """Images, files and audio as parts of a Gemini request.
 
-Content goes inline, an address goes as an address. What Gemini could only refuse, it reads about.
+Content goes inline, an address goes as an address. A plan leaves out, visibly, what Gemini could
+only refuse (`TAKEN`); of what comes here all the same, it reads.
 """
 
 from __future__ import annotations
 
 import binascii
-from collections.abc import Mapping
 from typing import Any, TypeAlias, assert_never
 
 from antiphon.core.history import AudioPart, FilePart, ImagePart, Part, RefusalPart, TextPart
+from antiphon.core.media import Media, type_of
 
 Body: TypeAlias = dict[str, Any]
 
-_TYPES: Mapping[str, str] = {
-    **{name: f"image/{name}" for name in "png jpeg webp heic heif gif bmp avif".split()},
-    **{name: f"audio/{name}" for name in "wav mp3 aiff aac ogg flac".split()},
-    **{name: f"video/{name}" for name in "mp4 mpeg avi webm wmv 3gpp".split()},
-    **{name: f"text/{name}" for name in "html css xml rtf csv".split()},
-    **dict.fromkeys("txt md log py js ts c h cpp go rs java sh toml".split(), "text/plain"),
-    **dict.fromkeys("yaml yml ini diff patch sql rb php".split(), "text/plain"),
-    "jpg": "image/jpeg",
-    "htm": "text/html",
-    "json": "application/json",
-    "mov": "video/quicktime",
-    "pdf": "application/pdf",
-}
 _UNTOLD = ("", "application/octet-stream", "binary/octet-stream")
 _GOOGLE = ("gs://", "https://generativelanguage.googleapis.com/", "files/")
+TAKEN = Media(
+    types=frozenset("image/* audio/* video/* text/* application/pdf application/json".split()),
+    file_ids=r"(gs://|https://generativelanguage\.googleapis\.com/|files/).*",
+)
+"""What the API takes."""
 
 
 def part(content: Part, *, links: bool) -> Body:
@@ -47,7 +40,7 @@ def part(content: Part, *, links: bool) -> Body:
 
 def _file(file: FilePart, *, links: bool) -> Body:
     name = file.filename or "file"
-    guess = _type_of(name) or _type_of(file.url or "")
+    guess = type_of(name) or type_of(file.url or "")
     if file.data is None:
         place = file.url or file.file_id or ""
         if not file.url and not place.startswith(_GOOGLE):
@@ -66,10 +59,11 @@ def _found(url: str, name: str, guess: str, *, links: bool) -> Body:
         mime = guess if declared in _UNTOLD else declared
         inline = _inline(mime, data) if "base64" in options else None
         return inline or _omitted(name)
-    mime = _type_of(url) or guess
-    if not mime or not (links or url.startswith(_GOOGLE)):
+    mime, known = type_of(url) or guess, url.startswith(_GOOGLE)
+    if not known and not (links and mime):
         return {"text": f"[{name}: {url}]"}
-    return {"fileData": {"mimeType": mime, "fileUri": url}}
+    typed = {"mimeType": mime} if mime else {}  # Google knows its own
+    return {"fileData": {**typed, "fileUri": url}}
 
 
 def _inline(mime: str, data: str) -> Body | None:
@@ -83,9 +77,3 @@ def _inline(mime: str, data: str) -> Body | None:
 
 def _omitted(name: str) -> Body:
     return {"text": f"[{name} omitted: its content cannot be read]"}
-
-
-def _type_of(address: str) -> str:
-    """The media type that the end of a name or an address gives away, or nothing."""
-    path = address.partition("?")[0].partition("#")[0]
-    return _TYPES.get(path.rpartition(".")[2].casefold(), "")

@@ -14,8 +14,6 @@ class GeminiQuirks(Struct, frozen=True, kw_only=True):
     """It takes JSON Schema as it is; False: only the subset that `gemini_schema` leaves."""
     json_beside_tools: bool = False
     """It can be asked for JSON while functions are declared (Gemini 3); else it is told to."""
-    search_beside_tools: bool = False
-    """It can search while functions are declared (Gemini 3, AI Studio); else functions win."""
     effort: Literal["level", "budget"] | None = None
     """What the plan's word for the effort is: a level, or a number of tokens (`-1` is its own
     choice, `0` is none). None: the model does not think, and refuses to be asked."""

@@ -111,8 +111,7 @@ def _asks_natively(plan: Plan, quirks: GeminiQuirks) -> bool:
 def _tools(plan: Plan, quirks: GeminiQuirks) -> Body:
     functions = [_function(each, quirks) for each in plan.declarations]
     tools: list[Body] = [{"functionDeclarations": functions}] if functions else []
-    searches = any(str(tool.get("type")).startswith("web_search") for tool in plan.native_tools)
-    if searches and (not functions or quirks.search_beside_tools):
+    if any(str(tool.get("type")).startswith("web_search") for tool in plan.native_tools):
         tools.append({"googleSearch": {}})
     if not tools:
         return {}

@@ -7,17 +7,15 @@ them, text in which nothing leaks stays the same text, and what does not read as
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from antiphon.core.deltas import Delta, Reasoning, ReasoningState, ToolCall
 from antiphon.dialects.call_form import FORMS
 from antiphon.dialects.call_guard import CallGuard
+from antiphon.dialects.speech import StreamDecoder
 from antiphon.dialects.think_guard import ThinkGuard
 from antiphon.errors import ConfigError
 from antiphon.wire.sse import Frame
-
-if TYPE_CHECKING:
-    from antiphon.dialects.dialect import StreamDecoder
 
 
 class Guard(Protocol):

@@ -7,13 +7,12 @@ line a protocol `Failure`, what we do not know is an `Extra`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core import faults, locale
 from antiphon.core.deltas import (
     Delta,
     Extra,
@@ -26,13 +25,14 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.faults import ProviderFault, protocol_fault
+from antiphon.core.faults import protocol_fault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import ollama_request
 from antiphon.dialects.chat_number import count, read_logprobs
 from antiphon.dialects.native_call import NativeCall, read_calls
 from antiphon.dialects.ollama_request import OllamaQuirks
 from antiphon.dialects.reading import NULL, UNREADABLE, decoded, read, string, surprise
+from antiphon.dialects.speech import Speech
 from antiphon.wire.sse import Frame, NDJSONDecoder
 
 # Leaves are `Any`: a surprise in one field must not cost the line.
@@ -151,7 +151,7 @@ def decode(body: bytes) -> list[Delta]:
     return decoded(body, OllamaDecoder())
 
 
-class OllamaDialect:
+class OllamaDialect(Speech):
     """Ollama's own API: lines of JSON, each with a piece of a message."""
 
     def __init__(self, *, quirks: OllamaQuirks = ollama_request.PLAIN) -> None:
@@ -168,9 +168,3 @@ class OllamaDialect:
 
     def decode(self, body: bytes) -> list[Delta]:
         return decode(body)
-
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
-        return faults.classify(status, headers, body)
-
-    def describe(self, fault: ProviderFault, locale_name: str = "en") -> str:
-        return locale.describe(fault, locale_name)

@@ -27,12 +27,16 @@ from antiphon.core.history import (
     Step,
     Thought,
 )
+from antiphon.core.media import Media
 from antiphon.core.plan import Outbound, Plan, ToolDeclaration
 from antiphon.core.toolbox import provider_name
+from antiphon.dialects.turn import is_own
 
 Body: TypeAlias = dict[str, Any]
 
 PATH = "/api/chat"
+TAKEN = Media(types=frozenset({"image/*"}), image_links="", file_ids="")
+"""What a server takes: images, and only with their content."""
 _LEVELS = frozenset({"low", "medium", "high", "max"})
 _OFF = frozenset({"none", "false", "off"})
 _OPTIONS: Mapping[str, str] = {
@@ -174,18 +178,11 @@ def _leading(plan: Plan) -> Iterator[Body]:
 
 def _messages(plan: Plan) -> Iterator[Body]:
     names: dict[str, str] = {}  # of the tools behind the calls so far
-    for own, steps in groupby(plan.history, key=_is_own):
+    for own, steps in groupby(plan.history, key=is_own):
         if own:
             yield from _assistant(list(steps), plan, names)
         else:
             yield from (_other(step, names) for step in steps)
-
-
-def _is_own(step: Step) -> bool:
-    """Whether a step is part of an assistant's turn."""
-    return isinstance(step, Thought | Called) or (
-        isinstance(step, Said) and step.role == "assistant"
-    )
 
 
 def _assistant(steps: Sequence[Step], plan: Plan, names: dict[str, str]) -> Iterator[Body]:

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from antiphon.core.faults import (
     protocol_fault,
 )
 from antiphon.dialects.document import mended
+from antiphon.dialects.speech import StreamDecoder
 from antiphon.wire.sse import Frame, NDJSONDecoder
 
 NULL = msgspec.Raw(b"null")
@@ -30,18 +31,18 @@ _Read = TypeVar("_Read")
 _read_document = msgspec.json.Decoder().decode
 
 
-class _Decoder(Protocol):
-    ended: bool
-
-    def feed(self, frame: Frame) -> list[Delta]: ...
-
-
 def read(reader: Callable[[bytes], _Read], data: bytes) -> _Read:
     """What stands in the JSON, which is mended first if that is what it takes."""
+    return reread(reader, data)[0]
+
+
+def reread(reader: Callable[[bytes], _Read], data: bytes) -> tuple[_Read, bytes]:
+    """The same, and the JSON that can be read again."""
     try:
-        return reader(data)
+        return reader(data), data
     except UNREADABLE:
-        return reader(mended(data))
+        data = mended(data)
+        return reader(data), data
 
 
 def string(value: Any) -> str | None:
@@ -50,17 +51,29 @@ def string(value: Any) -> str | None:
 
 
 def surprise(data: bytes, *, finished: bool = False) -> list[Delta]:
-    """What a frame means that no reader expected.
-
-    Once a provider has `finished` its answer is whole: a broken frame cannot spoil it any more.
-    """
+    """What a frame means that no reader expected."""
     try:
         document = read(_read_document, data)
     except UNREADABLE:
-        if finished or not data.strip():
-            return [Extra("unreadable_frame", len(data))]
-        return [Failure(protocol_fault("The provider sent a frame that cannot be read."))]
+        return unreadable(data, finished=finished)
     return [told(document) if isinstance(document, dict) else Extra("frame", document)]
+
+
+def unreadable(data: bytes, *, finished: bool) -> list[Delta]:
+    """What a frame means that is no object: some servers send a bare word as a keep-alive.
+
+    Once a provider has `finished` its answer is whole: a broken frame cannot spoil it any more.
+    """
+    if finished or not data.strip() or _is_scalar(data):
+        return [Extra("unreadable_frame", len(data))]
+    return [Failure(protocol_fault("The provider sent a frame that cannot be read."))]
+
+
+def _is_scalar(data: bytes) -> bool:
+    try:
+        return not isinstance(_read_document(data), dict | list)
+    except UNREADABLE:
+        return False
 
 
 def told(document: Mapping[str, Any]) -> Delta:
@@ -77,7 +90,7 @@ def reported(document: Mapping[str, Any]) -> ProviderFault | None:
     return fault
 
 
-def decoded(body: bytes, decoder: _Decoder) -> list[Delta]:
+def decoded(body: bytes, decoder: StreamDecoder) -> list[Delta]:
     """A whole answer, or a recorded stream of lines → deltas."""
     deltas: list[Delta] = []
     for frame in _frames(body):

@@ -13,16 +13,17 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.core import faults, locale
+from antiphon.core import faults
 from antiphon.core.deltas import Delta, Extra, Failure, Finish, Start, Usage
-from antiphon.core.faults import ProviderFault, protocol_fault
+from antiphon.core.faults import protocol_fault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import responses_request
 from antiphon.dialects.chat_number import read_usage
 from antiphon.dialects.reading import UNREADABLE, read, string, surprise, told
 from antiphon.dialects.responses_item import Answer, Channel
 from antiphon.dialects.responses_request import ResponsesQuirks
-from antiphon.wire.sse import Frame, SSEDecoder
+from antiphon.dialects.speech import Speech
+from antiphon.wire.sse import Frame
 
 
 class _Response(Struct):
@@ -251,7 +252,7 @@ _SILENT = frozenset(
 )
 
 
-class ResponsesDialect:
+class ResponsesDialect(Speech):
     """The Responses API, as an upstream."""
 
     def __init__(self, quirks: ResponsesQuirks = responses_request.PLAIN) -> None:
@@ -260,17 +261,8 @@ class ResponsesDialect:
     def encode(self, plan: Plan, *, stream: bool) -> Outbound:
         return responses_request.encode(plan, stream=stream, quirks=self._quirks)
 
-    def framer(self) -> SSEDecoder:
-        return SSEDecoder()
-
     def decoder(self) -> ResponsesDecoder:
         return ResponsesDecoder(server_tools=self._quirks.server_tools)
 
     def decode(self, body: bytes) -> list[Delta]:
         return decode(body, server_tools=self._quirks.server_tools)
-
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
-        return faults.classify(status, headers, body)
-
-    def describe(self, fault: ProviderFault, locale_name: str = "en") -> str:
-        return locale.describe(fault, locale_name)

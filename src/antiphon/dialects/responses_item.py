@@ -51,6 +51,7 @@ class Telling:
         self.kind = kind
         self.number = number
         self.place = place
+        self.phase: str | None = None
         self.done = False
         self.hidden = False
         self.named = False
@@ -133,6 +134,7 @@ class Answer:
         kind, item_id = _kind(item), _id(item)
         known = self._named(kind, item_id)
         telling = self._new(kind, item_id, place) if known is None or known.done else known
+        telling.phase = _phase(item)
         if kind in _CALLS:
             yield from self._call(telling, item)
 
@@ -171,8 +173,9 @@ class Answer:
 
     def _turn_to(self, telling: Telling) -> Iterator[Delta]:
         if self._speaker is not telling:
-            if self._speaker is not None and telling.kind in ("message", "reasoning"):
-                yield ItemEnd()
+            follows = self._speaker is not None and telling.kind in ("message", "reasoning")
+            if follows or telling.phase is not None:
+                yield ItemEnd(telling.phase)
             self._speaker = telling
 
     # Finishing
@@ -225,6 +228,7 @@ class Answer:
         if item.get("role") not in (None, "assistant"):
             yield Extra("message", item)
             return
+        telling.phase = telling.phase or _phase(item)
         parts = []
         for part in _parts(item.get("content"), "output_text"):
             if part.get("type") in _MESSAGE_PARTS:
@@ -297,6 +301,11 @@ def _kind(item: Any) -> str:
 
 def _id(item: Any) -> str | None:
     return string(item.get("id")) if isinstance(item, dict) else None
+
+
+def _phase(item: Any) -> str | None:
+    """How a message is labelled."""
+    return string(item.get("phase")) if _kind(item) == "message" else None
 
 
 def _list(value: Any) -> Sequence[Any]:

@@ -35,6 +35,7 @@ from antiphon.core.history import (
 from antiphon.core.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.core.toolbox import provider_name
 from antiphon.dialects.responses_item import SCHEME
+from antiphon.dialects.turn import is_own, joined
 
 Body: TypeAlias = dict[str, Any]
 
@@ -200,18 +201,11 @@ def _digest(text: str) -> str:
 
 def _input(plan: Plan, quirks: ResponsesQuirks) -> Iterator[Body]:
     ids = _Ids()
-    for own, steps in groupby(plan.history, key=_is_own):
+    for own, steps in groupby(plan.history, key=is_own):
         if own:
             yield from _turn(list(steps), plan, quirks, ids)
         else:
             yield from (_other(step, plan, ids) for step in steps)
-
-
-def _is_own(step: Step) -> bool:
-    """Whether a step is part of an assistant's turn."""
-    return isinstance(step, Thought | Called) or (
-        isinstance(step, Said) and step.role == "assistant"
-    )
 
 
 def _turn(steps: Sequence[Step], plan: Plan, quirks: ResponsesQuirks, ids: _Ids) -> Iterator[Body]:
@@ -226,7 +220,13 @@ def _turn(steps: Sequence[Step], plan: Plan, quirks: ResponsesQuirks, ids: _Ids)
             case Called():
                 yield _call(step, plan, ids)
             case _:
-                yield {"type": "message", "role": "assistant", "content": _joined(step.parts, "")}
+                yield _message(step)
+
+
+def _message(step: Step) -> Body:
+    assert isinstance(step, Said)  # the other kinds of a turn have rows of their own
+    message: Body = {"type": "message", "role": "assistant", "content": joined(step.parts, "")}
+    return message if step.phase is None else {**message, "phase": step.phase}
 
 
 def _reasoning(thought: Thought, quirks: ResponsesQuirks, ids: _Ids) -> Iterator[Body]:
@@ -268,12 +268,8 @@ def _other(step: Step, plan: Plan, ids: _Ids) -> Body:
 def _output(parts: Sequence[Part]) -> str | list[Body]:
     """A plain string wherever it can be one: not every server takes lists."""
     if all(isinstance(part, TextPart | RefusalPart) for part in parts):
-        return _joined(parts, "\n")
+        return joined(parts, "\n")
     return [_part(part) for part in parts]
-
-
-def _joined(parts: Sequence[Part], separator: str) -> str:
-    return separator.join(part.text for part in parts if isinstance(part, TextPart | RefusalPart))
 
 
 def _part(part: Part) -> Body:

@@ -13,7 +13,7 @@ from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults import FaultType, ProviderFault
 from antiphon.core.history import Thought
 from antiphon.core.plan import Outbound, Plan
-from antiphon.core.round import Followup, followed
+from antiphon.core.round import Followup, followed, takes_over
 from antiphon.engine.course import Attempt, Change, Course
 from antiphon.engine.lessons import Lessons, is_about_value, named_parameter
 from antiphon.engine.routing import Target
@@ -50,6 +50,7 @@ class Attempts:
     upstream: Callable[[Provider], Upstream]
     unseal: Unseal
     stream: bool
+    _attempt: Attempt = field(init=False)
     _gear: Gear = field(init=False)
     _rounds: list[Followup] = field(default_factory=list)
     """What was said and found in earlier rounds of this answer."""
@@ -83,21 +84,25 @@ class Attempts:
         told = msgspec.to_builtins(self._gear.bridge.round_items)
         self._rounds.append(Followup(tuple(told), asked))
         self._gear.bridge.next_round()
-        return self._equipped(self.course.again(self._gear.attempt))
+        return self._equipped(self.course.again(self._gear.attempt, self._takes_over))
+
+    def _takes_over(self, target: Target) -> bool:
+        return takes_over(self.plans[target.name], begun=self._gear.plan)
 
     def key_name(self) -> str:
         """Which key is in use, for people."""
-        attempt = self._gear.attempt
+        attempt = self._attempt
         keyring = self.course.health(attempt.target.provider).keyring
         return f"key {keyring.number(attempt.key)}"
 
     def succeeded(self) -> None:
-        self.course.succeeded(self._gear.attempt)
+        self.course.succeeded(self._attempt)
 
     def abandoned(self) -> None:
-        self.course.abandoned(self._gear.attempt)
+        self.course.abandoned(self._attempt)
 
     def _equipped(self, attempt: Attempt) -> Gear:
+        self._attempt = attempt  # it is under way, whatever becomes of the rest
         provider = attempt.target.provider
         plan = self.plans[attempt.target.name]
         for followup in self._rounds:
@@ -108,7 +113,7 @@ class Attempts:
         outbound, learned = self.lessons.applied(provider.name, plan.model, outbound, self._without)
         plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *learned))
         bridge = self.bridge(plan, attempt.target, self._gear.bridge if self._rounds else None)
-        bridge.asked_bytes += len(outbound.body)
+        bridge.asked_bytes = len(outbound.body)
         self._gear = Gear(attempt, plan, bridge, outbound, self.upstream(provider))
         return self._gear
 

@@ -88,8 +88,12 @@ class Course:
         keyring = self.health(target.provider).keyring
         return self._begun(Attempt(1, target, keyring.soonest(target.model)))
 
-    def again(self, attempt: Attempt) -> Attempt:
-        """The same target is asked another question: what it costs counts anew."""
+    def again(self, attempt: Attempt, can_take_over: Callable[[Target], bool]) -> Attempt:
+        """The same target is asked another question: what it costs counts anew. From now on only
+        those can take over that understand what has been said so far."""
+        here = self._place + 1
+        following = [target for target in self.targets[here:] if can_take_over(target)]
+        self.targets = [*self.targets[:here], *following]
         self._asked_before, self._again = self._number, 0
         self._tried_keys.clear()
         self._began = self.clock()

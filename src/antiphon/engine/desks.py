@@ -16,11 +16,13 @@ from antiphon.core.single import SingleCallDesk
 from antiphon.core.summary import SummaryDesk
 
 
-def make_desks(plan: Plan, profile: Profile, new_id: Callable[[str], str]) -> list[Desk]:
+def make_desks(
+    plan: Plan, profile: Profile, new_id: Callable[[str], str], *, reminders: bool = True
+) -> list[Desk]:
     """What may ask for a round stands before what judges whether the answer is whole."""
     search = None if plan.search is None else SearchDesk(plan, plan.search, new_id)
     wanted: list[Desk | None] = [
-        SilenceDesk(),
+        SilenceDesk(reminds=reminders),
         SummaryDesk() if plan.tells_summary else None,
         search,
         FreeformDesk.of(plan),

@@ -82,7 +82,7 @@ class Engine:
         """Everything that can be refused is refused here, before a provider is asked."""
         targets = self.router.targets(request.model)
         _refuse_background(request)
-        request = await resolved(request, self.store)
+        request = await resolved(request, self.store, caller.client)
         items = history(await self._turns(request))
         seen = await self.look([*items, *request.input], targets[0])
         plans = {targets[0].name: self._plan(request, items, seen, targets[0])}
@@ -146,7 +146,9 @@ class Engine:
         plan = next(iter(attempts.plans.values()))
         facts = _facts(request, plan, response, caller)
         trace = self.tracer.begin(facts, lambda: (self.rim.monotonic() - began) * 1000)
-        journey = Journey(self.emit, facts, plan, trace, store=request.store)
+        journey = Journey(
+            self.emit, facts, plan, trace, profile=caller.profile, store=request.store
+        )
 
         async def save(finished: Response) -> bool:
             return await self._save(request, finished, facts)
@@ -185,15 +187,17 @@ class Engine:
         if begun is not None:
             begun.turn_to(target.provider.dialect, guards, seal)
             return begun
+        reasoning = {**(response.reasoning or {}), "effort": plan.effective_effort}
         machine = ResponseMachine(
-            response,
+            msgspec.structs.replace(response, reasoning=reasoning),
             new_id=self.rim.new_id,
             now=self.rim.now,
             tools=plan.identities,
             seal=seal,
             empty_arguments="{}",
         )
-        desks = make_desks(plan, profile, self.rim.new_id)
+        reminders = self.policy.reminders
+        desks = make_desks(plan, profile, self.rim.new_id, reminders=reminders)
         return Bridge(machine, target.provider.dialect, guards, desks)
 
     async def _save(self, request: Request, response: Response, facts: Mapping[str, Any]) -> bool:
@@ -206,6 +210,7 @@ class Engine:
             status=response.status,
             model=response.model,
             provider=facts["provider"],
+            client=facts["client"],
             input=request.input,
             output=tuple(document["output"]),
             response=document,

@@ -13,22 +13,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import msgspec
 
 from antiphon.core.desk import Again
-from antiphon.core.faults import FaultType, ProviderFault, protocol_fault, timeout_fault
-from antiphon.core.plan import Plan
+from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.faults import (
+    FaultType,
+    ProviderFault,
+    internal_fault,
+    protocol_fault,
+    timeout_fault,
+)
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.journey import Journey
 from antiphon.engine.rim import Rim
 from antiphon.engine.searches import Search, Searches
 from antiphon.engine.timer import SilenceTimer
 from antiphon.engine.tracing import Attempted
-from antiphon.engine.upstream import UpstreamAnswer, UpstreamError
+from antiphon.engine.upstream import UpstreamAnswer, UpstreamError, error_body
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.stage import terminal
 from antiphon.wire.events import Completed, Created, Event, Failed, Incomplete, InProgress
@@ -36,7 +41,6 @@ from antiphon.wire.items import Item, Message, OutputText
 from antiphon.wire.response import Response
 
 _GRACE_S = 2.0  # how long usage may lag behind a finish reason
-_ERROR_BODY_LIMIT = 1024 * 1024
 _T = TypeVar("_T")
 
 
@@ -59,6 +63,7 @@ class Exchange:
         self._answer: UpstreamAnswer | None = None
         self._early: list[Event] = []
         self._stopped: ProviderFault | None = None
+        self._fell_silent: ProviderFault | None = None
         self._opening: asyncio.Timeout | None = None
         self._searches = Searches(parts.search)
         self._silence: SilenceTimer | None = None
@@ -69,11 +74,13 @@ class Exchange:
         self._settled = False
         self._closed = False
         self._journey = parts.journey
+        self.note = parts.journey.note
         self._journey.adopt(self._gear.plan)
 
     @property
-    def plan(self) -> Plan:
-        return self._gear.plan
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All that is to be told so far."""
+        return self._journey.diagnostics
 
     @property
     def _bridge(self) -> Bridge:
@@ -83,9 +90,12 @@ class Exchange:
 
     async def open(self) -> None:
         """Ask the provider, and wait until it has said something; raises `UpstreamError`."""
-        timeouts = self._gear.provider.timeouts
-        self._deadline = SilenceTimer(timeouts.total_s, lambda: self.stop(timeout_fault("total")))
+        self._set_deadline()
         await self._open_round()
+
+    def _set_deadline(self) -> None:
+        total_s = self._gear.provider.timeouts.total_s
+        self._deadline = SilenceTimer(total_s, lambda: self.stop(timeout_fault("total")))
 
     async def _open_round(self) -> None:
         await self._attempted("first_token", self._first_words)
@@ -99,7 +109,9 @@ class Exchange:
             is_whole = answer.headers.get("content-type", "").startswith("application/json")
             events = await (self._read_whole(answer) if is_whole else self._pump())
             self._early += events  # in a step of its own: `start` may have taken the others
-        if (fault := self._bridge.rejected or self._wordless(self._early)) is not None:
+        bridge = self._bridge  # what earlier rounds brought is not thrown away
+        fault = bridge.rejected if bridge.rounds else self._wordless(self._early)
+        if fault is not None:
             raise UpstreamError(fault)
 
     def start(self) -> list[Event]:
@@ -132,6 +144,7 @@ class Exchange:
     async def whole(self) -> Response:
         """The finished response; raises `UpstreamError`."""
         events = await self._attempted("total", self._all_words)
+        self._set_deadline()  # for all that follows: the first round had its own
         while (errand := self._errand(self._ask_whole)) is not None:
             events += await errand
         ending = terminal(await self._released(events))
@@ -143,9 +156,8 @@ class Exchange:
 
     async def _all_words(self) -> list[Event]:
         events = await self._read_whole(await self._ask())
-        if self._bridge.rounds:  # what earlier rounds brought is not thrown away
-            return self._unrejected(events)
-        fault = self._bridge.fault or self._wordless(events)
+        bridge = self._bridge
+        fault = bridge.rejected if bridge.rounds else bridge.fault or self._wordless(events)
         if fault is None:
             return events
         if fault.type is FaultType.unknown:  # a 200 that says nothing we know cannot be read
@@ -159,22 +171,22 @@ class Exchange:
             return self._bridge.answer(body)
         return self._bridge.feed(body) + self._bridge.close()
 
-    def _unrejected(self, events: list[Event]) -> list[Event]:
-        if self._bridge.rejected is not None:
-            raise UpstreamError(self._bridge.rejected)
-        return events
-
     # Rounds
 
     def _errand(self, ask: Callable[[], Awaitable[None]]) -> Awaitable[list[Event]] | None:
         """What has to be done before the answer can go on, if anything."""
-        if self._bridge.search is not None:
-            return self._search()
-        asked = self._bridge.again
-        return None if asked is None else self._next_round(asked, ask)
+        return self._run(ask) if self._bridge.waits else None
+
+    async def _run(self, ask: Callable[[], Awaitable[None]]) -> list[Event]:
+        try:
+            asked = self._bridge.again
+            return await (self._search() if asked is None else self._next_round(asked, ask))
+        except Exception as error:  # a bug of ours is no reason to leave a client hanging
+            return self._bridge.fail(internal_fault(error))
 
     async def _search(self) -> list[Event]:
-        found = await self._searches.outcome(self._bridge.searches)
+        if self._stopped is None:
+            found = await self._searches.outcome(self._bridge.searches)
         if self._stopped is not None:
             return self._bridge.fail(self._stopped)
         return self._bridge.settle(found)
@@ -185,8 +197,10 @@ class Exchange:
             self._silence.cancel()
         if self._answer is not None:
             self._answer.close()
-        self._gear, self._answer = self._parts.attempts.again(asked), None
+        self._silence = self._answer = self._fell_silent = None
         self._heard = self._settled = False
+        self._gear = self._parts.attempts.again(asked)
+        self._journey.next_round(self._gear.plan)
         try:
             await ask()
         except UpstreamError as error:
@@ -225,6 +239,8 @@ class Exchange:
         self, kind: Literal["first_token", "total"], step: Callable[[], Awaitable[_T]]
     ) -> _T:
         """Try until something was said, or nothing is left to try."""
+        if self._stopped is not None:
+            raise self._unopened(self._stopped)
         while True:
             began = self._parts.rim.monotonic()
             timeouts = self._gear.provider.timeouts  # each provider has its own
@@ -289,7 +305,7 @@ class Exchange:
         self._answer = answer
         self._journey.upstream_latency_ms = round((clock() - began) * 1000, 1)
         if answer.status >= 300:
-            body = await _error_body(answer)
+            body = await error_body(answer)
             raise UpstreamError(gear.provider.dialect.classify(answer.status, answer.headers, body))
         return answer
 
@@ -322,11 +338,11 @@ class Exchange:
         try:
             chunk = await self._answer.next()
         except UpstreamError as error:
-            return self._broken(self._stopped or error.fault)
+            return self._bridge.lose(self._stopped or self._fell_silent or error.fault)
         finally:
             self._reading = False
-        if self._stopped is not None:
-            return self._broken(self._stopped)
+        if (fault := self._stopped or self._fell_silent) is not None:
+            return self._bridge.lose(fault)
         if not chunk:
             return self._bridge.close()
         return self._take(chunk)
@@ -342,20 +358,14 @@ class Exchange:
 
     def _fall_silent(self) -> None:
         """Only the provider's silence counts: while nobody reads, it is the client who is slow."""
-        if self._reading:
-            self.stop(timeout_fault("idle"))
-
-    def _broken(self, fault: ProviderFault) -> list[Event]:
-        """The upstream broke off. If it had said why it stopped, the answer is whole."""
-        if self._bridge.finishing and not self._bridge.ended:
-            return self._bridge.close()
-        return self._bridge.fail(fault)
+        if self._reading and self._answer is not None:
+            self._fell_silent = timeout_fault("idle")
+            self._answer.close()
 
     async def _released(self, events: list[Event]) -> list[Event]:
         """Through the stages; what must be saved is saved before it leaves."""
         stages = self._journey.stages
-        self._journey.note(self._bridge.diagnostics)
-        self._journey.contract.waived = self._bridge.refused
+        self._journey.see(self._bridge)
         events = stages.feed(events)
         if stages.fault is not None and not self._bridge.ended:
             events = events + stages.feed(self._bridge.fail(stages.fault))
@@ -380,12 +390,3 @@ def _is_blank(item: Item) -> bool:
 
 def _has_output(events: list[Event]) -> bool:
     return any(not isinstance(event, Created | InProgress | Failed) for event in events)
-
-
-async def _error_body(answer: UpstreamAnswer) -> bytes:
-    """As much of it as came and is reasonable: the status alone says enough."""
-    pieces: list[bytes] = []
-    with suppress(UpstreamError):
-        while sum(map(len, pieces)) < _ERROR_BODY_LIMIT and (piece := await answer.next()):
-            pieces.append(piece)
-    return b"".join(pieces)[:_ERROR_BODY_LIMIT]

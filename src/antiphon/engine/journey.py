@@ -11,10 +11,13 @@ from typing import Any
 
 from antiphon.core.faults import ProviderFault
 from antiphon.core.plan import Diagnostic, Plan
+from antiphon.core.profile import Profile
 from antiphon.engine.tracing import Attempted, ExchangeTrace
+from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.contract import ContractStage
 from antiphon.pipeline.log import DiagnosticsStage, Entry, LogStage
 from antiphon.pipeline.persist import PersistStage
+from antiphon.pipeline.profile import ProfileStage
 from antiphon.pipeline.stage import Stage, Stages
 
 
@@ -26,6 +29,7 @@ class Journey:
         plan: Plan,
         trace: ExchangeTrace,
         *,
+        profile: Profile,
         store: bool,
     ) -> None:
         self.raw = trace.raw
@@ -44,8 +48,9 @@ class Journey:
             upstream_latency_ms=lambda: self.upstream_latency_ms,
             facts=facts,
         )
-        self.contract = ContractStage(plan.contract, provider=plan.provider)
-        stages: list[Stage] = [self.contract, trace.transformed, self._log]
+        self._contract = ContractStage(plan.contract, provider=plan.provider)
+        self._profile = ProfileStage(profile, self.note)
+        stages: list[Stage] = [self._contract, self._profile, trace.transformed, self._log]
         if store:
             stages.append(self.persist)
         self.stages = Stages([*stages, self._diagnostics])
@@ -55,6 +60,12 @@ class Journey:
         self.plan = plan
         self._diagnostics.diagnostics = self.diagnostics
         self._facts.update(provider=plan.provider, provider_model=plan.model)
+
+    def see(self, bridge: Bridge) -> None:
+        """What the stages have to know of the answer before they see its events."""
+        self.note(bridge.diagnostics)
+        self._contract.waived = bridge.refused
+        self._profile.fault = bridge.fault
 
     def note(self, diagnostics: list[Diagnostic]) -> None:
         """What became of the answer itself; the list is emptied."""
@@ -68,10 +79,15 @@ class Journey:
         return (*self.plan.diagnostics, *self._noted)
 
     def restart(self, plan: Plan) -> None:
-        """What came so far counts for nothing: the answer will be another one."""
+        """What came in this round counts for nothing: the answer will be another one."""
         self.adopt(plan)
         self.fault = None
-        self.raw = self._trace.fresh_raw()
+        self.raw.rewind()
+
+    def next_round(self, plan: Plan) -> None:
+        """The answer goes on: what came so far is a part of it."""
+        self.adopt(plan)
+        self.raw.keep()
 
     def attempted(
         self,

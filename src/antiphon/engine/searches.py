@@ -29,7 +29,9 @@ class Searches:
                 self._tasks[call.call_id] = asyncio.ensure_future(self._search(call))
         task = self._tasks[calls[0].call_id]
         await asyncio.wait({task})  # a search that was called off must not call us off, too
-        return SearchOutcome() if task.cancelled() else task.result()
+        if task.cancelled() or task.exception() is not None:
+            return SearchOutcome(failed=True)
+        return task.result()
 
     def close(self) -> None:
         for task in self._tasks.values():

@@ -80,18 +80,14 @@ class ExchangeTrace:
         self._id: str = facts["request_id"]
         self.elapsed_ms = elapsed_ms
         self._began_ms = tracer.now_ms()
-        self.raw = self.fresh_raw()
+        self.raw = RawTap(keep=tracer.keeps_payloads, elapsed_ms=elapsed_ms)
+        """Of each round, the bytes of the attempt that answered."""
         self.transformed = TraceStage(keep=tracer.keeps_payloads, elapsed_ms=elapsed_ms)
         self._begin()
 
     def _begin(self) -> None:
         facts = {name: self._facts[name] for name in _REQUEST_FACTS}
         self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **facts))
-
-    def fresh_raw(self) -> RawTap:
-        """A new tap: the trace keeps the bytes of the attempt that answered, and no others."""
-        self.raw = RawTap(keep=self._tracer.keeps_payloads, elapsed_ms=self.elapsed_ms)
-        return self.raw
 
     def attempt(
         self, attempt: Attempted, fault: ProviderFault | None, status: int | None, latency_ms: float

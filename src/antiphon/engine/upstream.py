@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 import aiohttp
@@ -19,6 +19,7 @@ from antiphon.providers import echo
 from antiphon.providers.registry import Provider
 
 _HEADER_LIMIT = 64 * 1024  # some providers' edges are talkative
+_ERROR_BODY_LIMIT = 1024 * 1024
 
 
 class UpstreamError(AntiphonError):
@@ -45,6 +46,15 @@ class UpstreamAnswer(Protocol):
 
     def close(self) -> None:
         """Hang up. Whoever waits for more is woken."""
+
+
+async def error_body(answer: UpstreamAnswer) -> bytes:
+    """As much of it as came and is reasonable: the status alone says enough."""
+    pieces: list[bytes] = []
+    with suppress(UpstreamError):
+        while sum(map(len, pieces)) < _ERROR_BODY_LIMIT and (piece := await answer.next()):
+            pieces.append(piece)
+    return b"".join(pieces)[:_ERROR_BODY_LIMIT]
 
 
 class Upstream(Protocol):

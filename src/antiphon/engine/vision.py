@@ -4,6 +4,8 @@
    the meantime waits for the same look.
 2. What was seen stays the same while it is kept, so that a thread reads the same on every turn.
 3. Looking never fails a request: an image that nobody could describe keeps its marker.
+4. A look costs money: a request begins a few at most, with its newest images, and there are never
+   many under way. Whatever is left out keeps its marker until a later turn.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ _WORDS = (
 )
 _MAX_CHARACTERS = 20_000
 _AT_A_TIME = 4
+_FOR_A_REQUEST = 20
+_UNDER_WAY = 100
 _OUR_MISTAKE = frozenset({Scope.request, Scope.content})
 
 
@@ -54,22 +58,37 @@ class Vision:
         self._prepare = prepare
         self._seen: OrderedDict[str, asyncio.Task[str | None]] = OrderedDict()
         """By hash, the last used at the end: looks that are under way, and those that are over."""
+        self._under_way: set[asyncio.Task[str | None]] = set()
         self._room = asyncio.Semaphore(_AT_A_TIME)
 
     async def look(self, items: Sequence[Document], target: Target) -> Mapping[str, str]:
         if "image" in target.provider.capabilities(target.model).inputs:
             return NOTHING_SEEN
-        looks = {url: self._looking(url) for url in image_urls(items)}
+        urls = image_urls(items)
+        keys = await asyncio.to_thread(_hashed, urls) if urls else []  # they may be large
+        found = {url: self._found(key) for url, key in zip(urls, keys, strict=True)}
+        unseen = [(url, key) for url, key in zip(urls, keys, strict=True) if not found[url]]
+        found |= {url: self._begun(url, key) for url, key in unseen[-_FOR_A_REQUEST:]}
+        looks = {url: task for url, task in found.items() if task is not None}
         if looks:  # who has gone meanwhile leaves the looks to others
             await asyncio.wait(looks.values(), timeout=self._config.timeout_s)
         return {url: (task.result() or "") if task.done() else "" for url, task in looks.items()}
 
-    def _looking(self, url: str) -> asyncio.Task[str | None]:
-        """The look at this image: begun before, or now."""
-        key = hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
+    def _found(self, key: str) -> asyncio.Task[str | None] | None:
+        """The look at this image that was begun before."""
         task = self._seen.get(key)
         if task is None or (task.done() and task.result() is None):
-            task = self._seen[key] = asyncio.create_task(self._told(url))
+            return None
+        self._seen.move_to_end(key)
+        return task
+
+    def _begun(self, url: str, key: str) -> asyncio.Task[str | None] | None:
+        """A new look at this image, if there is room for one."""
+        if len(self._under_way) >= _UNDER_WAY:
+            return None
+        task = self._seen[key] = asyncio.create_task(self._told(url))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
         self._seen.move_to_end(key)
         while len(self._seen) > self._config.cache_entries:
             self._seen.popitem(last=False)
@@ -92,8 +111,12 @@ class Vision:
         finally:
             exchange.close()
         # A fallback without eyes has seen a marker.
-        blind = any(each.code == HistoryCode.IMAGE_REPLACED for each in exchange.plan.diagnostics)
+        blind = any(each.code == HistoryCode.IMAGE_REPLACED for each in exchange.diagnostics)
         return None if blind else _text(response) or None
+
+
+def _hashed(urls: Sequence[str]) -> list[str]:
+    return [hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest() for url in urls]
 
 
 def _request(model: str, url: str) -> Request:

@@ -18,6 +18,7 @@ from antiphon.core.deltas import (
     Extra,
     Failure,
     RawItem,
+    Reasoning,
     Refusal,
     Start,
     Text,
@@ -35,7 +36,7 @@ from antiphon.dialects.dialect import Dialect, StreamDecoder
 from antiphon.dialects.guard import GuardedDecoder, build_guards, guarded
 from antiphon.errors import BridgeError
 from antiphon.wire.events import Event
-from antiphon.wire.items import Item
+from antiphon.wire.items import Item, Message
 from antiphon.wire.sse import Frame
 
 _MOST_ROUNDS = 24  # far beyond what any desk asks for: an answer ends
@@ -54,9 +55,12 @@ class Bridge:
         """`guards` names what this model is known to leak into its text."""
         self._machine = machine
         self._desks = list(desks)
+        self._feeds = [desk.feed for desk in self._desks]
         self.rounds = 0
         self.asked_bytes = 0
-        """How long the requests were. Where it is known, costs that nobody tells are estimated."""
+        """How long the request of this round is. Where it is known, costs that nobody tells are
+        estimated."""
+        self._asked_before = 0
         self.refused = False
         """The model has refused, in whatever way the client is told."""
         self._blank = False
@@ -87,7 +91,8 @@ class Bridge:
 
     @property
     def ended(self) -> bool:
-        return self._machine.phase not in _ALIVE
+        phase = self._machine.phase  # asked for every delta, and hashing an enum is not free
+        return phase is not _IN_PROGRESS and phase is not _IDLE
 
     @property
     def finishing(self) -> bool:
@@ -121,6 +126,16 @@ class Bridge:
             return []
         return self._started() + self._machine.fail(fault)
 
+    def lose(self, fault: ProviderFault) -> list[Event]:
+        """The line has broken. An answer that had said why it stopped is whole; a later round that
+        had said nothing may be asked again."""
+        if self.finishing and not self.ended:
+            return self.close()
+        if self.rounds and not self._spoke:
+            self.rejected = fault
+            return []
+        return self.fail(fault)
+
     def _guarded(self, step: Callable[[list[Event]], None]) -> list[Event]:
         """The events of a step. If it breaks, it keeps what it has earned, and the answer fails."""
         events: list[Event] = []
@@ -137,11 +152,11 @@ class Bridge:
     def _read(self, frames: Sequence[Frame], events: list[Event]) -> None:
         self.frames += len(frames)
         for frame in frames:
+            if self._is_over:
+                break
             self._take(self._decoder.feed(frame), events)
             if self._decoder.ended:
                 self._finish(events)
-            if self._is_over:
-                break
 
     @property
     def _is_over(self) -> bool:
@@ -170,29 +185,43 @@ class Bridge:
     def _take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         if deltas:
             events += self._started(deltas)
-        if not self._desks:  # nobody to ask: straight to the machine
-            self._feed(deltas, events)
-            return
         for delta in deltas:
-            if self._is_over:
+            if type(delta) in _ASIDE:
+                events += self._machine.feed(delta)
+                continue
+            if not self._spoke and self._is_rejection(delta):
                 break
-            if isinstance(delta, Failure) and self.rounds and not self._spoke:
-                self.rejected = delta.fault
-                break
-            told = self._past_desks([delta], 0)
-            self.keeping = self.keeping or not told
-            self.refused = self.refused or isinstance(delta, Refusal)
-            self._spoke = self._spoke or not isinstance(delta, _SILENT)
+            if type(delta) is Refusal:
+                self.refused = True
+            told = self._past_desks(delta)
+            if not told:
+                self.keeping = self._spoke
             self._feed(told, events)
+            if self.ended:
+                break
 
-    def _past_desks(self, deltas: Sequence[Delta], first: int) -> Sequence[Delta]:
-        for desk in self._desks[first:]:
-            deltas = [out for delta in deltas for out in desk.feed(delta)]
+    def _is_rejection(self, delta: Delta) -> bool:
+        """Until the first word of a round: whether it ends before that, and may be asked again."""
+        if type(delta) is Failure and self.rounds:
+            self.rejected = delta.fault
+            return True
+        self._spoke = not (isinstance(delta, _WORDS) and not delta.text)
+        return False
+
+    def _past_desks(self, delta: Delta) -> Sequence[Delta]:
+        deltas = [delta]
+        for feed in self._feeds:
+            if len(deltas) == 1:  # as nearly always
+                deltas = feed(deltas[0])
+            else:
+                deltas = [out for each in deltas for out in feed(each)]
         return deltas
 
     def _tell(self, deltas: Sequence[Delta], first: int, events: list[Event]) -> None:
         """Past the desks from this one on, to the machine."""
-        self._feed(self._past_desks(deltas, first), events)
+        for feed in self._feeds[first:]:
+            deltas = [out for delta in deltas for out in feed(delta)]
+        self._feed(deltas, events)
 
     def _feed(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         for delta in deltas:
@@ -209,6 +238,11 @@ class Bridge:
     # Rounds
 
     @property
+    def waits(self) -> bool:
+        """A round is over and the answer is not: see `search` and `again`."""
+        return self._round_over and not self.ended
+
+    @property
     def search(self) -> SearchCall | None:
         """What has to be searched for before the answer can go on."""
         return next(iter(self.searches), None)
@@ -217,14 +251,14 @@ class Bridge:
     def searches(self) -> Sequence[SearchCall]:
         """All of them, in their order."""
         desk = self._search_desk
-        return desk.pending if self._round_over and desk is not None else ()
+        return desk.pending if self.waits and desk is not None else ()
 
     @property
     def again(self) -> Again | None:
         """What the provider has to be asked next, if nothing has to be searched for."""
-        wanted = [desk.again for desk in self._desks if desk.again is not None]
-        if not self._round_over or self.ended or not wanted:
+        if not self.waits or self.search is not None:
             return None
+        wanted = [desk.again for desk in self._desks if desk.again is not None]
         choices = [each.tool_choice for each in wanted if each.tool_choice is not None]
         steps = tuple(step for each in wanted for step in each.steps)
         return Again(steps=steps, tool_choice=choices[0] if choices else None)
@@ -246,13 +280,16 @@ class Bridge:
         return self._guarded(self._give_up)
 
     def _give_up(self, events: list[Event]) -> None:
+        self.asked_bytes = 0  # in vain
         self._close_desks(events, may_ask=False)
         if not self.ended:
-            events += self._machine.finish("stop")
+            self._end(events, "stop")
 
     def next_round(self) -> None:
         """The provider will be asked again."""
         self.rounds += 1
+        self._round_over = False
+        self._asked_before += self.asked_bytes
         searching = self._search_desk
         self._awaited = searching is not None and searching.again is not None
         self._machine.next_round()
@@ -295,16 +332,17 @@ class Bridge:
             events += self._machine.end_round()
             self._begin_search(events)
             return
-        if self._blank:
-            events += self._machine.empty_message()
-        self._estimate()
-        events += self._machine.finish()
+        self._end(events)
 
-    def _estimate(self) -> None:
-        snapshot = self._machine.snapshot if self.asked_bytes else None
-        if snapshot is not None and snapshot.usage is None:
-            self._machine.usage(estimated(self.asked_bytes, snapshot.output))
+    def _end(self, events: list[Event], reason: str | None = None) -> None:
+        so_far = self._machine.snapshot
+        if self._blank and not (so_far.output and isinstance(so_far.output[-1], Message)):
+            events += self._machine.empty_message()
+        asked_bytes = self._asked_before + self.asked_bytes
+        if asked_bytes and so_far.usage is None:
+            self._machine.usage(estimated(asked_bytes, so_far.output))
             self.diagnostics.append(_ESTIMATED)
+        events += self._machine.finish(reason)
 
     def _begin_search(self, events: list[Event]) -> None:
         desk = self._search_desk
@@ -323,14 +361,16 @@ class Bridge:
             self._conclude(events)
 
 
-_ALIVE = frozenset({Phase.IDLE, Phase.IN_PROGRESS})
+_IDLE, _IN_PROGRESS = Phase.IDLE, Phase.IN_PROGRESS
 _ESTIMATED = Diagnostic(
     code=Code.USAGE_ESTIMATED,
     decision=Decision.DEGRADED,
     param="usage",
     message="The provider told no token counts: these are an estimate.",
 )
-_SILENT = (Start, Usage, Extra)
+_ASIDE = frozenset({Start, Usage, Extra})
+"""Who answers and what it costs: no desk is asked about that, and it is no word of an answer."""
+_WORDS = Text | Reasoning | Refusal
 
 
 def _wants(desk: Desk) -> bool:

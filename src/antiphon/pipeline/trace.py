@@ -18,6 +18,16 @@ class RawTap:
         self._pieces: list[bytes] = []
         self.size = 0
         self.offsets: list[tuple[int, float]] = []
+        self._kept = (0, 0)
+
+    def keep(self) -> None:
+        """What has come so far stays, whatever becomes of the rest."""
+        self._kept = (len(self._pieces), self.size)
+
+    def rewind(self) -> None:
+        """Forget what has come since: nobody will be told of it."""
+        pieces, self.size = self._kept
+        del self._pieces[pieces:], self.offsets[pieces:]
 
     def feed(self, chunk: bytes) -> bytes:
         if self._keep:

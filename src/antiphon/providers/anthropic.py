@@ -5,9 +5,25 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan import Capabilities
+from antiphon.dialects.anthropic_media import TAKEN
 from antiphon.dialects.anthropic_request import AnthropicQuirks
 from antiphon.providers.claude import ADAPTIVE, ALWAYS, BUDGET, LATEST, OLD, RECENT
 from antiphon.providers.spec import Auth, Model, Spec
+
+
+def _served(can: Capabilities) -> Capabilities:
+    """A model with what its maker's own service adds."""
+    users: dict[str, tuple[float, float]] = {"safety_identifier": (1, 256), "user": (1, 256)}
+    return replace(
+        can,
+        parameters=can.parameters | {*users, "service_tier"},
+        ranges={**can.ranges, **users},
+        words={"service_tier": frozenset({"auto", "default", "priority"})},
+        media=TAKEN,
+        web_search="native",
+        web_search_limits=frozenset({"filters.allowed_domains", "user_location"}),
+    )
+
 
 _NEW = AnthropicQuirks(
     thinking="adaptive", display="summarized", sampling="none", native_format=True
@@ -36,9 +52,10 @@ SPEC = Spec(
     api_key_env=("ANTHROPIC_API_KEY",),
     auth=Auth(header="x-api-key", scheme="plain"),
     dialect="anthropic",
-    capabilities=LATEST,
+    capabilities=_served(LATEST),
     models=tuple(
-        Model(id=name, capabilities=can, family=name.endswith("-")) for name, can, _ in _FAMILIES
+        Model(id=name, capabilities=_served(can), family=name.endswith("-"))
+        for name, can, _ in _FAMILIES
     ),
     quirks=replace(_NEW, models={name: quirks for name, _, quirks in _FAMILIES}),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan import Capabilities
+from antiphon.dialects.bedrock_media import TAKEN
 from antiphon.dialects.bedrock_quirk import FAMILIES, BedrockQuirks
 from antiphon.providers import claude
 from antiphon.providers.spec import Auth, Model, Spec, ladder
@@ -19,6 +20,7 @@ _TEXT = Capabilities(
     tool_choice=frozenset({"auto"}),
     formats=frozenset({"text"}),
     inputs=frozenset({"text"}),
+    media=TAKEN,
     strict_tools=False,
 )
 _SEES = replace(_TEXT, inputs=frozenset({"text", "image", "file"}))
@@ -33,14 +35,9 @@ _NOVA_2 = replace(
     efforts=ladder("none low low medium high high high"),
     thinks_unasked=False,
     fixed_by_thinking=frozenset({"temperature", "top_p"}),
+    fixed_by_effort={"high": frozenset({"max_output_tokens"})},  # it decides how much it writes
     context_window=1_000_000,
 )
-
-
-def _claude(can: Capabilities) -> Capabilities:
-    """As its maker's, but for what Converse has no place for."""
-    taken = can.parameters - {"safety_identifier", "service_tier", "user"}
-    return replace(can, parameters=taken, web_search="ignore")
 
 
 _CLAUDE = {
@@ -63,7 +60,9 @@ SPEC = Spec(
     capabilities=_TEXT,
     models=(
         *(
-            Model(id=f"anthropic.claude-{name}", capabilities=_claude(can), family=True)
+            Model(
+                id=f"anthropic.claude-{name}", capabilities=replace(can, media=TAKEN), family=True
+            )
             for name, can in _CLAUDE.items()
         ),
         Model(id="amazon.nova-2", capabilities=_NOVA_2, family=True),

@@ -10,8 +10,7 @@ from antiphon.providers.spec import ladder
 _SAMPLING = frozenset({"temperature", "top_p"})
 
 OLD = Capabilities(
-    parameters=_SAMPLING
-    | {"max_output_tokens", "parallel_tool_calls", "safety_identifier", "service_tier", "user"},
+    parameters=_SAMPLING | {"max_output_tokens", "parallel_tool_calls"},
     ranges={"temperature": (0, 1)},
     formats=frozenset({"text"}),
     inputs=frozenset({"text", "image", "file"}),
@@ -19,14 +18,14 @@ OLD = Capabilities(
     thinks_unasked=False,
     forced_choice_stops_thinking=True,
     strict_tools=False,
-    web_search="native",
-    web_search_limits=frozenset({"filters"}),
     context_window=200_000,
     max_output_tokens=8_192,
 )
 BUDGET = replace(  # 3.7 and 4
     OLD,
-    efforts=ladder("none minimal low medium high xhigh max"),
+    efforts=ladder("none 1024 2048 8192 16384 20480 23552"),  # of 32,000 tokens
+    resumes_by_thought=True,
+    least_budget=1_024,
     fixed_by_thinking=_SAMPLING,
     max_output_tokens=32_000,
 )
@@ -38,7 +37,11 @@ RECENT = replace(  # 4.1 and 4.5
     max_output_tokens=64_000,
 )
 ADAPTIVE = replace(  # 4.6
-    RECENT, efforts=ladder("none low low medium high high max"), context_window=1_000_000
+    RECENT,
+    efforts=ladder("none low low medium high high max"),
+    resumes_by_thought=False,
+    least_budget=0,
+    context_window=1_000_000,
 )
 LATEST = replace(  # 4.7 to 5: sampling is refused
     ADAPTIVE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan import Capabilities
+from antiphon.dialects.cohere_request import TAKEN
 from antiphon.providers.spec import Model, Spec, ladder
 
 _TEXT = Capabilities(
@@ -20,6 +21,7 @@ _TEXT = Capabilities(
     formats_beside_tools=False,
     strict_together=True,
     inputs=frozenset({"text"}),
+    media=TAKEN,
     context_window=256_000,
     max_output_tokens=8_000,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan import Capabilities
+from antiphon.dialects.gemini_media import TAKEN
 from antiphon.dialects.gemini_quirk import GeminiQuirks
 from antiphon.providers.spec import Auth, Model, Spec, ladder
 
@@ -14,13 +15,17 @@ PLAIN = Capabilities(
     ),
     ranges={"temperature": (0, 2)},
     formats_beside_tools=False,
+    search_beside_tools=False,
     inputs=frozenset({"text", "image", "file", "file_url", "audio"}),
+    media=TAKEN,
     strict_tools=False,
     web_search="native",
     context_window=1_048_576,
     max_output_tokens=65_536,
 )
-_GEMINI = replace(PLAIN, formats_beside_tools=True, tool_output_images=True)
+_GEMINI = replace(
+    PLAIN, formats_beside_tools=True, search_beside_tools=True, tool_output_images=True
+)
 _FLASH_3 = replace(_GEMINI, efforts=ladder("- low low medium high high high"))
 _FLASH_MINIMAL = replace(_FLASH_3, efforts=ladder("- minimal low medium high high high"))
 _PRO_3 = replace(_FLASH_3, efforts=ladder("- low low high high high high"))
@@ -48,11 +53,7 @@ MODELS = (
     Model(id="gemma-3", capabilities=_GEMMA, family=True),
 )
 _GEMINI_3 = GeminiQuirks(
-    effort="level",
-    json_beside_tools=True,
-    search_beside_tools=True,
-    sentinel=True,
-    media_in_answers=True,
+    effort="level", json_beside_tools=True, sentinel=True, media_in_answers=True
 )
 QUIRKS = GeminiQuirks(
     models=(

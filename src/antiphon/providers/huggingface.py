@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from antiphon.core.plan import Capabilities
-from antiphon.providers.spec import Model, Spec, ladder
-
-_ANY = Capabilities(
-    parameters=frozenset(
-        "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
-    ),
-    strict_tools=False,
-)
-_OSS = replace(
-    _ANY,
-    efforts=ladder("- low low medium high high high"),
-    inputs=frozenset({"text"}),
-    context_window=131_072,
-)
+from antiphon.providers.open_model import HOSTED, gpt_oss
+from antiphon.providers.spec import Spec
 
 SPEC = Spec(
     name="huggingface",
@@ -27,9 +12,6 @@ SPEC = Spec(
     base_url="https://router.huggingface.co/v1",
     api_key_env=("HF_TOKEN",),
     ambient_key=True,
-    capabilities=_ANY,
-    models=(
-        Model(id="openai/gpt-oss-120b", capabilities=_OSS),
-        Model(id="openai/gpt-oss-20b", capabilities=_OSS),
-    ),
+    capabilities=HOSTED,
+    models=gpt_oss(HOSTED),
 )

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from antiphon.core.plan import Capabilities
 from antiphon.dialects.chat_request import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.open_model import gpt_oss
+from antiphon.providers.spec import Spec
 
 _ANY = Capabilities(
     # `parallel_tool_calls: true` is refused for some models (2026-07), so nothing is said of it.
     parameters=frozenset({"temperature", "top_p", "max_output_tokens"}),
     strict_tools=False,
-)
-_OSS = replace(
-    _ANY,
-    efforts=ladder("- low low medium high high high"),
-    inputs=frozenset({"text"}),
-    context_window=131_072,
 )
 
 SPEC = Spec(
@@ -27,9 +20,6 @@ SPEC = Spec(
     base_url="https://integrate.api.nvidia.com/v1",
     api_key_env=("NVIDIA_API_KEY",),
     capabilities=_ANY,
-    models=(
-        Model(id="openai/gpt-oss-120b", capabilities=_OSS),
-        Model(id="openai/gpt-oss-20b", capabilities=_OSS),
-    ),
+    models=gpt_oss(_ANY),
     quirks=ChatQuirks(user_field=None),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan import Capabilities
-from antiphon.dialects.ollama_request import OllamaQuirks
+from antiphon.dialects.ollama_request import TAKEN, OllamaQuirks
 from antiphon.providers.spec import Model, Spec, ladder
 
 _PLAIN = Capabilities(
@@ -19,6 +19,7 @@ _PLAIN = Capabilities(
         """.split()
     ),
     tool_choice=frozenset({"auto", "none"}),
+    media=TAKEN,
     replay_reasoning="tool_turns",
     strict_tools=False,
 )

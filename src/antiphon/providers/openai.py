@@ -20,7 +20,9 @@ _PLAIN = Capabilities(
     tool_output_images=True,
     developer_role=True,
     web_search="native",
-    web_search_limits=frozenset({"external_web_access", "filters"}),
+    web_search_limits=frozenset(
+        "external_web_access filters user_location search_context_size search_content_types".split()
+    ),
     context_window=128_000,
     max_output_tokens=16_384,
 )

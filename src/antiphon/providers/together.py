@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan import Capabilities
-from antiphon.providers.spec import Model, Spec, ladder
-
-_ANY = Capabilities(
-    parameters=frozenset(
-        "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
-    ),
-    strict_tools=False,
-)
-_OSS = replace(
-    _ANY,
-    efforts=ladder("- low low medium high high high"),
-    inputs=frozenset({"text"}),
-    context_window=131_072,
-)
+from antiphon.providers.open_model import HOSTED, gpt_oss
+from antiphon.providers.spec import Model, Spec
 
 SPEC = Spec(
     name="together",
@@ -26,10 +13,9 @@ SPEC = Spec(
     as_of="2026-09",
     base_url="https://api.together.xyz/v1",
     api_key_env=("TOGETHER_API_KEY",),
-    capabilities=_ANY,
+    capabilities=HOSTED,
     models=(
-        Model(id="openai/gpt-oss-120b", capabilities=_OSS),
-        Model(id="openai/gpt-oss-20b", capabilities=_OSS),
-        Model(id="deepseek-r1", capabilities=replace(_ANY, guards=("think",)), family=True),
+        *gpt_oss(HOSTED),
+        Model(id="deepseek-r1", capabilities=replace(HOSTED, guards=("think",)), family=True),
     ),
 )

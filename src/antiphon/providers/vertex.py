@@ -20,12 +20,10 @@ SPEC = Spec(
     ambient_key=True,
     dialect="gemini",
     capabilities=gemini.PLAIN,
-    models=gemini.MODELS,
-    quirks=replace(
-        gemini.QUIRKS,
-        models=tuple(
-            (name, replace(quirks, search_beside_tools=False))  # only AI Studio mixes the two
-            for name, quirks in gemini.QUIRKS.models
-        ),
+    models=tuple(  # only AI Studio searches beside functions
+        replace(model, capabilities=replace(model.capabilities, search_beside_tools=False))
+        for model in gemini.MODELS
+        if model.capabilities is not None
     ),
+    quirks=gemini.QUIRKS,
 )

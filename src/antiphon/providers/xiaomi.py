@@ -38,6 +38,7 @@ _TEXT = Capabilities(
     strict_tools=False,
     closed_objects=False,
     guards=("qwen_xml",),
+    web_search_limits=frozenset({"search_context_size.high"}),
     web_search="ignore",  # `native` is a 400 unless the account has switched it on
     context_window=1_048_576,
     max_output_tokens=131_072,

@@ -18,8 +18,6 @@ def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
     body["thinking"] = {"type": switch, "clear_thinking": False}  # keep what is replayed
     if plan.effort not in (None, "disabled", "enabled"):
         body["reasoning_effort"] = plan.effort
-    if not 6 <= len(body.get("user_id", "")) <= 128:
-        body.pop("user_id", None)
     if "tools" in body:
         body["tools"] = [_tool(tool) for tool in body["tools"]]
         if body.get("stream") and not body["model"].startswith("glm-4.5"):
@@ -41,7 +39,7 @@ _GLM_5_3 = ladder("- low low high high max max")  # it cannot be told not to thi
 
 _TEXT = Capabilities(
     parameters=frozenset("temperature top_p max_output_tokens safety_identifier user".split()),
-    ranges={"temperature": (0, 1)},
+    ranges={"temperature": (0, 1), "safety_identifier": (6, 128), "user": (6, 128)},
     tool_choice=frozenset({"auto"}),
     formats=frozenset({"text", "json_object"}),
     efforts=_SWITCH,
@@ -49,6 +47,7 @@ _TEXT = Capabilities(
     replay_reasoning="always",
     strict_tools=False,
     web_search="native",
+    web_search_limits=frozenset({"search_context_size.high"}),
     context_window=204_800,
     max_output_tokens=131_072,
 )

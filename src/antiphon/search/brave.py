@@ -16,6 +16,7 @@ _PLACE: Mapping[str, str] = {
     "country": "x-loc-country",
     "timezone": "x-loc-timezone",
 }
+_PLACE_CHARS = 100
 
 
 def _ask(query: str, key: str, options: Options) -> Ask:
@@ -29,7 +30,7 @@ def _ask(query: str, key: str, options: Options) -> Ask:
 
 
 def _fits_header(value: str) -> bool:
-    return value.isascii() and value.isprintable()
+    return len(value) <= _PLACE_CHARS and value.isascii() and value.isprintable()
 
 
 def _read(document: Any) -> Sequence[SearchResult]:
@@ -51,7 +52,7 @@ def _snippets(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _plain(marked: str) -> str:
-    return html.unescape(re.sub(r"</?\w+[^<>]*>", "", marked))
+    return html.unescape(re.sub(r"</?\w[^<>]*>", "", marked))
 
 
 VENDOR = Vendor(

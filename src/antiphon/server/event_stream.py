@@ -28,16 +28,16 @@ class EventStream:
         headers: Callable[[], Mapping[str, str]],
         *,
         keepalive_s: float,
-        comments: bool = False,
+        commented: Callable[[], None] | None = None,
     ) -> None:
-        """Silence is bridged with events: some clients count nothing else as life. `comments` is
-        for clients that cannot bear an event of a type that they do not know."""
+        """Silence is bridged with events: some clients count nothing else as life. `commented` is
+        for clients that cannot bear an event of a type that they do not know: silence is bridged
+        with comments then, and it is called before the first."""
         self._request = request
         self._headers = headers
         self._keepalive_s = keepalive_s
-        self._comments = comments
-        self.commented = False
-        """Whether silence was bridged with a comment."""
+        self._comments = commented is not None
+        self._commented = commented
         self._encoder = SSEEncoder()
         self._timer: SilenceTimer | None = None
         self._background: asyncio.Task[None] | None = None
@@ -77,8 +77,10 @@ class EventStream:
             self._background = asyncio.get_running_loop().create_task(self._keep_alive())
 
     async def _keep_alive(self) -> None:
+        if self._commented is not None:
+            self._commented()
+            self._commented = None
         with suppress(ConnectionError):  # whoever has gone is noticed elsewhere
-            self.commented = self._comments
             await self.response.write(
                 _COMMENT if self._comments else self._encoder.feed([Keepalive()])
             )

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from antiphon.core.diagnostic import diagnostics_header
 from antiphon.core.fault_table import Kind
-from antiphon.core.faults import FaultType, ProviderFault
+from antiphon.core.faults import FaultType, ProviderFault, is_permanent
 from antiphon.core.locale import describe
 from antiphon.core.profile import Profile, error_as_400
 from antiphon.errors import InvalidRequest
@@ -57,7 +57,7 @@ def faulted(fault: ProviderFault, profile: Profile, locale: str = "en") -> web.R
         code=_CODES.get(fault.type, _KINDS.get(fault.code, fault.public_code)),
         headers=headers,
     )
-    fit(response, profile, permanent=fault.code in _PERMANENT)
+    fit(response, profile, permanent=is_permanent(fault))
     return response
 
 
@@ -71,8 +71,6 @@ def fit(response: web.StreamResponse, profile: Profile, *, permanent: bool = Fal
         response.headers["antiphon-diagnostics"] = note
 
 
-# Faults that somebody has to mend before it makes sense to ask again, whatever their status says.
-_PERMANENT = frozenset({Kind.AUTH, Kind.PERMISSION, Kind.REDIRECTED})
 _CODES: Mapping[FaultType, str] = {
     FaultType.model_error: "model_not_found",
     FaultType.context_length: "context_length_exceeded",

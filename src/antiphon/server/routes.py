@@ -10,7 +10,6 @@ from functools import partial
 from aiohttp import web
 
 from antiphon.config import ServerConfig
-from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults import FaultType, shutdown_fault
 from antiphon.core.planning import diagnostics_header
 from antiphon.core.profile import Profile, keepalive_as_comment
@@ -20,7 +19,6 @@ from antiphon.engine.timer import SilenceTimer
 from antiphon.engine.upstream import UpstreamError
 from antiphon.engine.vision import see_nothing
 from antiphon.errors import InvalidRequest
-from antiphon.pipeline.log import Entry
 from antiphon.server.app_keys import CLIENT, PROFILE, REQUEST_ID
 from antiphon.server.catalog import entity_tag, model_list
 from antiphon.server.event_stream import EventStream
@@ -84,11 +82,12 @@ class Routes:
     async def _stream(self, http: web.Request, exchange: Exchange) -> web.StreamResponse:
         # What is told of the plan waits for the first event: until then, the plan may change.
         headers = partial(_headers, http, exchange)
+        commented = partial(exchange.note, [keepalive_as_comment(http[PROFILE])])
         stream = EventStream(
             http,
             headers,
             keepalive_s=self.config.keepalive_s,
-            comments=http[PROFILE].keepalive == "comment",
+            commented=commented if http[PROFILE].keepalive == "comment" else None,
         )
         patience = _Patience(self.config.commit_after_s, exchange, stream)
         try:
@@ -109,14 +108,6 @@ class Routes:
         finally:
             stream.close()
             patience.close()
-            if stream.commented:
-                self._tell(http, keepalive_as_comment(http[PROFILE]))
-
-    def _tell(self, http: web.Request, diagnostic: Diagnostic) -> None:
-        """Leave word of what became of an answer after its headers had left."""
-        facts = {"request_id": http[REQUEST_ID], "client": http[CLIENT]}
-        found = [f"{diagnostic.code}:{diagnostic.subject}"]
-        self.engine.emit(Entry("response.diagnostics", "info", {**facts, "diagnostics": found}))
 
 
 class _Patience:
@@ -169,6 +160,6 @@ def _going_down(profile: Profile) -> web.StreamResponse:
 
 def _headers(http: web.Request, exchange: Exchange) -> dict[str, str]:
     headers = {"x-request-id": http[REQUEST_ID]}
-    if exchange.plan.diagnostics:
-        headers["antiphon-diagnostics"] = diagnostics_header(exchange.plan.diagnostics)
+    if exchange.diagnostics:
+        headers["antiphon-diagnostics"] = diagnostics_header(exchange.diagnostics)
     return headers

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.store.chain import walk
-from antiphon.store.reference import Place, pick, places
+from antiphon.store.reference import Picked, Place, places
 from antiphon.store.store import Clock, Document, StoreLimits, Turn, decode_turn, encode_turn
 
 MAX_TURNS = 10_000
@@ -25,6 +25,7 @@ _BREATH = 64  # how many turns are decoded before others get their moment
 
 class _Entry(Struct):
     previous_response_id: str | None
+    client: str
     expires_at: int | None
     body: bytes
     places: dict[str, Place]
@@ -58,7 +59,7 @@ class MemoryStore:
         self._purge(now)
         self._drop(turn.id)
         expires_at = self._limits.expiry(now) if turn.expires_at is None else turn.expires_at
-        entry = _Entry(turn.previous_response_id, expires_at, body, places(turn))
+        entry = _Entry(turn.previous_response_id, turn.client, expires_at, body, places(turn))
         self._entries[turn.id] = entry
         self._bytes += len(body)
         for item_id, place in entry.places.items():
@@ -84,24 +85,27 @@ class MemoryStore:
                 await asyncio.sleep(0)
         return turns
 
-    async def load_items(self, item_ids: Collection[str]) -> dict[str, Document]:
+    async def load_items(
+        self, item_ids: Collection[str], *, client: str = ""
+    ) -> dict[str, Document]:
         wanted: defaultdict[str, dict[str, Place]] = defaultdict(dict)
         for item_id in item_ids:
-            if (home := self._home(item_id)) is not None:
+            if (home := self._home(item_id, client)) is not None:
                 wanted[home][item_id] = self._entries[home].places[item_id]
         bodies = [(self._entries[home].body, named) for home, named in wanted.items()]
-        found: dict[str, Document] = {}
+        picked = Picked()
         for number, (body, named) in enumerate(bodies, 1):
-            found |= pick(body, named)
+            picked.add(body, named)
             if number % _BREATH == 0:
                 await asyncio.sleep(0)
-        return found
+        return picked.items
 
-    def _home(self, item_id: str) -> str | None:
+    def _home(self, item_id: str, client: str) -> str | None:
         """The best of the turns that an item is in."""
         for is_input in (False, True):
             for response_id in reversed(self._homes.get((item_id, is_input), {})):
-                if self._find(response_id):
+                entry = self._find(response_id)
+                if entry and (not is_input or entry.client == client):
                     return response_id
         return None
 

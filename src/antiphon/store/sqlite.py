@@ -17,7 +17,7 @@ from pathlib import Path
 from antiphon.errors import StoreError
 from antiphon.store.chain import walk
 from antiphon.store.database import Schema, connect, connect_reader, naming, snapshot, vacuum
-from antiphon.store.reference import Place, pick, places
+from antiphon.store.reference import Picked, Place, places
 from antiphon.store.store import Clock, Document, StoreLimits, Turn, decode_turn, encode_turn
 from antiphon.store.writer import Job, T, Writer
 
@@ -83,14 +83,15 @@ SCHEMA = Schema(
             END
             """,
         ),
+        ("ALTER TABLE turn ADD COLUMN client TEXT NOT NULL DEFAULT ''",),
     ),
 )
 
 _ALIVE = "(turn.expires_at IS NULL OR turn.expires_at > :now)"
 _SAVE = """
-    INSERT INTO turn (id, previous_response_id, expires_at, body) VALUES (?, ?, ?, ?)
+    INSERT INTO turn (id, previous_response_id, expires_at, client, body) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET previous_response_id = excluded.previous_response_id,
-        expires_at = excluded.expires_at, body = excluded.body
+        expires_at = excluded.expires_at, client = excluded.client, body = excluded.body
 """
 _DELETE = f"DELETE FROM turn WHERE id = :id AND {_ALIVE}"
 _LOAD = f"SELECT body, expires_at FROM turn WHERE id = :id AND {_ALIVE}"
@@ -111,7 +112,8 @@ _SAVE_ITEM = """
 """
 FIND_ITEM = f"""
     SELECT turn.seq, item.is_input, item.position FROM item JOIN turn ON turn.seq = item.turn
-    WHERE item.id = :id AND {_ALIVE} ORDER BY item.is_input, item.turn DESC LIMIT 1
+    WHERE item.id = :id AND {_ALIVE} AND (NOT item.is_input OR turn.client = :client)
+    ORDER BY item.is_input, item.turn DESC LIMIT 1
 """
 _BODY = "SELECT body FROM turn WHERE seq = ?"
 _RENEW = "UPDATE turn SET expires_at = ? WHERE id = ?"
@@ -162,7 +164,7 @@ class SQLiteStore:
         ]
 
         def job(connection: sqlite3.Connection) -> None:
-            row = (turn.id, turn.previous_response_id, expires_at, _pack(body))
+            row = (turn.id, turn.previous_response_id, expires_at, turn.client, _pack(body))
             connection.execute(_SAVE, row)
             connection.executemany(_SAVE_ITEM, items)
             _evict(connection, self._limits)
@@ -199,20 +201,22 @@ class SQLiteStore:
         self._renew(turns, now)
         return turns
 
-    async def load_items(self, item_ids: Collection[str]) -> dict[str, Document]:
-        ids, now = [_key(item_id) for item_id in item_ids], self._now()
+    async def load_items(
+        self, item_ids: Collection[str], *, client: str = ""
+    ) -> dict[str, Document]:
+        ids, key = [_key(item_id) for item_id in item_ids], {"client": client, "now": self._now()}
 
         def job(connection: sqlite3.Connection) -> dict[str, Document]:
             wanted: defaultdict[int, dict[str, Place]] = defaultdict(dict)
-            found: dict[str, Document] = {}
+            picked = Picked()
             with snapshot(connection):
                 for id in ids:
-                    for seq, *place in connection.execute(FIND_ITEM, {"id": id, "now": now}):
+                    for seq, *place in connection.execute(FIND_ITEM, {"id": id, **key}):
                         wanted[seq][id] = Place(*place)
                 for seq, named in wanted.items():
                     (body,) = connection.execute(_BODY, (seq,)).fetchone()
-                    found |= pick(_unpack(body), named)
-            return found
+                    picked.add(_unpack(body), named)
+            return picked.items
 
         return await self._read(job)
 

@@ -28,6 +28,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     status: str
     model: str
     provider: str
+    client: str = ""
+    """The name of the key that it was asked for with."""
     input: tuple[Document, ...] = ()
     output: tuple[Document, ...] = ()
     response: Document
@@ -77,10 +79,14 @@ class Store(Protocol):
     async def chain(self, response_id: str) -> list[Turn]:
         """The turn and all before it, oldest first, whatever became of each."""
 
-    async def load_items(self, item_ids: Collection[str]) -> dict[str, Document]:
+    async def load_items(
+        self, item_ids: Collection[str], *, client: str = ""
+    ) -> dict[str, Document]:
         """Items by their own ids, those of them that a turn here has.
 
         What a model said goes before what a client repeated, and the newer turn before the older.
+        The ids of the former are ours, and nobody can guess one. A client may choose those of the
+        latter as it likes: they are found only for `client`, if they are its own.
         """
 
     async def close(self) -> None:

@@ -41,6 +41,8 @@ class Message(Struct, frozen=True, tag_field="type", tag="message", kw_only=True
     status: Status
     role: Literal["assistant"] = "assistant"
     content: Sequence[OutputText | RefusalText] = ()
+    phase: str | UnsetType = UNSET
+    """Whether it is the answer or a word on the way to it: a label of the provider's."""
 
 
 class Reasoning(Struct, frozen=True, tag_field="type", tag="reasoning", kw_only=True):

@@ -10,7 +10,9 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -18,7 +20,17 @@ from urllib.request import urlopen
 import pytest
 
 from antiphon.cli.codex import split
-from tests.commands import COMMAND, PATIENCE_S, environment, on_terminal, run, serving
+from antiphon.cli.codex_gateway import find_gateway, started_gateway
+from antiphon.config import Config, ServerConfig
+from tests.commands import (
+    COMMAND,
+    PATIENCE_S,
+    environment,
+    on_terminal,
+    own_settings,
+    run,
+    serving,
+)
 
 # Tells what it was started with, and what it finds where it was sent.
 FAKE = """\
@@ -86,7 +98,7 @@ def gateway(home: Path, extra: str = "", **more: str) -> Iterator[str]:
         port = base_url.rpartition(":")[2].removesuffix("/v1")
         head, _, rest = extra.partition("[server]\n")
         text = f"{head}[server]\nport = {port}\n{rest}"
-        (home / "antiphon.toml").write_text(text, encoding="utf-8")
+        own_settings(home).write_text(text, encoding="utf-8")
         yield base_url
 
 
@@ -123,7 +135,7 @@ def test_our_options_come_first_and_the_rest_is_codex_s(line: str, ours: str, th
 
 
 def test_a_gateway_is_started_and_is_gone_afterwards(tmp_path: Path, path: str) -> None:
-    (tmp_path / "antiphon.toml").write_text("[server]\nport = 0\n")
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     done = told(run(tmp_path, "codex", "exec", "-", "--", "-x", given=b"typed", PATH=path))
     assert done["health"] == {"status": "ok", "ready": True}
     assert done["words"][8:] == ["exec", "-", "--", "-x"]
@@ -133,7 +145,7 @@ def test_a_gateway_is_started_and_is_gone_afterwards(tmp_path: Path, path: str) 
 
 
 def test_codex_is_told_where_to_ask_for_what(tmp_path: Path, path: str) -> None:
-    (tmp_path / "antiphon.toml").write_text('[server]\nport = 0\napi_keys = { me = "k-me" }\n')
+    own_settings(tmp_path).write_text('[server]\nport = 0\napi_keys = { me = "k-me" }\n')
     done = told(run(tmp_path, "codex", PATH=path))
     settings = done["settings"]
     assert (settings["model_provider"], settings["model"]) == ("antiphon", "echo/echo")
@@ -144,7 +156,7 @@ def test_codex_is_told_where_to_ask_for_what(tmp_path: Path, path: str) -> None:
 
 
 def test_nothing_is_written_where_codex_keeps_its_own(tmp_path: Path, path: str) -> None:
-    (tmp_path / "antiphon.toml").write_text("[server]\nport = 0\n")
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     told(run(tmp_path, "codex", PATH=path))
     assert not (tmp_path / ".codex").exists()
 
@@ -168,7 +180,7 @@ def test_the_configuration_that_is_named_is_the_gateway_s(tmp_path: Path, path: 
 def test_the_model_is_the_one_that_is_named_or_chosen_or_the_default(
     own: str, args: list[str], model: str, tmp_path: Path, path: str
 ) -> None:
-    (tmp_path / "antiphon.toml").write_text("[server]\nport = 0\n")
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex/config.toml").write_text(own)
     assert told(run(tmp_path, "codex", *args, PATH=path))["settings"]["model"] == model
@@ -176,19 +188,19 @@ def test_the_model_is_the_one_that_is_named_or_chosen_or_the_default(
 
 
 def test_the_exit_status_is_codex_s(tmp_path: Path, path: str) -> None:
-    (tmp_path / "antiphon.toml").write_text("[server]\nport = 0\n")
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     assert run(tmp_path, "codex", PATH=path, FAKE_STATUS="9").returncode == 9
 
 
 def test_a_signal_that_ended_codex_is_told_as_shells_do(tmp_path: Path) -> None:
-    (tmp_path / "antiphon.toml").write_text("[server]\nport = 0\n")
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     directory = put(tmp_path / "bin", "#!/bin/sh\nkill -KILL $$\n")
     done = run(tmp_path, "codex", ANTIPHON_CODEX=f"{directory}/codex")
     assert done.returncode == 128 + signal.SIGKILL
 
 
 def test_a_gateway_that_cannot_start_says_why(tmp_path: Path, path: str) -> None:
-    (tmp_path / "antiphon.toml").write_text('[server]\nport = 0\n[models]\na = "x/y"\n')
+    own_settings(tmp_path).write_text('[server]\nport = 0\n[models]\na = "x/y"\n')
     done = run(tmp_path, "codex", PATH=path)
     assert (done.returncode, done.stdout) == (2, b"")
     [line] = done.stderr.decode().splitlines()
@@ -197,7 +209,7 @@ def test_a_gateway_that_cannot_start_says_why(tmp_path: Path, path: str) -> None
 
 
 def test_no_proxy_stands_between_codex_and_the_gateway(tmp_path: Path, path: str) -> None:
-    (tmp_path / "antiphon.toml").write_text("[server]\nport = 0\n")
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     done = told(
         run(tmp_path, "codex", PATH=path, http_proxy="http://127.0.0.1:9", no_proxy="intra")
     )
@@ -231,13 +243,48 @@ def test_its_key_is_that_of_the_configuration(tmp_path: Path, path: str) -> None
     with gateway(tmp_path, '[server]\napi_keys = { me = "k-me" }\n') as base_url:
         done = told(run(tmp_path, "codex", PATH=path, ANTIPHON_API_KEY="another"))
         assert done["environment"]["ANTIPHON_API_KEY"] == "k-me"
+        assert "k-me" not in json.dumps(done["words"])  # which everybody on the machine can read
         assert done["settings"]["model_providers"]["antiphon"]["base_url"] == base_url
+
+
+def test_a_key_does_not_follow_a_redirection(tmp_path: Path) -> None:
+    """Whatever listens there may send us anywhere."""
+    heard: list[tuple[str, str | None]] = []
+
+    class Pointer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append((self.path, self.headers["authorization"]))
+            self.send_response(200 if self.path == "/health" else 302)
+            self.send_header("location", "/elsewhere")
+            self.end_headers()
+            self.wfile.write(b'{"ready": true}')
+
+        def log_message(self, *about: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pointer) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        keyed = ServerConfig(port=server.server_port, api_keys={"me": "k-me"})
+        assert find_gateway(Config(server=keyed)) is None
+        server.shutdown()
+    assert heard == [("/health", None), ("/v1/models", "Bearer k-me")]
+
+
+def test_nothing_is_imported_from_where_codex_is_started(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project may have modules with names like ours, or a trap."""
+    monkeypatch.setenv("PYTHONPATH", environment(home)["PYTHONPATH"])
+    for name in ("antiphon", "msgspec", "aiohttp"):
+        (home / f"{name}.py").write_text("raise SystemExit('imported from the project')")
+    with started_gateway(Config(), None) as gateway:
+        assert gateway.catalog["antiphon"]["default_model"] == "echo/echo"
 
 
 def test_one_that_does_not_take_our_key_is_left_alone(tmp_path: Path, path: str) -> None:
     with gateway(tmp_path, '[server]\napi_keys = { me = "k-me" }\n') as base_url:
-        text = (tmp_path / "antiphon.toml").read_text()
-        (tmp_path / "antiphon.toml").write_text(text.replace("k-me", "k-new"))
+        text = own_settings(tmp_path).read_text()
+        own_settings(tmp_path).write_text(text.replace("k-me", "k-new"))
         done = told(run(tmp_path, "codex", PATH=path))
         assert done["environment"]["ANTIPHON_API_KEY"] == "k-new"
         assert done["settings"]["model_providers"]["antiphon"]["base_url"] != base_url
@@ -247,7 +294,7 @@ def test_one_that_does_not_take_our_key_is_left_alone(tmp_path: Path, path: str)
 
 
 def test_ctrl_c_is_for_codex_alone_and_the_gateway_outlives_it(tmp_path: Path) -> None:
-    (tmp_path / "antiphon.toml").write_text("[server]\nport = 0\n")
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     program = f"{put(tmp_path / 'bin', STUBBORN)}/codex"
     with on_terminal(tmp_path, "codex", ANTIPHON_CODEX=program) as terminal:
         terminal.wait_for("codex runs with model_catalog_json")
@@ -257,13 +304,21 @@ def test_ctrl_c_is_for_codex_alone_and_the_gateway_outlives_it(tmp_path: Path) -
 
 
 def test_who_ends_us_ends_codex(tmp_path: Path) -> None:
-    (tmp_path / "antiphon.toml").write_text("[server]\nport = 0\n")
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     program = f"{put(tmp_path / 'bin', STUBBORN)}/codex"
     with on_terminal(tmp_path, "codex", ANTIPHON_CODEX=program) as terminal:
         terminal.wait_for("codex runs with")
         terminal.process.send_signal(signal.SIGTERM)
         assert terminal.wait() == 7
     assert "codex got SIGTERM" in terminal.plain
+
+
+def test_a_project_cannot_say_where_keys_go(tmp_path: Path) -> None:
+    """Codex is run in projects of others: a configuration that lies there is not ours."""
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
+    (tmp_path / "antiphon.toml").write_text("this is no configuration")
+    done = run(tmp_path, "codex", ANTIPHON_CODEX=f"{put(tmp_path / 'bin')}/codex")
+    assert done.returncode == 0, done.stderr
 
 
 # --- without Codex --------------------------------------------------------------------------------
@@ -282,6 +337,6 @@ def test_a_program_that_is_named_and_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_the_settings_are_valid_toml_whatever_the_names_are(tmp_path: Path, path: str) -> None:
-    (tmp_path / "antiphon.toml").write_text("[server]\nport = 0\n")
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     done = told(run(tmp_path, "codex", "--model", 'a "b" \\ é', PATH=path))
     assert tomllib.loads(done["words"][3])["model"] == 'a "b" \\ é'

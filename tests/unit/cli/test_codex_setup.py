@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.main import main
-from tests.commands import Screen, on_terminal, run, serving
+from tests.commands import Screen, on_terminal, own_settings, run, serving
 
 OWN = '# mine\nmodel = "gpt-6-sol"\n\n[mcp_servers.x]\ncommand = "true"\n'
 PORT = "[server]\nport = 1\n"  # where nothing runs
@@ -19,7 +19,7 @@ PORT = "[server]\nport = 1\n"  # where nothing runs
 def codex(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Codex's home, with a configuration of the user."""
     monkeypatch.delenv("CODEX_HOME", raising=False)
-    (home / "antiphon.toml").write_text(PORT)
+    own_settings(home).write_text(PORT)
     directory = home / ".codex"
     directory.mkdir()
     (directory / "config.toml").write_text(OWN)
@@ -90,7 +90,7 @@ def test_a_second_setup_changes_nothing_and_says_so(
 
 def test_another_setup_keeps_the_model_that_was_chosen_and_the_first_backup(codex: Path) -> None:
     main(["codex", "setup", "--yes", "--model", "echo/reasoner"])
-    (codex.parent / "antiphon.toml").write_text(PORT.replace("1", "2"))
+    own_settings(codex.parent).write_text(PORT.replace("1", "2"))
     assert main(["codex", "setup", "--yes"]) == 0
     settings = tomllib.loads((codex / "config.toml").read_text())
     assert settings["model"] == "echo/reasoner"
@@ -122,7 +122,7 @@ def test_undo_without_setup_has_nothing_to_do(
 
 
 def test_the_change_is_shown_and_a_no_writes_nothing(tmp_path: Path) -> None:
-    (tmp_path / "antiphon.toml").write_text(PORT)
+    own_settings(tmp_path).write_text(PORT)
     done = run(tmp_path, "codex", "setup", given=b"n\n")
     assert (done.returncode, done.stderr) == (1, b"")
     lines = done.stdout.decode().splitlines()
@@ -133,13 +133,13 @@ def test_the_change_is_shown_and_a_no_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_no_answer_is_no_yes(tmp_path: Path) -> None:
-    (tmp_path / "antiphon.toml").write_text(PORT)
+    own_settings(tmp_path).write_text(PORT)
     assert run(tmp_path, "codex", "setup").returncode == 2
     assert not (tmp_path / ".codex").exists()
 
 
 def test_a_terminal_gets_a_coloured_diff_and_a_question(tmp_path: Path) -> None:
-    (tmp_path / "antiphon.toml").write_text(PORT)
+    own_settings(tmp_path).write_text(PORT)
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex/config.toml").write_text(OWN)
     with on_terminal(tmp_path, "codex", "setup") as terminal:
@@ -151,8 +151,37 @@ def test_a_terminal_gets_a_coloured_diff_and_a_question(tmp_path: Path) -> None:
     assert "antiphon codex undo" in terminal.plain
 
 
+@pytest.mark.parametrize("command", ["setup", "undo"])
+def test_what_codex_writes_while_the_question_waits_is_not_lost(
+    command: str, tmp_path: Path
+) -> None:
+    own_settings(tmp_path).write_text(PORT)
+    config = tmp_path / ".codex/config.toml"
+    config.parent.mkdir()
+    config.write_text(OWN)
+    if command == "undo":
+        run(tmp_path, "codex", "setup", "--yes")
+    with on_terminal(tmp_path, "codex", command) as terminal:
+        terminal.wait_for("Write this?")
+        meanwhile = config.read_text() + '[projects."/x"]\ntrust_level = "trusted"\n'
+        config.write_text(meanwhile)
+        terminal.type("y")
+        assert terminal.wait() == 2
+    assert "has changed meanwhile" in terminal.plain
+    assert config.read_text() == meanwhile
+
+
+def test_a_file_that_only_its_owner_may_read_stays_one_and_so_does_its_backup(codex: Path) -> None:
+    (codex / "config.toml").chmod(0o600)
+    assert main(["codex", "setup", "--yes"]) == 0
+    modes = {path.name: path.stat().st_mode & 0o777 for path in codex.iterdir()}
+    assert modes == dict.fromkeys(
+        ("config.toml", "config.toml.before-antiphon", "antiphon-catalog.json"), 0o600
+    )
+
+
 def test_a_key_is_asked_for_where_the_gateway_wants_one(codex: Path, screen: Screen) -> None:
-    (codex.parent / "antiphon.toml").write_text(f'{PORT}api_keys = {{ me = "k-me" }}\n')
+    own_settings(codex.parent).write_text(f'{PORT}api_keys = {{ me = "k-me" }}\n')
     assert screen.run("codex", "setup", "--yes") == 0
     text = (codex / "config.toml").read_text()
     assert 'env_key = "ANTIPHON_API_KEY"' in text
@@ -164,7 +193,7 @@ def test_the_catalog_is_that_of_the_gateway_that_runs(tmp_path: Path) -> None:
     (tmp_path / "serving.toml").write_text('[models]\nlive = "echo/echo"\n')
     with serving(tmp_path, "--config", "serving.toml") as base_url:
         port = base_url.rpartition(":")[2].removesuffix("/v1")
-        (tmp_path / "antiphon.toml").write_text(f"[server]\nport = {port}\n")
+        own_settings(tmp_path).write_text(f"[server]\nport = {port}\n")
         assert run(tmp_path, "codex", "setup", "--yes").returncode == 0
     assert '"live"' in (tmp_path / ".codex/antiphon-catalog.json").read_text()
 
@@ -204,7 +233,7 @@ def test_a_file_that_cannot_be_changed_is_left_as_it_is(
 def test_a_port_that_changes_each_time_cannot_be_set_up(
     codex: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (codex.parent / "antiphon.toml").write_text("[server]\nport = 0\n")
+    own_settings(codex.parent).write_text("[server]\nport = 0\n")
     assert main(["codex", "setup", "--yes"]) == 2
     assert "server.port is 0" in capsys.readouterr().err
 

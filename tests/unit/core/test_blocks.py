@@ -45,6 +45,14 @@ def test_text_off_the_air_is_told_in_one_piece_when_it_goes_live() -> None:
     assert {event.get("output_index") for event in documents(events)} == {3}
 
 
+def test_a_message_shows_its_label_from_its_first_word() -> None:
+    block = TextBlock("msg_1", "commentary")
+    added, *_ = documents(block.go_live(0))
+    *_, done = documents(block.close("completed")[0])
+    assert added["item"]["phase"] == done["item"]["phase"] == "commentary"
+    assert "phase" not in plain(TextBlock("msg_2").item())
+
+
 def test_text_on_the_air_is_told_piece_by_piece() -> None:
     block = TextBlock("msg_1")
     block.go_live(0)

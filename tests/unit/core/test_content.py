@@ -17,6 +17,7 @@ from antiphon.core.history import (
     Said,
     TextPart,
 )
+from antiphon.core.media import Media
 
 EVERYTHING = frozenset({"text", "image", "file", "file_url", "audio"})
 TEXT = frozenset({"text"})
@@ -245,3 +246,79 @@ def test_a_tool_may_answer_with_images_where_the_provider_takes_them() -> None:
     assert kept == (PICTURE, TextPart("[file: see the next message]"))
     assert moved == (Said("user", (PAPER,)),)
     assert reader().tool_output([PICTURE])[1] == (Said("user", (PICTURE,)),)
+
+
+# --- what the provider takes of what the model takes ----------------------------------------------
+
+STRICT = Media(types=frozenset({"image/png", "text/*"}), image_links="s3://.*", file_ids="files/.*")
+
+
+@pytest.mark.parametrize(
+    ("part", "kept"),
+    [
+        (IMAGE, PICTURE),
+        ({"image_url": "s3://a/b.png"}, ImagePart("s3://a/b.png")),
+        (
+            {"type": "input_file", "filename": "a", "file_data": "data:;base64,aGk="},
+            FilePart("a", data="data:text/plain;base64,aGk="),
+        ),
+        ({"type": "input_file", "file_id": "files/1"}, FilePart(file_id="files/1")),
+        (
+            {"type": "input_file", "file_id": "file-1", "file_data": "data:text/plain;base64,aGk="},
+            FilePart(data="data:text/plain;base64,aGk="),
+        ),
+        ({"type": "input_file", "file_url": "https://a/b.txt"}, FilePart(url="https://a/b.txt")),
+    ],
+)
+def test_what_a_provider_takes_reaches_it_in_one_form(part: Any, kept: Part) -> None:
+    found = Reader(EVERYTHING, tool_output_images=False, media=STRICT)
+    assert found.parts([part]) == (kept,)
+    assert codes(found) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "code", "text"),
+    [
+        (
+            {"image_url": "https://a.test/b.png"},
+            HistoryCode.IMAGE_REPLACED,
+            "[image: https://a.test/b.png]",
+        ),
+        (
+            {"image_url": "file-1"},
+            HistoryCode.IMAGE_REPLACED,
+            "[image omitted: its address cannot be read]",
+        ),
+        (
+            {"image_url": "data:image/gif;base64,AA=="},
+            HistoryCode.IMAGE_REPLACED,
+            "[image omitted: image/gif is not accepted]",
+        ),
+        (
+            {"type": "input_file", "filename": "a.zip", "file_data": "data:a/zip;base64,AA=="},
+            HistoryCode.FILE_REPLACED,
+            "[file a.zip omitted: a/zip is not accepted]",
+        ),
+        (
+            {"type": "input_file", "file_id": "file-1"},
+            HistoryCode.FILE_REPLACED,
+            "[file omitted: it is kept elsewhere]",
+        ),
+        (
+            {"type": "input_file", "file_url": "https://a.test/b"},
+            HistoryCode.FILE_REPLACED,
+            "[file: https://a.test/b]",
+        ),
+        (
+            {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+            HistoryCode.AUDIO_REPLACED,
+            "[audio omitted: audio/wav is not accepted]",
+        ),
+    ],
+)
+def test_what_a_provider_would_refuse_leaves_a_marker(
+    part: Any, code: HistoryCode, text: str
+) -> None:
+    found = Reader(EVERYTHING, tool_output_images=False, media=STRICT)
+    assert found.parts([part]) == (TextPart(text),)
+    assert codes(found) == [code]

@@ -157,13 +157,43 @@ def test_a_find_that_has_to_be_called_makes_no_room() -> None:
     assert names(result) == ["now", "a"]
 
 
-@pytest.mark.parametrize(("strict", "told"), [((True, True), 0), ((False,), 0), ((True, False), 1)])
+@pytest.mark.parametrize(
+    ("strict", "required", "told"),
+    [
+        ((True, True), ["a"], 0),
+        ((False,), ["a"], 0),
+        ((True, False), ["a"], 1),
+        ((True,), [], 1),  # nothing to insist on
+        ((False,), [], 0),
+    ],
+)
 def test_a_strict_tool_beside_a_loose_one_is_told_where_all_have_to_be_strict(
-    strict: tuple[bool, ...], told: int
+    strict: tuple[bool, ...], required: list[str], told: int
 ) -> None:
+    schema = {"type": "object", "required": required}
     tools = [
-        {"type": "function", "name": f"f{place}", "parameters": {"type": "object"}, "strict": each}
+        {"type": "function", "name": f"f{place}", "parameters": schema, "strict": each}
         for place, each in enumerate(strict)
     ]
     declared = declare(tools, "auto", [], [], Capabilities(strict_together=True))
     assert [each.code for each in declared.diagnostics] == ["tool.degraded"] * told
+
+
+@pytest.mark.parametrize(
+    ("tools", "beside", "kept"),
+    [
+        (("web_search", "function"), False, (1, 0)),
+        (("web_search", "function"), True, (1, 1)),
+        (("web_search",), False, (0, 1)),
+        (("function",), False, (1, 0)),
+    ],
+)
+def test_a_search_gives_way_to_functions_where_both_are_refused(
+    tools: tuple[str, ...], beside: bool, kept: tuple[int, int]
+) -> None:
+    given = [{"type": kind, **({"name": "f"} if kind == "function" else {})} for kind in tools]
+    can = Capabilities(web_search="native", search_beside_tools=beside)
+    declared = declare(given, "auto", [], [], can)
+    assert (len(declared.declarations), len(declared.native_tools)) == kept
+    lost = sum(kept) < len(tools)
+    assert [each.code for each in declared.diagnostics] == ["tool.ignored"] * lost

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.effort import climb, settle, thinks, while_thinking
+from antiphon.core.deltas import ReasoningState
+from antiphon.core.effort import (
+    climb,
+    effective,
+    resumes_without_thought,
+    settle,
+    thinks,
+    while_thinking,
+)
+from antiphon.core.history import Answered, Called, Said, Step, TextPart, Thought
 from antiphon.core.plan import Capabilities, ToolChoice
 from tests.unit.core.test_planning import NOW, codes, planned
 
@@ -39,6 +48,39 @@ def test_an_effort_is_the_providers_word_or_the_nearest(
 
 
 @pytest.mark.parametrize(
+    ("asked", "effort", "rung"),
+    [
+        (None, None, None),
+        (7, None, None),
+        ("none", "off", "none"),
+        ("minimal", "off", "none"),  # less is not to be had
+        ("low", "low", "low"),
+        ("medium", "low", "low"),
+        ("high", None, "high"),  # said by saying nothing
+        ("max", None, "high"),
+        ("lots", None, None),
+        ("low", "off", "none"),  # something has stopped it
+        (None, "off", "none"),
+        ("low", "1500", "low"),  # less of it, but no other rung
+    ],
+)
+def test_a_request_ends_up_on_a_rung(asked: Any, effort: str | None, rung: str | None) -> None:
+    assert effective(asked, effort, CAN) == rung
+
+
+def test_an_effort_of_ones_own_is_no_rung_and_without_a_ladder_there_is_none() -> None:
+    own = Capabilities(efforts={"lots": "enabled"})
+    assert effective("lots", "enabled", own) is None
+    assert effective("high", None, Capabilities()) is None
+
+
+def test_a_plan_knows_what_an_effort_comes_to() -> None:
+    plan = planned(can=CAN, reasoning={"effort": "medium"})
+    assert (plan.requested_effort, plan.effort, plan.effective_effort) == ("medium", "low", "low")
+    assert "'low'" in plan.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
     ("effort", "unasked", "expected"),
     [("off", True, False), ("low", False, True), (None, True, True), (None, False, False)],
 )
@@ -55,14 +97,15 @@ def test_a_model_without_a_switch_thinks_with_any_word() -> None:
 
 @pytest.mark.parametrize("mode", ["required", "function"])
 def test_a_call_that_has_to_be_made_stops_the_thinking_visibly(mode: Any) -> None:
-    effort, [told] = settle("low", ToolChoice(mode, "now"), "reasoning.effort", CAN)
+    choice = ToolChoice(mode, "now")
+    effort, [told] = settle("low", "reasoning.effort", CAN, choice=choice)
     assert effort == "off"
     assert (told.code, told.decision, told.param) == (
         "effort.degraded",
         "degraded",
         "reasoning.effort",
     )
-    assert settle("off", ToolChoice(mode, "now"), "p", CAN) == ("off", [])
+    assert settle("off", "p", CAN, choice=choice) == ("off", [])
 
 
 @pytest.mark.parametrize(
@@ -75,7 +118,105 @@ def test_a_call_that_has_to_be_made_stops_the_thinking_visibly(mode: Any) -> Non
     ],
 )
 def test_any_other_choice_lets_it_think(mode: Any, can: Capabilities) -> None:
-    assert settle("low", ToolChoice(mode), "p", can) == ("low", [])
+    assert settle("low", "p", can, choice=ToolChoice(mode)) == ("low", [])
+
+
+# --- a turn that goes on --------------------------------------------------------------------------
+
+GOES_ON = Capabilities(efforts={"none": "off", "low": "low"}, resumes_by_thought=True)
+HI = Said("user", (TextPart("hi"),))
+OK = Said("assistant", (TextPart("ok"),))
+BLANK = Said("assistant", (TextPart(" "),))
+THOUGHT = Thought("hm", states=(ReasoningState("s", "v", "block"),))
+LOST = Thought("hm")
+CALL, ANSWER = Called("a", "look", "{}"), Answered("a", (TextPart("1"),))
+
+
+@pytest.mark.parametrize(
+    ("steps", "resumes"),
+    [
+        ((), False),
+        ((HI,), False),
+        ((HI, OK), False),
+        ((HI, CALL, ANSWER), True),
+        ((CALL, ANSWER), True),
+        ((HI, LOST, CALL, ANSWER), True),
+        ((HI, OK, THOUGHT, CALL, ANSWER), True),
+        ((HI, THOUGHT, CALL, ANSWER), False),
+        ((HI, BLANK, THOUGHT, CALL, ANSWER), False),
+        ((HI, THOUGHT, CALL, ANSWER, CALL, ANSWER), False),
+        ((HI, CALL, ANSWER, THOUGHT, CALL, ANSWER), True),
+        ((HI, CALL, ANSWER, HI, THOUGHT, CALL, ANSWER), False),
+        ((HI, THOUGHT, CALL, ANSWER, HI, CALL, ANSWER), True),
+        ((HI, CALL, ANSWER, HI), True),
+        ((HI, CALL, ANSWER, OK, HI), False),
+    ],
+)
+def test_a_turn_goes_on_thinking_only_if_it_began_with_a_thought(
+    steps: tuple[Step, ...], resumes: bool
+) -> None:
+    assert resumes_without_thought(steps) is resumes
+    effort, told = settle("low", "p", GOES_ON, steps=steps)
+    assert effort == ("off" if resumes else "low")
+    assert [each.code for each in told] == ["effort.degraded"] * resumes
+    assert settle("low", "p", CAN, steps=steps) == ("low", [])
+
+
+# --- room for the answer --------------------------------------------------------------------------
+
+COUNTS = Capabilities(
+    efforts={"none": "none", "low": "2048", "high": "16384", "max": "free"},
+    least_budget=1024,
+    max_output_tokens=32_000,
+)
+
+
+@pytest.mark.parametrize(
+    ("effort", "limit", "kept"),
+    [
+        ("16384", None, "16384"),
+        ("16384", 20_000, "16384"),
+        ("16384", 17_408, "16384"),
+        ("16384", 9_000, "7976"),
+        ("2048", 2_048, "1024"),
+        ("2048", 2_047, "none"),
+        ("2048", 1, "none"),
+        ("40000", 90_000, "30976"),
+        ("free", 1, "free"),
+        ("none", 1, "none"),
+        (None, 1, None),
+    ],
+)
+def test_a_budget_leaves_room_for_the_answer(
+    effort: str | None, limit: int | None, kept: str | None
+) -> None:
+    found, told = settle(effort, "p", COUNTS, limit=limit)
+    assert found == kept
+    assert [each.code for each in told] == ["effort.degraded"] * (kept != effort)
+    why = "no room for it" if kept == "none" else f"{kept} tokens"
+    assert all(why in each.message for each in told)
+
+
+def test_a_budget_that_the_provider_sees_to_stays() -> None:
+    can = Capabilities(efforts={"none": "0", "low": "2048"})
+    assert settle("2048", "p", can, limit=1) == ("2048", [])
+
+
+def test_a_plan_counts_the_tokens_of_its_own_limit() -> None:
+    plan = planned(can=COUNTS, max_output_tokens=5000, reasoning={"effort": "high"})
+    assert (plan.effort, plan.requested_effort) == ("3976", "high")
+    assert codes(plan) == ["effort.degraded reasoning.effort"]
+
+
+# --- what it costs --------------------------------------------------------------------------------
+
+
+def test_what_one_effort_fixes_cannot_be_set_beside_it() -> None:
+    can = Capabilities(
+        efforts={"none": "off", "low": "low"}, fixed_by_effort={"low": frozenset({"top_p"})}
+    )
+    assert while_thinking("low", can).parameters == {"temperature", "max_output_tokens"}
+    assert while_thinking("off", can) is can
 
 
 def test_what_thinking_fixes_cannot_be_set_while_it_thinks() -> None:

@@ -97,7 +97,7 @@ def test_wrapped_input_is_unwrapped_and_says_so(style: str) -> None:
 
 
 def test_a_grammar_of_json_gets_its_json() -> None:
-    form = Grammar("lark", 'start: %json {"type": "object"}')
+    form = Grammar("lark", 'start: "{" /[^}]*/ "}"')
     subject = FreeformDesk(ToolIdentityMap([ToolIdentity("q", "query", "custom", grammar=form)]))
     text = '{"command": "ls"}'
     assert inputs(heard(subject, called(arguments(text), name="q"))) == {0: text}
@@ -319,7 +319,27 @@ def test_other_calls_beside_a_correction_get_indices_of_their_own() -> None:
     ]
     assert inputs(deltas)[1002] == BAD
     assert codes(subject) == [Code.INPUT_CORRECTED, Code.INPUT_INVALID]
-    assert heard(subject, called("{}", name="shell"))[0] == ToolCall(0, "c1", "shell")
+    assert heard(subject, called("{}", name="shell"))[0] == ToolCall(2000, "c1", "shell")
+
+
+def test_a_call_that_is_not_known_yet_has_its_place_in_a_later_round_too() -> None:
+    subject = desk()
+    heard(subject, [])
+    assert subject.feed(ToolCall(0, "d0", "exec")) == [ToolCall(1000, "d0")]
+    assert subject.feed(ToolCall(0, name="_command")) == [
+        ToolCall(1000, "d0", "exec"),
+        ToolCall(1000, name="_command"),
+    ]
+
+
+def test_a_correction_may_come_a_round_later_if_there_is_one_anyway() -> None:
+    subject = desk()
+    deltas = heard(subject, called(arguments(BAD)))
+    subject.feed(Finish("stop"))
+    assert subject.close(final=False) == []
+    deltas += heard(subject, called(arguments(GOOD), call_id="c3"))
+    assert inputs(deltas) == {0: GOOD}
+    assert codes(subject) == [Code.INPUT_CORRECTED]
 
 
 def test_arguments_that_end_too_early_are_asked_for_again() -> None:

@@ -67,7 +67,25 @@ def test_an_answer_in_output_shape_is_read_with_its_refusal() -> None:
             {"type": "refusal", "refusal": "no."},
         ],
     }
-    assert steps_of(message) == [Said("assistant", (TextPart("Well, "), RefusalPart("no.")))]
+    parts = (TextPart("Well, "), RefusalPart("no."))
+    assert steps_of(message) == [Said("assistant", parts, "final_answer")]
+
+
+@pytest.mark.parametrize(
+    ("role", "phase", "kept"),
+    [
+        ("assistant", "commentary", "commentary"),
+        ("assistant", "partial_answer", "partial_answer"),
+        ("assistant", "aside", None),
+        ("assistant", None, None),
+        ("user", "commentary", None),
+    ],
+)
+def test_only_an_assistants_words_are_labelled_and_only_by_a_known_label(
+    role: Any, phase: Any, kept: str | None
+) -> None:
+    item = {"role": role, "content": "hi", "phase": phase}
+    assert steps_of(item) == [Said(role, (TextPart("hi"),), kept)]
 
 
 @pytest.mark.parametrize("content", [None, "", [], [{"type": "input_text", "text": None}]])

@@ -67,3 +67,8 @@ def test_all_values_are_found_where_there_are_several() -> None:
 def test_json_that_is_told_as_a_string_may_mean_itself_or_what_it_holds() -> None:
     assert values(r'"{\"a\": 1}"') == [r'"{\"a\": 1}"', '{"a": 1}']
     assert values('"Ulm"') == ['"Ulm"']
+
+
+def test_among_too_many_values_none_is_meant() -> None:
+    assert len(values("{} " * 100)) == 100
+    assert values("{} " * 101) == []

@@ -12,6 +12,7 @@ from antiphon.core.deltas import (
     Delta,
     Extra,
     Finish,
+    ItemEnd,
     Reasoning,
     ReasoningState,
     Refusal,
@@ -239,3 +240,14 @@ def test_the_end_of_a_call_is_dispatched() -> None:
     subject = started()
     subject.feed(ToolCall(0, "x", "get_weather", "{}"))
     assert types(documents(subject.feed(ToolEnd(0))))[-1] == "output_item.done"
+
+
+def test_a_label_is_for_the_next_message_alone() -> None:
+    subject = machine()
+    subject.start()
+    said: list[Delta] = [ItemEnd("commentary"), Text("a"), ItemEnd(), Text("b")]
+    for delta in [*said, ItemEnd("x"), Reasoning("c"), ItemEnd(), Text("d")]:
+        subject.feed(delta)
+    [*_, last] = documents(subject.finish("stop"))
+    labels = [item.get("phase") for item in last["response"]["output"]]
+    assert labels == ["commentary", None, None, None]

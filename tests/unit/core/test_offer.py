@@ -250,7 +250,7 @@ SEARCHES = [
 
 @pytest.mark.parametrize("kind", SEARCHES)
 def test_web_search_goes_where_the_configuration_says(kind: str) -> None:
-    tool = {"type": kind, "external_web_access": True, "search_context_size": "low"}
+    tool = {"type": kind, "external_web_access": True, "search_context_size": "medium"}
     offer, diagnostics = read(tool, web_search="native")
     assert (offer.fate, offer.document, diagnostics) == ("native", tool, [])
     assert "no web search" in reason(tool, web_search="ignore")
@@ -270,7 +270,7 @@ RESTRICTIONS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("limit", RESTRICTIONS)
 def test_a_search_whose_restriction_cannot_be_kept_is_left_out(limit: dict[str, Any]) -> None:
     [name] = limit
-    assert f"`{name}`" in reason({"type": "web_search", **limit}, web_search="native")
+    assert f"`{name}" in reason({"type": "web_search", **limit}, web_search="native")
 
 
 @pytest.mark.parametrize("limit", RESTRICTIONS)
@@ -279,6 +279,34 @@ def test_a_search_whose_restriction_is_obeyed_goes_to_the_provider(limit: dict[s
         {"type": "web_search", **limit}, web_search="native", web_search_limits=frozenset(limit)
     )
     assert offer.fate == "native"
+
+
+def test_a_search_may_obey_some_filters_and_not_others() -> None:
+    can: dict[str, Any] = {
+        "web_search": "native",
+        "web_search_limits": frozenset({"filters.allowed_domains"}),
+    }
+    allowed = {"type": "web_search", "filters": {"allowed_domains": ["a.test"]}}
+    assert read(allowed, **can)[0].fate == "native"
+    blocked = {"type": "web_search", "filters": {"blocked_domains": ["a.test"]}}
+    assert "`filters.blocked_domains`" in reason(blocked, **can)
+
+
+def test_what_a_search_does_not_heed_is_told() -> None:
+    hints: dict[str, Any] = {
+        "search_content_types": ["text", "image"],
+        "search_context_size": "high",
+        "user_location": {"type": "approximate", "city": "Bern"},
+    }
+    tool = {"type": "web_search", **hints}
+    offer, told = read(tool, web_search="native")
+    assert offer.fate == "native"
+    assert told == [f"tool.degraded:{name} tools[0].{name}" for name in hints]
+    heeded = frozenset("search_content_types search_context_size.high user_location".split())
+    assert read(tool, web_search="native", web_search_limits=heeded)[1] == []
+    small = {**tool, "search_context_size": "low"}
+    [told] = read(small, web_search="native", web_search_limits=heeded)[1:]
+    assert told == ["tool.degraded:search_context_size tools[0].search_context_size"]
 
 
 @pytest.mark.parametrize(

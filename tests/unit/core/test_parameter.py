@@ -243,3 +243,25 @@ def test_extra_output_that_cannot_be_produced_is_named_in_a_fixed_order() -> Non
     values = ("web_search_call.results", "code_interpreter_call.outputs")
     _, diagnostics = included(NOTHING, *values)
     assert diagnostics == [f"include.ignored:{value}" for value in sorted(values)]
+
+
+@pytest.mark.parametrize(
+    ("user", "sent"), [("abc", True), ("abcdef", True), ("ab", False), ("abcdefg", False)]
+)
+def test_a_text_is_said_as_it_is_or_not_at_all(user: str, sent: bool) -> None:
+    can = Capabilities(parameters=frozenset({"user"}), ranges={"user": (3, 6)})
+    parameters, diagnostics = decide(request(user=user), can)
+    assert parameters == ({"user": user} if sent else {})
+    assert [f"{each.code} {each.param}" for each in diagnostics] == (
+        [] if sent else ["param.ignored user"]
+    )
+
+
+@pytest.mark.parametrize(("tier", "sent"), [("auto", True), ("flex", False), (None, True)])
+def test_a_word_that_the_provider_does_not_have_is_not_said(tier: str | None, sent: bool) -> None:
+    can = Capabilities(
+        parameters=frozenset({"service_tier"}), words={"service_tier": frozenset({"auto"})}
+    )
+    parameters, diagnostics = decide(request(service_tier=tier), can)
+    assert parameters == ({"service_tier": tier} if sent and tier else {})
+    assert [each.code for each in diagnostics] == [] if sent else ["param.ignored"]

@@ -8,12 +8,14 @@ import pytest
 
 from antiphon.core.deltas import Delta, Finish, ItemEnd, Reasoning, Refusal, Text
 from antiphon.core.diagnostic import Decision
+from antiphon.core.faults import classify
 from antiphon.core.profile import (
     OTHER,
     PROFILES,
     Profile,
     RefusalDesk,
     error_as_400,
+    error_as_final,
     keepalive_as_comment,
     resolve,
 )
@@ -94,6 +96,19 @@ def test_a_fault_that_stays_is_a_400_whatever_its_status_says() -> None:
     assert OTHER.status(502, permanent=True) == 502
 
 
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_a_fault_that_stays_has_a_final_code_for_whoever_repeats_others(status: int) -> None:
+    fault = classify(status, {}, b"")
+    assert CODEX.code(fault) == "invalid_prompt"
+    assert OTHER.code(fault) == fault.public_code
+
+
+@pytest.mark.parametrize("status", [402, 408, 413, 429, 500, 503, 529])
+def test_other_codes_are_the_same_for_everybody(status: int) -> None:
+    fault = classify(status, {}, b"")
+    assert CODEX.code(fault) == OTHER.code(fault) == fault.public_code
+
+
 # --- diagnostics ----------------------------------------------------------------------------------
 
 
@@ -102,6 +117,12 @@ def test_a_changed_status_names_the_true_one() -> None:
     assert (told.code, told.decision) == ("client.error_as_400", Decision.DEGRADED)
     assert told.subject == "401"
     assert "not 401" in told.message
+
+
+def test_a_changed_code_names_the_true_one() -> None:
+    told = error_as_final(CODEX, "server_error")
+    assert (told.code, told.subject) == ("client.error_as_400", "server_error")
+    assert "not server_error" in told.message
 
 
 def test_a_comment_in_place_of_an_event_names_the_client() -> None:

@@ -9,7 +9,8 @@ from antiphon.core.contract import OutputContract
 from antiphon.core.desk import Again
 from antiphon.core.history import Answered, Called, Said, Step, TextPart
 from antiphon.core.plan import Plan, ToolChoice
-from antiphon.core.round import Followup, followed
+from antiphon.core.round import Followup, followed, takes_over
+from antiphon.core.search_rule import SearchRules
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 
 ASKED = Said("user", (TextPart("Look it up."),))
@@ -78,3 +79,26 @@ def test_the_form_of_the_answer_is_still_forced() -> None:
 def test_a_round_may_have_a_choice_of_its_own() -> None:
     following = after(plan(), ASKED, tool_choice=ToolChoice("none"))
     assert following.tool_choice == ToolChoice("none")
+
+
+# Who may go on with an answer
+
+
+def test_an_answer_can_go_on_where_it_is_read_the_same_way() -> None:
+    assert takes_over(plan(), begun=plan(search=SearchRules()))
+    fewer = Plan(provider="q", model="n")
+    assert takes_over(fewer, begun=plan())
+
+
+def test_an_answer_cannot_go_on_with_tools_that_it_does_not_know() -> None:
+    assert not takes_over(plan(), begun=Plan(provider="q", model="n"))
+
+
+def test_an_answer_cannot_go_on_where_its_form_is_asked_for_in_another_way() -> None:
+    asked = OutputContract(requested="json_schema", asked="json_schema")
+    by_tool = OutputContract(requested="json_schema", tool="answer")
+    assert not takes_over(plan(contract=by_tool), begun=plan(contract=asked))
+
+
+def test_an_answer_cannot_go_on_where_the_gateway_has_to_search_all_of_a_sudden() -> None:
+    assert not takes_over(plan(search=SearchRules()), begun=plan())

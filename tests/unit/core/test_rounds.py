@@ -88,6 +88,17 @@ def test_the_same_call_id_in_a_later_round_is_replaced() -> None:
     assert len({item["call_id"] for item in response["output"]}) == 2
 
 
+def test_a_call_id_is_not_given_twice_even_at_the_same_place() -> None:
+    """Some providers count their calls anew in each round."""
+    subject, events = begun()
+    for _ in range(2):
+        events += fed(subject, ToolCall(0, call_id="call_0", name="get_weather", arguments="{}"))
+        events += subject.end_round()
+        subject.next_round()
+    response = judged(events + subject.finish("tool_calls"))
+    assert len({item["call_id"] for item in response["output"]}) == 2
+
+
 def test_state_that_came_last_leaves_with_its_round() -> None:
     subject, events = begun()
     events += fed(subject, Text("one"), ReasoningState("sig", "x")) + subject.end_round()
@@ -213,6 +224,16 @@ def test_a_search_that_nobody_ended_has_failed() -> None:
     subject, events = begun()
     events += fed(subject, SearchBegun(ACTION), Text("never mind"))
     assert judged(events + subject.finish("stop"))["output"][0]["status"] == "failed"
+
+
+def test_a_search_that_is_over_before_its_turn_comes_is_told_from_its_beginning() -> None:
+    """A call that is held back for another round has the air."""
+    subject, events = begun()
+    held = ToolCall(0, call_id="c1", name="exec", arguments="x", kind="custom")
+    events += fed(subject, held, SearchBegun(ACTION), SearchEnded(ACTION)) + subject.end_round()
+    subject.next_round()
+    response = judged(events + fed(subject, ToolEnd(0)) + subject.finish("stop"))
+    assert [item["status"] for item in response["output"]] == ["completed", "completed"]
 
 
 def test_the_snapshot_shows_a_search_under_way() -> None:

@@ -32,6 +32,10 @@ def rules(**filters: Any) -> SearchRules:
         ("javascript:alert(1)//example.org", False),
         ("ftp://example.org/", False),
         ("https://example.org/a b", False),
+        ("https://example.org/?q=\x1b[2J", False),
+        ("https://example.org/#\u202egpj.exe", False),
+        ("https://example.org/?q=" + "x" * 2000, True),
+        ("https://example.org/?q=" + "x" * 2048, False),
         ("", False),
     ],
 )
@@ -104,6 +108,7 @@ def test_a_place_is_what_it_says_in_words() -> None:
         ({"filters": {"allowed_domains": ["*.example.org"]}}, "filters.allowed_domains"),
         ({"filters": {"allowed_domains": ["good.example", ""]}}, "filters.allowed_domains"),
         ({"filters": {"blocked_domains": ["not a domain"]}}, "filters.blocked_domains"),
+        ({"filters": {"blocked_domains": ["a.example"] * 1001}}, "filters.blocked_domains"),
     ],
 )
 def test_a_restriction_that_cannot_be_kept_is_named(tool: dict[str, Any], field: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.core.deltas import Delta, Text, ToolCall, ToolEnd
+from antiphon.core.deltas import Delta, Text, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.single import SingleCallDesk
 
 FIRST, SECOND = ToolCall(0, "a", "f", '{"n":'), ToolCall(1, "b", "f", "{}")
@@ -24,3 +24,8 @@ def test_a_second_call_is_left_out_and_told_once() -> None:
 
 def test_one_call_is_none_too_many() -> None:
     assert told(FIRST, REST) == ([FIRST, REST], [])
+
+
+def test_what_becomes_of_a_call_that_was_left_out_is_not_told_either() -> None:
+    revised = (ToolRevision(0, "x"), ToolRevision(1, "y"))
+    assert told(FIRST, SECOND, *revised)[0] == [FIRST, ToolRevision(0, "x")]

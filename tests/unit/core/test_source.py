@@ -39,6 +39,16 @@ def test_nobody_can_forge_a_source() -> None:
     assert [again.numbered(number) for number in (8, 9)] == [None, None]
 
 
+def test_what_acts_on_who_reads_it_is_left_out_of_a_title_and_a_snippet() -> None:
+    hostile = "\x1b[2JDeal\x00 \u202eevil\u202c\u2066!\ud800\x9b"
+    sources = Sources()
+    told = sources.tell(
+        [SearchResult(title=hostile, url="https://x.example/", snippet=hostile)], 300
+    )
+    assert told == "[1] [2JDeal evil!\nhttps://x.example/\n[2JDeal evil!"
+    assert sources.numbered(1) == Source("https://x.example/", "[2JDeal evil!")
+
+
 def test_an_address_has_one_number() -> None:
     sources = Sources()
     one, two = SearchResult(url=URL, title="One"), SearchResult(url=f"{URL}/2")

@@ -280,3 +280,14 @@ def test_an_identity_knows_the_grammar_of_its_tool() -> None:
     tools = toolbox({"type": "custom", "name": "a", "format": form}, function("b")).identities()
     grammars = [identity.grammar for name in tools if (identity := tools.restored(name))]
     assert grammars == [Grammar("regex", "a+"), None]
+
+
+def test_a_request_has_so_many_grammars_and_no_more() -> None:
+    def custom(number: int, definition: str) -> dict[str, Any]:
+        form = {"type": "grammar", "syntax": "regex", "definition": definition}
+        return {"type": "custom", "name": f"t{number}", "format": form}
+
+    assert len(toolbox(*(custom(number, "a+") for number in range(64))).offers) == 64
+    with pytest.raises(InvalidRequest, match="different grammars") as raised:
+        toolbox(*(custom(number, f"a{number}") for number in range(64)))
+    assert raised.value.param == "tools[32].format"

@@ -14,7 +14,6 @@ from antiphon.core.history import (
     Called,
     ImagePart,
     RefusalPart,
-    Role,
     Said,
     Step,
     TextPart,
@@ -24,24 +23,13 @@ from antiphon.core.plan import Plan
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.anthropic_request import AnthropicQuirks, encode
 from tests.anthropic_request_validator import problems
+from tests.histories import answer, call, said
 
 Body = dict[str, Any]
 
 PLAIN = AnthropicQuirks(thinking="adaptive", caching="off")
 SIGNED = {"type": "thinking", "thinking": "hm", "signature": "s"}
 REDACTED = {"type": "redacted_thinking", "data": "d"}
-
-
-def said(role: Role, *texts: str) -> Said:
-    return Said(role, tuple(map(TextPart, texts)))
-
-
-def answer(call_id: str, content: str = "1") -> Answered:
-    return Answered(call_id, (TextPart(content),), "look")
-
-
-def call(call_id: str = "a", arguments: str = "{}") -> Called:
-    return Called(call_id, "look", arguments)
 
 
 def thought(*blocks: Body, text: str = "") -> Thought:
@@ -230,7 +218,7 @@ OFF = {"type": "disabled"}
 
 def test_thoughts_are_only_sent_to_one_who_thinks() -> None:
     history = (HI, thought(SIGNED), said("assistant", "a"), HI)
-    thinks = body(*history, quirks=BUDGET, effort="medium")
+    thinks = body(*history, quirks=BUDGET, effort="8192")
     assert (thinks["thinking"], thinks["messages"][1]) == (ON, model(SIGNED, "a"))
     for effort in (None, "none"):
         found = body(*history, quirks=BUDGET, effort=effort)
@@ -254,4 +242,4 @@ def test_thoughts_are_only_sent_to_one_who_thinks() -> None:
 def test_a_turn_that_began_without_a_thought_ends_without(
     rounds: tuple[Step, ...], thinking: Body
 ) -> None:
-    assert body(HI, *rounds, quirks=BUDGET, effort="medium")["thinking"] == thinking
+    assert body(HI, *rounds, quirks=BUDGET, effort="8192")["thinking"] == thinking

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from antiphon.core.contract import FormatKind, OutputContract
-from antiphon.core.history import Answered, Called, Role, Said, Step, TextPart
+from antiphon.core.history import Answered, Called, Step, TextPart
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic_request import PLAIN, AnthropicQuirks, Body, encode
 from tests.anthropic_request_validator import problems
+from tests.histories import said
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"})
 LOOK_BODY = {
@@ -21,10 +22,6 @@ LOOK_BODY = {
 }
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string", "minLength": 1}}}
 MARK = {"type": "ephemeral"}
-
-
-def said(role: Role, *texts: str) -> Said:
-    return Said(role, tuple(map(TextPart, texts)))
 
 
 HI = said("user", "hi")
@@ -92,7 +89,7 @@ def test_parameters_go_by_the_names_of_the_api() -> None:
     parameters = {
         "max_output_tokens": 100,
         "temperature": 0.5,
-        "safety_identifier": "s" * 300,
+        "safety_identifier": "s",
         "user": "u",
         "service_tier": "default",
         "verbosity": "low",
@@ -100,7 +97,7 @@ def test_parameters_go_by_the_names_of_the_api() -> None:
     found = body(parameters=parameters)
     assert found["max_tokens"] == 100
     assert found["temperature"] == 0.5
-    assert found["metadata"] == {"user_id": "s" * 256}
+    assert found["metadata"] == {"user_id": "s"}
     assert found["service_tier"] == "standard_only"
     assert "verbosity" not in found
     assert body(parameters={"user": "u"})["metadata"] == {"user_id": "u"}
@@ -138,10 +135,10 @@ ADAPTIVE = AnthropicQuirks(thinking="adaptive", display="summarized")
 
 
 def test_an_effort_is_a_budget() -> None:
-    assert body(effort="medium")["thinking"] == {"type": "enabled", "budget_tokens": 8192}
+    assert body(effort="8192")["thinking"] == {"type": "enabled", "budget_tokens": 8192}
     assert body(effort="odd")["thinking"] == {"type": "enabled", "budget_tokens": 1024}
-    shown = AnthropicQuirks(display="omitted", budgets={"low": 5000})
-    assert body(effort="low", quirks=shown)["thinking"] == {
+    shown = AnthropicQuirks(display="omitted")
+    assert body(effort="5000", quirks=shown)["thinking"] == {
         "type": "enabled",
         "budget_tokens": 5000,
         "display": "omitted",
@@ -157,7 +154,7 @@ def test_an_effort_is_a_budget() -> None:
     ],
 )
 def test_a_budget_leaves_room_for_the_answer(limit: int, thinking: Body) -> None:
-    found = body(effort="high", parameters={"max_output_tokens": limit})
+    found = body(effort="16384", parameters={"max_output_tokens": limit})
     assert found["thinking"] == thinking
 
 

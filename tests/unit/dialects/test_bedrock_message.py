@@ -15,7 +15,6 @@ from antiphon.core.history import (
     FilePart,
     ImagePart,
     RefusalPart,
-    Role,
     Said,
     Step,
     TextPart,
@@ -27,6 +26,7 @@ from antiphon.dialects.bedrock_quirk import PLAIN, BedrockQuirks
 from antiphon.dialects.bedrock_request import encode
 from tests.bedrock_request_validator import problems
 from tests.converse_oracle import offences
+from tests.histories import answer, call, said
 
 Body = dict[str, Any]
 
@@ -34,18 +34,6 @@ SIGNED = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "cw=
 REDACTED = {"reasoningContent": {"redactedContent": "eA=="}}
 APART = BedrockQuirks(tools_apart=True)
 PIXEL = "data:image/png;base64,eA=="
-
-
-def said(role: Role, *texts: str) -> Said:
-    return Said(role, tuple(map(TextPart, texts)))
-
-
-def answer(call_id: str, content: str = "1") -> Answered:
-    return Answered(call_id, (TextPart(content),), "look")
-
-
-def call(call_id: str = "a", arguments: str = "{}") -> Called:
-    return Called(call_id, "look", arguments)
 
 
 def thought(*blocks: Body) -> Thought:

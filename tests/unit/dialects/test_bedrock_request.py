@@ -169,7 +169,7 @@ def test_one_call_at_a_time_is_asked_of_models_that_know_how(fields: Body, is_sa
     [
         (PLAIN, "high", {}),
         (BUDGET, None, {}),
-        (BUDGET, "low", {"thinking": {"type": "enabled", "budget_tokens": 2048}}),
+        (BUDGET, "2048", {"thinking": {"type": "enabled", "budget_tokens": 2048}}),
         (BUDGET, "unheard", {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
         (BUDGET, "none", {"thinking": {"type": "disabled"}}),
         (ADAPTIVE, "max", {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}}),
@@ -209,14 +209,14 @@ def test_a_forced_call_is_made_without_thinking(quirks: BedrockQuirks, choice: T
 )
 def test_a_budget_leaves_room_for_the_answer(limit: int | None, budget: int, most: int) -> None:
     parameters = {} if limit is None else {"max_output_tokens": limit}
-    found = body(quirks=BUDGET, effort="high", parameters=parameters)
+    found = body(quirks=BUDGET, effort="16384", parameters=parameters)
     thinking = found["additionalModelRequestFields"]["thinking"]
     assert thinking["budget_tokens"] == budget
     assert found["inferenceConfig"] == {"maxTokens": most}
 
 
 def test_where_there_is_no_room_there_is_no_thinking() -> None:
-    found = extra(quirks=BUDGET, effort="high", parameters={"max_output_tokens": 2047})
+    found = extra(quirks=BUDGET, effort="16384", parameters={"max_output_tokens": 2047})
     assert found == {"thinking": {"type": "disabled"}}
 
 
@@ -236,7 +236,7 @@ def test_where_there_is_no_room_there_is_no_thinking() -> None:
 def test_a_turn_that_goes_on_thinks_only_if_it_began_with_a_thought(
     steps: tuple[Step, ...], thinks: bool
 ) -> None:
-    found = extra(HI, *steps, quirks=BUDGET, effort="low")
+    found = extra(HI, *steps, quirks=BUDGET, effort="2048")
     assert (found["thinking"]["type"] == "enabled") == thinks
     adaptive = extra(HI, *steps, quirks=ADAPTIVE, effort="low")
     assert adaptive["thinking"] == {"type": "adaptive"}

@@ -324,7 +324,6 @@ def test_what_only_looks_like_an_error_is_none(chunk: dict[str, Any]) -> None:
 
 UNREADABLE = [
     b"{",
-    b'{"choices":[],"usage":1e999}',
     b'{"choices":3}',
     b"\xff",
     b'{"choices":[3]}',
@@ -364,7 +363,7 @@ def test_half_a_character_does_not_cost_the_chunk(written: bytes, text: str) -> 
     assert decode(body)[1:] == [Text(text), Finish(None)]
 
 
-@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity"])
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
 def test_a_number_that_json_does_not_know_does_not_cost_the_chunk(number: bytes) -> None:
     logprob = b'{"content":[{"token":"a","logprob":%b}]}' % number
     chunk = b'{"choices":[{"delta":{"content":"a"},"logprobs":%b}]}' % logprob

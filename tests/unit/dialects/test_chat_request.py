@@ -17,7 +17,6 @@ from antiphon.core.history import (
     FilePart,
     ImagePart,
     RefusalPart,
-    Role,
     Said,
     Step,
     TextPart,
@@ -30,17 +29,10 @@ from antiphon.dialects.call_id import CallIdForm
 from antiphon.dialects.chat_request import PLAIN, Body, ChatQuirks, encode
 from tests import captured
 from tests.chat_request_validator import problems
+from tests.histories import answer, said
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
-
-
-def said(role: Role, *texts: str) -> Said:
-    return Said(role, tuple(map(TextPart, texts)))
-
-
-def answer(call_id: str, text: str) -> Answered:
-    return Answered(call_id, (TextPart(text),), "look")
 
 
 def body(*history: Step, quirks: ChatQuirks = PLAIN, **fields: Any) -> Body:
@@ -465,17 +457,6 @@ def test_reasoning_that_is_lost_is_replaced_where_it_is_required() -> None:
 
 
 # --- what real clients send -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("inputs", [{"text"}, {"text", "image"}])
-def test_every_captured_history_renders_to_a_valid_request(inputs: set[str]) -> None:
-    if not captured.bodies():
-        pytest.skip(captured.ABSENT)
-    for name, request in captured.bodies().items():
-        steps, _ = canonical(request["input"], inputs=frozenset(inputs), tool_output_images=False)
-        history, _ = paired(steps)
-        plan = Plan(provider="p", model="m", instructions="Be brief.", history=history)
-        assert problems(encode(plan, stream=True).body) == [], name
 
 
 def test_a_captured_thread_keeps_its_words() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.canonical import canonical
 from antiphon.core.contract import OutputContract
 from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import (
@@ -18,19 +17,17 @@ from antiphon.core.history import (
     ImagePart,
     Part,
     RefusalPart,
-    Role,
     Said,
     Step,
     TextPart,
     Thought,
 )
-from antiphon.core.pairing import paired
 from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.cohere_request import PLAIN, Body, CohereQuirks, encode
 from antiphon.dialects.cohere_thought import THINKING, TOOL_PLAN
-from tests import captured
 from tests.cohere_request_validator import problems
+from tests.histories import answer, said
 
 INSISTING = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 LOOK = ToolDeclaration(name="look", description="Look.", parameters=INSISTING, strict=True)
@@ -38,14 +35,6 @@ LISTEN = ToolDeclaration(name="listen")
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 GO_ON = {"role": "user", "content": "Continue."}
 HI = {"role": "user", "content": "hi"}
-
-
-def said(role: Role, *texts: str) -> Said:
-    return Said(role, tuple(map(TextPart, texts)))
-
-
-def answer(call_id: str, *texts: str) -> Answered:
-    return Answered(call_id, tuple(map(TextPart, texts)), "look")
 
 
 def kept(scheme: str, *values: Any) -> Thought:
@@ -378,17 +367,3 @@ def test_quirks_are_fields_of_every_request() -> None:
     assert found["thinking"]["token_budget"] == 7
     assert found["citation_options"] == {"mode": "FAST"}
     assert list(found)[-1] == "messages"
-
-
-# --- what real clients send -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("inputs", [{"text"}, {"text", "image"}])
-def test_every_captured_history_renders_to_a_valid_request(inputs: set[str]) -> None:
-    if not captured.bodies():
-        pytest.skip(captured.ABSENT)
-    for name, request in captured.bodies().items():
-        steps, _ = canonical(request["input"], inputs=frozenset(inputs), tool_output_images=False)
-        history, _ = paired(steps)
-        plan = Plan(provider="p", model="m", instructions="Be brief.", history=history)
-        assert problems(encode(plan, stream=True).body) == [], name

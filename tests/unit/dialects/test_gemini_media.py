@@ -14,7 +14,8 @@ from antiphon.core.history import (
     TextPart,
 )
 from antiphon.dialects.gemini_request import PLAIN, Body, GeminiQuirks
-from tests.gemini_turns import answer, said, turns
+from tests.gemini_turns import answer, turns
+from tests.histories import said
 
 PIXEL = "iVBORw0KGgo="
 

@@ -8,20 +8,17 @@ from typing import Any
 import pytest
 
 from antiphon.core.contract import OutputContract
-from antiphon.core.history import Answered, Called, RefusalPart, Role, Said, Step, TextPart
+from antiphon.core.history import Answered, Called, RefusalPart, Said, Step, TextPart
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.gemini_request import PLAIN, Body, GeminiQuirks, encode
 from tests.gemini_request_validator import problems
+from tests.histories import said
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 LOOK = ToolDeclaration(name="look", description="Look.", parameters=CITY, strict=True)
 WAIT = ToolDeclaration(name="wait")
 SUBSET = GeminiQuirks(json_schema=False)
-
-
-def said(role: Role, *texts: str) -> Said:
-    return Said(role, tuple(map(TextPart, texts)))
 
 
 def body(*history: Step, quirks: GeminiQuirks = PLAIN, **fields: Any) -> Body:
@@ -201,12 +198,8 @@ def test_search_is_the_providers_own() -> None:
     }
 
 
-def test_search_beside_functions_is_for_models_that_can() -> None:
+def test_search_beside_functions_tells_of_both() -> None:
     found = body(native_tools=SEARCH, declarations=(WAIT,))
-    assert found["tools"] == [{"functionDeclarations": [{"name": "wait"}]}]
-    found = body(
-        native_tools=SEARCH, declarations=(WAIT,), quirks=GeminiQuirks(search_beside_tools=True)
-    )
     assert found["tools"][1] == {"googleSearch": {}}
     assert found["toolConfig"] == {"includeServerSideToolInvocations": True}
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.canonical import canonical
 from antiphon.core.contract import OutputContract
 from antiphon.core.history import (
     Answered,
@@ -17,31 +16,21 @@ from antiphon.core.history import (
     ImagePart,
     Part,
     RefusalPart,
-    Role,
     Said,
     Step,
     TextPart,
     Thought,
 )
-from antiphon.core.pairing import paired
 from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.ollama_request import PLAIN, Body, OllamaQuirks, encode
-from tests import captured
+from tests.histories import answer, said
 from tests.ollama_request_validator import problems
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
 LISTEN = ToolDeclaration(name="listen")
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 PIXEL = "data:image/png;base64,AAAA"
-
-
-def said(role: Role, *texts: str) -> Said:
-    return Said(role, tuple(map(TextPart, texts)))
-
-
-def answer(call_id: str, text: str) -> Answered:
-    return Answered(call_id, (TextPart(text),), "look")
 
 
 def body(*history: Step, quirks: OllamaQuirks = PLAIN, **fields: Any) -> Body:
@@ -301,17 +290,3 @@ def test_probabilities_are_asked_for_where_they_are_wanted(
 ) -> None:
     found = body(parameters=parameters, include_logprobs=include)
     assert {name: found[name] for name in found if "logprobs" in name} == sent
-
-
-# --- what real clients send -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("inputs", [{"text"}, {"text", "image"}])
-def test_every_captured_history_renders_to_a_valid_request(inputs: set[str]) -> None:
-    if not captured.bodies():
-        pytest.skip(captured.ABSENT)
-    for name, request in captured.bodies().items():
-        steps, _ = canonical(request["input"], inputs=frozenset(inputs), tool_output_images=False)
-        history, _ = paired(steps)
-        plan = Plan(provider="p", model="m", instructions="Be brief.", history=history)
-        assert problems(encode(plan, stream=True).body) == [], name

@@ -25,6 +25,9 @@ class Echo:
         self.ended = frame.data == b'{"a":"end"}'
         return [] if frame.data == b"{}" else [Text(frame.data.decode())]
 
+    def close(self) -> list[Delta]:
+        return []
+
 
 def fault_of(deltas: list[Delta]) -> tuple[str, bool]:
     [failure] = deltas

@@ -9,6 +9,7 @@ from antiphon.core.deltas import (
     Delta,
     Extra,
     Finish,
+    ItemEnd,
     RawItem,
     Reasoning,
     ReasoningState,
@@ -87,6 +88,28 @@ def test_a_citation_gets_what_clients_insist_on() -> None:
         Annotation({"type": "url_citation", "title": "", "start_index": 0, "end_index": 0}),
         Annotation(file),
     ]
+
+
+def test_a_message_keeps_its_label_whenever_it_is_told() -> None:
+    early = {"type": "message", "id": "msg_1", "phase": "commentary"}
+    late = message("b", id="msg_2", phase="final_answer")
+    told = feed(added(0, **early), text("a"), done(0, **message("a", **early)), done(1, **late))
+    assert told == [ItemEnd("commentary"), Text("a"), ItemEnd("final_answer"), Text("b")]
+    assert feed(added(0, **early), done(0, **message("a", id="msg_1"))) == [
+        ItemEnd("commentary"),
+        Text("a"),
+    ]
+
+
+@pytest.mark.parametrize("phase", [None, "", 5])
+def test_a_label_that_is_none_is_not_told(phase: object) -> None:
+    assert feed(added(0, type="message", id="msg_1", phase=phase), text("a")) == [Text("a")]
+
+
+def test_thought_and_calls_have_no_label() -> None:
+    thought = reasoning(id="rs_1", phase="commentary", content=[{"text": "hm"}])
+    assert feed(done(0, **thought)) == [Reasoning("hm")]
+    assert feed(added(0, **CALL, phase="commentary")) == [ToolCall(0, "call_1", "look")]
 
 
 def test_a_call_is_announced_named_and_ended() -> None:

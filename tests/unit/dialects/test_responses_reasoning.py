@@ -12,13 +12,14 @@ from antiphon.core.plan import ReplayReasoning
 from antiphon.dialects.responses_item import SCHEME
 from antiphon.dialects.responses_request import Body, ResponsesQuirks
 from tests import captured
-from tests.responses_requests import IN_PLAIN, answer, called, items, said, sealed
+from tests.histories import answer, call, said
+from tests.responses_requests import IN_PLAIN, items, sealed
 
 
 def test_sealed_reasoning_goes_back_as_it_came() -> None:
     summary = [{"type": "summary_text", "text": "hm"}]
     thought = Thought(summary="hm", states=(sealed(summary=summary, format="v1"), sealed("rs_2")))
-    found = items(thought, called(), answer("a"), replay_reasoning="always")
+    found = items(thought, call(), answer("a"), replay_reasoning="always")
     assert found[:2] == [
         {
             "type": "reasoning",
@@ -57,14 +58,14 @@ def test_reasoning_that_the_provider_did_not_make_is_left_out(thought: Thought) 
 def test_the_plan_says_which_turns_are_reminded(
     replay: ReplayReasoning, with_call: bool, goes_back: bool
 ) -> None:
-    turn = (called(), answer("a")) if with_call else (said("assistant", "a"),)
+    turn = (call(), answer("a")) if with_call else (said("assistant", "a"),)
     found = items(Thought(states=(sealed(),)), *turn, replay_reasoning=replay)
     assert (found[0]["type"] == "reasoning") == goes_back
 
 
 def test_reasoning_that_led_to_nothing_is_left_out() -> None:
     late = Thought(states=(sealed(),))
-    history = (called(), late, answer("a"))
+    history = (call(), late, answer("a"))
     assert [item["type"] for item in items(*history, replay_reasoning="always")] == [
         "function_call",
         "function_call_output",

@@ -23,8 +23,9 @@ from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.responses import ResponsesDialect
 from antiphon.dialects.responses_request import PLAIN, Body, ResponsesQuirks, encode
+from tests.histories import answer, call, said
 from tests.responses_request_validator import problems
-from tests.responses_requests import IN_PLAIN, answer, body, called, items, said
+from tests.responses_requests import IN_PLAIN, body, items
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -202,6 +203,13 @@ def test_an_assistants_words_are_one_text() -> None:
     assert items(words) == [{"type": "message", "role": "assistant", "content": "ab"}]
 
 
+def test_a_label_of_an_assistants_words_goes_back() -> None:
+    words = Said("assistant", (TextPart("a"),), "commentary")
+    assert items(words) == [
+        {"type": "message", "role": "assistant", "content": "a", "phase": "commentary"}
+    ]
+
+
 @pytest.mark.parametrize(
     ("part", "expected"),
     [
@@ -237,7 +245,7 @@ def test_sound_is_sent_as_it_came() -> None:
 
 
 def test_calls_and_answers_go_in_pairs() -> None:
-    assert items(called("a"), called("b"), answer("a"), answer("b", "2")) == [
+    assert items(call("a"), call("b"), answer("a"), answer("b", "2")) == [
         {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"},
         {"type": "function_call", "call_id": "b", "name": "look", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "a", "output": "1"},
@@ -247,7 +255,7 @@ def test_calls_and_answers_go_in_pairs() -> None:
 
 def test_an_answer_may_hold_an_image() -> None:
     shown = Answered("a", (TextPart("see"), ImagePart("u")))
-    assert items(called(), shown)[1]["output"] == [
+    assert items(call(), shown)[1]["output"] == [
         {"type": "input_text", "text": "see"},
         {"type": "input_image", "image_url": "u", "detail": "auto"},
     ]
@@ -255,24 +263,24 @@ def test_an_answer_may_hold_an_image() -> None:
 
 def test_an_answer_of_several_texts_is_one_string() -> None:
     told = Answered("a", (TextPart("x"), TextPart("y")))
-    assert items(called(), told)[1]["output"] == "x\ny"
+    assert items(call(), told)[1]["output"] == "x\ny"
 
 
 @pytest.mark.parametrize("call_id", ["", "x" * 65, "\ud83d" * 70])
 def test_an_id_of_no_acceptable_length_is_replaced_on_both_sides(call_id: str) -> None:
-    call, output = items(called(call_id), answer(call_id))
-    assert call["call_id"] == output["call_id"]
-    assert 0 < len(call["call_id"]) <= 64
+    called, output = items(call(call_id), answer(call_id))
+    assert called["call_id"] == output["call_id"]
+    assert 0 < len(called["call_id"]) <= 64
 
 
 def test_an_id_that_every_server_takes_is_kept() -> None:
-    assert items(called("functions.look:0"), answer("functions.look:0"))[0]["call_id"] == (
+    assert items(call("functions.look:0"), answer("functions.look:0"))[0]["call_id"] == (
         "functions.look:0"
     )
 
 
 def test_an_id_that_comes_again_in_a_later_turn_becomes_another() -> None:
-    turns = [step for n in range(3) for step in (called(), answer("a", str(n)))]
+    turns = [step for n in range(3) for step in (call(), answer("a", str(n)))]
     found = items(*turns)
     ids = [item["call_id"] for item in found]
     assert ids[0] == "a"

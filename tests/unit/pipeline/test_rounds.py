@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from antiphon.core.deltas import Delta, Failure, Finish, Text, ToolCall, Usage
+import pytest
+
+from antiphon.core.contract import OutputContract
+from antiphon.core.deltas import Delta, Failure, Finish, Reasoning, Start, Text, ToolCall, Usage
 from antiphon.core.desk import Again
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults import timeout_fault
+from antiphon.core.form import FormDesk
 from antiphon.core.history import Said, TextPart
 from antiphon.core.plan import ToolChoice
+from antiphon.core.silence import SilenceDesk
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
 from tests.machines import Document, Lines, Script, documents, machine
@@ -192,3 +197,69 @@ def test_what_was_held_back_is_told_if_the_next_round_cannot_be_had() -> None:
     response = judged(events + bridge.abandon(timeout_fault("idle")))
     assert response["status"] == "completed"
     assert response["output"][0]["content"][0]["text"] == "a"
+
+
+@pytest.mark.parametrize("silent", [Start("m"), Usage(1), Text(""), Reasoning("")])
+def test_what_says_nothing_is_no_first_word(silent: Delta) -> None:
+    bridge, _ = second_round(silent, Failure(timeout_fault("idle")))
+    assert bridge.rejected == timeout_fault("idle")
+    assert not bridge.keeping
+
+
+@pytest.mark.parametrize("last", [Failure(timeout_fault("idle")), Finish("stop")])
+def test_a_draft_is_not_forgotten_before_there_is_another(last: Delta) -> None:
+    desk = FormDesk(OutputContract(requested="json_object"))
+    bridge = Bridge(machine(), spoken(Text("no JSON"), Finish("stop")), desks=[desk])
+    events = read(bridge, 2)
+    bridge.next_round()
+    bridge.turn_to(spoken(Start("m"), Text(""), last))
+    events += read(bridge, 3)
+    if bridge.rejected is not None:
+        events += bridge.abandon(bridge.rejected)
+    assert judged(events)["output"][0]["content"][0]["text"] == "no JSON"
+    assert bridge.diagnostics == []
+
+
+def test_a_whole_answer_that_cannot_be_asked_about_again_has_a_message_all_the_same() -> None:
+    desk = SilenceDesk()
+    said = Script(Lines([[Reasoning("Hm."), Finish("stop")]]))
+    bridge = Bridge(machine(), said, desks=[desk])
+    events = bridge.answer(b"{}")
+    bridge.next_round()
+    bridge.turn_to(Script(Lines([[Failure(timeout_fault("idle"))]])))
+    bridge.answer(b"{}")
+    response = judged(events + bridge.abandon(timeout_fault("idle")))
+    assert [item["type"] for item in response["output"]] == ["reasoning", "message"]
+
+
+def test_an_estimate_counts_what_was_asked_in_the_rounds_that_were_answered() -> None:
+    bridge = Bridge(machine(), spoken(Text("a"), Finish("stop")), desks=[Doubter(1)])
+    bridge.asked_bytes = 400
+    events = read(bridge, 2)
+    bridge.next_round()
+    for _ in range(3):  # the first two are refused
+        bridge.turn_to(spoken(Text("b"), Finish("stop")))
+        bridge.asked_bytes = 800
+    assert judged(events + read(bridge, 2))["usage"]["input_tokens"] == 300
+
+
+def test_an_answer_waits_only_between_its_rounds() -> None:
+    bridge = Bridge(machine(), spoken(Text("a"), Finish("stop")), desks=[Doubter(1)])
+    seen = [bridge.waits]
+    read(bridge, 2)
+    seen.append(bridge.waits)
+    bridge.next_round()
+    assert [*seen, bridge.waits] == [False, True, False]
+
+
+def test_a_line_that_breaks_before_the_first_word_of_a_later_round_is_no_end() -> None:
+    bridge, _ = second_round(Start("m"), Text(""))
+    assert bridge.lose(timeout_fault("idle")) == []
+    assert (bridge.rejected, bridge.ended) == (timeout_fault("idle"), False)
+
+
+def test_a_line_that_breaks_after_the_first_word_ends_the_answer_as_it_is() -> None:
+    bridge, events = second_round(Text("b"))
+    assert judged(events + bridge.lose(timeout_fault("idle")))["status"] == "failed"
+    bridge, events = second_round(Text("b"), Finish("stop"))
+    assert judged(events + bridge.lose(timeout_fault("idle")))["status"] == "completed"

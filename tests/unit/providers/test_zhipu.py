@@ -79,6 +79,8 @@ def test_a_temperature_is_kept_within_the_vendors_range(given: float, sent: floa
 )
 def test_a_user_id_of_a_refused_length_stays_here(given: str, sent: str | None) -> None:
     assert asked(PROVIDER, user=given).get("user_id") == sent
+    told = [f"{each.code} {each.param}" for each in planned(PROVIDER, user=given).diagnostics]
+    assert told == ["param.ignored user"] * (sent is None)
 
 
 def test_a_search_is_the_vendors_own() -> None:

@@ -1,4 +1,4 @@
-"""References in front of a store that cannot be asked."""
+"""References that ask for too much, or a store that cannot be asked."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import StoreError
+from antiphon.errors import InvalidRequest, StoreError
+from antiphon.store import reference
+from antiphon.store.memory import MemoryStore
 from antiphon.store.reference import resolved
 from antiphon.store.sqlite import SQLiteStore
 from antiphon.wire.request import Request
-from tests.turns import Clock
+from tests.turns import Clock, turn
 
 pytestmark = pytest.mark.anyio
 
@@ -41,10 +43,24 @@ async def test_a_thread_goes_on_without_the_seals_that_cannot_be_looked_up(
     assert await resolved(asked, broken) is asked
 
 
-@pytest.mark.parametrize("reference", [{"type": "item_reference", "id": "x"}, {"id": "x"}])
+@pytest.mark.parametrize("naming", [{"type": "item_reference", "id": "x"}, {"id": "x"}])
 async def test_what_only_the_store_knows_is_not_given_up_in_silence(
-    broken: SQLiteStore, reference: dict[str, Any]
+    broken: SQLiteStore, naming: dict[str, Any]
 ) -> None:
     with pytest.raises(StoreError) as caught:
-        await resolved(request(THOUGHT, reference), broken)
+        await resolved(request(THOUGHT, naming), broken)
     assert "is not open" in caught.value.message
+
+
+async def test_an_item_that_is_named_again_and_again_weighs_as_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reference, "MAX_BYTES", 10_000)
+    store = MemoryStore(now=Clock())
+    said = {"type": "message", "id": "msg_1", "role": "assistant", "content": "x" * 1000}
+    await store.save(turn("a", output=(said,)))
+    few = await resolved(request(*[{"id": "msg_1"}] * 9, {"id": "unknown"}), store)
+    assert few.input == (*[said] * 9, {"id": "unknown"})
+    with pytest.raises(InvalidRequest) as caught:
+        await resolved(request(*[{"id": "msg_1"}] * 10), store)
+    assert (caught.value.status, caught.value.param) == (413, "input")

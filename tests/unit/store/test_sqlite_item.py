@@ -50,7 +50,7 @@ async def test_an_item_in_an_unreadable_row_is_an_error_and_the_store_goes_on(
 
 async def test_no_item_costs_a_scan(sqlite: SQLiteStore, path: Path) -> None:
     statements: list[tuple[str, Any]] = [
-        (FIND_ITEM, {"id": "x", "now": 0}),
+        (FIND_ITEM, {"id": "x", "client": "", "now": 0}),
         ("DELETE FROM item WHERE turn = ?", (1,)),
     ]
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:

@@ -1,0 +1,173 @@
+"""Canaries in what the gateway does by itself: it searches, looks, corrects, and asks once more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.config import ModelConfig, ProviderConfig, SearchConfig, VisionConfig
+from tests.answers import Answer, ask
+from tests.e2e.test_canaries import (
+    KEY,
+    OUTPUT,
+    PROMPT,
+    SAID,
+    SCHEMA,
+    TOLD,
+    escaped,
+    rendered,
+    told_as_error,
+    written,
+)
+from tests.gateways import Running, replaced, running, settings
+from tests.stages import UVLOOP
+from tests.upstream import DONE, Asked, Line, Script, Upstream, answering, chunk, upstream, whole
+
+SEARCH_KEY = "sk-canary-search-3d77"
+FOUND = "canary-result-a2b9"
+SEEN = "canary-seen-77c0"
+CLIENT = "canary-client-19fe"
+ALL = (KEY, PROMPT, OUTPUT, SEARCH_KEY, FOUND, SEEN, CLIENT)
+
+Document = dict[str, Any]
+SEARCH: Document = {"tools": [{"type": "web_search"}]}
+GRAMMAR = {"type": "grammar", "syntax": "regex", "definition": f"{PROMPT}[0-9]+"}
+TOO_MUCH = {"type": "grammar", "syntax": "lark", "definition": f'start: "{PROMPT}" & "{PROMPT}"'}
+RESULT = {"url": f"https://x.example/{FOUND}", "title": FOUND, "content": FOUND}
+
+
+def freeform(form: Document) -> Document:
+    return {"tools": [{"type": "custom", "name": "patch", "description": PROMPT, "format": form}]}
+
+
+def calls(name: str, **arguments: str) -> Document:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"tool_calls": [{"index": 0, "id": "c1", "function": function}]}
+
+
+class Cast:
+    """A model, another one that sees, and a search engine, all in one place."""
+
+    def __init__(self, rounds: Sequence[Document], engine: Script | None) -> None:
+        self._rounds = rounds
+        self._engine = engine or answering(200, {"results": [RESULT]})
+        self._count = 0
+
+    async def __call__(self, asked: Asked, line: Line) -> None:
+        if "/search" in asked.path:
+            await self._engine(asked, line)
+        elif asked.body["model"] == "eyes":
+            await answering(200, whole(SEEN))(asked, line)
+        else:
+            await self._say(self._rounds[self._count % len(self._rounds)], line)
+            self._count += 1
+
+    async def _say(self, delta: Document, line: Line) -> None:
+        await line.head()
+        for frame in (chunk(delta), chunk({}, "tool_calls" if "tool_calls" in delta else "stop")):
+            await line.send(frame)
+        await line.send(DONE)
+        await line.end()
+
+
+IMAGE = {"type": "input_image", "image_url": f"https://x.test/{PROMPT}.png"}
+ANSWER: Document = {"content": f"{SAID} [1]"}
+QUERY = calls("web_search", query=f"{PROMPT} {OUTPUT}")
+WRONG = calls("patch", input=SAID)
+PATHS: Mapping[str, tuple[Sequence[Document], Script | None, Document]] = {
+    "a search": ([QUERY, ANSWER], None, SEARCH),
+    "a search that fails": ([QUERY, ANSWER], answering(500, TOLD), SEARCH),
+    "a search that is redirected": (
+        [QUERY, ANSWER],
+        answering(302, TOLD, location=f"/search?stolen={FOUND}"),
+        SEARCH,
+    ),
+    "a search that finds noise": ([QUERY, ANSWER], answering(200, TOLD), SEARCH),
+    "a search without words": ([calls("web_search", q=SAID), ANSWER], None, SEARCH),
+    "more searches than may be": ([QUERY], None, {**SEARCH, "max_tool_calls": 1}),
+    "an input that was corrected": (
+        [WRONG, calls("patch", input=f"{PROMPT}7")],
+        None,
+        freeform(GRAMMAR),
+    ),
+    "an input that was not": ([WRONG], None, freeform(GRAMMAR)),
+    "a grammar that is too much": ([WRONG], None, freeform(TOO_MUCH)),
+    "an answer that was repaired": (
+        [{"content": SAID}, {"content": json.dumps({OUTPUT: 1})}],
+        None,
+        {"text": {"format": SCHEMA}},
+    ),
+    "an answer that was not": ([{"content": SAID}], None, {"text": {"format": SCHEMA}}),
+    "an image": ([ANSWER], None, {"input": [{"role": "user", "content": [IMAGE]}]}),
+}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP
+
+
+@asynccontextmanager
+async def playing(
+    tmp_path: Path, rounds: Sequence[Document], engine: Script | None = None
+) -> AsyncIterator[tuple[Running, Upstream]]:
+    models = {"m": ModelConfig(inputs=["text"]), "eyes": ModelConfig(inputs=["image"])}
+    async with upstream(Cast(rounds, engine)) as played:
+        entry = ProviderConfig(kind="chat", base_url=played.url, api_keys=[KEY], models=models)
+        config = replaced(
+            settings(tmp_path, played.url),
+            providers={"up": entry},
+            search=SearchConfig(backend="searxng", url=played.url, api_key=SEARCH_KEY),
+            vision=VisionConfig(model="eyes"),
+        )
+        async with running(config) as gateway:
+            yield gateway, played
+
+
+async def asked(gateway: Running, more: Document, **each: Any) -> Answer:
+    body = {"model": "m", "input": PROMPT, "stream": True, **more, **each}
+    headers = {"originator": CLIENT, "user-agent": f"codex/{CLIENT} \x85"}
+    return await ask(gateway, body, **headers)
+
+
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+async def test_no_canary_gets_out_of_what_the_gateway_does_by_itself(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    path: tuple[Sequence[Document], Script | None, Document],
+) -> None:
+    rounds, engine, more = path
+    caplog.set_level(0)
+    async with playing(tmp_path, rounds, engine) as (gateway, played):
+        answers = [await asked(gateway, more, store=kept) for kept in (False, True)]
+    assert gateway.log
+    assert escaped(ALL, rendered(gateway.log) + caplog.text) == []
+    assert escaped(ALL, "".join(map(told_as_error, answers))) == []
+    assert escaped(ALL, "".join(str(answer.headers) for answer in answers)) == []
+    assert escaped(ALL, written(tmp_path, "trace.db")) == []
+    assert escaped((KEY, SEARCH_KEY, CLIENT), written(tmp_path, "turns.db")) == []
+    assert not any(FOUND in asked.path for asked in played.asked)
+
+
+async def test_each_key_is_told_to_its_owner_alone(tmp_path: Path) -> None:
+    async with playing(tmp_path, [QUERY, ANSWER]) as (gateway, played):
+        answer = await asked(gateway, SEARCH)
+    keys = {("/search" in each.path, each.headers["authorization"]) for each in played.asked}
+    assert keys == {(False, f"Bearer {KEY}"), (True, f"Bearer {SEARCH_KEY}")}
+    assert escaped((KEY, SEARCH_KEY), answer.body) == []
+    assert escaped((FOUND,), answer.body) == [FOUND]  # the canary can sing: it is cited
+
+
+async def test_what_was_seen_and_found_is_told_to_the_model(tmp_path: Path) -> None:
+    """The canaries can sing: what may not get into a log is where it belongs."""
+    content = [IMAGE, {"type": "input_text", "text": PROMPT}]
+    async with playing(tmp_path, [QUERY, ANSWER]) as (gateway, played):
+        await asked(gateway, {**SEARCH, "input": [{"role": "user", "content": content}]})
+    last = msgspec.json.encode(played.asked[-1].body)
+    assert escaped((SEEN, FOUND), last) == [SEEN, FOUND]

@@ -1,0 +1,170 @@
+"""Rounds in every dialect: what the gateway asks on its own is as sound as what a client asks.
+
+The provider of each dialect checks what it gets the way the real one would, and answers natively.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import ProviderConfig, SearchConfig
+from antiphon.dialects.dialect import DIALECTS
+from antiphon.providers.registry import SPECS
+from tests.answers import ask
+from tests.demands.played import speaking
+from tests.gateways import Running, replaced, running, settings
+from tests.patches import FILES, patch
+from tests.rounds import ANSWERS, FORM, PATCH, READ, SEARCH, ULM, shape, words
+from tests.speakers.anthropic import AnthropicSpeaker
+from tests.speakers.bedrock import BedrockSpeaker
+from tests.speakers.chat import ChatSpeaker
+from tests.speakers.cohere import CohereSpeaker
+from tests.speakers.gemini import GeminiSpeaker
+from tests.speakers.ollama import OllamaSpeaker
+from tests.speakers.responses import ResponsesSpeaker
+from tests.speakers.session import Call, Turn
+from tests.speakers.speaker import Speaker
+from tests.upstream import Upstream, upstream
+
+PROVIDERS: dict[str, tuple[Speaker, str]] = {
+    "chat": (ChatSpeaker(), "m"),
+    "anthropic": (AnthropicSpeaker(), "claude-opus-4-6"),
+    "gemini": (GeminiSpeaker(), "gemini-3-pro"),
+    "openai": (ResponsesSpeaker(), "gpt-5.5"),
+    "ollama": (OllamaSpeaker(), "qwen3"),
+    "cohere": (CohereSpeaker(), "command-a-reasoning-08-2025"),
+    "bedrock": (BedrockSpeaker(), "anthropic.claude-opus-4-6-v1"),
+}
+every_dialect = pytest.mark.parametrize("kind", PROVIDERS)
+
+SOUND = patch(FILES["text"])
+BROKEN = SOUND.replace("+one", "one")
+
+
+def patching(text: str) -> Call:
+    return Call("apply_patch", json.dumps({"input": text}, separators=(",", ":")), "")
+
+
+SEARCHING = Call("web_search", '{"query":"rain"}', "")
+READING = Call("read", "{}", "")
+
+
+@dataclass
+class House:
+    gateway: Running
+    played: Upstream
+    speaker: Speaker
+    model: str
+
+    async def asked(self, **body: Any) -> dict[str, Any]:
+        """A finished response; whatever the provider was asked for it must be sound."""
+        asked = {"model": self.model, "input": "Hello?", "stream": True, **body}
+        answer = await ask(self.gateway, asked)
+        assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
+        for each in self.played.asked:
+            assert self.speaker.problems(each.raw) == []
+        return answer.response
+
+
+@asynccontextmanager
+async def house(tmp_path: Path, kind: str, turns: Sequence[Turn]) -> AsyncIterator[House]:
+    speaker, model = PROVIDERS[kind]
+    path = tmp_path / "answers.json"
+    path.write_text(json.dumps(ANSWERS))
+    async with upstream(speaking(speaker, turns)) as played:
+        entry = ProviderConfig(
+            kind=kind,
+            base_url=played.url,
+            api_keys=["sk-up"],
+            web_search="managed",
+        )
+        config = replaced(
+            settings(tmp_path, played.url),
+            providers={"up": entry},
+            search=SearchConfig(backend="recorded", url=f"file://{path}"),
+        )
+        async with running(config) as gateway:
+            yield House(gateway, played, speaker, f"up/{model}")
+
+
+@every_dialect
+async def test_a_model_that_only_thought_is_reminded(tmp_path: Path, kind: str) -> None:
+    turns = [Turn(1, thought="Hm."), Turn(2, thought="Oh.", text="Here it is.")]
+    async with house(tmp_path, kind, turns) as home:
+        response = await home.asked(reasoning={"effort": "high"}, tools=[READ])
+        assert len(home.played.asked) == 2
+        assert "neither answered" in home.played.asked[1].raw.decode()
+    assert words(response) == "Here it is."
+
+
+@every_dialect
+async def test_a_patch_is_corrected(tmp_path: Path, kind: str) -> None:
+    turns = [
+        Turn(1, thought="Hm.", text="I patch.", calls=(patching(BROKEN),)),
+        Turn(2, thought="Oh.", calls=(patching(SOUND),)),
+    ]
+    async with house(tmp_path, kind, turns) as home:
+        response = await home.asked(tools=[PATCH, READ], reasoning={"effort": "high"})
+        assert len(home.played.asked) == 2
+    [call] = [item for item in response["output"] if item["type"] == "custom_tool_call"]
+    assert call["input"] == SOUND
+
+
+@every_dialect
+async def test_a_form_is_repaired(tmp_path: Path, kind: str) -> None:
+    turns = [Turn(1, thought="Hm.", text="Ulm."), Turn(2, thought="Oh.", text=ULM)]
+    async with house(tmp_path, kind, turns) as home:
+        response = await home.asked(text=FORM)
+        assert len(home.played.asked) == 2
+    assert words(response) == ULM
+
+
+@every_dialect
+async def test_a_search_is_made(tmp_path: Path, kind: str) -> None:
+    turns = [
+        Turn(1, thought="Hm.", text="I look.", calls=(SEARCHING,)),
+        Turn(2, thought="Oh.", calls=(SEARCHING, SEARCHING)),
+        Turn(3, text="It rains [1]."),
+        Turn(4, text="Still."),
+    ]
+    async with house(tmp_path, kind, turns) as home:
+        more: dict[str, Any] = {"tools": [SEARCH, READ], "reasoning": {"effort": "high"}}
+        response = await home.asked(**more)
+        assert len(home.played.asked) == 3
+        await home.asked(previous_response_id=response["id"], input="Sure?", **more)
+    assert shape(response)[-4:] == ["web_search_call"] * 3 + ["message"]
+
+
+@every_dialect
+async def test_a_round_of_everything(tmp_path: Path, kind: str) -> None:
+    """A reminder, a search, a patch that breaks its grammar beside a call of the client's."""
+    turns = [
+        Turn(1, thought="Hm."),
+        Turn(2, calls=(SEARCHING,)),
+        Turn(3, thought="So.", calls=(READING, patching(BROKEN))),
+        Turn(4, calls=(patching(SOUND),)),
+        Turn(5, text="Done."),
+    ]
+    async with house(tmp_path, kind, turns) as home:
+        more: dict[str, Any] = {"tools": [SEARCH, READ, PATCH], "reasoning": {"effort": "high"}}
+        response = await home.asked(**more)
+        assert len(home.played.asked) == 4
+        called = [item for item in response["output"] if item["type"].endswith("tool_call")]
+        called += [item for item in response["output"] if item["type"] == "function_call"]
+        outputs = [
+            {"type": f"{item['type']}_output", "call_id": item["call_id"], "output": "ok"}
+            for item in called
+        ]
+        await home.asked(previous_response_id=response["id"], input=outputs, **more)
+    assert sorted(shape(response)) == ["custom_tool_call", "function_call", "web_search_call"]
+
+
+def test_every_dialect_has_a_provider_here() -> None:
+    assert {SPECS[name].dialect for name in PROVIDERS} == set(DIALECTS)

@@ -1,0 +1,403 @@
+"""Whatever a model says in whatever round, and whoever looks at it: one response, one end.
+
+Real desks in all their combinations, driven as the engine drives them. Rounds are searched for,
+asked again, refused and cut off anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from antiphon.core.capsule import Sealer
+from antiphon.core.deltas import (
+    Delta,
+    Extra,
+    Failure,
+    Finish,
+    Reasoning,
+    ReasoningState,
+    Refusal,
+    Start,
+    Text,
+    ToolCall,
+    ToolEnd,
+    Usage,
+)
+from antiphon.core.faults import protocol_fault
+from antiphon.core.machine import ResponseMachine
+from antiphon.core.plan import Capabilities, Plan
+from antiphon.core.planning import make_plan
+from antiphon.core.profile import PROFILES
+from antiphon.core.round import Followup, followed
+from antiphon.core.search import SearchOutcome
+from antiphon.core.source import SearchResult
+from antiphon.dialects.dialect import ChatDialect
+from antiphon.engine.desks import make_desks
+from antiphon.pipeline.bridge import Bridge
+from antiphon.wire.events import Event
+from antiphon.wire.request import Request
+from antiphon.wire.response import Response
+from tests.chat_request_validator import problems
+from tests.machines import NOW, Document, Lines, Script, counting_ids, documents
+from tests.oracle import consult
+from tests.patches import FILES, patch
+from tests.property.test_machine import deltas as any_deltas
+from tests.property.test_machine import failures
+from tests.rounds import FORM, PATCH, READ, SEARCH, ULM
+from tests.validator import TERMINALS, check
+
+SOUND = patch(FILES["text"])
+BROKEN = SOUND.replace("+one", "one")
+OTHER = patch(FILES["gone"])
+FOUND = SearchResult(title="Rain", url="https://weather.example/rain", snippet="It rains.")
+LOST = protocol_fault("The line broke.")
+
+
+# Who looks
+
+
+mostly = st.sampled_from([True, True, True, False])
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[bytes, Capabilities, str]:
+    body: Document = {"model": "m", "input": "?"}
+    body["tools"] = [tool for tool in (SEARCH, READ, PATCH) if draw(mostly)]
+    if draw(st.booleans()):
+        body["text"] = FORM
+    if draw(st.booleans()):
+        body["parallel_tool_calls"] = False
+    if draw(st.booleans()):
+        body["reasoning"] = {"summary": "auto"}
+    if draw(st.booleans()):
+        body["max_tool_calls"] = draw(st.integers(1, 2))
+    formats = draw(st.sampled_from([frozenset({"text"}), frozenset({"text", "json_schema"})]))
+    choices = draw(st.sampled_from([frozenset({"auto"}), frozenset({"auto", "required"})]))
+    able = Capabilities(web_search="managed", formats=formats, tool_choice=choices)
+    return json.dumps(body).encode(), able, draw(st.sampled_from(["other", "codex"]))
+
+
+def planned(asked: tuple[bytes, Capabilities, str]) -> Plan:
+    body, able, _ = asked
+    return make_plan(Request.parse(body), [], provider="p", model="m", capabilities=able)
+
+
+# Who drives
+
+
+@dataclass
+class Run:
+    """One answer, from its first round to its end."""
+
+    plan: Plan
+    profile: str
+    outcomes: list[SearchOutcome]
+    asked: int = 0
+    rejected: int = 0
+    searched: int = 0
+    events: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._sealer = Sealer(["a key"], new_nonce=bytes, now=lambda: NOW)
+        new_id = counting_ids()
+        self._machine = ResponseMachine(
+            Response(id="resp_1", created_at=NOW, model="m"),
+            new_id=new_id,
+            now=lambda: NOW,
+            tools=self.plan.identities,
+            seal=partial(self._sealer.seal, "i", "m"),
+            empty_arguments="{}",
+        )
+        desks = make_desks(self.plan, PROFILES[self.profile], new_id)
+        self.bridge = Bridge(self._machine, Script(Lines([])), desks=desks)
+
+    def play(self, rounds: Sequence[Sequence[Sequence[Delta]]]) -> list[Document]:
+        """Each round is a list of reads. When there are no more, no further round can be had."""
+        for reads in rounds:
+            self.asked += 1
+            self.bridge.turn_to(Script(Lines(reads)))
+            for _ in reads:
+                self.events += self.bridge.feed(b"x")
+            self.events += self.bridge.close()
+            if self._is_over():
+                break
+        if not self.bridge.ended:
+            self.events += self.bridge.abandon(LOST)
+        return documents(self.events)
+
+    def _is_over(self) -> bool:
+        bridge = self.bridge
+        while bridge.search is not None:
+            found = self.outcomes[self.searched % len(self.outcomes)]
+            self.searched += 1
+            self.events += bridge.settle(found)
+        if bridge.rejected is not None:
+            self.rejected += 1
+        elif (asked := bridge.again) is not None:
+            told = msgspec.to_builtins(bridge.round_items)
+            self.plan = followed(
+                self.plan, Followup(tuple(told), asked), issuer="i", unseal=self._sealer.open
+            )
+            assert problems(ChatDialect().encode(self.plan, stream=True).body) == []
+            bridge.next_round()
+        return bridge.ended
+
+
+def judged(events: list[Document], *, rounds: int = 1) -> Document:
+    """The response; its events keep every rule but one: a later round may revise an input."""
+    events = _as_if_never_revised(events) if rounds else events
+    check(events)
+    consult(events)
+    assert len([event for event in events if event["type"] in TERMINALS]) == 1
+    response: Document = events[-1]["response"]
+    return response
+
+
+def _as_if_never_revised(events: list[Document]) -> list[Document]:
+    inputs = {
+        item["id"]: item["input"]
+        for item in events[-1]["response"]["output"]
+        if item["type"] == "custom_tool_call"
+    }
+    kept: list[Document] = []
+    told: set[str] = set()
+    for event in events:
+        if event["type"] == "response.custom_tool_call_input.delta":
+            item = event["item_id"]
+            event = {**event, "delta": "" if item in told else inputs[item]}
+            told.add(item)
+        kept.append(event)
+    return kept
+
+
+outcomes = st.lists(
+    st.sampled_from(
+        [SearchOutcome(results=(FOUND,)), SearchOutcome(), SearchOutcome(failed=True, problem="x")]
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+# Anything at all
+
+names = st.none() | st.sampled_from(
+    ["read", "apply_patch", "web_search", "answer_trip", "apply_", "web", "other", ""]
+)
+pieces = st.sampled_from(
+    ["", "{}", "{", '{"query": "rain"}', json.dumps({"input": SOUND}), ULM, "}", '{"input": "x']
+)
+odd_calls = st.builds(
+    ToolCall,
+    index=st.integers(0, 2),
+    call_id=st.none() | st.sampled_from(["", "a", "b"]),
+    name=names,
+    arguments=pieces,
+    kind=st.sampled_from(["function", "function", "custom"]),
+)
+odd = st.one_of(odd_calls, any_deltas, failures, st.builds(Finish, st.just("stop")))
+odd_rounds = st.lists(
+    st.lists(st.lists(odd, max_size=3), max_size=5).map(lambda reads: [*reads, [Finish("stop")]]),
+    max_size=5,
+)
+
+
+@given(requests(), odd_rounds, outcomes)
+def test_any_deltas_in_any_rounds_are_one_well_formed_response(
+    asked: tuple[bytes, Capabilities, str],
+    rounds: list[list[list[Delta]]],
+    found: list[SearchOutcome],
+) -> None:
+    run = Run(planned(asked), asked[2], found)
+    response = judged(run.play(rounds), rounds=run.bridge.rounds)
+    assert response["status"] in ("completed", "incomplete", "failed")
+
+
+# What models say
+
+
+@dataclass(frozen=True)
+class Call:
+    name: str
+    arguments: str
+
+
+CALLS = (
+    Call("read", "{}"),
+    Call("read", '{"path": "a"}'),
+    Call("web_search", '{"query": "rain"}'),
+    Call("web_search", '{"query": "sun", "queries": ["moon"]}'),
+    Call("web_search", "no words"),
+    Call("apply_patch", json.dumps({"input": SOUND})),
+    Call("apply_patch", json.dumps({"input": OTHER})),
+    Call("apply_patch", json.dumps({"input": BROKEN})),
+    Call("answer_trip", ULM),
+    Call("answer_trip", '{"town": 1}'),
+)
+sayings = st.one_of(
+    st.sampled_from(["It rains [1].", ULM, "Ulm.", f"So: {ULM}", " "]).map(Text),
+    st.sampled_from(["Hm.", "Oh."]).map(Reasoning),
+    st.just(ReasoningState("sig", "x")),
+    st.just(Refusal("No.")),
+    st.sampled_from(CALLS),
+    st.sampled_from(CALLS),
+)
+
+
+@dataclass(frozen=True)
+class Round:
+    said: tuple[Any, ...]
+    finish: str
+    usage: Usage | None
+    ends: bool
+    counts: bool
+    """It counts its calls from zero again, as all providers do, and so their ids."""
+
+    def deltas(self, number: int) -> list[Delta]:
+        deltas: list[Delta] = [Start("m")]
+        index = 0
+        for each in self.said:
+            if isinstance(each, Call):
+                mark = "" if self.counts else f"_{number}"
+                deltas += self._called(each, index, f"call_{index}{mark}")
+                index += 1
+            else:
+                deltas.append(each)
+        deltas.append(Finish(self.finish))
+        return deltas if self.usage is None else [*deltas, self.usage, Extra("x")]
+
+    def _called(self, call: Call, index: int, call_id: str) -> list[Delta]:
+        half = len(call.arguments) // 2
+        parts = [call.arguments[:half], call.arguments[half:]]
+        grown = [ToolCall(index, arguments=part) for part in parts]
+        return [ToolCall(index, call_id, call.name), *grown, *([ToolEnd(index)] * self.ends)]
+
+
+counts = st.integers(0, 90)
+rounds_said = st.lists(
+    st.builds(
+        Round,
+        said=st.lists(sayings, max_size=4).map(tuple),
+        finish=st.sampled_from(["stop", "tool_calls", "stop", "tool_calls", "length"]),
+        usage=st.none() | st.builds(Usage, counts, counts),
+        ends=st.booleans(),
+        counts=st.booleans(),
+    ),
+    min_size=1,
+    max_size=6,
+)
+cut_lists = st.lists(st.integers(0, 30), max_size=6)
+
+
+def read_in(deltas: Sequence[Delta], cuts: Sequence[int]) -> list[list[Delta]]:
+    edges = [0, *sorted(min(cut, len(deltas)) for cut in cuts), len(deltas)]
+    return [list(deltas[start:end]) for start, end in pairwise(edges)]
+
+
+def client_calls(response: Document) -> list[tuple[str, str]]:
+    kinds = {"function_call": "arguments", "custom_tool_call": "input"}
+    return [
+        (item["name"], item[kinds[item["type"]]])
+        for item in response["output"]
+        if item["type"] in kinds
+    ]
+
+
+def ours(plan: Plan) -> set[str]:
+    """Tools that no client hears of."""
+    hosted = {"web_search"} if plan.search is not None else set()
+    return hosted | ({plan.contract.tool} if plan.contract.tool is not None else set())
+
+
+def one_at_a_time() -> tuple[bytes, Capabilities, str]:
+    tools = [SEARCH, READ, PATCH]
+    body = {"model": "m", "input": "?", "tools": tools, "parallel_tool_calls": False}
+    return json.dumps(body).encode(), Capabilities(web_search="managed"), "other"
+
+
+def spoken(*said: Any) -> Round:
+    return Round(said, "stop", Usage(5, 2), ends=False, counts=True)
+
+
+PATCHED, LOOKED = Call("apply_patch", json.dumps({"input": BROKEN})), CALLS[2]
+MENDED, READING = Call("apply_patch", json.dumps({"input": OTHER})), CALLS[0]
+UNCUT: list[list[int]] = [[]] * 6
+
+
+@example(
+    one_at_a_time(),
+    [spoken(PATCHED), spoken(Reasoning("Hm.")), spoken(READING)],
+    [SearchOutcome()],
+    UNCUT,
+)
+@example(
+    one_at_a_time(),
+    [spoken(READING, PATCHED), spoken(LOOKED), spoken(READING)],
+    [SearchOutcome()],
+    UNCUT,
+)
+@example(one_at_a_time(), [spoken(READING, PATCHED), spoken(MENDED)], [SearchOutcome()], UNCUT)
+@example(one_at_a_time(), [spoken(LOOKED, PATCHED), spoken(MENDED)], [SearchOutcome()], UNCUT)
+@given(requests(), rounds_said, outcomes, st.lists(cut_lists, min_size=6, max_size=6))
+def test_what_models_say_is_told_once_and_paid_for_once(
+    asked: tuple[bytes, Capabilities, str],
+    said: list[Round],
+    found: list[SearchOutcome],
+    cuts: list[list[int]],
+) -> None:
+    plan = planned(asked)
+    run = Run(plan, asked[2], found)
+    rounds = [each.deltas(number) for number, each in enumerate(said)]
+    events = run.play([read_in(*each) for each in zip(rounds, cuts, strict=False)])
+    response = judged(events, rounds=run.bridge.rounds)
+
+    usages = [each.usage or Usage() for each in said[: run.asked]]
+    told = response["usage"]
+    assert told["input_tokens"] == sum(usage.input_tokens for usage in usages)
+    assert told["output_tokens"] == sum(usage.output_tokens for usage in usages)
+
+    again = Run(plan, asked[2], found)
+    assert judged(again.play([[[delta] for delta in each] for each in rounds])) == response
+
+    assert len(client_calls(response)) <= 1 or not plan.one_call
+    if response["status"] == "completed" and not plan.one_call:
+        made = [
+            (call.name, call.arguments)
+            for each in said[: run.asked]
+            for call in each.said
+            if isinstance(call, Call) and call.name not in ours(plan)
+        ]
+        plain = Counter(call for call in made if call[0] != "apply_patch")
+        assert Counter(call for call in client_calls(response) if call[0] != "apply_patch") == plain
+        patches = [call for call in client_calls(response) if call[0] == "apply_patch"]
+        first = [call for call in made if call[0] == "apply_patch"]
+        assert len(first) / 2 <= len(patches) <= len(first)
+        written = {json.loads(call[1]).get("input") for call in first}
+        assert {text for _, text in patches} <= written | {text for _, text in first}
+
+
+@given(requests(), rounds_said, outcomes, st.data())
+def test_an_answer_may_fail_between_any_two_words(
+    asked: tuple[bytes, Capabilities, str],
+    said: list[Round],
+    found: list[SearchOutcome],
+    data: st.DataObject,
+) -> None:
+    run = Run(planned(asked), asked[2], found)
+    rounds = [each.deltas(number) for number, each in enumerate(said)]
+    for each in rounds:
+        if data.draw(st.booleans()):
+            place = data.draw(st.integers(0, len(each)))
+            each[place:] = data.draw(st.sampled_from([[], [Failure(LOST)], [Finish("error")]]))
+    judged(run.play([[[delta] for delta in each] for each in rounds]))
+    assert run.bridge.ended

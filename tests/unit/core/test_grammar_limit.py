@@ -1,0 +1,149 @@
+"""Grammars that are made to harm: none takes much time or memory, and none ends the process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from antiphon.core.grammar import build_checker, flaw, has_unknown_grammar
+from antiphon.core.grammar_limit import MAX_CHARACTERS, MAX_MARKS, beyond
+from antiphon.core.tools import Grammar
+from tests.patches import GRAMMAR
+
+
+def rules(count: int, before: str = "", after: str = "") -> str:
+    """Rules that name one another in a row."""
+    lines = [f'r{i}: {before} "a" r{i + 1} {after}' for i in range(count)]
+    return "\n".join(["start: r0", *lines, f'r{count}: "b"'])
+
+
+def terminals(count: int) -> str:
+    """Terminals of which each is twice the next."""
+    lines = [f"R{i}: R{i + 1} R{i + 1}" for i in range(count)]
+    return "\n".join(["start: R0", *lines, f'R{count}: "b"'])
+
+
+def intersected(count: int) -> str:
+    return "start: A\nA: " + " & ".join(f"/(a|b)*a(a|b){{{i}}}(a|b)*/" for i in range(count))
+
+
+def mixed(count: int) -> str:
+    """A text of two letters without a pattern."""
+    return "".join("ab"[i * i * 7919 % 101 & 1] for i in range(count))
+
+
+HOSTILE: Mapping[str, tuple[str, str, str]] = {
+    "repetitions of repetitions": ("regex", "((a{1000}){1000}){1000}", "a" * 2000),
+    "one long repetition": ("regex", "a{1000000}", "a" * 2000),
+    "many options": ("regex", "(a?){2000}a{2000}", "a" * 1500),
+    "options one by one": ("regex", "a?" * 15_000, "a" * 100),
+    "many states": ("regex", "(a|b)*a(a|b){200}", mixed(20_000)),
+    "many letters": ("regex", r"(\p{L}{1,100}){1,100}", "é" * 500),
+    "options that are allowed": ("regex", "a?" * 499, "a" * 480),
+    "classes one by one": ("regex", r"\w" * 15_000, "é" * 100),
+    "groups in groups": ("regex", "(" * 15_000 + "a" + ")" * 15_000, "a"),
+    "many words": ("regex", "|".join(f"word{i}" for i in range(100_000)), "word9"),
+    "a long text": ("regex", "a" * 10_000_000, "a" * 100),
+    "rules in a row": ("lark", rules(20_000), "a" * 100),
+    "short rules in a row": ("lark", rules(2_000), "a" * 100),
+    "groups in rules in a row": ("lark", rules(900, "(" * 28, ")" * 28), "a" * 100),
+    "brackets in brackets": ("lark", "start: " + "[" * 900 + '"a"' + "]" * 900, "a"),
+    "doubled terminals": ("lark", terminals(40), "b" * 1000),
+    "long doubled terminals": ("lark", terminals(16), "b" * 1000),
+    "an ambiguous rule": ("lark", 'start: start start | "a"', "a" * 2000),
+    "a very ambiguous rule": ("lark", 's: s s s | s s | "a" | \nstart: s', "a" * 2000),
+    "ambiguous lines": ("lark", 'start: (s "c")*\ns: s s | "a"', ("a" * 150 + "c") * 20),
+    "palindromes": ("lark", 'start: p\np: "a" p "a" | "b" p "b" | "a" | "b"', mixed(3000)),
+    "rules without an end": ("lark", "start: start", "a"),
+    "repeated rules": ("lark", 'start: (("a"~1000)~1000)~1000', "a" * 2000),
+    "an intersection": ("lark", intersected(25), mixed(100)),
+    "a schema": ("lark", 'start: %json {"type": "array", "minItems": 100000}', "[" * 100),
+}
+
+_MOST_S = 3.0  # where a tenth of a second is usual
+_MOST_MB = 400
+
+_SCRIPT = f"""
+import json, re, sys, time
+from pathlib import Path
+from antiphon.core.grammar import build_checker
+from antiphon.core.tools import Grammar
+for name, (syntax, definition, text) in json.load(sys.stdin).items():
+    began = time.process_time()
+    checker = build_checker(Grammar(syntax, definition))
+    places = range(0, len(text), 40) if checker else ()
+    stopped = any(checker.feed(text[place : place + 40]) for place in places)
+    checker and not stopped and checker.close()
+    took = time.process_time() - began
+    peak = int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024
+    assert took < {_MOST_S} and peak < {_MOST_MB}, (name, took, peak)
+    print(name, flush=True)
+"""
+
+
+def test_no_grammar_blocks_eats_or_ends_the_process() -> None:
+    """In a process of its own: what is too deep would take this one with it."""
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT],
+        input=json.dumps(HOSTILE),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.splitlines()) == (0, [*HOSTILE]), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("syntax", "definition", "word"),
+    [
+        ("regex", "a\ud800", "not text"),
+        ("regex", "a" * (MAX_CHARACTERS + 1), "longer"),
+        ("regex", r"\w" * (MAX_MARKS + 1), "classes"),
+        ("regex", "a?" * (MAX_MARKS + 1), "repetitions"),
+        ("lark", rules(MAX_MARKS), "rules"),
+        ("lark", "start: A\nA: /a/ & /b/", "'&'"),
+        ("lark", "start: A\nA: ~/a/", "'~'"),
+        ("lark", 'start: A\nA: /"/ & /b/ & /"/', "'&'"),
+        ("lark", 'start: <x"y> A <x"y>\nA: /a/', "'<'"),
+        ("lark", "start: @other", "'@'"),
+        ("lark", 'start: %json {"type": "object"}', "'%'"),
+        ("lark", 'start: A\nA: %regex {"substring_chars": "a"}', "'%'"),
+    ],
+)
+def test_a_grammar_beyond_the_limits_says_why_and_is_not_enforced(
+    syntax: str, definition: str, word: str
+) -> None:
+    form = {"type": "grammar", "syntax": syntax, "definition": definition}
+    grammar = Grammar("regex" if syntax == "regex" else "lark", definition)
+    assert word in str(beyond(grammar))
+    assert flaw(grammar) == beyond(grammar)
+    assert build_checker(grammar) is None
+    assert has_unknown_grammar({"type": "custom", "name": "n", "format": form})
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        GRAMMAR.definition,
+        'start: "a & b" "<c>" "@d" "%json" // & <e>\n',
+        r'start: /a & [^\/"]/ "\"&" # & @f' "\n",
+        'start: "a" ~ 3 | "b" ~ 1..2\n%ignore / /\n',
+        'start: A\nA: "x"\n%import common.INT\n',
+    ],
+)
+def test_what_stands_in_a_literal_or_a_comment_is_none_of_the_compilers_words(
+    definition: str,
+) -> None:
+    assert beyond(Grammar("lark", definition)) is None
+    assert flaw(Grammar("lark", definition)) is None
+
+
+def test_a_grammar_that_cannot_take_its_first_step_is_known_before_it_has_to() -> None:
+    wide = Grammar("lark", "start: " + " | ".join(f'"a{i}"' for i in range(900)))
+    assert "items" in str(flaw(wide))
+    assert build_checker(wide) is None

@@ -1,0 +1,58 @@
+"""The searches of a round begin together, and whatever becomes of one is an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+
+from antiphon.core.search import SearchCall, SearchOutcome
+from antiphon.core.search_rule import SearchRules
+from antiphon.core.source import SearchResult
+from antiphon.engine.searches import Searches, find_nothing
+
+FOUND = SearchOutcome(results=(SearchResult(title="t", url="https://t.example", snippet="s"),))
+
+
+def call(call_id: str) -> SearchCall:
+    return SearchCall(
+        call_id=call_id, name="web_search", arguments="{}", queries=("q",), rules=SearchRules()
+    )
+
+
+async def test_all_searches_of_a_round_are_begun_with_the_first() -> None:
+    begun: list[str] = []
+
+    async def search(asked: SearchCall) -> SearchOutcome:
+        begun.append(asked.call_id)
+        return FOUND
+
+    searches = Searches(search)
+    calls = [call("a"), call("b")]
+    assert await searches.outcome(calls) == FOUND
+    assert await searches.outcome(calls[1:]) == FOUND
+    assert begun == ["a", "b"]
+
+
+async def test_a_search_that_breaks_has_failed() -> None:
+    async def search(asked: SearchCall) -> SearchOutcome:
+        raise ValueError("a bug")
+
+    assert (await Searches(search).outcome([call("a")])).failed
+
+
+async def test_a_search_that_is_called_off_has_failed() -> None:
+    begun = asyncio.Event()
+
+    async def search(asked: SearchCall) -> SearchOutcome:
+        begun.set()
+        await asyncio.Event().wait()
+        return FOUND
+
+    searches = Searches(search)
+    waiting = asyncio.ensure_future(searches.outcome([call("a")]))
+    await begun.wait()
+    searches.close()
+    assert (await waiting).failed
+
+
+async def test_nothing_is_found_where_nobody_searches() -> None:
+    assert await find_nothing(call("a")) == SearchOutcome()
