@@ -6,14 +6,23 @@ its form. Every problem is one line of text.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-Body = dict[str, Any]
+from tests.request_rule import (
+    NAME,
+    Body,
+    Turn,
+    declaration_problems,
+    is_visible,
+    order_problems,
+    resumes_without_thought,
+    turn_problems,
+    walked,
+)
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 TOP = set(
@@ -44,39 +53,30 @@ MARKS = 4
 
 def problems(body: bytes) -> list[str]:
     """Everything that is wrong with a request."""
-    document = json.loads(body)
-    if not isinstance(document, dict):
-        return ["the body is no object"]
-    found = [f"unknown key {key}" for key in document.keys() - TOP]
-    if list(document)[-1:] != ["messages"]:
-        found.append("messages do not stand last")
-    if not isinstance(document.get("model"), str):
-        found.append("model is no string")
+    judge = partial(turn_problems, blocks=_block_problems)
+    document, messages, found = walked(body, TOP, judge)
     if body.count(b'"cache_control":') > MARKS:
         found.append("too many cache markers")
-    messages = document.get("messages")
-    if not isinstance(messages, list) or not messages:
-        return [*found, "there are no messages"]
-    for place, message in enumerate(messages):
-        found += [f"messages[{place}]: {problem}" for problem in _message_problems(message)]
     if "system" in document:
         found += [f"system: {each}" for each in _block_problems(document["system"], "system")]
     if not found:  # what follows trusts the shapes
-        found += [*_order_problems(messages), *_tool_problems(document)]
-        found += [*_thinking_problems(document), *_number_problems(document)]
+        turns = [Turn(m["role"], [*map(_outline, m["content"])]) for m in messages]
+        found += [*order_problems(turns), *_tool_problems(document)]
+        found += [*_thinking_problems(document, turns), *_number_problems(document)]
     return found
 
 
+def _outline(block: Body) -> tuple[str, str]:
+    match block["type"]:
+        case "tool_use":
+            return "call", block["id"]
+        case "tool_result":
+            return "answer", block["tool_use_id"]
+        case kind:
+            return "thought" if kind in THOUGHTS else "word", ""
+
+
 # --- the shape of messages ------------------------------------------------------------------------
-
-
-def _message_problems(message: Any) -> Iterator[str]:
-    if not isinstance(message, dict) or set(message) != {"role", "content"}:
-        yield "bad keys of a message"
-    elif message["role"] not in ("user", "assistant"):
-        yield f"bad role {message['role']!r}"
-    else:
-        yield from _block_problems(message["content"], message["role"])
 
 
 def _block_problems(blocks: Any, place: str) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _block_problems(blocks: Any, place: str) -> Iterator[str]:
 
 
 def _content_problems(kind: str, block: Body) -> Iterator[str]:
-    if kind == "text" and not _is_visible(block["text"]):
+    if kind == "text" and not is_visible(block["text"]):
         yield "an empty text"
     elif kind in ("image", "document"):
         yield from _source_problems(kind, block)
@@ -115,10 +115,6 @@ def _content_problems(kind: str, block: Body) -> Iterator[str]:
         yield "a redacted thought without data"
 
 
-def _is_visible(text: Any) -> bool:
-    return isinstance(text, str) and bool(text.strip())
-
-
 def _source_problems(kind: str, block: Body) -> Iterator[str]:
     source = block["source"]
     types = IMAGES if kind == "image" else ("application/pdf",)
@@ -128,43 +124,15 @@ def _source_problems(kind: str, block: Body) -> Iterator[str]:
         case {"type": "base64", "media_type": media, "data": str(data)} if data and media in types:
             expected = {"type", "media_type", "data"}
         case {"type": "text", "media_type": "text/plain", "data": data} if (
-            kind == "document" and _is_visible(data)
+            kind == "document" and is_visible(data)
         ):
             expected = {"type", "media_type", "data"}
         case _:
             expected = set()
     if not isinstance(source, dict) or set(source) != expected:
         yield f"a bad source of a {kind}"
-    if not _is_visible(block.get("title", "x")):
+    if not is_visible(block.get("title", "x")):
         yield "an empty title"
-
-
-# --- the order of messages ------------------------------------------------------------------------
-
-
-def _order_problems(messages: list[Body]) -> Iterator[str]:
-    """Turns alternate; calls end their turn, and each is answered at the start of the next."""
-    if messages[0]["role"] != "user" or messages[-1]["role"] != "user":
-        yield "the first and the last message must be the user's"
-    used: list[str] = []
-    expected: list[str] = []
-    for place, message in enumerate(messages):
-        if place and messages[place - 1]["role"] == message["role"]:
-            yield f"messages[{place}]: two messages of one role in a row"
-        kinds = [block["type"] for block in message["content"]]
-        answers = [b["tool_use_id"] for b in message["content"] if b["type"] == "tool_result"]
-        if sorted(answers) != sorted(expected):
-            yield f"messages[{place}]: answers {answers} to the calls {expected}"
-        if "tool_result" in kinds[len(answers) :]:
-            yield f"messages[{place}]: an answer behind something else"
-        expected = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
-        used += expected
-        if "tool_use" in kinds[: len(kinds) - len(expected)]:
-            yield f"messages[{place}]: something behind a call"
-        if kinds[-1] in THOUGHTS:
-            yield f"messages[{place}]: a thought at the end"
-    if len(used) != len(set(used)):
-        yield "two calls share an id"
 
 
 # --- everything but the messages ------------------------------------------------------------------
@@ -179,7 +147,7 @@ def _tool_problems(document: Body) -> Iterator[str]:
         return
     for tool in tools:
         if "input_schema" in tool:
-            yield from _declaration_problems(tool)
+            yield from declaration_problems(tool, "input_schema", tool["input_schema"])
         elif not re.fullmatch("web_search_[0-9]{8}", tool.get("type", "")):
             yield f"a bad tool {tool}"
     names = [tool["name"] for tool in tools]
@@ -194,28 +162,17 @@ def _tool_problems(document: Body) -> Iterator[str]:
             yield f"bad tool choice {choice}"
 
 
-def _declaration_problems(tool: Body) -> Iterator[str]:
-    if not tool.keys() <= {"name", "description", "input_schema", "strict"}:
-        yield f"bad keys of a tool {tool}"
-    if not NAME.fullmatch(tool["name"]):
-        yield f"bad tool name {tool['name']!r}"
-    schema = tool["input_schema"]
-    if schema.get("type") != "object" or schema.keys() & {"anyOf", "oneOf", "allOf"}:
-        yield "an input schema that is no plain object"
-
-
-def _thinking_problems(document: Body) -> Iterator[str]:
-    thinking, messages = document.get("thinking", {}), document["messages"]
-    kinds = {block["type"] for message in messages for block in message["content"]}
+def _thinking_problems(document: Body, turns: list[Turn]) -> Iterator[str]:
+    thinking = document.get("thinking", {})
     match thinking:
         case {"type": "disabled"}:
-            if kinds & THOUGHTS:
+            if any(turn.ids("thought") for turn in turns):
                 yield "thoughts, and thinking is off"
             return
         case {"type": "enabled", "budget_tokens": int(budget)}:
             if not 1024 <= budget < document["max_tokens"]:
                 yield "a budget out of bounds"
-            if _resumes_without_thought(messages):
+            if resumes_without_thought(turns):
                 yield "a turn that goes on without its thought"
         case {} if not thinking:
             return
@@ -227,18 +184,6 @@ def _thinking_problems(document: Body) -> Iterator[str]:
         yield "a forced choice while thinking"
     if "temperature" in document or document.get("top_p", 1) < 0.95:
         yield "sampling while thinking"
-
-
-def _resumes_without_thought(messages: list[Body]) -> bool:
-    """The turn that tools answer began after the user's last words, and not with a thought."""
-    if messages[-1]["content"][0]["type"] != "tool_result":
-        return False
-    spoken = [
-        place
-        for place, message in enumerate(messages[:-1])
-        if message["role"] == "user" and any(b["type"] != "tool_result" for b in message["content"])
-    ]
-    return messages[spoken[-1] + 1]["content"][0]["type"] not in THOUGHTS
 
 
 def _number_problems(document: Body) -> Iterator[str]:

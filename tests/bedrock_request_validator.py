@@ -11,11 +11,21 @@ import binascii
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-Body = dict[str, Any]
+from tests.request_rule import (
+    NAME,
+    Body,
+    Turn,
+    declaration_problems,
+    is_visible,
+    order_problems,
+    resumes_without_thought,
+    turn_problems,
+    walked,
+)
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 FILENAME = re.compile(r"(?!.*\s\s)[a-zA-Z0-9\s()\[\]-]{1,200}")
 
 TOP = set(
@@ -39,38 +49,35 @@ PLACES = {
 
 def problems(body: bytes, *, tools_apart: bool = False) -> list[str]:
     """Everything that is wrong with a request."""
-    document = json.loads(body)
-    if not isinstance(document, dict):
-        return ["the body is no object"]
-    found = [f"unknown key {key}" for key in document.keys() - TOP]
-    if list(document)[-1:] != ["messages"]:
-        found.append("messages do not stand last")
+    judge = partial(turn_problems, blocks=_block_problems)
+    document, messages, found = walked(body, TOP, judge)
     if body.count(b'"cachePoint":') > MARKS:
         found.append("too many cache markers")
-    messages = document.get("messages")
-    if not isinstance(messages, list) or not messages:
-        return [*found, "there are no messages"]
-    for place, message in enumerate(messages):
-        found += [f"messages[{place}]: {problem}" for problem in _message_problems(message)]
     if "system" in document:
         found += [f"system: {each}" for each in _block_problems(document["system"], "system")]
     if not found:  # what follows trusts the shapes
-        found += [*_order_problems(messages), *_tool_problems(document)]
-        found += [*_file_problems(messages), *_config_problems(document)]
+        turns = [_outline(message) for message in messages]
+        found += [*order_problems(turns), *_tool_problems(document)]
+        found += [*_file_problems(messages), *_config_problems(document, turns)]
         found += [*_mixture_problems(messages)] if tools_apart else []
     return found
 
 
+def _outline(message: Body) -> Turn:
+    """What a message holds; markers are no part of it."""
+    known = {"toolUse": "call", "toolResult": "answer", "reasoningContent": "thought"}
+    blocks = [(kind, block[kind]) for block in message["content"] for kind in block]
+    return Turn(
+        message["role"],
+        [
+            (known.get(kind, "word"), content["toolUseId"] if "tool" in kind else "")
+            for kind, content in blocks
+            if kind != "cachePoint"
+        ],
+    )
+
+
 # --- the shape of messages ------------------------------------------------------------------------
-
-
-def _message_problems(message: Any) -> Iterator[str]:
-    if not isinstance(message, dict) or set(message) != {"role", "content"}:
-        yield "bad keys of a message"
-    elif message["role"] not in ("user", "assistant"):
-        yield f"bad role {message['role']!r}"
-    else:
-        yield from _block_problems(message["content"], message["role"])
 
 
 def _block_problems(blocks: Any, place: str) -> Iterator[str]:
@@ -87,7 +94,7 @@ def _block_problems(blocks: Any, place: str) -> Iterator[str]:
         if kind not in PLACES[place]:
             yield f"a {kind} block in {place}"
         elif kind == "text":
-            if not isinstance(content, str) or not content.strip():
+            if not is_visible(content):
                 yield "a blank text"
         elif not isinstance(content, dict):
             yield f"bad {kind}"
@@ -160,31 +167,6 @@ def _kinds(message: Body) -> list[str]:
     return [kind for kind in kinds if kind != "cachePoint"]
 
 
-def _order_problems(messages: list[Body]) -> Iterator[str]:
-    """Turns alternate; calls end their turn, and each is answered at the start of the next."""
-    if messages[0]["role"] != "user" or messages[-1]["role"] != "user":
-        yield "the first and the last message must be the user's"
-    used: list[str] = []
-    expected: list[str] = []
-    for place, message in enumerate(messages):
-        if place and messages[place - 1]["role"] == message["role"]:
-            yield f"messages[{place}]: two messages of one role in a row"
-        kinds, content = _kinds(message), message["content"]
-        answers = [b["toolResult"]["toolUseId"] for b in content if "toolResult" in b]
-        if sorted(answers) != sorted(expected):
-            yield f"messages[{place}]: answers {answers} to the calls {expected}"
-        if "toolResult" in kinds[len(answers) :]:
-            yield f"messages[{place}]: an answer behind something else"
-        expected = [b["toolUse"]["toolUseId"] for b in content if "toolUse" in b]
-        used += expected
-        if "toolUse" in kinds[: len(kinds) - len(expected)]:
-            yield f"messages[{place}]: something behind a call"
-        if kinds[-1] == "reasoningContent":
-            yield f"messages[{place}]: a thought at the end"
-    if len(used) != len(set(used)):
-        yield "two calls share an id"
-
-
 def _mixture_problems(messages: list[Body]) -> Iterator[str]:
     """Some models refuse calls, and results, that share a message with words."""
     for place, message in enumerate(messages):
@@ -238,17 +220,12 @@ def _tool_problems(document: Body) -> Iterator[str]:
 
 
 def _spec_problems(spec: Body, schema: Body) -> Iterator[str]:
-    if not spec.keys() <= {"name", "description", "inputSchema", "strict"}:
-        yield f"bad keys of a tool {spec}"
-    if not NAME.fullmatch(spec["name"]):
-        yield f"bad tool name {spec['name']!r}"
-    if not spec.get("description", "x").strip():
+    yield from declaration_problems(spec, "inputSchema", schema)
+    if not is_visible(spec.get("description", "x")):
         yield "a blank description"
-    if schema.get("type") != "object" or schema.keys() & {"anyOf", "oneOf", "allOf"}:
-        yield "an input schema that is no plain object"
 
 
-def _config_problems(document: Body) -> Iterator[str]:
+def _config_problems(document: Body, turns: list[Turn]) -> Iterator[str]:
     config = document.get("inferenceConfig", {})
     if config.keys() - {"maxTokens", "temperature", "topP"} or config.get("maxTokens", 1) < 1:
         yield f"bad inferenceConfig {config}"
@@ -265,17 +242,19 @@ def _config_problems(document: Body) -> Iterator[str]:
         case output:
             yield f"bad outputConfig {output}"
     fields = document.get("additionalModelRequestFields", {})
-    yield from _thinking_problems(document, fields.get("thinking", {}), config)
+    yield from _thinking_problems(document, fields.get("thinking", {}), config, turns)
     if fields.get("reasoningConfig", {}).get("maxReasoningEffort") == "high" and config:
         yield "limits while thinking as much as possible"
 
 
-def _thinking_problems(document: Body, thinking: Body, config: Body) -> Iterator[str]:
+def _thinking_problems(
+    document: Body, thinking: Body, config: Body, turns: list[Turn]
+) -> Iterator[str]:
     match thinking:
         case {"type": "enabled", "budget_tokens": int(budget)}:
             if not 1024 <= budget < config.get("maxTokens", 0):
                 yield "a budget out of bounds"
-            if _resumes_without_thought(document["messages"]):
+            if resumes_without_thought(turns):
                 yield "a turn that goes on without its thought"
         case {"type": "adaptive"}:
             pass
@@ -289,15 +268,3 @@ def _thinking_problems(document: Body, thinking: Body, config: Body) -> Iterator
         yield "a forced choice while thinking"
     if config.keys() & {"temperature", "topP"}:
         yield "sampling while thinking"
-
-
-def _resumes_without_thought(messages: list[Body]) -> bool:
-    """The turn that tools answer began after the user's last words, and not with a thought."""
-    if "toolResult" not in messages[-1]["content"][0]:
-        return False
-    spoken = [
-        place
-        for place, message in enumerate(messages[:-1])
-        if message["role"] == "user" and set(_kinds(message)) != {"toolResult"}
-    ]
-    return "reasoningContent" not in messages[spoken[-1] + 1]["content"][0]

@@ -6,12 +6,18 @@ its form. Every problem is one line of text.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+from tests.request_rule import (
+    NAME,
+    Body,
+    answer_problems,
+    by_role,
+    is_object,
+    monologue_problems,
+    walked,
+)
 
 TOP = set(
     """
@@ -38,25 +44,13 @@ PARTS = {"user": set(PART), "tool": {"text", "image_url"}}
 
 def problems(body: bytes) -> list[str]:
     """Everything that is wrong with a request."""
-    document = json.loads(body)
-    if not isinstance(document, dict):
-        return ["the body is no object"]
-    found = [f"unknown key {key}" for key in document.keys() - TOP]
-    if list(document)[-1:] != ["messages"]:
-        found.append("messages do not stand last")
-    if not isinstance(document.get("model"), str):
-        found.append("model is no string")
-    found += _tool_problems(document)
-    messages = document.get("messages")
-    if not isinstance(messages, list) or not messages:
-        return [*found, "there are no messages"]
-    for place, message in enumerate(messages):
-        found += [f"messages[{place}]: {problem}" for problem in _message_problems(message)]
-    found += _order_problems([message for message in messages if isinstance(message, dict)])
+    document, messages, found = walked(body, TOP, by_role(MESSAGE, _message_problems))
+    turns = [message for message in messages if isinstance(message, dict)]
+    found += [*_tool_problems(document), *answer_problems(turns), *monologue_problems(turns)]
     return found
 
 
-def _tool_problems(document: dict[str, Any]) -> Iterator[str]:
+def _tool_problems(document: Body) -> Iterator[str]:
     tools = document.get("tools")
     if tools is None:
         if "tool_choice" in document:
@@ -76,12 +70,7 @@ def _tool_problems(document: dict[str, Any]) -> Iterator[str]:
         yield f"bad tool choice {choice!r}"
 
 
-def _message_problems(message: Any) -> Iterator[str]:
-    role = message.get("role") if isinstance(message, dict) else None
-    if role not in MESSAGE:
-        yield f"bad role {role!r}"
-        return
-    yield from (f"unknown key {key}" for key in message.keys() - MESSAGE[role])
+def _message_problems(message: Body) -> Iterator[str]:
     calls = message.get("tool_calls")
     if calls is not None:
         yield from _call_problems(calls)
@@ -89,7 +78,7 @@ def _message_problems(message: Any) -> Iterator[str]:
     if content is None and calls:
         return
     if isinstance(content, list):
-        yield from _part_problems(content, role)
+        yield from _part_problems(content, message["role"])
     elif not isinstance(content, str) or not content:
         yield "it is empty"
 
@@ -126,34 +115,5 @@ def _call_problems(calls: Any) -> Iterator[str]:
             yield f"bad function {function!r}"
         if not isinstance(call["id"], str) or not call["id"]:
             yield "a call without an id"
-        if not _is_object(function.get("arguments")):
+        if not is_object(function.get("arguments")):
             yield "arguments are not the text of an object"
-
-
-def _is_object(text: Any) -> bool:
-    try:
-        return isinstance(text, str) and isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _order_problems(messages: list[dict[str, Any]]) -> Iterator[str]:
-    """Each call is answered once, right behind the message that made it, in its order."""
-    expected: list[str] = []
-    for place, message in enumerate(messages):
-        role = message.get("role")
-        if role == "tool":
-            if not expected:
-                yield f"messages[{place}]: an answer to no call"
-            elif message.get("tool_call_id") != expected.pop(0):
-                yield f"messages[{place}]: an answer to another call"
-            continue
-        if expected:
-            yield f"messages[{place}]: {len(expected)} calls before it have no answer"
-        expected = [call.get("id") for call in message.get("tool_calls") or ()]
-        if len(expected) != len(set(expected)):
-            yield f"messages[{place}]: two calls share an id"
-        if role == "assistant" and place and messages[place - 1].get("role") == "assistant":
-            yield f"messages[{place}]: two assistant messages in a row"
-    if expected:
-        yield f"{len(expected)} calls at the end have no answer"

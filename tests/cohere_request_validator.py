@@ -6,14 +6,18 @@ for its form. Every problem is one line of text.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
-Body = dict[str, Any]
-
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+from tests.request_rule import (
+    NAME,
+    Body,
+    answer_problems,
+    by_role,
+    is_object,
+    is_visible,
+    walked,
+)
 
 TOP = set(
     """
@@ -45,22 +49,15 @@ BLOCKS = {
 
 def problems(body: bytes) -> list[str]:
     """Everything that is wrong with a request."""
-    document = json.loads(body)
-    if not isinstance(document, dict):
-        return ["the body is no object"]
-    found = [f"unknown key {key}" for key in document.keys() - TOP]
-    if list(document)[-1:] != ["messages"]:
-        found.append("messages do not stand last")
-    if not isinstance(document.get("model"), str):
-        found.append("model is no string")
-    found += [*_setting_problems(document), *_tool_problems(document)]
-    messages = document.get("messages")
-    if not isinstance(messages, list) or not messages:
-        return [*found, "there are no messages"]
-    for place, message in enumerate(messages):
-        found += [f"messages[{place}]: {problem}" for problem in _message_problems(message)]
+    document, messages, found = walked(body, TOP, by_role(MESSAGE, _message_problems))
+    if document:
+        found += [*_setting_problems(document), *_tool_problems(document)]
     # The rest trusts the shapes.
-    return found or [*_order_problems(messages), *_thought_problems(document)]
+    return found or [
+        *answer_problems(messages),
+        *_order_problems(messages),
+        *_thought_problems(document),
+    ]
 
 
 def _setting_problems(document: Body) -> Iterator[str]:
@@ -111,12 +108,8 @@ def _tool_problems(document: Body) -> Iterator[str]:
 # --- messages -------------------------------------------------------------------------------------
 
 
-def _message_problems(message: Any) -> Iterator[str]:
-    role = message.get("role") if isinstance(message, dict) else None
-    if role not in MESSAGE:
-        yield f"bad role {role!r}"
-        return
-    yield from (f"unknown key {key}" for key in message.keys() - MESSAGE[role])
+def _message_problems(message: Body) -> Iterator[str]:
+    role = message["role"]
     if "tool_calls" in message:
         yield from _call_problems(message)
     else:
@@ -125,12 +118,8 @@ def _message_problems(message: Any) -> Iterator[str]:
             yield "a plan without calls"
         if role == "assistant" and not _says_something(message.get("content")):
             yield "an answer without text"
-    if role == "tool" and not _is_visible(message.get("tool_call_id")):
+    if role == "tool" and not is_visible(message.get("tool_call_id")):
         yield "nobody knows whose result it is"
-
-
-def _is_visible(text: Any) -> bool:
-    return isinstance(text, str) and bool(text.strip())
 
 
 def _says_something(content: Any) -> bool:
@@ -139,7 +128,7 @@ def _says_something(content: Any) -> bool:
 
 def _content_problems(content: Any, role: str) -> Iterator[str]:
     if not isinstance(content, list):
-        if not _is_visible(content):
+        if not is_visible(content):
             yield "it is empty"
         return
     if not content:
@@ -156,10 +145,10 @@ def _content_problems(content: Any, role: str) -> Iterator[str]:
 
 def _block_problems(kind: str, value: Any) -> Iterator[str]:
     if kind in ("text", "thinking"):
-        if not _is_visible(value):
+        if not is_visible(value):
             yield f"an empty {kind} block"
     elif kind == "image_url":
-        if set(value) - {"detail"} != {"url"} or not _is_visible(value["url"]):
+        if set(value) - {"detail"} != {"url"} or not is_visible(value["url"]):
             yield "bad image"
         elif value.get("detail", "auto") not in ("auto", "low", "high"):
             yield "bad detail"
@@ -174,7 +163,7 @@ def _call_problems(message: Body) -> Iterator[str]:
         return
     if "content" in message and "tool_plan" in message:
         yield "content and a plan"
-    if "tool_plan" in message and not _is_visible(message["tool_plan"]):
+    if "tool_plan" in message and not is_visible(message["tool_plan"]):
         yield "an empty plan"
     if "content" in message:
         yield from _content_problems(message["content"], "assistant")
@@ -190,40 +179,20 @@ def _one_call_problems(call: Body) -> Iterator[str]:
         yield "bad keys of a call"
     elif set(function) != {"name", "arguments"} or not NAME.fullmatch(function["name"]):
         yield f"bad function {function!r}"
-    elif not _is_visible(call["id"]):
+    elif not is_visible(call["id"]):
         yield "a call without an id"
-    elif not _is_object(function["arguments"]):
+    elif not is_object(function["arguments"]):
         yield "arguments are not the text of an object"
 
 
-def _is_object(text: Any) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (TypeError, ValueError, RecursionError):
-        return False
-
-
 def _order_problems(messages: list[Body]) -> Iterator[str]:
-    """Each call is answered once and at once, in its order; each answer follows a question."""
-    expected: list[str] = []
+    """Each answer follows a question, and a question stands last."""
     before = ""
     for place, message in enumerate(messages):
-        role = message["role"]
-        if role == "tool":
-            if not expected:
-                yield f"messages[{place}]: a result of no call"
-            elif message["tool_call_id"] != expected.pop(0):
-                yield f"messages[{place}]: a result of another call"
-        else:
-            if expected:
-                yield f"messages[{place}]: {len(expected)} calls before it have no result"
-            expected = [call["id"] for call in message.get("tool_calls", [])]
-        if role == "assistant" and before not in ("user", "tool"):
+        if message["role"] == "assistant" and before not in ("user", "tool"):
             yield f"messages[{place}]: an answer to nobody"
-        before = role
-    if expected:
-        yield f"{len(expected)} calls at the end have no result"
-    elif before not in ("user", "tool"):
+        before = message["role"]
+    if before not in ("user", "tool"):
         yield "nothing is asked"
 
 

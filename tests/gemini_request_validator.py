@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 from google.genai import types
 from pydantic import BaseModel, ValidationError
 
-Document = dict[str, Any]
+from tests.request_rule import Body as Document
+from tests.request_rule import walked
 
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 TOP: dict[str, type[BaseModel]] = {
@@ -47,19 +48,11 @@ def problems(body: bytes, *, signed: bool = False, json_beside_tools: bool = Fal
     `signed`: the model refuses calls without a signature. `json_beside_tools`: it writes JSON by
     order although it may call functions.
     """
-    document = json.loads(body)
-    found = [f"unknown key {key}" for key in document.keys() - TOP.keys()]
-    if list(document)[-1:] != ["contents"]:
-        found.append("contents do not stand last")
-    found += _type_problems(document)
-    found += _tool_problems(document)
+    judge = partial(_content_problems, signed=signed)
+    document, contents, found = walked(body, TOP.keys(), judge, last="contents")
+    found += [*_type_problems(document), *_tool_problems(document)]
     found += _config_problems(document, json_beside_tools)
-    contents = document.get("contents")
-    if not isinstance(contents, list) or not contents:
-        return [*found, "there are no contents"]
-    for place, content in enumerate(contents):
-        found += [f"contents[{place}]: {each}" for each in _content_problems(content, signed)]
-    return [*found, *_order_problems(contents)]
+    return [*found, *_order_problems(contents)] if contents else found
 
 
 def _type_problems(document: Document) -> Iterator[str]:

@@ -1,16 +1,11 @@
-"""A second reader of recorded Anthropic answers: slow, simple, and nobody's relative.
-
-It has the whole recording at hand and no notion of events: it first puts the native blocks
-together, and then says what they carry, so that a test can ask whether all of it arrived.
-"""
+"""A second reader of recorded Anthropic answers: it puts the native blocks together."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
-Document = dict[str, Any]
+from tests.naive import Block, Document, counted, joined, payloads
 
 
 @dataclass
@@ -25,14 +20,40 @@ class Carried:
     def of(self, *kinds: str) -> list[Document]:
         return [block for block in self.blocks if block["type"] in kinds]
 
-    def text(self, kind: str) -> str:
-        return "".join(block[kind] for block in self.of(kind))
-
     def citations(self) -> list[Document]:
         return [each for block in self.of("text") for each in block.get("citations") or []]
 
-    def count(self, *names: str) -> int:
+    @property
+    def said(self) -> list[Block]:
+        return joined(map(_said, self.of("text", "thinking", "tool_use")))
+
+    @property
+    def status(self) -> str:
+        if self.error:
+            return "failed"
+        if self.stop in ("max_tokens", "pause_turn"):
+            return "incomplete"
+        assert self.stop in ("end_turn", "tool_use")
+        return "completed"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        cache = ("cache_read_input_tokens", "cache_creation_input_tokens")
+        asked, answered = self._count("input_tokens", *cache), self._count("output_tokens")
+        inside = self.usage.get("output_tokens_details") or {}
+        thought = inside.get("thinking_tokens") or 0
+        cached = self._count(cache[0])
+        return counted(asked, answered, cached_tokens=cached, reasoning_tokens=thought)
+
+    def _count(self, *names: str) -> int:
         return sum(self.usage.get(name) or 0 for name in names)
+
+
+def _said(block: Document) -> Block:
+    if block["type"] == "tool_use":
+        return Block("call", "", block["id"], block["name"], block["input"])
+    is_text = block["type"] == "text"
+    return Block("text", block["text"]) if is_text else Block("reasoning", block["thinking"])
 
 
 def read(data: bytes) -> Carried:
@@ -43,9 +64,8 @@ def read(data: bytes) -> Carried:
             return Carried(error=True)
         return Carried(body["content"], body["usage"], body["stop_reason"])
     carried = Carried()
-    for line in data.decode().splitlines():
-        if line.startswith("data:") and line != "data: [DONE]":
-            _add(carried, json.loads(line.removeprefix("data:")))
+    for event in payloads(data):
+        _add(carried, event)
     for block in carried.blocks:
         if "partial" in block:
             block["input"] = json.loads(block.pop("partial"))

@@ -1,8 +1,6 @@
-"""A second reader of recorded Bedrock answers: slow, simple, and nobody's relative.
+"""A second reader of recorded Bedrock answers: it puts the native blocks together.
 
-It has the whole recording at hand and no notion of events: it first puts the native blocks
-together, and then says what they carry, so that a test can ask whether all of it arrived. Blocks of
-invoked models are brought into the shape that Converse gives to its own.
+Blocks of invoked models are brought into the shape that Converse gives to its own.
 """
 
 from __future__ import annotations
@@ -12,9 +10,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from struct import unpack_from
-from typing import Any
 
-Document = dict[str, Any]
+from tests.naive import Block, Document, counted, joined
 
 METRICS = "amazon-bedrock-invocationMetrics"
 
@@ -30,21 +27,35 @@ class Carried:
     stop: str | None = None
     error: bool = False
 
-    def text(self) -> str:
-        return "".join(block.get("text", "") for block in self.blocks)
+    @property
+    def said(self) -> list[Block]:
+        return joined(each for block in self.blocks for each in _said(block))
 
-    def thought(self) -> str:
-        return "".join(block.get("thought", "") for block in self.blocks)
+    @property
+    def status(self) -> str:
+        if self.error:
+            return "failed"
+        cut = self.stop in ("max_tokens", "guardrail_intervened")
+        return "incomplete" if cut else "completed"
 
-    def calls(self) -> list[Document]:
-        """The client's calls; those that the service made itself have a type."""
-        calls = [block["toolUse"] for block in self.blocks if "toolUse" in block]
-        return [call for call in calls if "type" not in call]
+    @property
+    def counts(self) -> dict[str, int]:
+        return counted(self.input_tokens, self.output_tokens, cached_tokens=self.cached_tokens)
 
     def cited(self) -> list[str]:
         """The addresses on the web that were cited."""
         found = [each for block in self.blocks for each in block.get("citations", [])]
         return [each["location"]["web"]["url"] for each in found if "web" in each["location"]]
+
+
+def _said(block: Document) -> Iterator[Block]:
+    """What a block says; calls that the service made itself have a type, and are not told."""
+    yield Block("text", block.get("text", ""))
+    yield Block("reasoning", block.get("thought", ""))
+    call = block.get("toolUse", {"type": None})
+    if "type" not in call:
+        given = json.loads(call["input"] or "{}")
+        yield Block("call", "", call["toolUseId"], call["name"], given)
 
 
 def read(data: bytes) -> Carried:

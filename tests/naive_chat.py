@@ -1,27 +1,19 @@
-"""A second reader of recorded Chat Completions answers: slow, simple, and nobody's relative.
-
-It has the whole recording at hand and no notion of events: it only says what a recording carries,
-so that a test can ask whether all of it arrived.
-"""
+"""A second reader of recorded Chat Completions answers: it follows the first choice."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-Document = dict[str, Any]
+from tests import naive
+from tests.naive import Document, counted, payloads
 
 
 @dataclass
-class Block:
-    """One thing a model said: text, refusal, reasoning, or a call."""
+class Block(naive.Block):
+    """With the place that its pieces name."""
 
-    kind: str
-    text: str = ""
-    call_id: str | None = None
-    name: str = ""
     index: int | None = None
 
 
@@ -41,6 +33,37 @@ class Carried:
             self.blocks.append(Block(kind))
         self.blocks[-1].text += text
 
+    @property
+    def said(self) -> list[naive.Block]:
+        return [*self.blocks]
+
+    @property
+    def status(self) -> str:
+        if self.error or self.finish is None:
+            return "failed"
+        if self.finish in ("length", "content_filter"):
+            return "incomplete"
+        assert self.finish in ("stop", "tool_calls", "eos", "eos_token")
+        return "completed"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        used = self.usage
+        asked, answered = used.get("prompt_tokens", 0), used.get("completion_tokens", 0)
+        inside = used.get("completion_tokens_details") or {}
+        thought = inside.get("reasoning_tokens") or used.get("reasoning_tokens") or 0
+        total = used.get("total_tokens") or asked + answered
+        # Some count thinking beside the completion, and say so by their total.
+        answered = total - asked if thought else answered
+        cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+        return counted(
+            asked,
+            answered,
+            total_tokens=total,
+            cached_tokens=cached,
+            reasoning_tokens=thought,
+        )
+
     def of(self, kind: str) -> list[Block]:
         return [block for block in self.blocks if block.kind == kind]
 
@@ -50,17 +73,7 @@ def read(data: bytes) -> Carried:
     if data.lstrip()[:1] in (b"{", b"["):
         body = json.loads(data)
         return _whole(body) if isinstance(body, dict) else Carried(error=True)
-    return _streamed(list(_payloads(data)))
-
-
-def _payloads(data: bytes) -> Iterator[Any]:
-    for line in data.decode().replace("\r\n", "\n").replace("\r", "\n").split("\n"):
-        if line.startswith("data:"):
-            text = line.removeprefix("data:").strip()
-            if text == "[DONE]":
-                return
-            if text:
-                yield json.loads(text)
+    return _streamed([*payloads(data)])
 
 
 def _first_choices(chunk: Document) -> list[Document]:
@@ -107,11 +120,14 @@ def _whole(body: Document) -> Carried:
 
 def _read_reasoning(carried: Carried, message: Document) -> None:
     plain = message.get("reasoning_content") or message.get("reasoning")
+    details = message.get("reasoning_details") or []
     if isinstance(plain, str) and plain:
-        carried.say("reasoning", plain)
+        summed_up = details and all(each["type"] == "reasoning.summary" for each in details)
+        carried.say("summary" if summed_up else "reasoning", plain)
         return
-    for detail in message.get("reasoning_details") or []:
-        carried.say("reasoning", detail.get("summary") or detail.get("text"))
+    for detail in details:
+        carried.say("summary", detail.get("summary"))
+        carried.say("reasoning", detail.get("text"))
 
 
 def _read_content(carried: Carried, message: Document) -> None:

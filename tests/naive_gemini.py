@@ -1,8 +1,4 @@
-"""A second reader of recorded Gemini answers: slow, simple, and nobody's relative.
-
-It has the whole recording at hand and no notion of events: it puts the native parts of the first
-candidate together, and says what stands around them, so that a test can ask whether all arrived.
-"""
+"""A second reader of recorded Gemini answers: it puts the parts of the first candidate together."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-Document = dict[str, Any]
+from tests.naive import Block, Document, counted, joined, payloads
 
 NUMBERS: dict[Any, str] = {1: "STOP", 2: "MAX_TOKENS"}
 
@@ -26,25 +22,53 @@ class Carried:
     finish: str | None = None
     blocked: str | None = None
     error: bool = False
-
-    def text(self, *, thought: bool) -> str:
-        return "".join(
-            part["text"]
-            for part in self.parts
-            if "text" in part and part.get("thought", False) is thought
-        )
+    whole: bool = False
 
     def of(self, kind: str) -> list[Any]:
         return [part[kind] for part in self.parts if kind in part]
 
-    def count(self, *names: str) -> int:
+    @property
+    def said(self) -> list[Block]:
+        # A whole answer has a message even if there is nothing in it.
+        silence = [Block("text")] if self.whole and self.status != "failed" else []
+        return joined(map(_said, self.parts)) or silence
+
+    @property
+    def status(self) -> str:
+        if self.error or self.blocked:
+            return "failed"
+        if self.finish in ("MAX_TOKENS", "SAFETY", "RECITATION", "MODEL_ARMOR"):
+            return "incomplete"
+        if self.finish == "OTHER":
+            return "incomplete" if self.parts else "failed"
+        assert self.finish == "STOP"
+        return "completed"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        thought = self._count("thoughtsTokenCount")
+        return counted(
+            self._count("promptTokenCount", "toolUsePromptTokenCount"),
+            self._count("candidatesTokenCount") + thought,
+            total_tokens=self._count("totalTokenCount"),
+            cached_tokens=self._count("cachedContentTokenCount"),
+            reasoning_tokens=thought,
+        )
+
+    def _count(self, *names: str) -> int:
         return sum(self.usage.get(name) or 0 for name in names)
+
+
+def _said(part: Document) -> Block:
+    if call := part.get("functionCall"):
+        return Block("call", "", call.get("id"), call["name"], call.get("args", {}))
+    return Block("summary" if part.get("thought") else "text", part.get("text", ""))
 
 
 def read(data: bytes) -> Carried:
     """What a stream, an array of chunks, or a whole body carries."""
-    carried = Carried()
-    for chunk in _chunks(data):
+    carried = Carried(whole=data.lstrip()[:1] in (b"{", b"["))
+    for chunk in _chunks(data, carried.whole):
         carried.error = carried.error or "error" in chunk
         carried.blocked = chunk.get("promptFeedback", {}).get("blockReason") or carried.blocked
         counted = {k: v for k, v in chunk.get("usageMetadata", {}).items() if isinstance(v, int)}
@@ -56,12 +80,11 @@ def read(data: bytes) -> Carried:
     return carried
 
 
-def _chunks(data: bytes) -> list[Document]:
-    if data.lstrip()[:1] in (b"{", b"["):
-        body = json.loads(data)
-        return body if isinstance(body, list) else [body]
-    lines = data.decode().splitlines()
-    return [json.loads(line.removeprefix("data:")) for line in lines if line.startswith("data:")]
+def _chunks(data: bytes, whole: bool) -> list[Document]:
+    if not whole:
+        return [*payloads(data)]
+    body = json.loads(data)
+    return body if isinstance(body, list) else [body]
 
 
 def _add(carried: Carried, candidate: Document) -> None:

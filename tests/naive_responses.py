@@ -1,8 +1,4 @@
-"""A second reader of recorded Responses answers: slow, simple, and nobody's relative.
-
-It has the whole recording at hand and believes only the items that the server itself called done,
-so that a test can ask whether all of them arrived, and nothing twice.
-"""
+"""A second reader of recorded Responses answers: it believes what the server itself called done."""
 
 from __future__ import annotations
 
@@ -11,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-Document = dict[str, Any]
+from tests.naive import Document, counted, payloads
+
+OUR_DETAILS = {"cached_tokens", "cache_write_tokens", "reasoning_tokens"}
 
 
 @dataclass
@@ -25,6 +23,18 @@ class Carried:
     """Why it is incomplete."""
     deltas: dict[str, str] = field(default_factory=dict)
     """All text that came in deltas, by the type of the event."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """As far as they are there; one provider counts below nothing."""
+        asked, answered, total = (
+            max(0, self.usage.get(name, 0))
+            for name in ("input_tokens", "output_tokens", "total_tokens")
+        )
+        details = (self.usage.get(f"{name}_tokens_details") or {} for name in ("input", "output"))
+        inside = {name: number for each in details for name, number in each.items()}
+        known = {name: inside[name] for name in OUR_DETAILS & inside.keys()}
+        return counted(asked, answered, total_tokens=total, **known)
 
     @property
     def sealed(self) -> list[Document]:
@@ -46,7 +56,7 @@ def read(data: bytes) -> Carried:
         return _ended(json.loads(data))
     carried = Carried()
     done: dict[int, Document] = {}
-    for event in _payloads(data):
+    for event in payloads(data):
         kind = event["type"]
         if kind == "response.output_item.done":
             done[event["output_index"]] = event["item"]
@@ -57,12 +67,6 @@ def read(data: bytes) -> Carried:
             carried.status, carried.reason, carried.usage = final.status, final.reason, final.usage
     carried.items = [item for _, item in sorted(done.items())]
     return carried
-
-
-def _payloads(data: bytes) -> Iterator[Document]:
-    for line in data.decode().splitlines():
-        if line.startswith("data:") and line.removeprefix("data:").strip() != "[DONE]":
-            yield json.loads(line.removeprefix("data:"))
 
 
 def _ended(response: Document) -> Carried:

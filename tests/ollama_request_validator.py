@@ -7,14 +7,18 @@ it ignores, which is no better. Every problem is one line of text.
 from __future__ import annotations
 
 import base64
-import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
-Body = dict[str, Any]
+from tests.request_rule import (
+    NAME,
+    Body,
+    answer_problems,
+    by_role,
+    monologue_problems,
+    walked,
+)
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 LEVELS = ("low", "medium", "high", "max")
 
 TOP = set(
@@ -40,21 +44,11 @@ MESSAGE = {
 
 def problems(body: bytes) -> list[str]:
     """Everything that is wrong with a request."""
-    document = json.loads(body)
-    if not isinstance(document, dict):
-        return ["the body is no object"]
-    found = [f"unknown key {key}" for key in document.keys() - TOP]
-    if list(document)[-1:] != ["messages"]:
-        found.append("messages do not stand last")
-    if not isinstance(document.get("model"), str):
-        found.append("model is no string")
-    found += [*_setting_problems(document), *_tool_problems(document)]
-    messages = document.get("messages")
-    if not isinstance(messages, list) or not messages:
-        return [*found, "there are no messages"]
-    for place, message in enumerate(messages):
-        found += [f"messages[{place}]: {problem}" for problem in _message_problems(message)]
-    return found or [*_order_problems(messages)]  # the order trusts the shapes
+    document, messages, found = walked(body, TOP, by_role(MESSAGE, _message_problems))
+    if document:
+        found += [*_setting_problems(document), *_tool_problems(document)]
+    # The rest trusts the shapes.
+    return found or [*_answer_problems(messages), *monologue_problems(messages)]
 
 
 def _setting_problems(document: Body) -> Iterator[str]:
@@ -119,12 +113,7 @@ def _schema_problems(schema: Any) -> Iterator[str]:
 # --- messages -------------------------------------------------------------------------------------
 
 
-def _message_problems(message: Any) -> Iterator[str]:
-    role = message.get("role") if isinstance(message, dict) else None
-    if role not in MESSAGE:
-        yield f"bad role {role!r}"
-        return
-    yield from (f"unknown key {key}" for key in message.keys() - MESSAGE[role])
+def _message_problems(message: Body) -> Iterator[str]:
     if not isinstance(message.get("content"), str):
         yield "content is no string"
     elif not (message["content"] or message.get("images") or message.get("tool_calls")):
@@ -135,7 +124,7 @@ def _message_problems(message: Any) -> Iterator[str]:
         yield "bad images"
     if "tool_calls" in message:
         yield from _call_problems(message["tool_calls"])
-    if role == "tool" and not all(
+    if message["role"] == "tool" and not all(
         isinstance(message.get(key), str) and message[key] for key in ("tool_name", "tool_call_id")
     ):
         yield "nobody knows whose result it is"
@@ -164,21 +153,10 @@ def _call_problems(calls: Any) -> Iterator[str]:
             yield "arguments are no object"
 
 
-def _order_problems(messages: list[Body]) -> Iterator[str]:
-    """Each call is answered once, right behind the message that made it, in its order."""
-    expected: list[tuple[str, str]] = []
-    for place, message in enumerate(messages):
-        if message["role"] == "tool":
-            if not expected:
-                yield f"messages[{place}]: a result of no call"
-            elif (message["tool_call_id"], message["tool_name"]) != expected.pop(0):
-                yield f"messages[{place}]: a result of another call"
-            continue
-        if expected:
-            yield f"messages[{place}]: {len(expected)} calls before it have no result"
-        calls = message.get("tool_calls", [])
-        expected = [(call["id"], call["function"]["name"]) for call in calls]
-        if message["role"] == "assistant" and place and messages[place - 1]["role"] == "assistant":
-            yield f"messages[{place}]: two assistant messages in a row"
-    if expected:
-        yield f"{len(expected)} calls at the end have no result"
+def _answer_problems(messages: list[Body]) -> Iterator[str]:
+    """Answers name the function, too."""
+    return answer_problems(
+        messages,
+        call=lambda call: (call["id"], call["function"]["name"]),
+        answer=lambda message: (message["tool_call_id"], message["tool_name"]),
+    )

@@ -8,7 +8,6 @@ are asked as well; they know the shapes, but not what has to stand beside what.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 from pydantic import TypeAdapter, ValidationError
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+from tests.request_rule import NAME, is_object
 
 TOP = set(
     """
@@ -122,7 +121,8 @@ def _item_problems(item: Any, plain_reasoning: bool) -> Iterator[str]:
 
 
 def _message_problems(item: dict[str, Any]) -> Iterator[str]:
-    if set(item) != {"type", "role", "content"}:
+    labelled = {"phase"} if item.get("role") == "assistant" else set()
+    if set(item) - labelled != {"type", "role", "content"}:
         yield "bad keys of a message"
         return
     role, content = item["role"], item["content"]
@@ -162,7 +162,7 @@ def _call_problems(item: dict[str, Any]) -> Iterator[str]:
     yield from _call_id_problems(item)
     if not NAME.fullmatch(item["name"]):
         yield f"bad name {item['name']!r}"
-    if not _is_object(item["arguments"]):
+    if not is_object(item["arguments"]):
         yield "arguments are not the text of an object"
 
 
@@ -193,13 +193,6 @@ def _reasoning_problems(item: dict[str, Any], plain: bool) -> Iterator[str]:
             yield "reasoning in plain"
         if not isinstance(item.get("encrypted_content"), str) or not item["encrypted_content"]:
             yield "reasoning that the server cannot know"
-
-
-def _is_object(text: Any) -> bool:
-    try:
-        return isinstance(text, str) and isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _order_problems(items: list[dict[str, Any]]) -> Iterator[str]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from antiphon.core.faults import ProviderFault, classify, classify_document
+from antiphon.core.faults import ProviderFault, classify_document
 from antiphon.core.locale import TEXTS, describe
+from antiphon.dialects.dialect import resolve
 from tests.corpus import ABSENT, Case, cases
 
 INVALID = ("invalid_request", "invalid_request", False, "request")
@@ -103,7 +104,9 @@ def documents(case: Case) -> Iterator[dict[str, object]]:
 def faults(case: Case) -> list[ProviderFault]:
     status = case.meta["http_status"]
     if status >= 400:
-        return [classify(status, case.meta.get("response_headers") or {}, case.data)]
+        classify = resolve(case.meta["protocol"]).classify
+        told: tuple[dict[str, str], ...] = (case.meta.get("response_headers") or {}, {})
+        return [classify(status, headers, case.data) for headers in told]
     found = (classify_document(document) for document in documents(case))
     return [fault for fault in found if fault is not None]
 

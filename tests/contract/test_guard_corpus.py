@@ -14,6 +14,7 @@ from antiphon.wire.sse import SSEDecoder
 from tests.corpus import ABSENT, Case, cases
 from tests.leaks import CALL_GUARDS, calls_of, text_of, thought_of
 from tests.machines import run
+from tests.recorded import every
 from tests.validator import check
 
 CASES = cases("chat")
@@ -40,11 +41,7 @@ def decoded(case: Case, *names: str) -> list[Delta]:
     return [delta for frame in frames for delta in decoder.feed(frame)] + decoder.close()
 
 
-def ids(case: Case) -> str:
-    return case.id
-
-
-@pytest.mark.parametrize("case", TAGGED, ids=ids)
+@every(TAGGED)
 def test_tagged_thought_is_taken_out_and_nothing_else(case: Case) -> None:
     content = text_of(decoded(case))
     deltas = decoded(case, "think", *CALL_GUARDS)
@@ -61,7 +58,7 @@ def test_tagged_thought_is_taken_out_and_nothing_else(case: Case) -> None:
     assert told == content
 
 
-@pytest.mark.parametrize("case", TAGGED, ids=ids)
+@every(TAGGED)
 def test_calls_beside_tagged_thought_are_left_alone(case: Case) -> None:
     def others(deltas: list[Delta]) -> list[Any]:
         return [delta for delta in deltas if not hasattr(delta, "text")]
@@ -69,7 +66,7 @@ def test_calls_beside_tagged_thought_are_left_alone(case: Case) -> None:
     assert others(decoded(case, "think", *CALL_GUARDS)) == others(decoded(case))
 
 
-@pytest.mark.parametrize("case", [*TAGGED, *MARKED], ids=ids)
+@every([*TAGGED, *MARKED])
 def test_a_guarded_recording_is_a_valid_stream_that_thinks_before_it_acts(case: Case) -> None:
     events = run(decoded(case, "think", *CALL_GUARDS))
     check(events)
@@ -81,7 +78,7 @@ def test_a_guarded_recording_is_a_valid_stream_that_thinks_before_it_acts(case: 
     assert kinds == sorted(kinds, key=["reasoning", "function_call", "message"].index)
 
 
-@pytest.mark.parametrize("case", MARKED, ids=ids)
+@every(MARKED)
 def test_a_call_that_came_as_markup_too_is_told_once(case: Case) -> None:
     plain, deltas = decoded(case), decoded(case, *CALL_GUARDS)
     assert "<tool_call>" in text_of(plain)

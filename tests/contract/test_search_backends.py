@@ -7,7 +7,9 @@ raises a `SearchError` that holds no secret.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -137,7 +139,8 @@ def answering(document: Any, status: int = 200, **headers: str) -> Play:
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
 
     async def play(request: web.Request) -> web.StreamResponse:
-        given = {"content-type": "application/json", **headers}
+        more = {name.replace("_", "-"): value for name, value in headers.items()}
+        given = {"content-type": "application/json", **more}
         return web.Response(status=status, body=body, headers=given)
 
     return play
@@ -213,8 +216,9 @@ async def test_an_answer_without_results_finds_nothing(name: str, document: Any)
         (answering(b"<html>not found</html>"), "cannot be read"),
         (answering(b"[" * 100_000), "cannot be read"),
         (answering(b" " * (5 * 1024 * 1024)), "too long"),
+        (answering(gzip.compress(b" " * 100_000_000), content_encoding="gzip"), "too long"),
     ],
-    ids=["key", "limit", "redirect", "html", "deep", "long"],
+    ids=["key", "limit", "redirect", "html", "deep", "long", "compressed"],
 )
 async def test_whatever_goes_wrong_is_one_error_without_secrets(
     name: str, play: Play, words: str
@@ -304,6 +308,15 @@ async def test_brave_joins_its_extra_snippets() -> None:
     async with engine("brave", answering({"web": {"results": [entry]}})) as backend:
         [result] = await backend.search("rain", options=Options())
     assert result.snippet == "One … two"
+
+
+async def test_marks_that_never_end_take_no_time_to_remove() -> None:
+    entry = {"url": "https://a.example/", "description": "<a" * 9000 + "<" + "b" * 90_000}
+    began = time.process_time()
+    async with engine("brave", answering({"web": {"results": [entry]}})) as backend:
+        [result] = await backend.search("rain", options=Options())
+    assert result.snippet == entry["description"]
+    assert time.process_time() - began < 1
 
 
 async def test_zhipu_is_asked_briefly_and_within_one_domain() -> None:

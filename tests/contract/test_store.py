@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import ChainCycle, ChainNotFound, ChainTooDeep, StoreError, StoreRefused
+from antiphon.errors import (
+    ChainCycle,
+    ChainNotFound,
+    ChainTooDeep,
+    InvalidRequest,
+    StoreError,
+    StoreRefused,
+)
+from antiphon.store import reference
 from antiphon.store.chain import history
 from antiphon.store.store import Store, StoreLimits, Turn
 from antiphon.store.url import open_store
@@ -222,6 +230,32 @@ async def test_what_the_model_said_goes_before_what_a_client_repeats(backend: Ba
     assert await store.load_items(["x"]) == {"x": item("x", "said")}
     await store.delete("a")
     assert await store.load_items(["x", "y"]) == {"x": item("x", "repeated again"), "y": item("y")}
+
+
+async def test_what_a_client_said_under_an_id_of_its_own_is_found_for_nobody_else(
+    backend: Backend,
+) -> None:
+    store = await backend.open()
+    mine, theirs = item("msg_1", "mine"), item("msg_1", "theirs")
+    await store.save(turn("a", client="me", input=(mine,), output=(item("said"),)))
+    await store.save(turn("b", client="them", input=(theirs,)))
+    wanted = ["msg_1", "said"]
+    assert await store.load_items(wanted, client="me") == {"msg_1": mine, "said": item("said")}
+    assert await store.load_items(wanted, client="them") == {"msg_1": theirs, "said": item("said")}
+    assert await store.load_items(wanted) == {"said": item("said")}
+
+
+async def test_items_that_are_too_large_together_are_not_loaded(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "MAX_BYTES", 1000)
+    store = await backend.open()
+    for id in ("a", "b", "c"):
+        await store.save(turn(id, output=(item(f"out {id}", "x" * 300),)))
+    assert set(await store.load_items(["out a", "out b"])) == {"out a", "out b"}
+    with pytest.raises(InvalidRequest) as caught:
+        await store.load_items(["out a", "out b", "out c"])
+    assert caught.value.status == 413
 
 
 async def test_in_one_turn_too_the_output_goes_first(backend: Backend) -> None:

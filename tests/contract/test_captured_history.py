@@ -1,0 +1,30 @@
+"""What real clients have said before becomes a request that no provider refuses for its form."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.core.canonical import canonical
+from antiphon.core.pairing import paired
+from antiphon.core.plan import Plan
+from tests import captured
+from tests.speakers.everybody import SPEAKERS
+from tests.speakers.speaker import Speaker
+
+BODIES = captured.bodies()
+
+pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
+
+
+@pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS.keys())
+@pytest.mark.parametrize(
+    "inputs", [{"text"}, {"text", "image"}], ids=lambda kinds: "+".join(sorted(kinds))
+)
+def test_every_captured_history_renders_to_a_valid_request(
+    speaker: Speaker, inputs: set[str]
+) -> None:
+    for name, request in BODIES.items():
+        steps, _ = canonical(request["input"], inputs=frozenset(inputs), tool_output_images=False)
+        history, _ = paired(steps)
+        plan = Plan(provider="p", model="m", instructions="Be brief.", history=history)
+        assert speaker.problems(speaker.dialect.encode(plan, stream=True).body) == [], name

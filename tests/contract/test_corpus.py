@@ -1,0 +1,167 @@
+"""Every recorded answer of every protocol comes through whole, however the network cuts it.
+
+What a recording carries is told by a second reader of its protocol (`tests/naive_*.py`). What only
+one protocol knows is asked in a file of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import get_args
+
+import pytest
+from openai.types.responses import ResponseOutputItem
+
+from tests import (
+    naive_anthropic,
+    naive_bedrock,
+    naive_chat,
+    naive_cohere,
+    naive_gemini,
+    naive_ollama,
+    naive_responses,
+)
+from tests.corpus import ABSENT, Case, cases
+from tests.naive import Block, Carried, Spoken
+from tests.oracle import consult
+from tests.recorded import Document, events_of, every, final, streams
+from tests.validator import check
+
+SPOKEN: Mapping[str, Callable[[bytes], Spoken]] = {
+    "anthropic": naive_anthropic.read,
+    "bedrock": naive_bedrock.read,
+    "chat": naive_chat.read,
+    "cohere": naive_cohere.read,
+    "gemini": naive_gemini.read,
+    "ollama": naive_ollama.read,
+}
+READERS: Mapping[str, Callable[[bytes], Carried]] = {
+    **SPOKEN,
+    "responses": naive_responses.read,  # its items are compared whole, in a file of their own
+}
+FEATURES: Mapping[str, str] = {
+    "anthropic": "text reasoning parallel_tool_calls redacted_thinking error",
+    "bedrock": "text reasoning tool_calls parallel_tool_calls citations",
+    "chat": "text reasoning tool_calls parallel_tool_calls refusal",
+    "cohere": "text reasoning tool_calls citations length_finish error",
+    "gemini": "text reasoning parallel_tool_calls thought_signature",
+    "ollama": "text reasoning parallel_tool_calls length_finish error",
+    "responses": "text reasoning tool_calls",
+}
+CASES = cases()
+SMALL = 60_000  # bytes; larger recordings are cut at random only
+
+pytestmark = pytest.mark.skipif(not CASES, reason=ABSENT)
+
+
+def protocol(case: Case) -> str:
+    return str(case.meta["protocol"])
+
+
+@cache
+def known_to_the_package() -> set[str]:
+    union, *_ = get_args(ResponseOutputItem)
+    models = get_args(union)
+    return {name for each in models for name in get_args(each.model_fields["type"].annotation)}
+
+
+@every(CASES)
+def test_a_recording_replays_to_a_valid_stream(case: Case) -> None:
+    for request in (None, case.request):
+        events = events_of(case, request=request)
+        check(events)
+        types = {item["type"] for item in final(events)["output"]}
+        if protocol(case) != "responses" or types <= known_to_the_package():
+            consult(events)
+        assert final(events)["status"] != "in_progress"
+
+
+@every(streams(CASES))
+def test_a_recording_cut_anywhere_gives_the_same_events(case: Case) -> None:
+    whole = events_of(case)
+    size = len(case.data)
+    if size < SMALL:
+        assert events_of(case, cuts=range(size)) == whole
+    dice = random.Random(case.id)
+    for count in (1, 7, 60):
+        assert events_of(case, cuts=[dice.randrange(size) for _ in range(count)]) == whole
+    recorded = case.meta.get("chunk_lengths") or []
+    cuts = [sum(recorded[:number]) for number in range(len(recorded))]
+    assert events_of(case, cuts=cuts) == whole
+
+
+def told(item: Document) -> Block:
+    if item["type"] == "message":
+        [part] = item["content"]
+        kind = part["type"].removeprefix("output_")
+        return Block(kind, part[kind])
+    if item["type"] == "reasoning":
+        kind = "summary" if item["summary"] else "reasoning"
+        parts = [*item["summary"], *(item.get("content") or ())]
+        return Block(kind, "".join(part["text"] for part in parts))
+    written = "input" if item["type"] == "custom_tool_call" else "arguments"
+    return Block("call", item[written], item["call_id"], item["name"])
+
+
+def is_same(ours: Block, theirs: Block) -> bool:
+    written = ours.text if theirs.given is None else json.loads(ours.text)
+    expected = theirs.text if theirs.given is None else theirs.given
+    return (ours.kind, ours.name, written) == (theirs.kind, theirs.name, expected)
+
+
+def same_call_ids(found: list[Block], expected: list[Block]) -> bool:
+    """The recorded id, where there is one that no other call has; else one of ours."""
+    seen: set[str | None] = {None}
+    for ours, theirs in zip(found, expected, strict=True):
+        if theirs.call_id not in seen and ours.call_id != theirs.call_id:
+            return False
+        seen.add(theirs.call_id)
+    calls = [block.call_id for block in found if block.kind == "call"]
+    return all(calls) and len(set(calls)) == len(calls)
+
+
+@every(case for case in CASES if protocol(case) in SPOKEN)
+@pytest.mark.parametrize("with_request", [False, True], ids=["alone", "with_request"])
+def test_all_that_was_said_thought_and_called_arrives_in_its_order(
+    case: Case, with_request: bool
+) -> None:
+    expected = SPOKEN[protocol(case)](case.data).said
+    events = events_of(case, request=case.request if with_request else None)
+    found = [told(item) for item in final(events)["output"]]
+    assert [block.kind for block in found] == [block.kind for block in expected]
+    differing = [pair for pair in zip(found, expected, strict=True) if not is_same(*pair)]
+    assert differing == []
+    assert same_call_ids(found, expected)
+
+
+@every(CASES)
+def test_a_recording_ends_as_its_provider_said(case: Case) -> None:
+    response = final(events_of(case))
+    assert response["status"] == READERS[protocol(case)](case.data).status
+    assert (response["error"] is not None) == (response["status"] == "failed")
+    assert (response["incomplete_details"] is not None) == (response["status"] == "incomplete")
+
+
+@every(CASES)
+def test_the_recorded_usage_is_ours(case: Case) -> None:
+    usage = final(events_of(case))["usage"]
+    ours = usage | usage["input_tokens_details"] | usage["output_tokens_details"]
+    assert READERS[protocol(case)](case.data).counts.items() <= ours.items()
+
+
+@every(case for case in CASES if case.meta["http_status"] >= 400)
+def test_the_body_of_an_error_is_a_failed_response_without_output(case: Case) -> None:
+    response = final(events_of(case))
+    assert response["status"] == "failed"
+    assert response["output"] == []
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_corpus_shows_what_these_tests_are_about(name: str) -> None:
+    """A guard against a corpus that has shrunk until it proves nothing."""
+    found = {feature for case in cases(name) for feature in case.meta["features"]}
+    assert set(FEATURES[name].split()) <= found
+    assert {bool(streams([case])) for case in cases(name)} == {True, False}
