@@ -8,7 +8,15 @@ from itertools import groupby
 from msgspec import structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.history import Answered, Called, RefusalPart, Said, Step, TextPart, Thought
+from antiphon.core.history import (
+    Answered,
+    RefusalPart,
+    Said,
+    Step,
+    TextPart,
+    Thought,
+    is_own,
+)
 from antiphon.core.plan import Capabilities, ToolChoice
 
 _FREE = ToolChoice()
@@ -100,7 +108,7 @@ def resumes_without_thought(steps: Sequence[Step]) -> bool:
     A turn may have gone through several rounds of calls: it began where somebody else had last said
     something.
     """
-    rounds = [(own, [*group]) for own, group in groupby(steps, key=_is_own)]
+    rounds = [(own, [*group]) for own, group in groupby(steps, key=is_own)]
     if not rounds or not any(isinstance(step, Answered) for step in rounds[-1][1]):
         return False
     begin: Sequence[Step] = ()
@@ -110,13 +118,6 @@ def resumes_without_thought(steps: Sequence[Step]) -> bool:
         elif not all(isinstance(step, Answered) for step in group):
             break
     return not _begins_with_thought(begin)
-
-
-def _is_own(step: Step) -> bool:
-    """Whether a step is part of an assistant's turn."""
-    return isinstance(step, Thought | Called) or (
-        isinstance(step, Said) and step.role == "assistant"
-    )
 
 
 def _begins_with_thought(steps: Sequence[Step]) -> bool:

@@ -114,3 +114,10 @@ class Answered(Struct, frozen=True, tag=True):
 
 
 Step: TypeAlias = Said | Thought | Called | Answered
+
+
+def is_own(step: Step) -> bool:
+    """Whether a step is part of an assistant's turn."""
+    return isinstance(step, Thought | Called) or (
+        isinstance(step, Said) and step.role == "assistant"
+    )

@@ -89,6 +89,9 @@ TABLE: tuple[Row, ...] = (
 )
 
 KNOWN = frozenset(row.path.partition(".")[0] for row in TABLE)
+_FIELDS = tuple(
+    (row.path.rpartition(".")[0], row.name, row) for row in TABLE if row.rule is not Rule.OWN
+)
 
 
 def decide(
@@ -97,14 +100,14 @@ def decide(
     """The values that go to the provider, and what is said about the others but the moot ones."""
     parameters: dict[str, Any] = {}
     diagnostics: list[Diagnostic] = []
-    for row in TABLE:
-        value = _given(request.raw, row.path)
-        if value is None or row.rule is Rule.OWN or row.name in moot:
+    for outer, name, row in _FIELDS:
+        value = _given(request.raw, outer, name)
+        if value is None or name in moot:
             continue
         if row.rule is Rule.REFUSE:
             _refuse(row, value)
-        elif row.name in capabilities.parameters:
-            parameters[row.name] = value
+        elif name in capabilities.parameters:
+            parameters[name] = value
         elif row.rule is Rule.TAKE and value not in row.plain:
             diagnostics.append(_ignored(row.path, row.why))
     diagnostics += _give_way(parameters, capabilities)
@@ -114,10 +117,9 @@ def decide(
     return parameters, diagnostics
 
 
-def _given(raw: Mapping[str, Any], path: str) -> Any:
-    outer, _, inner = path.partition(".")
-    value = raw.get(outer)
-    return value.get(inner) if inner and isinstance(value, Mapping) else value
+def _given(raw: Mapping[str, Any], outer: str, name: str) -> Any:
+    around = raw.get(outer) if outer else raw
+    return around.get(name) if isinstance(around, Mapping) else None
 
 
 def _refuse(row: Row, value: object) -> None:

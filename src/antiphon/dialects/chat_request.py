@@ -27,6 +27,7 @@ from antiphon.core.history import (
     Step,
     TextPart,
     Thought,
+    is_own,
 )
 from antiphon.core.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.core.toolbox import provider_name
@@ -34,7 +35,7 @@ from antiphon.core.tools import ToolIdentityMap
 from antiphon.dialects import chat_state
 from antiphon.dialects.call_id import CallIdForm, CallIds
 from antiphon.dialects.chat_dialogue import dialogue
-from antiphon.dialects.turn import is_own, joined
+from antiphon.dialects.turn import joined
 
 Body: TypeAlias = dict[str, Any]
 

@@ -26,13 +26,13 @@ from antiphon.core.history import (
     Said,
     Step,
     Thought,
+    is_own,
 )
 from antiphon.core.media import Media
 from antiphon.core.plan import Outbound, Plan, ToolDeclaration
 from antiphon.core.toolbox import provider_name
 from antiphon.core.tools import ToolIdentityMap
 from antiphon.dialects.cohere_thought import THINKING, TOOL_PLAN
-from antiphon.dialects.turn import is_own
 
 Body: TypeAlias = dict[str, Any]
 

@@ -16,12 +16,22 @@ from typing import Any, TypeAlias
 import msgspec
 
 from antiphon.core.deltas import ReasoningState
-from antiphon.core.history import Answered, Called, Part, RefusalPart, Said, Step, TextPart, Thought
+from antiphon.core.history import (
+    Answered,
+    Called,
+    Part,
+    RefusalPart,
+    Said,
+    Step,
+    TextPart,
+    Thought,
+    is_own,
+)
 from antiphon.core.toolbox import provider_name
 from antiphon.core.tools import ToolIdentityMap
 from antiphon.dialects import gemini_media
 from antiphon.dialects.gemini_quirk import GeminiQuirks
-from antiphon.dialects.turn import is_own, joined
+from antiphon.dialects.turn import joined
 
 Body: TypeAlias = dict[str, Any]
 

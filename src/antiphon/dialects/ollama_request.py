@@ -26,11 +26,11 @@ from antiphon.core.history import (
     Said,
     Step,
     Thought,
+    is_own,
 )
 from antiphon.core.media import Media
 from antiphon.core.plan import Outbound, Plan, ToolDeclaration
 from antiphon.core.toolbox import provider_name
-from antiphon.dialects.turn import is_own
 
 Body: TypeAlias = dict[str, Any]
 

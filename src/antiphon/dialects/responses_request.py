@@ -31,11 +31,12 @@ from antiphon.core.history import (
     Step,
     TextPart,
     Thought,
+    is_own,
 )
 from antiphon.core.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.core.toolbox import provider_name
 from antiphon.dialects.responses_item import SCHEME
-from antiphon.dialects.turn import is_own, joined
+from antiphon.dialects.turn import joined
 
 Body: TypeAlias = dict[str, Any]
 

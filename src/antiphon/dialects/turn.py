@@ -29,6 +29,7 @@ from antiphon.core.history import (
     Step,
     TextPart,
     Thought,
+    is_own,
 )
 from antiphon.core.plan import Plan
 from antiphon.core.toolbox import provider_name
@@ -40,13 +41,6 @@ GO_ON = "Continue."
 _CALL_IDS = CallIdForm(r"[a-zA-Z0-9_-]{1,64}", 32)
 _NO_TEXT = "[no text]"
 _NO_OUTPUT = "[no output]"
-
-
-def is_own(step: Step) -> bool:
-    """Whether a step is part of an assistant's turn."""
-    return isinstance(step, Thought | Called) or (
-        isinstance(step, Said) and step.role == "assistant"
-    )
 
 
 def joined(parts: Iterable[Part], separator: str) -> str:
