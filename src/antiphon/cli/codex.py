@@ -57,7 +57,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "to Codex's own files. The options below come first; all else is passed on to codex."
     )
     parser.epilog = _EPILOG
-    add_config_option(parser)
+    add_config_option(parser, here=False)
     parser.add_argument("--model", metavar="NAME", help="the model, by the gateway's name for it")
     parser.set_defaults(run=run)
     codex_setup.add(parser.add_subparsers(title="for good", metavar="COMMAND"))

@@ -9,11 +9,12 @@ from pathlib import Path
 from antiphon.config import Config, data_directory, find_config, load_config
 
 
-def add_config_option(parser: argparse.ArgumentParser) -> None:
+def add_config_option(parser: argparse.ArgumentParser, *, here: bool = True) -> None:
+    nearby = " ./antiphon.toml," if here else ""
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help="the configuration to use; by default $ANTIPHON_CONFIG, ./antiphon.toml, or"
+        help=f"the configuration to use; by default $ANTIPHON_CONFIG,{nearby} or"
         " antiphon/antiphon.toml in your configuration directory, whichever is first",
     )
 
