@@ -17,7 +17,7 @@ from tests.clients.installed import CLIENTS, NODE, PINS, PYTHON
 
 NPM = "npm install --ignore-scripts --no-audit --no-fund --loglevel=error".split()
 NODE_PINS = ("package.json", "package-lock.json")
-PYTHON_PINS = ("requirements.txt",)
+PYTHON_PINS = ("requirements.txt", "constraints.txt")
 
 
 def install_node(place: Path) -> None:
@@ -32,7 +32,8 @@ def install_node(place: Path) -> None:
 def install_python(place: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
     pip = [sys.executable, "-m", "pip", "--python", str(place / "bin" / "python")]
-    options = ["-qq", "--disable-pip-version-check", "--requirement", str(PINS / PYTHON_PINS[0])]
+    asked, known = (str(PINS / name) for name in PYTHON_PINS)
+    options = ["-qq", "--disable-pip-version-check", "--requirement", asked, "--constraint", known]
     subprocess.run([*pip, "install", *options], check=True)
 
 
