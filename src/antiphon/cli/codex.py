@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Self
+from typing import NoReturn, Self
 from urllib.parse import urlsplit
 
 from antiphon.cli import codex_setup
@@ -60,7 +60,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_config_option(parser, here=False)
     parser.add_argument("--model", metavar="NAME", help="the model, by the gateway's name for it")
     parser.set_defaults(run=run)
-    codex_setup.add(parser.add_subparsers(title="for good", metavar="COMMAND"))
+    codex_setup.add(
+        parser.add_subparsers(title="for good", metavar="COMMAND", prog="antiphon codex")
+    )
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -134,7 +136,7 @@ def _environment(gateway: Gateway) -> dict[str, str]:
     return found
 
 
-def _become(program: str, command: list[str], gateway: Gateway) -> None:
+def _become(program: str, command: list[str], gateway: Gateway) -> NoReturn:
     """From here on this process is Codex."""
     sys.stdout.flush()
     os.execve(program, command, _environment(gateway))

@@ -81,8 +81,8 @@ def run_setup(args: argparse.Namespace) -> int:
         with_key=bool(config.server.api_keys),
     )
     after = installed(change.before, settings)
-    if not change.confirmed(after, catalog_bytes(catalog), silent=args.yes):
-        return change.outcome
+    if (status := change.confirm(after, catalog_bytes(catalog), silent=args.yes)) is not None:
+        return status
     change.refuse_another()
     if after != change.before and change.existed and removed(change.before) == change.before:
         replace_file(change.backup, change.before.encode())
@@ -101,8 +101,8 @@ def run_undo(args: argparse.Namespace) -> int:
     path = config_path(os.environ)
     change = _Change(path)
     after = removed(change.before)
-    if not change.confirmed(after, None, silent=args.yes):
-        return change.outcome
+    if (status := change.confirm(after, None, silent=args.yes)) is not None:
+        return status
     change.refuse_another()
     backup = read_file(change.backup)
     if change.existed and not after and backup is None:
@@ -126,7 +126,6 @@ class _Change:
         self.path = path
         self.catalog = path.parent / "antiphon-catalog.json"
         self.backup = path.parent / "config.toml.before-antiphon"
-        self.outcome = 0
         self._data = read_file(path)
         self.existed = self._data is not None
         try:
@@ -139,22 +138,21 @@ class _Change:
         if read_file(self.path) != self._data:
             raise ConfigError(f"{self.path} has changed meanwhile; nothing was written. Try again.")
 
-    def confirmed(self, after: str, catalog: bytes | None, *, silent: bool) -> bool:
-        """Show what would change, and ask; `outcome` is the exit status of a no."""
+    def confirm(self, after: str, catalog: bytes | None, *, silent: bool) -> int | None:
+        """Show what would change, and ask; the exit status if nothing is to be written."""
         console = make_console()
         known = read_file(self.catalog)
         if after == self.before and catalog == known:
             console.print("Nothing has to be changed.")
-            return False
+            return 0
         _show_diff(console, self.path, self.before, after)
         for sign, names in _catalog_changes(_slugs(known), _slugs(catalog)):
             line = f"{sign} {self.catalog.name}: {_listed(names)}"
             console.print(Text(line, _STYLES[sign]), soft_wrap=True)
         if Interview(console, silent=silent).confirm("Write this?", default=True):
-            return True
+            return None
         console.print("Nothing was written.")
-        self.outcome = 1
-        return False
+        return 1
 
 
 def _catalog(config: Config) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from antiphon.core.deltas import ToolCall
+from antiphon.core.heard import learned
 from antiphon.core.json_field import FieldState, JSONProgress, JSONStringField
 from antiphon.core.tools import (
     Call,
@@ -119,7 +120,7 @@ class CallBlock:
         self._call_id = self._call_id or delta.call_id
         self._freeform = self._freeform or delta.kind == "custom"
         if delta.name and not self.announced:
-            self._learn_name(delta.name)
+            self._name = learned(self._name, delta.name, self._tools)
         if not delta.arguments:
             return self._announce() if self._live and not self.announced else []
         self._pieces.append(delta.arguments)
@@ -128,14 +129,6 @@ class CallBlock:
         if not self._live:
             return []
         return self._stream(delta.arguments) if self.announced else self._announce()
-
-    def _learn_name(self, name: str) -> None:
-        """A whole name, the same name again, a longer one, or the next piece of it."""
-        joined = self._name + name
-        if self._name in self._tools and (name == self._name or joined not in self._tools):
-            return
-        goes_on = joined in self._tools or not name.startswith(self._name)
-        self._name = joined if goes_on else name
 
     def revise(self, text: str) -> None:
         """The whole input, after all; what was told of it was only how it began."""

@@ -21,8 +21,7 @@ from antiphon.core.deltas import (
     Text,
     ToolCall,
 )
-from antiphon.core.desk import Again
-from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.desk import Desk
 from antiphon.core.source import Source, Sources
 
 _LABEL_CHARS = 300
@@ -32,12 +31,11 @@ _NOTABLE = re.compile(r"[\[\]【】()`\n]")
 _OPENING, _CLOSING = "[【", "]】"
 
 
-class CitationDesk:
+class CitationDesk(Desk):
     """Behind the desk that searches, whose sources it is given."""
 
     def __init__(self, sources: Sources) -> None:
-        self.again: Again | None = None
-        self.diagnostics: list[Diagnostic] = []
+        super().__init__()
         self._sources = sources
         self._reader = _Reader(sources)
 
@@ -67,13 +65,13 @@ class _Reader:
         self._sources = sources
         self._place = 0
         self._found: list[dict[str, object]] = []
-        self._label: list[str] | None = None
+        self._label: list[str] | None = None  # what stands in the brackets that are open
         self._label_at = 0
-        self._link_at: int | None = None
+        self._link_at: int | None = None  # where a label has just closed that may be a link's
         self._url: list[str] | None = None
-        self._depth = 0
-        self._ticks = 0
-        self._code = 0
+        self._depth = 0  # of brackets in the address
+        self._ticks = 0  # in a row, up to here
+        self._code = 0  # how many ticks have opened the code; none: it is no code
         self._line_is_empty = False
 
     def feed(self, text: str) -> list[dict[str, object]]:

@@ -7,12 +7,12 @@ another: then the answer goes on, in the same response, with what the desk wants
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 from msgspec import Struct
 
 from antiphon.core.deltas import Delta
-from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.history import Step
 from antiphon.core.plan import ToolChoice
 
@@ -25,12 +25,14 @@ class Again(Struct, frozen=True, kw_only=True):
     tool_choice: ToolChoice | None = None
 
 
-class Desk(Protocol):
-    again: Again | None
-    """What `close` asks for; None: nothing."""
-    diagnostics: list[Diagnostic]
-    """What became of the answer at this desk that a client should know."""
+class Desk(ABC):
+    def __init__(self) -> None:
+        self.again: Again | None = None
+        """What `close` asks for; None: nothing."""
+        self.diagnostics: list[Diagnostic] = []
+        """What became of the answer at this desk that a client should know."""
 
+    @abstractmethod
     def feed(self, delta: Delta) -> list[Delta]:
         """What becomes of a word of the answer. Who answers and what that costs passes no desk."""
 
@@ -38,3 +40,15 @@ class Desk(Protocol):
         """The round is over: what was held back, and `again` if this is not the end.
 
         `final` is False where another desk has asked for a round already."""
+        return []
+
+    def _note(self, code: Code, param: str, message: str, subject: str = "") -> None:
+        self.diagnostics.append(
+            Diagnostic(
+                code=code,
+                decision=Decision.DEGRADED,
+                param=param,
+                message=message,
+                subject=subject,
+            )
+        )

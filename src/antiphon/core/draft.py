@@ -11,6 +11,7 @@ from itertools import islice
 import msgspec
 from msgspec import Struct
 
+from antiphon.core.content import json_text
 from antiphon.core.contract import Objection, OutputContract
 from antiphon.core.history import Answered, Called, Said, Step, TextPart
 from antiphon.core.json_value import values
@@ -87,7 +88,7 @@ def _object_text(arguments: str) -> str:
     try:
         msgspec.json.decode(arguments, type=dict)
     except (msgspec.DecodeError, RecursionError):
-        return msgspec.json.encode({"_malformed": arguments}).decode()
+        return json_text({"_malformed": arguments})
     return arguments
 
 

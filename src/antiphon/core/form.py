@@ -29,20 +29,22 @@ from antiphon.core.deltas import (
     ToolEnd,
     ToolRevision,
 )
-from antiphon.core.desk import Again
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.desk import Again, Desk
+from antiphon.core.diagnostic import Code
 from antiphon.core.draft import Draft, fitting, objected
 from antiphon.core.finish import outcome
+from antiphon.core.heard import HeardCall
 from antiphon.core.plan import Plan
 
+_PARAM = "text.format"
 
-class FormDesk:
+
+class FormDesk(Desk):
     """One answer with a contract, over all of its rounds."""
 
     def __init__(self, contract: OutputContract, *, holds: bool = False) -> None:
         """`holds` keeps back even what could stream: another desk may yet ask for a round."""
-        self.again: Again | None = None
-        self.diagnostics: list[Diagnostic] = []
+        super().__init__()
         self._contract = contract
         self._openings = "" if holds or contract.degraded else _openings(contract)
         self._round = _Round()
@@ -79,11 +81,11 @@ class FormDesk:
     def _begin_again(self) -> None:
         self._round = _Round()
         message = "The answer did not have the form that was asked for: it was asked for once more."
-        self.diagnostics.append(_note(Code.FORMAT_REPAIRED, message))
+        self._note(Code.FORMAT_REPAIRED, _PARAM, message)
 
     def _text(self, delta: Text) -> list[Delta]:
         current = self._round
-        if current.told:
+        if current.streams:
             return [delta]
         current.held.append(delta)
         begins = "" if current.begun else delta.text.lstrip(_SPACE)
@@ -95,19 +97,19 @@ class FormDesk:
     def _call(self, delta: ToolCall | ToolEnd | ToolRevision) -> list[Delta]:
         current, tool = self._round, self._contract.tool
         if delta.index in current.answers:
-            current.answers[delta.index].take(delta)
+            current.answers[delta.index].add(delta)
             return []
-        if tool is None or delta.index in current.called:
+        if tool is None or delta.index in current.others:
             return [*current.let_go(), delta]
-        call = current.unnamed.setdefault(delta.index, _Call())
-        call.take(delta)
-        if not call.is_named(tool):
+        call = current.heard.setdefault(delta.index, HeardCall((tool,)))
+        call.add(delta)
+        if not _is_named(call, tool):
             return []
-        del current.unnamed[delta.index]
+        del current.heard[delta.index]
         if call.name == tool:
             current.answers[delta.index] = call
             return []
-        current.called.add(delta.index)
+        current.others.add(delta.index)
         return [*current.let_go(), *call.deltas]
 
     # Closing
@@ -118,12 +120,12 @@ class FormDesk:
         deltas = current.calls_after_all()
         if current.rejected:  # nobody was asked again: this is how it ends
             deltas += self._given_up()
-        elif current.told or outcome(current.reason).status != "completed":
-            deltas += [*current.let_go(), *(Text(call.arguments) for call in current.calls)]
+        elif current.streams or outcome(current.reason).status != "completed":
+            deltas += [*current.let_go(), *map(Text, current.arguments)]
         elif final:
             return self._judged()
         else:
-            deltas += self._aside([current.text, *(call.arguments for call in current.calls)])
+            deltas += self._aside([current.text, *current.arguments])
         self._round = _Round()
         return deltas
 
@@ -149,7 +151,7 @@ class FormDesk:
             return [*current.held]
         if answer != current.text.strip():
             message = "What stood around the JSON value was left out."
-            self.diagnostics.append(_note(Code.FORMAT_TRIMMED, message))
+            self._note(Code.FORMAT_TRIMMED, _PARAM, message)
         notes = [delta for delta in current.held if isinstance(delta, Annotation)]
         return [Text(answer), *notes]
 
@@ -158,8 +160,7 @@ class FormDesk:
         current = self._round
         if not current.answers:
             return [*current.held]
-        drafts = [draft.text for draft in current.drafts()]
-        return [*self._aside([current.text]), Text("\n".join(drafts))]
+        return [*self._aside([current.text]), Text("\n".join(current.arguments))]
 
     def _aside(self, texts: Iterable[str]) -> list[Delta]:
         """What is no part of the answer, in an item of its own."""
@@ -167,37 +168,11 @@ class FormDesk:
         if not said:
             return []
         message = "What the model said beside its answer is told as reasoning."
-        self.diagnostics.append(_note(Code.FORMAT_COMMENTARY, message))
+        self._note(Code.FORMAT_COMMENTARY, _PARAM, message)
         return [ItemEnd(), Reasoning(said, kind="summary")]
 
 
 # What a round has brought so far
-
-
-class _Call:
-    """A call whose tool is not known yet, or is the answer tool."""
-
-    def __init__(self) -> None:
-        self.deltas: list[ToolCall | ToolEnd | ToolRevision] = []
-        self.name = ""
-        self.call_id: str | None = None
-
-    def take(self, delta: ToolCall | ToolEnd | ToolRevision) -> None:
-        self.deltas.append(delta)
-        if isinstance(delta, ToolCall):
-            self.call_id = self.call_id or delta.call_id
-            name = delta.name or ""
-            # A name comes in pieces, or again with every piece.
-            self.name = name if name.startswith(self.name) else self.name + name
-
-    def is_named(self, tool: str) -> bool:
-        """Whether it is certain which tool is called: nothing else goes before the arguments."""
-        whole = self.name == tool or not tool.startswith(self.name)
-        return whole or bool(self.name and self.arguments)
-
-    @property
-    def arguments(self) -> str:
-        return "".join(delta.arguments for delta in self.deltas if isinstance(delta, ToolCall))
 
 
 class _Round:
@@ -205,13 +180,15 @@ class _Round:
         self.held: list[Text | Annotation] = []
         self.begun = False
         """There was text that is more than space."""
-        self.told = False
+        self.streams = False
         """Nothing is held back any more."""
         self.reason: str | None = None
-        self.unnamed: dict[int, _Call] = {}
-        self.called: set[int] = set()
+        self.heard: dict[int, HeardCall] = {}
+        """The calls of which it is not certain yet whose they are."""
+        self.others: set[int] = set()
         """The calls that are the client's."""
-        self.answers: dict[int, _Call] = {}
+        self.answers: dict[int, HeardCall] = {}
+        """The calls of the answer tool."""
         self.rejected = False
         """It does not fit, and the model is asked once more."""
 
@@ -220,30 +197,36 @@ class _Round:
         return "".join(delta.text for delta in self.held if isinstance(delta, Text))
 
     @property
-    def calls(self) -> Iterable[_Call]:
-        """The calls of the answer tool."""
-        return self.answers.values()
+    def arguments(self) -> list[str]:
+        """What the answer tool was called with."""
+        return [call.arguments for call in self.answers.values()]
 
     def drafts(self) -> list[Draft]:
         """What may be the answer: the calls of its tool, else the text."""
         drafts = [
             Draft(call.arguments, call.call_id or f"call_answer_{place}")
-            for place, call in enumerate(self.calls)
+            for place, call in enumerate(self.answers.values())
         ]
         return drafts or [Draft(self.text)]
 
     def let_go(self) -> list[Delta]:
-        self.told = True
+        self.streams = True
         released, self.held = self.held, []
         return [*released]
 
     def calls_after_all(self) -> list[Delta]:
         """Calls without a name will not get one any more: they are not of the answer tool."""
         deltas: list[Delta] = []
-        for call in self.unnamed.values():
+        for call in self.heard.values():
             deltas += [*self.let_go(), *call.deltas]
-        self.unnamed.clear()
+        self.heard.clear()
         return deltas
+
+
+def _is_named(call: HeardCall, tool: str) -> bool:
+    """Whether it is certain which tool is called: nothing else goes before the arguments."""
+    whole = call.name == tool or not tool.startswith(call.name)
+    return whole or bool(call.name and call.arguments)
 
 
 def _says_something(delta: Delta) -> bool:
@@ -272,7 +255,3 @@ def _openings(contract: OutputContract) -> str:
     kinds = contract.schema.get("type", list(_OPENINGS))
     named = kinds if isinstance(kinds, list) else [kinds]
     return "".join(_OPENINGS[kind] for kind in named)
-
-
-def _note(code: Code, message: str) -> Diagnostic:
-    return Diagnostic(code=code, decision=Decision.DEGRADED, param="text.format", message=message)

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from functools import partial
 
-import msgspec
 from msgspec import structs
 
+from antiphon.core.content import json_text
 from antiphon.core.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
-from antiphon.core.desk import Again
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.desk import Again, Desk
+from antiphon.core.diagnostic import Code
 from antiphon.core.finish import outcome
 from antiphon.core.grammar import Checker, Problem, asks_for, build_checker
+from antiphon.core.heard import HeardCall
 from antiphon.core.history import Answered, Called, Step, TextPart
 from antiphon.core.plan import Plan
 from antiphon.core.tools import Grammar, ToolIdentityMap
@@ -36,18 +37,17 @@ _MESSAGES = {
 }
 
 
-class FreeformDesk:
+class FreeformDesk(Desk):
     """Over all rounds of one answer."""
 
     def __init__(self, tools: ToolIdentityMap) -> None:
-        self.again: Again | None = None
-        self.diagnostics: list[Diagnostic] = []
+        super().__init__()
         self._tools = tools
         self._grammars = _grammars(tools)
         self._asked = False
         self._awaited: list[_Call] = []
         """Held over from the round before, until they are corrected."""
-        self._round = 0
+        self._shift = 0
         self._begin_round()
 
     @classmethod
@@ -56,9 +56,8 @@ class FreeformDesk:
         return cls(plan.identities) if _grammars(plan.identities) else None
 
     def _begin_round(self) -> None:
-        self._shift = _ROUND * self._round
         self._reason: str | None = None
-        self._heard: dict[int, _Heard] = {}
+        self._heard: dict[int, HeardCall] = {}
         self._others: set[int] = set()
         self._calls: dict[int, _Call] = {}
         self._held: list[_Call] = []
@@ -80,16 +79,16 @@ class FreeformDesk:
         if delta.index in self._calls:
             return self._grow(self._calls[delta.index], delta)
         is_first = delta.index not in self._heard
-        heard = self._heard.setdefault(delta.index, _Heard())
-        heard.add(delta, self._tools)
+        heard = self._heard.setdefault(delta.index, HeardCall(self._tools))
+        heard.add(delta)
         if self._is_known(heard):
             return self._decide(delta.index)
         if not is_first or self._awaited:
             return []
         return [self._moved(ToolCall(delta.index, delta.call_id))]  # so that it keeps its place
 
-    def _is_known(self, heard: _Heard) -> bool:
-        """Whether more of its name could make it another tool's."""
+    def _is_known(self, heard: HeardCall) -> bool:
+        """Whether its name is certain: no more of it could make it another tool's."""
         if not heard.name or heard.arguments:
             return bool(heard.name)
         begun = [name for name in self._tools if name.startswith(heard.name)]
@@ -103,14 +102,12 @@ class FreeformDesk:
         if grammar is None or checker is None:
             self._others.add(index)
             return [self._moved(delta) for delta in heard.deltas]
-        text = _Input(grammar, checker, declared=heard.declared)
+        text = _Input(grammar, checker, declared=_is_declared(heard))
         first = next((call for call in self._awaited if call.name == heard.name), None)
         if first is None:
             call = _Call(index + self._shift, heard.name, text, is_patient=not self._asked)
-            told: list[Delta] = [
-                ToolCall(call.index, heard.call_id, heard.name, kind="custom"),
-            ]
             call.call_id = heard.call_id
+            told: list[Delta] = [ToolCall(call.index, call.call_id, call.name, kind="custom")]
         else:
             self._awaited.remove(first)
             call, told = first.again(text), []
@@ -120,7 +117,7 @@ class FreeformDesk:
     def _grow(self, call: _Call, delta: ToolCall) -> list[Delta]:
         if call.is_over:
             return []
-        told = call.told(call.feed(delta.arguments))
+        told = call.feed(delta.arguments)
         if delta.call_id and call.call_id is None:
             call.call_id = delta.call_id
             told = [ToolCall(call.index, delta.call_id), *told]
@@ -134,14 +131,14 @@ class FreeformDesk:
             return [*before, self._moved(delta)]
         return before + ([] if call.is_over else self._settle(call, complete=delta.complete))
 
-    def _moved(self, delta: ToolCall | ToolEnd) -> Delta:
+    def _moved(self, delta: ToolCall | ToolEnd | ToolRevision) -> Delta:
         return structs.replace(delta, index=delta.index + self._shift)
 
     # Ending
 
     def _settle(self, call: _Call, *, complete: bool = True) -> list[Delta]:
         """Nothing more comes of this call."""
-        told = call.told(call.close())
+        told = call.close()
         if complete and call.input.flaw and not self._asked:
             self._held.append(call)
             return told
@@ -169,7 +166,7 @@ class FreeformDesk:
             self._awaited, held = held, []
         for call in held:
             deltas += self._release(call)
-        self._round += 1
+        self._shift += _ROUND
         self._begin_round()
         return deltas
 
@@ -181,10 +178,8 @@ class FreeformDesk:
             codes.append(Code.INPUT_CORRECTED)
         identity = self._tools.restored(call.name)
         name = identity.requested_name if identity else call.name
-        self.diagnostics += [
-            Diagnostic(code=code, decision=Decision.DEGRADED, param=name, message=_MESSAGES[code])
-            for code in codes
-        ]
+        for code in codes:
+            self._note(code, name, _MESSAGES[code])
 
 
 def _grammars(tools: ToolIdentityMap) -> dict[str, Grammar]:
@@ -192,12 +187,9 @@ def _grammars(tools: ToolIdentityMap) -> dict[str, Grammar]:
     return {name: each.grammar for name, each in found.items() if each and each.grammar}
 
 
-def _learned(known: str, name: str, tools: ToolIdentityMap) -> str:
-    """A whole name, the same name again, a longer one, or the next piece of it."""
-    joined = known + name
-    if known in tools and (name == known or joined not in tools):
-        return known
-    return joined if joined in tools or not name.startswith(known) else name
+def _is_declared(heard: HeardCall) -> bool:
+    """The input comes in the JSON object that was asked for, and not as free text."""
+    return not any(isinstance(each, ToolCall) and each.kind == "custom" for each in heard.deltas)
 
 
 def _ask(calls: list[_Call]) -> Again:
@@ -206,7 +198,7 @@ def _ask(calls: list[_Call]) -> Again:
     answers: list[Step] = []
     for call in calls:
         call_id = call.call_id or f"call_freeform_{call.index}"
-        arguments = msgspec.json.encode({"input": call.input.text}).decode()
+        arguments = json_text({"input": call.input.text})
         message = (
             f"`{call.name}` was not run: its input does not match its grammar. {call.input.flaw}."
             f" Call `{call.name}` again with the whole corrected input and nothing else."
@@ -214,32 +206,6 @@ def _ask(calls: list[_Call]) -> Again:
         steps.append(Called(call_id, call.name, arguments))
         answers.append(Answered(call_id, (TextPart(message),), call.name))
     return Again(steps=(*steps, *answers))
-
-
-class _Heard:
-    """A call of which it is not certain yet whose it is."""
-
-    def __init__(self) -> None:
-        self.name = ""
-        self.deltas: list[ToolCall] = []
-
-    def add(self, delta: ToolCall, tools: ToolIdentityMap) -> None:
-        self.deltas.append(delta)
-        if delta.name:
-            self.name = _learned(self.name, delta.name, tools)
-
-    @property
-    def call_id(self) -> str | None:
-        return next((delta.call_id for delta in self.deltas if delta.call_id), None)
-
-    @property
-    def arguments(self) -> str:
-        return "".join(delta.arguments for delta in self.deltas)
-
-    @property
-    def declared(self) -> bool:
-        """The input comes in the JSON object that was asked for, and not as free text."""
-        return all(delta.kind == "function" for delta in self.deltas)
 
 
 class _Input:
@@ -302,7 +268,7 @@ class _Call:
         self._is_patient = is_patient
         self._before = ""  # what a first try told, as long as this one has not said it again
         self._departs = False  # it will never have
-        self._told = 0
+        self._told = 0  # so many characters
 
     def again(self, text: _Input) -> _Call:
         """A second try, in the place of this one."""
@@ -312,21 +278,21 @@ class _Call:
         call._before = self.input.text[: self._told]
         return call
 
-    def feed(self, arguments: str) -> str:
-        return self._sound(self.input.feed(arguments))
+    def feed(self, arguments: str) -> list[Delta]:
+        return self._deltas(self._sound(self.input.feed(arguments)))
 
-    def close(self) -> str:
+    def close(self) -> list[Delta]:
         self.is_over = True
-        return self._sound(self.input.close())
-
-    def told(self, piece: str) -> list[Delta]:
-        return [ToolCall(self.index, arguments=piece, kind="custom")] if piece else []
+        return self._deltas(self._sound(self.input.close()))
 
     def rest(self) -> list[Delta]:
         """What makes the input whole that was told so far."""
         if self._before:
             return [ToolRevision(self.index, self.input.text)]
-        return self.told(self.input.text[self._told :])
+        return self._deltas(self.input.text[self._told :])
+
+    def _deltas(self, piece: str) -> list[Delta]:
+        return [ToolCall(self.index, arguments=piece, kind="custom")] if piece else []
 
     def _sound(self, piece: str) -> str:
         """What may be told of the newest piece, or now of earlier ones."""

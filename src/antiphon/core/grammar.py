@@ -30,9 +30,6 @@ class Problem(Struct, frozen=True):
 
     offset: int
     """How many characters were sound."""
-    line: int
-    column: int
-    excerpt: str
     message: str
     """For the model that wrote it."""
 
@@ -83,13 +80,7 @@ class Checker:
         after = f" after {quoted!r}" if quoted else ""
         found = f"found {rest[0]!r}" if rest else "but the input ends"
         expected = f"expected {_expected(matcher)}{after}, {found}"
-        return Problem(
-            offset=len(sound),
-            line=number,
-            column=column,
-            excerpt=(line + rest[:1])[-EXCERPT_LIMIT:],
-            message=f"line {number}, column {column}: {expected}",
-        )
+        return Problem(len(sound), f"line {number}, column {column}: {expected}")
 
 
 def build_checker(grammar: Grammar) -> Checker | None:

@@ -89,9 +89,7 @@ TABLE: tuple[Row, ...] = (
 )
 
 KNOWN = frozenset(row.path.partition(".")[0] for row in TABLE)
-_FIELDS = tuple(
-    (row.path.rpartition(".")[0], row.name, row) for row in TABLE if row.rule is not Rule.OWN
-)
+_FIELDS = tuple((row.path.partition(".")[0], row) for row in TABLE if row.rule is not Rule.OWN)
 
 
 def decide(
@@ -100,8 +98,10 @@ def decide(
     """The values that go to the provider, and what is said about the others but the moot ones."""
     parameters: dict[str, Any] = {}
     diagnostics: list[Diagnostic] = []
-    for outer, name, row in _FIELDS:
-        value = _given(request.raw, outer, name)
+    for field, row in _FIELDS:
+        if field not in request.raw:  # as nearly always
+            continue
+        name, value = row.name, _given(request.raw, row.path)
         if value is None or name in moot:
             continue
         if row.rule is Rule.REFUSE:
@@ -117,9 +117,12 @@ def decide(
     return parameters, diagnostics
 
 
-def _given(raw: Mapping[str, Any], outer: str, name: str) -> Any:
-    around = raw.get(outer) if outer else raw
-    return around.get(name) if isinstance(around, Mapping) else None
+def _given(raw: Mapping[str, Any], path: str) -> Any:
+    outer, _, inner = path.partition(".")
+    value = raw.get(outer)
+    if not inner:
+        return value
+    return value.get(inner) if isinstance(value, Mapping) else None
 
 
 def _refuse(row: Row, value: object) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, structs
 
 from antiphon.core.deltas import Delta, ItemEnd, Refusal, Text
-from antiphon.core.desk import Again
+from antiphon.core.desk import Desk
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults import ProviderFault, is_permanent
 
@@ -115,12 +115,11 @@ def _note(code: Code, message: str, subject: str) -> Diagnostic:
     )
 
 
-class RefusalDesk:
+class RefusalDesk(Desk):
     """Tells a refusal as text, in a message of its own. The last desk: others know a refusal."""
 
     def __init__(self, profile: Profile) -> None:
-        self.again: Again | None = None
-        self.diagnostics: list[Diagnostic] = []
+        super().__init__()
         self._profile = profile
         self._spoken: type[Delta] | None = None
         self._noted = False
@@ -133,12 +132,10 @@ class RefusalDesk:
         before: list[Delta] = [ItemEnd()] if turned else []
         return [*before, self._told(delta) if isinstance(delta, Refusal) else delta]
 
-    def close(self, *, final: bool) -> list[Delta]:
-        return []
-
     def _told(self, refusal: Refusal) -> Text:
         if not self._noted:
             self._noted = True
-            message = f"The refusal is told as text: {self._profile.name} would drop the message."
-            self.diagnostics.append(_note(Code.CLIENT_REFUSAL_AS_TEXT, message, self._profile.name))
+            name = self._profile.name
+            message = f"The refusal is told as text: {name} would drop the message."
+            self._note(Code.CLIENT_REFUSAL_AS_TEXT, "client", message, name)
         return Text(refusal.text)

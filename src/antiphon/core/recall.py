@@ -35,8 +35,8 @@ def remembered(exchanges: Iterable[Exchange]) -> ReasoningState:
     return ReasoningState(_SCHEME, msgspec.to_builtins(list(exchanges)), "turn")
 
 
-def steps(
-    exchanges: Sequence[Exchange], name: str = SEARCH, namespace: str | None = HOSTED
+def as_steps(
+    exchanges: Sequence[Exchange], *, name: str = SEARCH, namespace: str | None = HOSTED
 ) -> tuple[Step, ...]:
     """The searches of one round, as history: the model asked for all of them at once."""
     calls = [Called(each.call_id, name, each.arguments, namespace) for each in exchanges]
@@ -52,7 +52,7 @@ def recalled(
     others: list[ReasoningState] = []
     for state in states:
         if state.scheme == _SCHEME:
-            found += steps(_read(state.value))
+            found += as_steps(_read(state.value))
         else:
             others.append(state)
     return tuple(found), tuple(others)

@@ -88,18 +88,20 @@ class _Part(Struct, frozen=True):
     each: list[Any]
     """Those for each value inside of it."""
     names: Node
+    """Those for the values of an object, by name."""
     places: list[Any]
-    patterned: int
-    """How many patterns there are for names."""
-    patterns: int
+    """Those for the values of an array, by place."""
+    name_patterns: int
+    text_patterns: int
     listed: int
+    """How many values or names have to be looked through."""
 
     def steps(self, value: Any) -> int:
         steps = len(self.same) + self.listed // 10
         if isinstance(value, dict | list):
-            steps += len(value) * (1 + len(self.each) + _PATTERN_STEPS * self.patterned)
+            steps += len(value) * (1 + len(self.each) + _PATTERN_STEPS * self.name_patterns)
         elif isinstance(value, str):
-            steps += self.patterns * (_PATTERN_STEPS + len(value) // 10)
+            steps += self.text_patterns * (_PATTERN_STEPS + len(value) // 10)
         return steps
 
     def below(self, value: Any) -> Iterator[tuple[Any, Any]]:
@@ -140,8 +142,8 @@ def _part(schema: Node, targets: Node) -> _Part:
         each=[*patterned, *(schema[word] for word in _EACH if word in schema)],
         names=schema.get("properties", {}),
         places=[each for word in ("prefixItems", "items") for each in _listed(schema.get(word))],
-        patterned=len(patterned),
-        patterns=int("pattern" in schema),
+        name_patterns=len(patterned),
+        text_patterns=int("pattern" in schema),
         listed=len(_listed(schema.get("enum"))) + len(_listed(schema.get("required"))),
     )
 

@@ -18,19 +18,13 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.content import json_text
-from antiphon.core.deltas import (
-    Delta,
-    Finish,
-    SearchBegun,
-    SearchEnded,
-    ToolCall,
-    ToolEnd,
-)
-from antiphon.core.desk import Again
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.deltas import Delta, Finish, SearchBegun, SearchEnded, ToolCall, ToolEnd
+from antiphon.core.desk import Again, Desk
+from antiphon.core.diagnostic import Code
 from antiphon.core.finish import outcome
+from antiphon.core.heard import HeardCall
 from antiphon.core.plan import Plan, ToolChoice
-from antiphon.core.recall import HOSTED, SEARCH, Exchange, remembered, steps
+from antiphon.core.recall import HOSTED, SEARCH, Exchange, as_steps, remembered
 from antiphon.core.search_rule import SearchRules
 from antiphon.core.source import SearchResult, Sources
 
@@ -48,7 +42,6 @@ class SearchCall(Struct, frozen=True, kw_only=True):
     """A search that the model asked for."""
 
     call_id: str
-    name: str
     arguments: str
     queries: tuple[str, ...]
     rules: SearchRules
@@ -63,32 +56,12 @@ class SearchOutcome(Struct, frozen=True, kw_only=True):
     """Why it failed, in words that anybody may read."""
 
 
-class _Heard:
-    """One call while it is heard; whose it is shows with its name."""
-
-    def __init__(self) -> None:
-        self.name = ""
-        self.call_id: str | None = None
-        self.held: list[ToolCall | ToolEnd] = []
-
-    def add(self, delta: ToolCall | ToolEnd) -> None:
-        self.held.append(delta)
-        if isinstance(delta, ToolCall):
-            self.call_id = self.call_id or delta.call_id
-            self.name = _learned(self.name, delta.name or "")
-
-    @property
-    def arguments(self) -> str:
-        return "".join(delta.arguments for delta in self.held if isinstance(delta, ToolCall))
-
-
-class SearchDesk:
+class SearchDesk(Desk):
     """Over all rounds of one answer."""
 
     def __init__(self, plan: Plan, rules: SearchRules, new_id: Callable[[str], str]) -> None:
         """`rules` are the plan's; a plan without them needs no desk."""
-        self.again: Again | None = None
-        self.diagnostics: list[Diagnostic] = []
+        super().__init__()
         self.pending: list[SearchCall] = []
         self.rules = rules
         self.sources = Sources(plan.history)
@@ -102,13 +75,14 @@ class SearchDesk:
         self._budget = min(limit, _MOST_SEARCHES)
         self._rounds = 0
         self._refusals = 0
-        self._heard: dict[int, _Heard] = {}
+        self._heard: dict[int, HeardCall] = {}
         self._others: set[int] = set()
         self._reason: str | None = None
         self._goes_on = False
         self._ids: set[str] = set()
-        self._order: list[str] = []
-        self._exchanges: dict[str, Exchange] = {}
+        self._calls: list[SearchCall] = []
+        self._answers: dict[str, str] = {}
+        """What the model is told of each call of the round, by its id."""
 
     # Listening
 
@@ -125,25 +99,25 @@ class SearchDesk:
     def _hear(self, delta: ToolCall) -> list[Delta]:
         if delta.index in self._others:
             return [delta]
-        call = self._heard.setdefault(delta.index, _Heard())
+        call = self._heard.setdefault(delta.index, HeardCall(self._tools))
         call.add(delta)
         if self._name.startswith(call.name) and (
             call.name == self._name or call.name not in self._tools
         ):
             return []  # ours, or not known yet
         self._others.add(delta.index)
-        return [*self._heard.pop(delta.index).held]
+        return [*self._heard.pop(delta.index).deltas]
 
     # Between two rounds
 
     def close(self, *, final: bool) -> list[Delta]:
         heard, others = list(self._heard.values()), self._others
         ended_well = outcome(self._reason).status == "completed"
-        self.again, self.pending, self._order, self._exchanges = None, [], [], {}
+        self.again, self.pending, self._calls, self._answers = None, [], [], {}
         self._heard, self._others, self._reason = {}, set(), None
         calls = [call for call in heard if call.name == self._name]
         strangers: list[Delta] = [
-            delta for call in heard if call.name != self._name for delta in call.held
+            delta for call in heard if call.name != self._name for delta in call.deltas
         ]
         if not calls or not ended_well or self._refusals > 1:
             return strangers
@@ -161,62 +135,59 @@ class SearchDesk:
         status: Literal["completed", "failed"] = "failed" if found.failed else "completed"
         if found.failed:
             message = f"A search failed, and the model was told. {found.problem}".strip()
-            self._note(Code.SEARCH_FAILED, message)
-            told = _FAILED
+            self._note(Code.SEARCH_FAILED, "tools", message, SEARCH)
+            answer = _FAILED
         else:
-            told = self.sources.tell(found.results, self.rules.snippet_chars)
-        self._answer(call.call_id, call.arguments, told)
+            answer = self.sources.tell(found.results, self.rules.snippet_chars)
+        self._answers[call.call_id] = answer
         action = _action(call)
         if self.rules.tells_sources:
             action["sources"] = [{"type": "url", "url": each.url} for each in found.results]
         return [SearchEnded(action, status), *self._settled()]
 
-    def _take(self, calls: list[_Heard]) -> None:
+    def _take(self, calls: list[HeardCall]) -> None:
         """Sort out which of the calls are searches to be made."""
         self._rounds += 1
         refused = 0
         for heard in calls:
             call = self._read(heard)
-            self._order.append(call.call_id)
+            self._calls.append(call)
             if self._budget <= 0 or self._rounds > _MOST_ROUNDS:
                 refused += 1
-                self._answer(call.call_id, call.arguments, _LIMIT)
+                self._answers[call.call_id] = _LIMIT
             elif not call.queries:
-                self._answer(call.call_id, call.arguments, _UNREADABLE)
+                self._answers[call.call_id] = _UNREADABLE
             else:
                 self._budget -= 1
                 self.pending.append(call)
         if refused:
             self._refusals += 1
             message = f"The limit of searches was reached: {refused} more went without one."
-            self._note(Code.SEARCH_LIMITED, message)
+            self._note(Code.SEARCH_LIMITED, "tools", message, SEARCH)
 
-    def _read(self, heard: _Heard) -> SearchCall:
+    def _read(self, heard: HeardCall) -> SearchCall:
         arguments, queries = _read_arguments(heard.arguments)
         call_id = heard.call_id
         if not call_id or call_id in self._ids:  # some providers count anew in every round
             call_id = self._new_id("call")
         self._ids.add(call_id)
-        return SearchCall(
-            call_id=call_id,
-            name=self._name,
-            arguments=arguments,
-            queries=queries,
-            rules=self.rules,
-        )
-
-    def _answer(self, call_id: str, arguments: str, told: str) -> None:
-        exchange = Exchange(call_id=call_id, arguments=arguments, answer=told)
-        self._exchanges[call_id] = exchange
+        return SearchCall(call_id=call_id, arguments=arguments, queries=queries, rules=self.rules)
 
     def _settled(self) -> list[Delta]:
         """What is left to say once every call of the round has its answer."""
         if self.pending:
             return []
-        exchanges = [self._exchanges[call_id] for call_id in self._order]
+        exchanges = [
+            Exchange(
+                call_id=call.call_id,
+                arguments=call.arguments,
+                answer=self._answers[call.call_id],
+            )
+            for call in self._calls
+        ]
         if self._goes_on:
-            told = steps(exchanges, self._name, None)
-            self.again = Again(steps=told, tool_choice=self._next_choice())
+            asked = as_steps(exchanges, name=self._name, namespace=None)
+            self.again = Again(steps=asked, tool_choice=self._next_choice())
         return [remembered(exchanges)]
 
     def _next_choice(self) -> ToolChoice | None:
@@ -224,24 +195,6 @@ class SearchDesk:
             return ToolChoice("none")
         forced = self._choice.mode in ("required", "function")
         return ToolChoice("auto") if forced else None  # what had to be called has been
-
-    def _note(self, code: Code, message: str) -> None:
-        self.diagnostics.append(
-            Diagnostic(
-                code=code,
-                decision=Decision.DEGRADED,
-                param="tools",
-                message=message,
-                subject=SEARCH,
-            )
-        )
-
-
-def _learned(known: str, name: str) -> str:
-    """A name may come whole, again, or in pieces."""
-    if name.startswith(known):
-        return name
-    return known if known.endswith(name) else known + name
 
 
 def _action(call: SearchCall) -> dict[str, object]:

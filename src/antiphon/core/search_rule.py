@@ -120,6 +120,8 @@ def described(rules: SearchRules) -> str:
 
 # What cannot be kept
 
+_SWITCHES = ("external_web_access", "indexed_web_access")
+
 
 def disobeyed(tool: Document, obeyed: frozenset[str]) -> str | None:
     """A restriction that a provider's own search would not keep, if there is one; `obeyed` are
@@ -148,7 +150,6 @@ def unheeded(tool: Document, heeded: frozenset[str]) -> list[str]:
     ]
 
 
-_SWITCHES = ("external_web_access", "indexed_web_access")
 _HINTS: Mapping[str, tuple[Any, ...]] = {  # with the values that ask for nothing special
     "search_content_types": (None, [], ["text"]),
     "search_context_size": (None, "medium"),
@@ -158,16 +159,10 @@ _HINTS: Mapping[str, tuple[Any, ...]] = {  # with the values that ask for nothin
 
 def unkept(tool: Document) -> str | None:
     """A restriction that the gateway's own search could not keep, if there is one."""
-    for switch in _SWITCHES:
-        if tool.get(switch) is False:
-            return switch
-    filters = tool.get("filters") or {}
-    if not isinstance(filters, Mapping):
-        return "filters"
-    for name, value in filters.items():
-        if value and not (name in (_ALLOWED, *_BLOCKED) and _are_domains(value)):
-            return f"filters.{name}"
-    return None
+    filters = tool.get("filters")
+    given = filters if isinstance(filters, Mapping) else {}
+    names = (name for name in (_ALLOWED, *_BLOCKED) if _are_domains(given.get(name)))
+    return disobeyed(tool, frozenset(f"filters.{name}" for name in names))
 
 
 def _are_domains(value: Any) -> bool:

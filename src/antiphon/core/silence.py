@@ -8,20 +8,21 @@ that was cut off while it thought, the response says so itself.
 from __future__ import annotations
 
 from antiphon.core.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
-from antiphon.core.desk import Again
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.desk import Again, Desk
+from antiphon.core.diagnostic import Code
 from antiphon.core.finish import outcome
 from antiphon.core.history import Said, TextPart
 
 _REMINDER = "You have thought, but neither answered nor called a tool. Please answer now."
+_ONLY_THOUGHT = "The model only thought; it was asked to answer."
+_SILENT = "The model thought, but it did not answer."
 
 
-class SilenceDesk:
+class SilenceDesk(Desk):
     """The first desk: what another one keeps back was said all the same."""
 
     def __init__(self, *, reminds: bool = True) -> None:
-        self.again: Again | None = None
-        self.diagnostics: list[Diagnostic] = []
+        super().__init__()
         self._thought = False
         self._spoke = False
         self._reminds = reminds
@@ -44,6 +45,7 @@ class SilenceDesk:
             self._reason = delta.reason or self._reason
 
     def close(self, *, final: bool) -> list[Delta]:
+        self.again = None
         silent = self._thought and not self._spoke
         whole = outcome(self._reason).status == "completed"
         self._thought = self._spoke = False
@@ -51,14 +53,9 @@ class SilenceDesk:
         if not silent:
             return []
         if self._reminded or (whole and not self._reminds):
-            self._note(Code.ANSWER_EMPTY, "The model thought, but it did not answer.")
+            self._note(Code.ANSWER_EMPTY, "output", _SILENT)
         elif whole:
             self._thought = self._reminded = True
-            self._note(Code.ANSWER_REMINDED, "The model only thought; it was asked to answer.")
+            self._note(Code.ANSWER_REMINDED, "output", _ONLY_THOUGHT)
             self.again = Again(steps=(Said("user", (TextPart(_REMINDER),)),))
         return []
-
-    def _note(self, code: Code, message: str) -> None:
-        self.diagnostics.append(
-            Diagnostic(code=code, decision=Decision.DEGRADED, param="output", message=message)
-        )

@@ -7,16 +7,17 @@ the others again when it has seen the first one's answer.
 from __future__ import annotations
 
 from antiphon.core.deltas import Delta, ToolCall, ToolEnd, ToolRevision
-from antiphon.core.desk import Again
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.desk import Desk
+from antiphon.core.diagnostic import Code
+
+_DROPPED = "The model made several calls at once: only the first one is told."
 
 
-class SingleCallDesk:
+class SingleCallDesk(Desk):
     """Behind the desks that make calls of their own out of what a model says."""
 
     def __init__(self) -> None:
-        self.again: Again | None = None
-        self.diagnostics: list[Diagnostic] = []
+        super().__init__()
         self._first: int | None = None
 
     def feed(self, delta: Delta) -> list[Delta]:
@@ -27,16 +28,5 @@ class SingleCallDesk:
         if delta.index == self._first:
             return [delta]
         if not self.diagnostics:
-            self.diagnostics.append(_DROPPED)
+            self._note(Code.CALL_DROPPED, "parallel_tool_calls", _DROPPED)
         return []
-
-    def close(self, *, final: bool) -> list[Delta]:
-        return []
-
-
-_DROPPED = Diagnostic(
-    code=Code.CALL_DROPPED,
-    decision=Decision.DEGRADED,
-    param="parallel_tool_calls",
-    message="The model made several calls at once: only the first one is told.",
-)

@@ -9,19 +9,11 @@ from __future__ import annotations
 from msgspec import structs
 
 from antiphon.core.deltas import Delta, Reasoning
-from antiphon.core.desk import Again
-from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.desk import Desk
 
 
-class SummaryDesk:
-    def __init__(self) -> None:
-        self.again: Again | None = None
-        self.diagnostics: list[Diagnostic] = []
-
+class SummaryDesk(Desk):
     def feed(self, delta: Delta) -> list[Delta]:
         if isinstance(delta, Reasoning) and delta.kind == "raw":
             return [structs.replace(delta, kind="retold")]
         return [delta]
-
-    def close(self, *, final: bool) -> list[Delta]:
-        return []

@@ -74,7 +74,7 @@ class ToolIdentityMap:
         """The tool behind a name the client used."""
         return self._by_requested.get((namespace, requested_name))
 
-    def __contains__(self, provider_name: str) -> bool:
+    def __contains__(self, provider_name: object) -> bool:
         return provider_name in self._by_provider
 
     def __iter__(self) -> Iterator[str]:

@@ -18,6 +18,7 @@ from antiphon.core.source import SearchResult
 from antiphon.search.backend import Backend, Options, SearchError
 from antiphon.search.table import open_backend
 
+_MOST_RESULTS = 20  # as many as Brave and Tavily give at a time
 _SPARE = 2  # so many times more is asked for where some of it will be sorted out
 
 
@@ -39,7 +40,7 @@ class Searcher:
         self, query: str, call: SearchCall, count: int
     ) -> Sequence[SearchResult] | SearchError:
         rules = call.rules
-        asked = min(20, count * _SPARE) if rules.allowed or rules.blocked else count
+        asked = min(_MOST_RESULTS, count * _SPARE) if rules.allowed or rules.blocked else count
         try:
             return await self._backend.search(query, options=Options(count=asked, rules=rules))
         except SearchError as error:

@@ -73,9 +73,6 @@ def test_text_behind_the_end_is_a_problem_however_far_behind() -> None:
 def test_a_problem_says_where_it_is_and_what_may_stand_there() -> None:
     assert problem("*** Begin Patch\n*** Add File: é\nhello\n") == Problem(
         offset=32,
-        line=3,
-        column=1,
-        excerpt="h",
         message="line 3, column 1: expected '+' after '*** Add File: é', found 'h'",
     )
 
@@ -117,7 +114,6 @@ def test_half_a_character_is_not_shown() -> None:
 def test_a_long_line_is_quoted_by_its_end() -> None:
     found = problem("*** Begin Patch\n*** Add File: " + "a" * 999 + "\nb" + "c" * 999)
     assert found is not None
-    assert found.excerpt == "b"
     assert f"after {'a' * EXCERPT_LIMIT!r}" in found.message
     assert len(found.message) < 200
 
@@ -125,7 +121,8 @@ def test_a_long_line_is_quoted_by_its_end() -> None:
 def test_a_character_of_many_bytes_that_does_not_fit_is_where_the_problem_is() -> None:
     found = problem("è", Grammar("regex", "é+"))
     assert found is not None
-    assert (found.offset, found.excerpt) == (0, "è")
+    assert found.offset == 0
+    assert found.message.endswith("found 'è'")
 
 
 def test_a_lone_surrogate_is_some_character() -> None:

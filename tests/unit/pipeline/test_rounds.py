@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.core.contract import OutputContract
 from antiphon.core.deltas import Delta, Failure, Finish, Reasoning, Start, Text, ToolCall, Usage
-from antiphon.core.desk import Again
+from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults import timeout_fault
 from antiphon.core.form import FormDesk
@@ -23,12 +23,11 @@ from tests.validator import check
 NOTE = Diagnostic(code=Code.TOOL_DEGRADED, decision=Decision.DEGRADED, param="x", message="y")
 
 
-class Doubter:
+class Doubter(Desk):
     """A desk that keeps all text back, and asks so many times whether that is all."""
 
     def __init__(self, doubts: int, choice: ToolChoice | None = None) -> None:
-        self.again: Again | None = None
-        self.diagnostics: list[Diagnostic] = []
+        super().__init__()
         self.finals: list[bool] = []
         self._doubts = doubts
         self._choice = choice

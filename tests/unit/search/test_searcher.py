@@ -34,7 +34,6 @@ class Pages:
 def call(*queries: str, **rules: Any) -> SearchCall:
     return SearchCall(
         call_id="c",
-        name="web_search",
         arguments="{}",
         queries=queries,
         rules=SearchRules(**rules),

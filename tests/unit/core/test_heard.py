@@ -1,0 +1,47 @@
+"""A call that comes in pieces: its name, its id and its arguments, however they are cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.core.deltas import ToolCall, ToolEnd
+from antiphon.core.heard import HeardCall, learned
+
+TOOLS = ("read", "read_file", "gogo")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "name"),
+    [
+        (["read"], "read"),
+        (["read", "read"], "read"),
+        (["re", "ad"], "read"),
+        (["re", "read"], "read"),
+        (["read", "_file"], "read_file"),
+        (["read", "read_file"], "read_file"),
+        (["read", "_line"], "read"),
+        (["read", "", "_file", ""], "read_file"),
+        (["go", "go"], "gogo"),
+        (["un", "known"], "unknown"),
+        (["unknown", "unknown"], "unknown"),
+    ],
+)
+def test_the_tools_tell_a_piece_of_a_name_from_the_name_again(pieces: list[str], name: str) -> None:
+    known = ""
+    for piece in pieces:
+        known = learned(known, piece, TOOLS)
+    assert known == name
+
+
+def test_the_first_id_counts_and_all_arguments_do() -> None:
+    call = HeardCall(TOOLS)
+    deltas: list[ToolCall | ToolEnd] = [
+        ToolCall(0, "", "re"),
+        ToolCall(0, "c1", "ad", '{"a"'),
+        ToolCall(0, "c2", None, ":1}"),
+        ToolEnd(0),
+    ]
+    for delta in deltas:
+        call.add(delta)
+    assert (call.name, call.call_id, call.arguments) == ("read", "c1", '{"a":1}')
+    assert call.deltas == deltas
