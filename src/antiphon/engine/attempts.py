@@ -111,7 +111,8 @@ class Attempts:
             plan = _stateless(plan)
         outbound = provider.dialect.encode(plan, stream=self.stream)
         outbound, learned = self.lessons.applied(provider.name, plan.model, outbound, self._without)
-        plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *learned))
+        if learned:
+            plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *learned))
         bridge = self.bridge(plan, attempt.target, self._gear.bridge if self._rounds else None)
         bridge.asked_bytes = len(outbound.body)
         self._gear = Gear(attempt, plan, bridge, outbound, self.upstream(provider))

@@ -215,8 +215,7 @@ class Course:
         return None
 
     def _window(self) -> int:
-        target = self.targets[self._place]
-        return target.provider.capabilities(target.model).context_window or 0
+        return self.targets[self._place].capabilities.context_window or 0
 
     def _at_this_target(self, *, begin: bool = True) -> Attempt | None:
         target = self.targets[self._place]

@@ -117,7 +117,7 @@ class Engine:
             items,
             provider=target.provider.name,
             model=target.model,
-            capabilities=target.provider.capabilities(target.model),
+            capabilities=target.capabilities,
             issuer=target.provider.issuer,
             unseal=self.sealer.open,
             descriptions=seen,
@@ -183,7 +183,7 @@ class Engine:
     ) -> Bridge:
         """What reads the answer of this target: `begun`, if it is to go on with an answer."""
         seal = partial(self.sealer.seal, target.provider.issuer, target.model)
-        guards = target.provider.capabilities(target.model).guards
+        guards = target.capabilities.guards
         if begun is not None:
             begun.turn_to(target.provider.dialect, guards, seal)
             return begun

@@ -144,7 +144,8 @@ class Exchange:
     async def whole(self) -> Response:
         """The finished response; raises `UpstreamError`."""
         events = await self._attempted("total", self._all_words)
-        self._set_deadline()  # for all that follows: the first round had its own
+        if self._bridge.waits:  # for all that follows: the first round had its own
+            self._set_deadline()
         while (errand := self._errand(self._ask_whole)) is not None:
             events += await errand
         ending = terminal(await self._released(events))
@@ -303,7 +304,7 @@ class Exchange:
         began = clock()
         answer = await gear.upstream.open(gear.provider, gear.outbound, gear.attempt.key)
         self._answer = answer
-        self._journey.upstream_latency_ms = round((clock() - began) * 1000, 1)
+        self._journey.log.upstream_latency_ms = round((clock() - began) * 1000, 1)
         if answer.status >= 300:
             body = await error_body(answer)
             raise UpstreamError(gear.provider.dialect.classify(answer.status, answer.headers, body))

@@ -1,7 +1,8 @@
 """The stages of one answer, in the order of the founding page, and what each leaves behind.
 
-trace raw → bridge → error guard → output contract → trace transformed → log → persist →
-diagnostics. The first is fed with bytes and the bridge makes events of them; the rest is here.
+trace raw → bridge → error guard → output contract → client profile → trace transformed → log →
+persist → diagnostics. The first is fed with bytes and the bridge makes events of them; the rest is
+here.
 """
 
 from __future__ import annotations
@@ -34,31 +35,23 @@ class Journey:
     ) -> None:
         self.raw = trace.raw
         self.persist = PersistStage()
-        self.plan = plan
-        self.upstream_latency_ms: float | None = None
         self.fault: ProviderFault | None = None
         self._emit = emit
         self._facts = facts
-        self._noted: list[Diagnostic] = []
         self._trace = trace
-        self._diagnostics = DiagnosticsStage(emit, plan.diagnostics, facts)
-        self._log = LogStage(
-            emit,
-            elapsed_ms=trace.elapsed_ms,
-            upstream_latency_ms=lambda: self.upstream_latency_ms,
-            facts=facts,
-        )
+        self._diagnostics = DiagnosticsStage(emit, facts)
+        self.note = self._diagnostics.note
+        self.log = LogStage(emit, elapsed_ms=trace.elapsed_ms, facts=facts)
         self._contract = ContractStage(plan.contract, provider=plan.provider)
         self._profile = ProfileStage(profile, self.note)
-        stages: list[Stage] = [self._contract, self._profile, trace.transformed, self._log]
+        stages: list[Stage] = [self._contract, self._profile, trace.transformed, self.log]
         if store:
             stages.append(self.persist)
         self.stages = Stages([*stages, self._diagnostics])
 
     def adopt(self, plan: Plan) -> None:
         """Another provider is asked: from now on its plan is what was decided."""
-        self.plan = plan
-        self._diagnostics.diagnostics = self.diagnostics
+        self._diagnostics.adopt(plan.diagnostics)
         self._facts.update(provider=plan.provider, provider_model=plan.model)
 
     def see(self, bridge: Bridge) -> None:
@@ -67,16 +60,9 @@ class Journey:
         self._contract.waived = bridge.refused
         self._profile.fault = bridge.fault
 
-    def note(self, diagnostics: list[Diagnostic]) -> None:
-        """What became of the answer itself; the list is emptied."""
-        if diagnostics:
-            self._noted += diagnostics
-            diagnostics.clear()
-            self._diagnostics.diagnostics = self.diagnostics
-
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        return (*self.plan.diagnostics, *self._noted)
+        return self._diagnostics.diagnostics
 
     def restart(self, plan: Plan) -> None:
         """What came in this round counts for nothing: the answer will be another one."""
@@ -107,10 +93,10 @@ class Journey:
         """The answer is over, or nobody is there to hear the rest of it."""
         self._diagnostics.close()
         if self.fault is None:
-            self._log.close()
+            self.log.close()
         else:
             self._emit(Entry("upstream.failed", "warning", {**self._facts, **_told(self.fault)}))
-        self._trace.finish(self.fault, self.upstream_latency_ms, self.diagnostics)
+        self._trace.finish(self.fault, self.log.upstream_latency_ms, self.diagnostics)
 
 
 def _told(fault: ProviderFault) -> dict[str, Any]:

@@ -32,7 +32,8 @@ class Keyring:
         return min(self._keys, key=lambda key: self._until(key, model))
 
     def _until(self, key: str, model: str) -> float:
-        return max(self._resting_until.get((key, name), 0.0) for name in (_ANY, model))
+        until = self._resting_until.get
+        return max(until((key, _ANY), 0.0), until((key, model), 0.0))
 
     def begin(self, key: str) -> None:
         self._used[key] += 1

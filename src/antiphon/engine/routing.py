@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 
 from msgspec import Struct
 
 from antiphon.config import Config, hint
+from antiphon.core.plan import Capabilities
 from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import Provider
 
 
-class Target(Struct, frozen=True):
+class Target(Struct, frozen=True, dict=True):
     """Who will answer, and what the model is called there."""
 
     provider: Provider
@@ -26,6 +28,11 @@ class Target(Struct, frozen=True):
     @property
     def name(self) -> tuple[str, str]:
         return self.provider.name, self.model
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        """What the model takes. Looked up once, and the targets of listed models stay."""
+        return self.provider.capabilities(self.model)
 
 
 class Router:
@@ -41,6 +48,12 @@ class Router:
         self._providers = providers
         self._aliases = aliases
         self._default = providers[default_provider or next(iter(providers))]
+        self._full: dict[str, Target] = {}
+        self._bare: dict[str, Target] = {}
+        for provider in (self._default, *providers.values()):
+            for model in provider.models():
+                target = self._full.setdefault(f"{provider.name}/{model}", Target(provider, model))
+                self._bare.setdefault(model, target)
 
     def resolve(self, name: str) -> Target:
         """The target of a name; raises 404 `model_not_found` with the nearest names."""
@@ -80,18 +93,15 @@ class Router:
 
     def _known(self, name: str) -> Target | None:
         alias = self._aliases.get(name) if name != "*" else None
-        return self.direct(alias or name) or self._listed(name)
+        return self.direct(alias or name) or self._bare.get(name)
 
     def direct(self, name: str) -> Target | None:
         """The target of `provider/model`; the model's own name may hold slashes, too."""
+        if name in self._full:
+            return self._full[name]
         prefix, _, model = name.partition("/")
         provider = self._providers.get(prefix)
         return Target(provider, model) if model and provider and provider.serves(model) else None
-
-    def _listed(self, name: str) -> Target | None:
-        providers = (self._default, *self._providers.values())
-        found = (provider for provider in providers if name in provider.models())
-        return next((Target(provider, name) for provider in found), None)
 
     def _fallback(self, name: str) -> Target | None:
         if "*" in self._aliases:

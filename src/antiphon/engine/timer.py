@@ -26,12 +26,18 @@ class SilenceTimer:
 
     def reset(self, limit_s: float) -> None:
         """Another limit from now on."""
-        self.cancel()
+        self._stop()
         self._limit_s = limit_s
         self._touched = self._loop.time()
         self._handle = self._loop.call_later(limit_s, self._look)
 
     def cancel(self) -> None:
+        """For good. Whoever would have been called is forgotten, so that the two, which mostly know
+        each other, are gone as soon as nobody needs them."""
+        self._stop()
+        self._ring = _nobody
+
+    def _stop(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -46,3 +52,7 @@ class SilenceTimer:
             self._ring()
         else:
             self._handle = self._loop.call_later(left, self._look)
+
+
+def _nobody() -> None:
+    return

@@ -76,18 +76,13 @@ class ExchangeTrace:
         elapsed_ms: Callable[[], float],
     ) -> None:
         self._tracer = tracer
-        self._facts = facts
         self._id: str = facts["request_id"]
         self.elapsed_ms = elapsed_ms
         self._began_ms = tracer.now_ms()
         self.raw = RawTap(keep=tracer.keeps_payloads, elapsed_ms=elapsed_ms)
         """Of each round, the bytes of the attempt that answered."""
         self.transformed = TraceStage(keep=tracer.keeps_payloads, elapsed_ms=elapsed_ms)
-        self._begin()
-
-    def _begin(self) -> None:
-        facts = {name: self._facts[name] for name in _REQUEST_FACTS}
-        self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **facts))
+        tracer.record(TraceRequest(received_at_ms=self._began_ms, **facts))
 
     def attempt(
         self, attempt: Attempted, fault: ProviderFault | None, status: int | None, latency_ms: float
@@ -169,17 +164,6 @@ class ExchangeTrace:
                 events=self.transformed.count,
             )
         )
-
-
-_REQUEST_FACTS = (
-    "request_id",
-    "response_id",
-    "client",
-    "model",
-    "provider",
-    "provider_model",
-    "stream",
-)
 
 
 def _encoded(stage: TraceStage) -> tuple[bytes, list[tuple[int, float]]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Protocol
 
 import aiohttp
@@ -78,7 +78,7 @@ class HTTPUpstream:
         headers = {
             "content-type": "application/json",
             "user-agent": "antiphon",
-            **provider.authorization(key, outbound, _now()),
+            **provider.authorization(key, outbound, _now),
             **provider.headers,
             **outbound.headers,
         }
@@ -93,7 +93,7 @@ class HTTPUpstream:
         except aiohttp.ConnectionTimeoutError as error:
             raise UpstreamError(timeout_fault("connect")) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise UpstreamError(connection_fault(type(error).__name__)) from error
+            raise _broken_line(error) from error
         return _HTTPAnswer(response)
 
     async def close(self) -> None:
@@ -110,13 +110,9 @@ def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)
 
 
-@contextmanager
-def _broken_lines() -> Iterator[None]:
+def _broken_line(error: Exception) -> UpstreamError:
     """A line that breaks is a fault of the provider, whatever the HTTP library calls it."""
-    try:
-        yield
-    except (aiohttp.ClientError, OSError) as error:
-        raise UpstreamError(connection_fault(type(error).__name__)) from error
+    return UpstreamError(connection_fault(type(error).__name__))
 
 
 class _HTTPAnswer:
@@ -127,19 +123,20 @@ class _HTTPAnswer:
 
     async def next(self) -> bytes:
         content = self._response.content
-        with _broken_lines():
-            try:
-                return await content.readany()
-            except aiohttp.ClientError:
-                # The library forgets what it has received once the line breaks. We do not: the
-                # end of the answer may be in it.
-                if received := content._read_nowait(-1):
-                    return received
-                raise
+        try:
+            return await content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            # The library forgets what it has received once the line breaks. We do not: the end of
+            # the answer may be in it.
+            if isinstance(error, aiohttp.ClientError) and (received := content._read_nowait(-1)):
+                return received
+            raise _broken_line(error) from error
 
     async def read(self) -> bytes:
-        with _broken_lines():
+        try:
             return await self._response.read()
+        except (aiohttp.ClientError, OSError) as error:
+            raise _broken_line(error) from error
 
     def close(self) -> None:
         self._response.close()

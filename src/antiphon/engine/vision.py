@@ -44,7 +44,7 @@ _MAX_CHARACTERS = 20_000
 _AT_A_TIME = 4
 _FOR_A_REQUEST = 20
 _UNDER_WAY = 100
-_OUR_MISTAKE = frozenset({Scope.request, Scope.content})
+_OF_THE_IMAGE = frozenset({Scope.request, Scope.content})
 
 
 async def see_nothing(items: Sequence[Document], target: Target) -> Mapping[str, str]:
@@ -62,7 +62,7 @@ class Vision:
         self._room = asyncio.Semaphore(_AT_A_TIME)
 
     async def look(self, items: Sequence[Document], target: Target) -> Mapping[str, str]:
-        if "image" in target.provider.capabilities(target.model).inputs:
+        if "image" in target.capabilities.inputs:
             return NOTHING_SEEN
         urls = image_urls(items)
         keys = await asyncio.to_thread(_hashed, urls) if urls else []  # they may be large
@@ -86,7 +86,7 @@ class Vision:
         """A new look at this image, if there is room for one."""
         if len(self._under_way) >= _UNDER_WAY:
             return None
-        task = self._seen[key] = asyncio.create_task(self._told(url))
+        task = self._seen[key] = asyncio.create_task(self._look_at(url))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         self._seen.move_to_end(key)
@@ -94,17 +94,17 @@ class Vision:
             self._seen.popitem(last=False)
         return task
 
-    async def _told(self, url: str) -> str | None:
+    async def _look_at(self, url: str) -> str | None:
         """What was seen. Nothing, if the image is to blame; None: another try may do better."""
         try:
             async with self._room, asyncio.timeout(self._config.timeout_s):
-                return await self._asked(url)
+                return await self._described(url)
         except UpstreamError as error:
-            return "" if error.fault.scope in _OUR_MISTAKE else None
+            return "" if error.fault.scope in _OF_THE_IMAGE else None
         except Exception:  # whatever went wrong, it is the log's to tell, and no reason to fail
             return None
 
-    async def _asked(self, url: str) -> str | None:
+    async def _described(self, url: str) -> str | None:
         exchange = await self._prepare(_request(self._config.model, url))
         try:
             response = await exchange.whole()
@@ -152,6 +152,6 @@ def refuse_blind_model(config: Config, router: Router) -> None:
         target = router.resolve(name)
     except InvalidRequest as error:
         raise config.mistake(("vision", "model"), error.message) from error
-    if "image" not in target.provider.capabilities(target.model).inputs:
+    if "image" not in target.capabilities.inputs:
         problem = f"{name!r} takes no images; choose a model that does, or say so in its `inputs`"
         raise config.mistake(("vision", "model"), problem)

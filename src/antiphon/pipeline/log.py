@@ -28,12 +28,11 @@ class LogStage:
         emit: Callable[[Entry], None],
         *,
         elapsed_ms: Callable[[], float],
-        upstream_latency_ms: Callable[[], float | None],
         facts: dict[str, Any],
     ) -> None:
         self._emit = emit
         self._elapsed_ms = elapsed_ms
-        self._upstream_latency_ms = upstream_latency_ms
+        self.upstream_latency_ms: float | None = None
         self._facts = facts
         self._count = 0
         self._ended = False
@@ -59,7 +58,7 @@ class LogStage:
                         "cached_tokens": usage.input_tokens_details.cached_tokens if usage else 0,
                         "output_tokens": usage.output_tokens if usage else 0,
                         "duration_ms": round(self._elapsed_ms(), 1),
-                        "upstream_latency_ms": self._upstream_latency_ms(),
+                        "upstream_latency_ms": self.upstream_latency_ms,
                     },
                 )
             )
@@ -76,7 +75,7 @@ class LogStage:
                         **self._facts,
                         "events": self._count,
                         "duration_ms": round(self._elapsed_ms(), 1),
-                        "upstream_latency_ms": self._upstream_latency_ms(),
+                        "upstream_latency_ms": self.upstream_latency_ms,
                     },
                 )
             )
@@ -85,25 +84,38 @@ class LogStage:
 class DiagnosticsStage:
     """Reports, once and at the end, what was degraded, ignored or rejected."""
 
-    def __init__(
-        self,
-        emit: Callable[[Entry], None],
-        diagnostics: tuple[Diagnostic, ...],
-        facts: dict[str, Any],
-    ) -> None:
+    def __init__(self, emit: Callable[[Entry], None], facts: dict[str, Any]) -> None:
         self._emit = emit
-        self.diagnostics = diagnostics
         self._facts = facts
+        self._decided: tuple[Diagnostic, ...] = ()
+        self._noted: list[Diagnostic] = []
+        self._untold = False
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All there are so far, told or not."""
+        return (*self._decided, *self._noted)
+
+    def adopt(self, decided: tuple[Diagnostic, ...]) -> None:
+        """What a plan says, in place of what another one said."""
+        self._decided = decided
+        self._untold = True
+
+    def note(self, diagnostics: list[Diagnostic]) -> None:
+        """What became of the answer itself; the list is emptied."""
+        if diagnostics:
+            self._noted += diagnostics
+            diagnostics.clear()
+            self._untold = True
 
     def feed(self, events: list[Event]) -> list[Event]:
-        if self.diagnostics and terminal(events) is not None:
+        if terminal(events) is not None:
             self.close()
         return events
 
     def close(self) -> None:
         """Report even if no terminal event came by: a client may have left."""
-        if not self.diagnostics:
-            return
-        found = [f"{each.code}:{each.param}" for each in self.diagnostics]
-        self.diagnostics = ()
-        self._emit(Entry("response.diagnostics", "info", {**self._facts, "diagnostics": found}))
+        if self._untold and (diagnostics := self.diagnostics):
+            found = [f"{each.code}:{each.param}" for each in diagnostics]
+            self._emit(Entry("response.diagnostics", "info", {**self._facts, "diagnostics": found}))
+        self._untold = False

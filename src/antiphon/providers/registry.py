@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from urllib.parse import urlencode
 
@@ -96,15 +96,19 @@ class Provider(Struct, frozen=True, kw_only=True):
         joint = "&" if "?" in outbound.path else "?"
         return self.base_url + outbound.path + (joint + query if query else "")
 
-    def authorization(self, key: str, outbound: Outbound, at: str) -> Mapping[str, str]:
-        """The headers that show a key; `at` is the time of a signature, `20150830T123600Z`."""
+    def authorization(
+        self, key: str, outbound: Outbound, now: Callable[[], str]
+    ) -> Mapping[str, str]:
+        """The headers that show a key; `now` is asked for the time of a signature, such as
+        `20150830T123600Z`."""
         auth = self.spec.auth
         if not key:
             return {}
         if auth.scheme == "sigv4":
             headers = {**self.headers, **outbound.headers}
             url = self.address(outbound)
-            return authorize(key, "POST", url, headers, outbound.body, service=auth.service, at=at)
+            body, service = outbound.body, auth.service
+            return authorize(key, "POST", url, headers, body, service=service, at=now())
         return {auth.header: f"Bearer {key}" if auth.scheme == "bearer" else key}
 
     def models(self) -> list[str]:

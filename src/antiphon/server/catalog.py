@@ -65,7 +65,7 @@ def _owner(router: Router, name: str) -> str:
 def _entry(router: Router, name: str, place: int, sees: bool) -> dict[str, Any]:
     """What Codex wants to know of a model before it uses it."""
     target = router.resolve(name)
-    can = target.provider.capabilities(target.model)
+    can = target.capabilities
     about = f"{target.model} by {target.provider.spec.title}"
     entry = {
         "slug": name,
@@ -144,9 +144,9 @@ def _thinking(can: Capabilities) -> dict[str, Any]:
 def _real_rungs(can: Capabilities) -> dict[str | None, str]:
     """One rung for each word that the provider has: two names for the same would be a lie."""
     rungs = [rung for rung in RUNGS if rung in can.efforts]
-    alike: dict[str | None, list[str]] = {can.efforts[rung]: [] for rung in rungs}
+    alike: dict[str | None, list[str]] = {}
     for rung in rungs:
-        alike[can.efforts[rung]].append(rung)
+        alike.setdefault(can.efforts[rung], []).append(rung)
     return {word: _namesake(word, names) for word, names in alike.items()}
 
 

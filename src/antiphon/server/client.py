@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache, partial
 
 from msgspec import structs
 
@@ -17,8 +18,9 @@ class Clients:
             if name not in PROFILES and name != EVERYONE:
                 problem = f"there is no such profile; {hint(name, [*PROFILES, EVERYONE])}"
                 raise config.mistake(("clients", name), problem)
-        self._overrides = {name: structs.asdict(each) for name, each in config.clients.items()}
+        overrides = {name: structs.asdict(each) for name, each in config.clients.items()}
+        self._resolve = lru_cache(maxsize=64)(partial(resolve, overrides=overrides))
 
     def profile(self, headers: Mapping[str, str]) -> Profile:
         originator, user_agent = headers.get("originator", ""), headers.get("user-agent", "")
-        return resolve(originator, user_agent, self._overrides)
+        return self._resolve(originator, user_agent)

@@ -13,9 +13,7 @@ FOUND = SearchOutcome(results=(SearchResult(title="t", url="https://t.example", 
 
 
 def call(call_id: str) -> SearchCall:
-    return SearchCall(
-        call_id=call_id, name="web_search", arguments="{}", queries=("q",), rules=SearchRules()
-    )
+    return SearchCall(call_id=call_id, arguments="{}", queries=("q",), rules=SearchRules())
 
 
 async def test_all_searches_of_a_round_are_begun_with_the_first() -> None:

@@ -44,8 +44,8 @@ def test_a_configured_provider_finds_its_key_in_the_environment_unless_it_has_on
 def test_a_server_of_ones_own_needs_no_key() -> None:
     local = build_providers(Config(providers={"local": CHAT}), {})["local"]
     assert local.base_url == "http://localhost:8000/v1"
-    assert local.authorization("", ASK, AT) == {}
-    assert local.authorization("k", ASK, AT) == {"authorization": "Bearer k"}
+    assert local.authorization("", ASK, lambda: AT) == {}
+    assert local.authorization("k", ASK, lambda: AT) == {"authorization": "Bearer k"}
 
 
 @pytest.mark.parametrize("name", [name for name, spec in SPECS.items() if not spec.needs_key])
@@ -78,13 +78,13 @@ def test_a_key_for_other_purposes_or_without_an_address_makes_no_provider(name: 
     ],
 )
 def test_a_key_is_shown_as_the_provider_wants_to_see_it(name: str, header: str, value: str) -> None:
-    assert configured(name).authorization("k", ASK, AT) == {header: value}
+    assert configured(name).authorization("k", ASK, lambda: AT) == {header: value}
 
 
 def test_a_pair_of_keys_signs_for_the_region_of_the_address() -> None:
     address = "https://bedrock-runtime.eu-west-1.amazonaws.com"
     provider = configured("bedrock", base_url=address, headers={"X-Team": "blue"})
-    signed = provider.authorization("AKIDEXAMPLE123456:secret:token", ASK, AT)
+    signed = provider.authorization("AKIDEXAMPLE123456:secret:token", ASK, lambda: AT)
     assert signed == sign(
         "POST",
         f"{address}/model/m/converse",
