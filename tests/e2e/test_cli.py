@@ -119,7 +119,11 @@ def test_what_is_served_is_traced_and_can_be_replayed(tmp_path: Path) -> None:
 
     shown = json.loads(run(tmp_path, "trace", "show", response_id).stdout)
     assert shown["request"]["request_id"] == listed["request_id"]
-    assert {each["kind"] for each in shown["streams"]} >= {"raw", "transformed"}
+    kinds = ["request", "outbound", "raw", "transformed"]
+    assert [each["kind"] for each in shown["streams"]] == kinds
+    for kind, words in (("request", '"input"'), ("outbound", '"messages"')):
+        sent = run(tmp_path, "trace", "show", response_id, "--stream", kind).stdout
+        assert words in sent.decode()
 
     raw = run(tmp_path, "trace", "show", response_id, "--stream", "raw").stdout
     replayed = run(tmp_path, "replay", "-", given=raw).stdout.splitlines()

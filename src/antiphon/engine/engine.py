@@ -146,6 +146,8 @@ class Engine:
         plan = next(iter(attempts.plans.values()))
         facts = _facts(request, plan, response, caller)
         trace = self.tracer.begin(facts, lambda: (self.rim.monotonic() - began) * 1000)
+        if self.tracer.keeps_payloads:
+            trace.request.feed(msgspec.json.encode(request.raw))
         journey = Journey(
             self.emit, facts, plan, trace, profile=caller.profile, store=request.store
         )

@@ -302,6 +302,7 @@ class Exchange:
     async def _ask(self) -> UpstreamAnswer:
         gear, clock = self._gear, self._parts.rim.monotonic
         began = clock()
+        self._journey.outbound.feed(gear.outbound.body)
         answer = await gear.upstream.open(gear.provider, gear.outbound, gear.attempt.key)
         self._answer = answer
         self._journey.log.upstream_latency_ms = round((clock() - began) * 1000, 1)

@@ -34,6 +34,7 @@ class Journey:
         store: bool,
     ) -> None:
         self.raw = trace.raw
+        self.outbound = trace.outbound
         self.persist = PersistStage()
         self.fault: ProviderFault | None = None
         self._emit = emit

@@ -67,7 +67,7 @@ class Attempted:
 
 
 class ExchangeTrace:
-    """The two taps of one exchange, and the rows it leaves."""
+    """The taps of one exchange, and the rows it leaves."""
 
     def __init__(
         self,
@@ -79,6 +79,9 @@ class ExchangeTrace:
         self._id: str = facts["request_id"]
         self.elapsed_ms = elapsed_ms
         self._began_ms = tracer.now_ms()
+        self.request = RawTap(keep=tracer.keeps_payloads, elapsed_ms=elapsed_ms)
+        self.outbound = RawTap(keep=tracer.keeps_payloads, elapsed_ms=elapsed_ms)
+        """The body of every attempt, one after another."""
         self.raw = RawTap(keep=tracer.keeps_payloads, elapsed_ms=elapsed_ms)
         """Of each round, the bytes of the attempt that answered."""
         self.transformed = TraceStage(keep=tracer.keeps_payloads, elapsed_ms=elapsed_ms)
@@ -128,7 +131,9 @@ class ExchangeTrace:
         self._record_end(self.transformed.response, latency, failed=fault is not None)
 
     def _record_streams(self) -> None:
-        self._record_stream("raw", self.raw.blob, self.raw.offsets)
+        taps = {"request": self.request, "outbound": self.outbound, "raw": self.raw}
+        for kind, tap in taps.items():
+            self._record_stream(kind, tap.blob, tap.offsets)
         if self._tracer.keeps_payloads:
             blob, offsets = _encoded(self.transformed)
             self._record_stream("transformed", blob, offsets)
