@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
@@ -121,8 +122,11 @@ def test_the_settings_are_valid() -> None:
 
 def printed(block: str) -> str:
     out = io.StringIO()
+    names: dict[str, Any] = {}
     with contextlib.redirect_stdout(out):
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, "README.md", "exec"), names)
+    if "client" in names:
+        names["client"].close()  # its connection must not be found open by another test
     return out.getvalue()
 
 
