@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Heard:
+class Heard(ABC):
     """One request as the provider got it. `body` is native; everything else is read from it."""
 
     asked: Asked
@@ -32,9 +33,9 @@ class Heard:
         return json.dumps(self.body, ensure_ascii=False)
 
     @property
+    @abstractmethod
     def tools(self) -> dict[str, Document]:
         """The declared tools: the provider's name for each, and the schema of its arguments."""
-        raise NotImplementedError
 
     @property
     def said(self) -> list[tuple[str, str]]:
@@ -46,29 +47,29 @@ class Heard:
         ]
 
     @property
+    @abstractmethod
     def calls(self) -> list[tuple[str, Any]]:
         """The calls in the history: name and arguments."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def results(self) -> list[str]:
         """What the tools of the history have answered."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def states(self) -> list[str]:
         """What came back of earlier reasoning: thoughts, or the signatures of them."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def images(self) -> list[str]:
         """The images of the history, in base64."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def schema(self) -> Document | None:
         """The schema that the answer has to follow."""
-        raise NotImplementedError
 
     def says(self, role: str) -> str:
         """All that somebody said."""

@@ -34,26 +34,26 @@ async def asked(scene: Scene, model: str, items: list[Document]) -> list[Documen
     return output
 
 
-async def native(tmp_path: Path, speaker: Speaker, kind: str, model: str) -> None:
-    """The second request ends, to the byte, as the provider's own client would have sent it."""
+async def is_native(tmp_path: Path, speaker: Speaker, kind: str, model: str) -> bool:
+    """Whether the second request ends, to the byte, as the provider's own client would send it."""
     async with configured(tmp_path, speaking(speaker, SESSION), kind=kind) as scene:
         await two_turns(scene, model)
-        assert scene.upstream.asked[-1].raw.endswith(native_tail(speaker, SESSION[:2]))
+        return scene.upstream.asked[-1].raw.endswith(native_tail(speaker, SESSION[:2]))
 
 
 async def test_theme_01_reasoning_content_is_replayed_where_it_was(tmp_path: Path) -> None:
     speaker = ChatSpeaker("deepseek", "tool_turns")
-    await native(tmp_path, speaker, "deepseek", "deepseek-v4-pro")
+    assert await is_native(tmp_path, speaker, "deepseek", "deepseek-v4-pro")
 
 
 async def test_theme_02_thought_signatures_of_gemini_come_back_on_their_parts(
     tmp_path: Path,
 ) -> None:
-    await native(tmp_path, GeminiSpeaker(), "gemini", "gemini-3-pro-preview")
+    assert await is_native(tmp_path, GeminiSpeaker(), "gemini", "gemini-3-pro-preview")
 
 
 async def test_theme_19_thinking_signatures_of_anthropic_come_back_whole(tmp_path: Path) -> None:
-    await native(tmp_path, AnthropicSpeaker(), "anthropic", "claude-sonnet-4-5")
+    assert await is_native(tmp_path, AnthropicSpeaker(), "anthropic", "claude-sonnet-4-5")
 
 
 @pytest.mark.parametrize("encrypted", ["gAAAAAB-of-somebody-else", "ap1.c29tZXRoaW5n"])

@@ -144,6 +144,7 @@ async def test_a_client_may_leave_before_the_first_word_of_a_later_round(
                 listener.leave()
                 await second.gone.wait()
         await nothing_is_left(scene, before)
+        assert len(scene.asked) == 2
 
 
 async def test_a_client_may_leave_while_a_later_round_waits_to_be_asked_again(
@@ -161,6 +162,7 @@ async def test_a_client_may_leave_while_a_later_round_waits_to_be_asked_again(
             await until(lambda: scene.clock.slept, "it waits")
             listener.leave()
             await nothing_is_left(scene, before)
+        assert len(scene.asked) == 2  # and never a third time
 
 
 # --- its time is up -------------------------------------------------------------------------------
