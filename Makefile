@@ -19,7 +19,7 @@ check: .venv/dev ## format, lint, types, tests, and 100 % branch coverage of the
 	$(BIN)/pytest -q -n auto --cov --cov-report=
 	$(BIN)/coverage report --include='$(HEART)' --fail-under=100
 clients: .venv/dev ## drive real clients through the gateway (needs Node 20 with npm; ARGS="…" goes to pytest)
-	@$(PYTHON) -m tests.clients.install
+	@$(PYTHON) -m tests.support.clients.install
 	ANTIPHON_CLIENTS=1 $(BIN)/pytest -q -n auto tests/clients $(ARGS)
 golden: .venv/dev ## rewrite the golden transcripts; review the diff like code
 	$(BIN)/pytest -q tests/golden --update-golden

@@ -16,7 +16,7 @@ from antiphon.config import parse_config
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.providers import registry
 from antiphon.providers.registry import build_providers
-from tests.installed import install
+from tests.support.plugin_packages import install
 
 PAGE = (Path(__file__).parents[1] / "docs" / "add-a-provider.md").read_text(encoding="utf-8")
 

@@ -20,8 +20,8 @@ import pytest
 from antiphon.config import parse_config
 from antiphon.engine.routing import make_router
 from antiphon.providers.registry import build_providers
-from tests.commands import PATIENCE_S, environment, on_terminal, serving
-from tests.gateways import events_of
+from tests.support.commands import PATIENCE_S, environment, on_terminal, serving
+from tests.support.gateways import events_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.clients.scenario import HEAD, Row, page, row_of, table
+from tests.support.clients.scenario import HEAD, Row, page, row_of, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
 ROWS = pytest.StashKey[list[Row]]()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.clients.node.program import played
-from tests.clients.player import Call, Dialect, Say
-from tests.clients.scenario import Client
-from tests.clients.stage import stage
+from tests.support.clients.gateway import stage
+from tests.support.clients.node_programs import played
+from tests.support.clients.scenario import Client
+from tests.support.clients.scripted_model import Call, Dialect, Say
 
 AGENTS = Client("@openai/agents", "npm:@openai/agents")
 LOOK = Call("get_weather", {"city": "Paris"})

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.clients.node.program import played
-from tests.clients.player import Call, Cut, Dialect, Say
-from tests.clients.scenario import Client
-from tests.clients.stage import Stage, stage
+from tests.support.clients.gateway import Stage, stage
+from tests.support.clients.node_programs import played
+from tests.support.clients.scenario import Client
+from tests.support.clients.scripted_model import Call, Cut, Dialect, Say
 
 AI_SDK = Client("AI SDK", "npm:@ai-sdk/openai")
 LOOK = Call("get_weather", {"city": "Paris"})

@@ -11,13 +11,13 @@ from antiphon.config import Config
 from antiphon.engine.routing import make_router
 from antiphon.providers.registry import SPECS, build_providers
 from antiphon.server.catalog import model_list
-from tests.clients import mcp_server
-from tests.clients.codex import Ran
-from tests.clients.installed import node_command
-from tests.clients.player import Call, Player, Say
-from tests.clients.stage import Stage, stage
-from tests.commands import COMMAND, SOURCE, own_settings
-from tests.upstream import upstream
+from tests.support.clients import mcp_server
+from tests.support.clients.codex import Ran
+from tests.support.clients.gateway import Stage, stage
+from tests.support.clients.installed import node_command
+from tests.support.clients.scripted_model import Call, Player, Say
+from tests.support.commands import COMMAND, SOURCE, own_settings
+from tests.support.upstream import upstream
 
 EXEC = "exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox".split()
 # What the user has set up in Codex: a server of tools, and no wish to talk to anybody outside.

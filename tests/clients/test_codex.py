@@ -8,10 +8,10 @@ import struct
 import zlib
 from pathlib import Path
 
-from tests.clients.between import between
-from tests.clients.codex import CODEX, Codex
-from tests.clients.player import Call, Dialect, Say
-from tests.clients.stage import KEY, stage
+from tests.support.clients.codex import CODEX, Codex
+from tests.support.clients.gateway import KEY, stage
+from tests.support.clients.proxy import between
+from tests.support.clients.scripted_model import Call, Dialect, Say
 
 SCHEMA = {
     "type": "object",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.clients.codex import CODEX, Codex
-from tests.clients.player import Call, Cut, Dialect, Say, Script, limited, overflow
-from tests.clients.stage import stage
+from tests.support.clients.codex import CODEX, Codex
+from tests.support.clients.gateway import stage
+from tests.support.clients.scripted_model import Call, Cut, Dialect, Say, Script, limited, overflow
 
 CALLED = Say(calls=[Call("exec_command", {"cmd": "echo ran >> log.txt"})])
 

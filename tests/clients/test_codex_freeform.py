@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.codex import CODEX, Codex
-from tests.clients.player import Call, Dialect, Say
-from tests.clients.stage import stage
 from tests.clients.test_codex_tools import PATCH
+from tests.support.clients.codex import CODEX, Codex
+from tests.support.clients.gateway import stage
+from tests.support.clients.scripted_model import Call, Dialect, Say
 
 BEFORE, AFTER = "roses are red\nviolets are blue\n", "roses are blue\nviolets are blue\n"
 

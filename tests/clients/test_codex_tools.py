@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.clients import mcp_server
-from tests.clients.codex import CODEX, Codex
-from tests.clients.player import Call, Dialect, Say
-from tests.clients.stage import stage
+from tests.support.clients import mcp_server
+from tests.support.clients.codex import CODEX, Codex
+from tests.support.clients.gateway import stage
+from tests.support.clients.scripted_model import Call, Dialect, Say
 
 PATCH = """\
 *** Begin Patch

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from tests.clients.player import Call, Dialect, Say
-from tests.clients.program import played
-from tests.clients.scenario import Client
-from tests.clients.stage import Stage, stage
+from tests.support.clients.gateway import Stage, stage
+from tests.support.clients.python_programs import played
+from tests.support.clients.scenario import Client
+from tests.support.clients.scripted_model import Call, Dialect, Say
 
 LANGCHAIN = Client("LangChain", "pypi:langchain-openai")
 BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]

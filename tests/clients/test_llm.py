@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.clients.installed import python_command
-from tests.clients.player import Call, Dialect, Say
-from tests.clients.scenario import Client
-from tests.clients.stage import MODEL, Done, Stage, stage
+from tests.support.clients.gateway import MODEL, Done, Stage, stage
+from tests.support.clients.installed import python_command
+from tests.support.clients.scenario import Client
+from tests.support.clients.scripted_model import Call, Dialect, Say
 
 LLM = Client("llm", "pypi:llm")
 TOOL = '''

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from antiphon.providers.sample import sample
-from tests.clients.heard import Document, Heard
-from tests.clients.installed import node_command
-from tests.clients.player import Call, Dialect, Refuse, Say, Step
-from tests.clients.scenario import Client
-from tests.clients.stage import KEY, MODEL, stage
+from tests.support.clients.gateway import KEY, MODEL, stage
+from tests.support.clients.installed import node_command
+from tests.support.clients.provider_requests import Document, Heard
+from tests.support.clients.scenario import Client
+from tests.support.clients.scripted_model import Call, Dialect, Refuse, Say, Step
 
 LLMPROBE = Client("llmprobe", "npm:llmprobe")
 UNSUPPORTED = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.clients.node.program import played
-from tests.clients.player import Call, Cut, Dialect, Say, limited
-from tests.clients.scenario import Client
-from tests.clients.stage import stage
+from tests.support.clients.gateway import stage
+from tests.support.clients.node_programs import played
+from tests.support.clients.scenario import Client
+from tests.support.clients.scripted_model import Call, Cut, Dialect, Say, limited
 
 OPENAI = Client("openai (Node)", "npm:openai")
 CITY = '{"name":"Paris","people":2102650}'

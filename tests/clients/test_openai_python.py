@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from tests.clients.player import Call, Cut, Dialect, Say, limited
-from tests.clients.program import played
-from tests.clients.scenario import Client
-from tests.clients.stage import Stage, stage
+from tests.support.clients.gateway import Stage, stage
+from tests.support.clients.python_programs import played
+from tests.support.clients.scenario import Client
+from tests.support.clients.scripted_model import Call, Cut, Dialect, Say, limited
 
 OPENAI = Client("openai (Python)", "pypi:openai")
 CITY = '{"name":"Ulm","people":126000}'

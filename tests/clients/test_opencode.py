@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.clients.heard import Heard
-from tests.clients.installed import node_command
-from tests.clients.player import Call, Dialect, Say, Step
-from tests.clients.scenario import Client
-from tests.clients.stage import KEY, MODEL, Stage, stage
+from tests.support.clients.gateway import KEY, MODEL, Stage, stage
+from tests.support.clients.installed import node_command
+from tests.support.clients.provider_requests import Heard
+from tests.support.clients.scenario import Client
+from tests.support.clients.scripted_model import Call, Dialect, Say, Step
 
 OPENCODE = Client("opencode", "npm:opencode-ai")
 # It looks for newer packages, and goes on without them: nobody listens on this port.

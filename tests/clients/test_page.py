@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.scenario import Row, page
+from tests.support.clients.scenario import Row, page
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "clients.md"

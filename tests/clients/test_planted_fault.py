@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.between import Change, between
-from tests.clients.codex import Codex
-from tests.clients.installed import python_command
-from tests.clients.player import Say
-from tests.clients.stage import Stage, stage
+from tests.support.clients.codex import Codex
+from tests.support.clients.gateway import Stage, stage
+from tests.support.clients.installed import python_command
+from tests.support.clients.proxy import Change, between
+from tests.support.clients.scripted_model import Say
 
 GREETING = "Good morning."
 READ_WITH_THE_SDK = """

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from tests.clients.heard import Document
-from tests.clients.player import Call, Dialect, Say
-from tests.clients.program import played
-from tests.clients.scenario import Client
-from tests.clients.stage import Stage, stage
+from tests.support.clients.gateway import Stage, stage
+from tests.support.clients.provider_requests import Document
+from tests.support.clients.python_programs import played
+from tests.support.clients.scenario import Client
+from tests.support.clients.scripted_model import Call, Dialect, Say
 
 PYDANTIC_AI = Client("Pydantic AI", "pypi:pydantic-ai-slim")
 BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]

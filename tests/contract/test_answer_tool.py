@@ -16,10 +16,10 @@ from antiphon.core.planning import make_plan
 from antiphon.core.round import Followup, followed
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.request import Request
-from tests.machines import documents, machine
-from tests.speakers.everybody import SPEAKERS
-from tests.speakers.session import Call, Turn
-from tests.speakers.speaker import Speaker
+from tests.support.machines import documents, machine
+from tests.support.scripted_providers.scripted_provider import Speaker
+from tests.support.scripted_providers.session import Call, Turn
+from tests.support.scripted_providers.table import SPEAKERS
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -9,10 +9,10 @@ import pytest
 from antiphon.core.deltas import Extra, Failure
 from antiphon.core.plan import Plan
 from antiphon.dialects.anthropic_request import AnthropicQuirks, encode
-from tests.anthropic_request_validator import problems
-from tests.corpus import ABSENT, Case, cases
-from tests.naive_anthropic import read
-from tests.recorded import Document, answers, deltas_of, every, history_of, parts_of
+from tests.support.corpus import ABSENT, Case, cases
+from tests.support.recordings import Document, answers, deltas_of, every, history_of, parts_of
+from tests.support.reference_readers.anthropic import read
+from tests.support.request_validators.anthropic import problems
 
 CASES = cases("anthropic")
 OWN = {"text", "thinking", "redacted_thinking", "tool_use"}

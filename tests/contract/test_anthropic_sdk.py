@@ -21,9 +21,9 @@ from antiphon import replay
 from antiphon.core.contract import OutputContract
 from antiphon.core.plan import Plan, ToolDeclaration
 from antiphon.dialects.anthropic_request import AnthropicQuirks, encode
-from tests.corpus import ABSENT, Case, cases
 from tests.property.test_anthropic_history import SEES, Memory, memories, plans, quirks, remembered
 from tests.property.test_history import any_items, read
+from tests.support.corpus import ABSENT, Case, cases
 
 Document = dict[str, Any]
 

@@ -8,10 +8,10 @@ import pytest
 
 from antiphon import replay
 from antiphon.core.deltas import Extra
-from tests.corpus import ABSENT, Case, cases
-from tests.naive_bedrock import read
-from tests.recorded import answers, deltas_of, every, final, parts_of, streams
-from tests.validator import check
+from tests.support.corpus import ABSENT, Case, cases
+from tests.support.recordings import answers, deltas_of, every, final, parts_of, streams
+from tests.support.reference_readers.bedrock import read
+from tests.support.stream_validator import check
 
 CASES = cases("bedrock")
 STREAMS = streams(CASES)

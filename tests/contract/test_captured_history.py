@@ -7,9 +7,9 @@ import pytest
 from antiphon.core.canonical import canonical
 from antiphon.core.pairing import paired
 from antiphon.core.plan import Plan
-from tests import captured
-from tests.speakers.everybody import SPEAKERS
-from tests.speakers.speaker import Speaker
+from tests.support import captured_requests as captured
+from tests.support.scripted_providers.scripted_provider import Speaker
+from tests.support.scripted_providers.table import SPEAKERS
 
 BODIES = captured.bodies()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.corpus import ABSENT, Case, cases
-from tests.naive_chat import read
-from tests.recorded import events_of, every, final, streams
+from tests.support.corpus import ABSENT, Case, cases
+from tests.support.recordings import events_of, every, final, streams
+from tests.support.reference_readers.chat import read
 
 CASES = cases("chat")
 

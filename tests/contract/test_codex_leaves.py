@@ -23,7 +23,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.wire.echo import opened
 from antiphon.wire.request import Request
-from tests import captured
+from tests.support import captured_requests as captured
 
 Steps = tuple[str | int, ...]
 

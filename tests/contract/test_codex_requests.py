@@ -11,7 +11,7 @@ from openai.types.responses import Response as OfficialResponse
 
 from antiphon.wire.echo import opened
 from antiphon.wire.request import Request
-from tests import captured
+from tests.support import captured_requests as captured
 
 BODIES = captured.bodies()
 

@@ -9,10 +9,10 @@ import pytest
 from antiphon.core.deltas import Extra
 from antiphon.core.plan import Plan
 from antiphon.dialects.cohere_request import encode
-from tests.cohere_request_validator import problems
-from tests.corpus import ABSENT, Case, cases
-from tests.naive_cohere import read
-from tests.recorded import answers, deltas_of, every, history_of
+from tests.support.corpus import ABSENT, Case, cases
+from tests.support.recordings import answers, deltas_of, every, history_of
+from tests.support.reference_readers.cohere import read
+from tests.support.request_validators.cohere import problems
 
 ANSWERS = answers(cases("cohere"))
 

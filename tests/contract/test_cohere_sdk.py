@@ -16,8 +16,6 @@ from pydantic import BaseModel, TypeAdapter
 
 from antiphon import replay
 from antiphon.core.history import Step
-from tests.cohere_request_validator import problems
-from tests.corpus import ABSENT, Case, cases
 from tests.property.test_cohere_history import (
     Memory,
     memories,
@@ -27,6 +25,8 @@ from tests.property.test_cohere_history import (
     rendered,
 )
 from tests.property.test_history import SEES, any_items, read
+from tests.support.corpus import ABSENT, Case, cases
+from tests.support.request_validators.cohere import problems
 
 Document = dict[str, Any]
 

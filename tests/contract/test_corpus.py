@@ -15,20 +15,18 @@ from typing import get_args
 import pytest
 from openai.types.responses import ResponseOutputItem
 
-from tests import (
-    naive_anthropic,
-    naive_bedrock,
-    naive_chat,
-    naive_cohere,
-    naive_gemini,
-    naive_ollama,
-    naive_responses,
-)
-from tests.corpus import ABSENT, Case, cases
-from tests.naive import Block, Carried, Spoken
-from tests.oracle import consult
-from tests.recorded import Document, events_of, every, final, streams
-from tests.validator import check
+from tests.support.corpus import ABSENT, Case, cases
+from tests.support.openai_sdk_check import consult
+from tests.support.recordings import Document, events_of, every, final, streams
+from tests.support.reference_readers import anthropic as naive_anthropic
+from tests.support.reference_readers import bedrock as naive_bedrock
+from tests.support.reference_readers import chat as naive_chat
+from tests.support.reference_readers import cohere as naive_cohere
+from tests.support.reference_readers import gemini as naive_gemini
+from tests.support.reference_readers import ollama as naive_ollama
+from tests.support.reference_readers import responses as naive_responses
+from tests.support.reference_readers.answer import Block, Carried, Spoken
+from tests.support.stream_validator import check
 
 SPOKEN: Mapping[str, Callable[[bytes], Spoken]] = {
     "anthropic": naive_anthropic.read,

@@ -10,7 +10,7 @@ import pytest
 from antiphon.core.faults import ProviderFault, classify_document
 from antiphon.core.locale import TEXTS, describe
 from antiphon.dialects.dialect import resolve
-from tests.corpus import ABSENT, Case, cases
+from tests.support.corpus import ABSENT, Case, cases
 
 INVALID = ("invalid_request", "invalid_request", False, "request")
 TOO_LONG = ("context_length", "context_length_exceeded", False, "request")

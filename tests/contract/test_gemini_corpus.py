@@ -10,10 +10,10 @@ from antiphon.core.deltas import Extra, Failure
 from antiphon.core.plan import Plan
 from antiphon.dialects.gemini import GeminiDialect
 from antiphon.dialects.gemini_request import GeminiQuirks, encode
-from tests.corpus import ABSENT, Case, cases
-from tests.gemini_request_validator import problems
-from tests.naive_gemini import read, returned
-from tests.recorded import Document, answers, deltas_of, every, history_of, parts_of
+from tests.support.corpus import ABSENT, Case, cases
+from tests.support.recordings import Document, answers, deltas_of, every, history_of, parts_of
+from tests.support.reference_readers.gemini import read, returned
+from tests.support.request_validators.gemini import problems
 
 CASES = cases("gemini")
 ANSWERS = answers(CASES)

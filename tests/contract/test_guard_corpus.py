@@ -11,11 +11,11 @@ from antiphon.core.deltas import Delta, Extra
 from antiphon.dialects import chat
 from antiphon.dialects.guard import GuardedDecoder, build_guards, guarded
 from antiphon.wire.sse import SSEDecoder
-from tests.corpus import ABSENT, Case, cases
-from tests.leaks import CALL_GUARDS, calls_of, text_of, thought_of
-from tests.machines import run
-from tests.recorded import every
-from tests.validator import check
+from tests.support.corpus import ABSENT, Case, cases
+from tests.support.dialect_samples.leaked_markup import CALL_GUARDS, calls_of, text_of, thought_of
+from tests.support.machines import run
+from tests.support.recordings import every
+from tests.support.stream_validator import check
 
 CASES = cases("chat")
 TAGGED = [

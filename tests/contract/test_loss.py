@@ -21,7 +21,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import SPECS, Provider
 from antiphon.wire.request import Request
 from tests.contract.test_providers import different_models
-from tests.providers import CALLED, TOOL, Document, configured
+from tests.support.outbound_requests import CALLED, TOOL, Document, configured
 
 every_model = pytest.mark.parametrize(
     ("name", "model"), [(name, model) for name in SPECS for model in different_models(name)]

@@ -8,10 +8,10 @@ import pytest
 
 from antiphon.core.plan import Plan
 from antiphon.dialects.ollama_request import encode
-from tests.corpus import ABSENT, Case, cases
-from tests.naive_ollama import read
-from tests.ollama_request_validator import problems
-from tests.recorded import answers, every, history_of
+from tests.support.corpus import ABSENT, Case, cases
+from tests.support.recordings import answers, every, history_of
+from tests.support.reference_readers.ollama import read
+from tests.support.request_validators.ollama import problems
 
 CASES = cases("ollama")
 

@@ -14,9 +14,9 @@ from antiphon import replay
 from antiphon.core.contract import OutputContract
 from antiphon.core.plan import Plan, ToolDeclaration
 from antiphon.dialects.ollama_request import encode
-from tests.corpus import ABSENT, Case, cases
 from tests.property.test_history import READS, any_items, read
 from tests.property.test_ollama_history import rendered, replays, schemas
+from tests.support.corpus import ABSENT, Case, cases
 
 Document = dict[str, Any]
 

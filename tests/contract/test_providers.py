@@ -28,18 +28,24 @@ from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidRequest
 from antiphon.providers import cerebras, echo, table
 from antiphon.providers.registry import SPECS, Provider, build_providers
-from tests import (
-    anthropic_request_validator,
-    bedrock_request_validator,
-    chat_request_validator,
-    cohere_request_validator,
-    full_request,
-    gemini_request_validator,
-    ollama_request_validator,
-    responses_request_validator,
+from tests.support import full_request
+from tests.support.outbound_requests import (
+    CALLED,
+    TOOL,
+    Document,
+    asked,
+    configured,
+    first_model,
+    planned,
 )
-from tests.contract.vendor_answers import ERRORS, STREAMED, WHOLE
-from tests.providers import CALLED, TOOL, Document, asked, configured, first_model, planned
+from tests.support.request_validators import anthropic as anthropic_request_validator
+from tests.support.request_validators import bedrock as bedrock_request_validator
+from tests.support.request_validators import chat as chat_request_validator
+from tests.support.request_validators import cohere as cohere_request_validator
+from tests.support.request_validators import gemini as gemini_request_validator
+from tests.support.request_validators import ollama as ollama_request_validator
+from tests.support.request_validators import responses as responses_request_validator
+from tests.support.vendor_answers import ERRORS, STREAMED, WHOLE
 
 VALIDATORS: dict[str, Callable[[bytes], list[str]]] = {
     "anthropic": anthropic_request_validator.problems,

@@ -8,9 +8,9 @@ import pytest
 
 from antiphon.core.plan import Plan
 from antiphon.dialects.responses_request import ResponsesQuirks, encode
-from tests.corpus import ABSENT, Case, cases
-from tests.naive_responses import citations, logprobs, read, simplified
-from tests.recorded import events_of, every, final, history_of, streams
+from tests.support.corpus import ABSENT, Case, cases
+from tests.support.recordings import events_of, every, final, history_of, streams
+from tests.support.reference_readers.responses import citations, logprobs, read, simplified
 
 CASES = cases("responses")
 # The text of its item is not the text of its deltas, and what was told cannot be taken back.

@@ -18,10 +18,19 @@ from antiphon.core.deltas import (
     ToolCall,
 )
 from antiphon.core.faults import classify
-from tests.machines import Document, documents, machine, run
-from tests.oracle import consult, parse
-from tests.streams import call, cut_call, keepalive, message, reasoning, refusal, response, stream
-from tests.validator import check
+from tests.support.machines import Document, documents, machine, run
+from tests.support.openai_sdk_check import consult, parse
+from tests.support.stream_validator import check
+from tests.support.valid_streams import (
+    call,
+    cut_call,
+    keepalive,
+    message,
+    reasoning,
+    refusal,
+    response,
+    stream,
+)
 
 LOGPROB = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}
 SAID: dict[str, list[Delta]] = {

@@ -22,7 +22,7 @@ from antiphon.store import reference
 from antiphon.store.chain import history
 from antiphon.store.store import Store, StoreLimits, Turn
 from antiphon.store.url import open_store
-from tests.turns import Clock, chain_of, ids, turn
+from tests.support.turns import Clock, chain_of, ids, turn
 
 pytestmark = pytest.mark.anyio
 

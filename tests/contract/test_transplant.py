@@ -26,11 +26,19 @@ from antiphon.dialects.dialect import DIALECTS
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
-from tests.machines import counting_ids, documents
-from tests.speakers.everybody import SPEAKERS
-from tests.speakers.session import SESSION, Document, Turn, asked, asking, echoed, results
-from tests.speakers.speaker import Speaker, native_tail
-from tests.validator import check
+from tests.support.machines import counting_ids, documents
+from tests.support.scripted_providers.scripted_provider import Speaker, native_tail
+from tests.support.scripted_providers.session import (
+    SESSION,
+    Document,
+    Turn,
+    asked,
+    asking,
+    echoed,
+    results,
+)
+from tests.support.scripted_providers.table import SPEAKERS
+from tests.support.stream_validator import check
 
 BOTH = pytest.mark.parametrize(
     ("one", "other"),

@@ -9,11 +9,19 @@ from typing import Any
 import pytest
 
 from antiphon.config import ModelConfig
-from tests.demands.played import Document, answered, called, function, in_turn, speaking, user
-from tests.e2e.scene import Scene, configured, final, kinds, scene, text
-from tests.speakers.gemini import GeminiSpeaker
-from tests.speakers.session import SESSION
-from tests.upstream import DONE, HELLO_WORLD, answering, chunk, playing, usage
+from tests.support.checked_gateway import Scene, configured, final, kinds, scene, text
+from tests.support.demand_scripts import (
+    Document,
+    answered,
+    called,
+    function,
+    in_turn,
+    speaking,
+    user,
+)
+from tests.support.scripted_providers.gemini import GeminiSpeaker
+from tests.support.scripted_providers.session import SESSION
+from tests.support.upstream import DONE, HELLO_WORLD, answering, chunk, playing, usage
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 HEADER = "antiphon-diagnostics"

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.config import AttemptConfig, ProviderConfig, SearchConfig
-from tests.commands import run
-from tests.demands.played import in_turn
-from tests.e2e.scene import final, judged, scene, text
-from tests.gateways import replaced, running, settings
-from tests.upstream import DONE, HELLO_WORLD, chunk, playing, upstream, usage
+from tests.support.checked_gateway import final, judged, scene, text
+from tests.support.commands import run
+from tests.support.demand_scripts import in_turn
+from tests.support.gateways import replaced, running, settings
+from tests.support.upstream import DONE, HELLO_WORLD, chunk, playing, upstream, usage
 
 
 async def test_theme_15_the_catalog_tells_each_model_as_it_is(tmp_path: Path) -> None:

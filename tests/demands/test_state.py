@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.demands.played import Document, answered, called, function, speaking, user
-from tests.e2e.scene import Scene, configured, final, judged
-from tests.speakers.anthropic import AnthropicSpeaker
-from tests.speakers.chat import ChatSpeaker
-from tests.speakers.gemini import GeminiSpeaker
-from tests.speakers.responses import ResponsesSpeaker
-from tests.speakers.session import SESSION, asking, echoed, results
-from tests.speakers.speaker import Speaker, native_tail
-from tests.upstream import HELLO_WORLD, playing
+from tests.support.checked_gateway import Scene, configured, final, judged
+from tests.support.demand_scripts import Document, answered, called, function, speaking, user
+from tests.support.scripted_providers.anthropic import AnthropicSpeaker
+from tests.support.scripted_providers.chat import ChatSpeaker
+from tests.support.scripted_providers.gemini import GeminiSpeaker
+from tests.support.scripted_providers.responses import ResponsesSpeaker
+from tests.support.scripted_providers.scripted_provider import Speaker, native_tail
+from tests.support.scripted_providers.session import SESSION, asking, echoed, results
+from tests.support.upstream import HELLO_WORLD, playing
 
 
 async def two_turns(scene: Scene, model: str) -> None:

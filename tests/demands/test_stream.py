@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import ModelConfig
-from tests.demands.played import in_turn
-from tests.e2e.scene import configured, final, items, judged, kinds, scene, text
-from tests.upstream import DONE, HELLO_WORLD, Asked, Line, chunk, playing, usage
+from tests.support.checked_gateway import configured, final, items, judged, kinds, scene, text
+from tests.support.demand_scripts import in_turn
+from tests.support.upstream import DONE, HELLO_WORLD, Asked, Line, chunk, playing, usage
 
 
 @pytest.mark.parametrize("heard", range(1, len(HELLO_WORLD) + 1))

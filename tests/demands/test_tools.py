@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from antiphon.config import ModelConfig
-from tests.demands.played import Document, answered, called, function, in_turn, user
-from tests.e2e.scene import configured, deltas, done, final, items, kinds, scene, text
-from tests.upstream import DONE, HELLO_WORLD, chunk, playing, usage
+from tests.support.checked_gateway import configured, deltas, done, final, items, kinds, scene, text
+from tests.support.demand_scripts import Document, answered, called, function, in_turn, user
+from tests.support.upstream import DONE, HELLO_WORLD, chunk, playing, usage
 
 PATCH = "*** Begin Patch\n*** Add File: a.txt\n+one\n*** End Patch\n"
 CUSTOM = {"type": "custom", "name": "apply_patch", "description": "Changes files."}

@@ -13,11 +13,11 @@ from antiphon.config import LogConfig
 from antiphon.errors import ConfigError
 from antiphon.server.auth import refuse_open_door
 from antiphon.server.journal import open_journal
-from tests.answers import Answer
-from tests.commands import run
-from tests.gateways import Running, running, settings
-from tests.listeners import listening
-from tests.stages import UVLOOP
+from tests.support.client_answers import Answer
+from tests.support.commands import run
+from tests.support.gateways import Running, running, settings
+from tests.support.shared_gateway import UVLOOP
+from tests.support.stream_reader import listening
 
 KEYS = {"alice": "sk-alice-0123456789", "bob": "sk-bob-9876543210", "umlaut": "schlüssel-über"}
 BODY = b'{"model": "echo/echo", "input": "Hello?"}'

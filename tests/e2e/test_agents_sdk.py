@@ -26,9 +26,9 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from antiphon.config import ModelConfig
-from tests.e2e.client import echoing, official, talking
-from tests.e2e.scene import Scene, configured
-from tests.upstream import DONE, HELLO_WORLD, Asked, Line, Script, chunk, playing, usage
+from tests.support.checked_gateway import Scene, configured
+from tests.support.openai_client import echoing, official, talking
+from tests.support.upstream import DONE, HELLO_WORLD, Asked, Line, Script, chunk, playing, usage
 
 set_tracing_disabled(True)
 QUIET = RunConfig(tracing_disabled=True)

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.fleet import ALONE, STREAMS, TWO, A, B, attempts_in, error, fleet
-from tests.stages import UVLOOP
-from tests.upstream import HELLO, Asked, Line, Script, answering, frame, playing
+from tests.support.failing_providers import ALONE, STREAMS, TWO, A, B, attempts_in, error, fleet
+from tests.support.shared_gateway import UVLOOP
+from tests.support.upstream import HELLO, Asked, Line, Script, answering, frame, playing
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from antiphon.config import AttemptConfig
-from tests.e2e.fleet import STREAMS, A, B, attempts_in, error, fleet
-from tests.stages import UVLOOP
-from tests.traces import shown
-from tests.upstream import Asked, Line, Script
+from tests.support.failing_providers import STREAMS, A, B, attempts_in, error, fleet
+from tests.support.shared_gateway import UVLOOP
+from tests.support.traces import shown
+from tests.support.upstream import Asked, Line, Script
 
 REFUSED_TOP_P = error(400, "Unsupported parameter: 'top_p'", param="top_p")
 REFUSED_USER = error(400, "unknown field: user")

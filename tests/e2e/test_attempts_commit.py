@@ -8,13 +8,23 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import TimeoutConfig
-from tests.answers import Answer
-from tests.e2e.fleet import ALONE, STREAMS, A, B, Clock, Fleet, attempts_in, error, fleet
-from tests.listeners import Listener, listening
-from tests.stages import UVLOOP
-from tests.traces import shown
-from tests.upstream import HELLO_WORLD, Asked, Line, Script, chunk, frame, playing, usage
-from tests.waiting import until
+from tests.support.client_answers import Answer
+from tests.support.failing_providers import (
+    ALONE,
+    STREAMS,
+    A,
+    B,
+    Clock,
+    Fleet,
+    attempts_in,
+    error,
+    fleet,
+)
+from tests.support.shared_gateway import UVLOOP
+from tests.support.stream_reader import Listener, listening
+from tests.support.traces import shown
+from tests.support.upstream import HELLO_WORLD, Asked, Line, Script, chunk, frame, playing, usage
+from tests.support.waiting import until
 
 CALL = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}
 ASKED = {"model": "one/m", "input": "Hello?", "stream": True}

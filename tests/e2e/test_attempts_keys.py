@@ -9,10 +9,21 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import AttemptConfig
-from tests.e2e.fleet import ALONE, KEYS, TWO, A, B, Clock, Fleet, error, fleet, hello
-from tests.stages import UVLOOP
-from tests.upstream import Asked, Line, Script, answering
-from tests.waiting import until
+from tests.support.failing_providers import (
+    ALONE,
+    KEYS,
+    TWO,
+    A,
+    B,
+    Clock,
+    Fleet,
+    error,
+    fleet,
+    hello,
+)
+from tests.support.shared_gateway import UVLOOP
+from tests.support.upstream import Asked, Line, Script, answering
+from tests.support.waiting import until
 
 ONE_KEY = {**KEYS, "one": ("sk-one-a",)}
 MANY_KEYS = {**KEYS, "one": ("sk-one-a", "sk-one-b", "sk-one-c", "sk-one-d")}

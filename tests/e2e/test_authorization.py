@@ -11,7 +11,7 @@ from antiphon.core.plan import Outbound
 from antiphon.engine.upstream import HTTPUpstream
 from antiphon.providers.registry import build_providers
 from antiphon.wire.sigv4 import sign
-from tests.upstream import Asked, answering, upstream
+from tests.support.upstream import Asked, answering, upstream
 
 SENT = {"content-type": "application/json", "accept": "application/json"}
 PAIR = "AKIDEXAMPLE123456:secret"

@@ -15,10 +15,20 @@ import pytest
 from antiphon.config import LogConfig, TimeoutConfig
 from antiphon.pipeline.log import Entry
 from antiphon.server.journal import open_journal
-from tests.answers import Answer, ask
-from tests.gateways import Running, running, settings
-from tests.stages import UVLOOP
-from tests.upstream import DONE, Asked, Line, Script, answering, chunk, frame, upstream, whole
+from tests.support.client_answers import Answer, ask
+from tests.support.gateways import Running, running, settings
+from tests.support.shared_gateway import UVLOOP
+from tests.support.upstream import (
+    DONE,
+    Asked,
+    Line,
+    Script,
+    answering,
+    chunk,
+    frame,
+    upstream,
+    whole,
+)
 
 KEY = "sk-canary-upstream-8c1f"
 PROMPT = "canary-prompt-51ab"

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from antiphon.config import ModelConfig, ProviderConfig, SearchConfig, VisionConfig
-from tests.answers import Answer, ask
 from tests.e2e.test_canaries import (
     KEY,
     OUTPUT,
@@ -25,9 +24,20 @@ from tests.e2e.test_canaries import (
     told_as_error,
     written,
 )
-from tests.gateways import Running, replaced, running, settings
-from tests.stages import UVLOOP
-from tests.upstream import DONE, Asked, Line, Script, Upstream, answering, chunk, upstream, whole
+from tests.support.client_answers import Answer, ask
+from tests.support.gateways import Running, replaced, running, settings
+from tests.support.shared_gateway import UVLOOP
+from tests.support.upstream import (
+    DONE,
+    Asked,
+    Line,
+    Script,
+    Upstream,
+    answering,
+    chunk,
+    upstream,
+    whole,
+)
 
 SEARCH_KEY = "sk-canary-search-3d77"
 FOUND = "canary-result-a2b9"

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.commands import (
+from tests.support.commands import (
     COMMAND,
     PATIENCE_S,
     environment,

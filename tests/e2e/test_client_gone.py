@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from antiphon.config import TimeoutConfig
-from tests.listeners import Listener, listening
-from tests.stages import UVLOOP, Stage, opened_stage
-from tests.upstream import HELLO, HELLO_WORLD, Asked, Line, chunk, playing
-from tests.waiting import until
+from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
+from tests.support.stream_reader import Listener, listening
+from tests.support.upstream import HELLO, HELLO_WORLD, Asked, Line, chunk, playing
+from tests.support.waiting import until
 
 # The promise is 0.1 s, and a millisecond is usual. But all parties of a test share one loop, on a
 # machine that may be busy.

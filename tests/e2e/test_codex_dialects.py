@@ -15,19 +15,19 @@ import pytest
 from antiphon.config import ProviderConfig
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.providers.registry import SPECS
-from tests import captured
-from tests.answers import ask
-from tests.gateways import Running, replaced, running, settings
-from tests.speakers.anthropic import AnthropicSpeaker
-from tests.speakers.bedrock import BedrockSpeaker
-from tests.speakers.chat import ChatSpeaker
-from tests.speakers.cohere import CohereSpeaker
-from tests.speakers.gemini import GeminiSpeaker
-from tests.speakers.ollama import OllamaSpeaker
-from tests.speakers.responses import ResponsesSpeaker
-from tests.speakers.session import Turn
-from tests.speakers.speaker import Speaker
-from tests.upstream import Asked, Line, Upstream, upstream
+from tests.support import captured_requests as captured
+from tests.support.client_answers import ask
+from tests.support.gateways import Running, replaced, running, settings
+from tests.support.scripted_providers.anthropic import AnthropicSpeaker
+from tests.support.scripted_providers.bedrock import BedrockSpeaker
+from tests.support.scripted_providers.chat import ChatSpeaker
+from tests.support.scripted_providers.cohere import CohereSpeaker
+from tests.support.scripted_providers.gemini import GeminiSpeaker
+from tests.support.scripted_providers.ollama import OllamaSpeaker
+from tests.support.scripted_providers.responses import ResponsesSpeaker
+from tests.support.scripted_providers.scripted_provider import Speaker
+from tests.support.scripted_providers.session import Turn
+from tests.support.upstream import Asked, Line, Upstream, upstream
 
 BODIES = captured.bodies()
 pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests import captured
-from tests.e2e.scene import Scene, done, final, items, kinds, scene, text
-from tests.upstream import DONE, HELLO_WORLD, Asked, Line, chunk, playing, usage
+from tests.support import captured_requests as captured
+from tests.support.checked_gateway import Scene, done, final, items, kinds, scene, text
+from tests.support.upstream import DONE, HELLO_WORLD, Asked, Line, chunk, playing, usage
 
 BODIES = captured.bodies()
 

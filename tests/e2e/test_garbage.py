@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateways import running, settings
+from tests.support.gateways import running, settings
 
 ASK = {"model": "echo/echo", "input": "Hello?"}
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.answers import Answer, judge, judge_error, send
-from tests.gateways import Running
-from tests.listeners import listening
-from tests.stages import UVLOOP, Stage, opened_stage
-from tests.upstream import HELLO_WORLD, playing
+from tests.support.client_answers import Answer, judge, judge_error, send
+from tests.support.gateways import Running
+from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
+from tests.support.stream_reader import listening
+from tests.support.upstream import HELLO_WORLD, playing
 
 LIMIT = 20_000
 REQUEST = {"model": "echo/echo", "input": "Hello?"}

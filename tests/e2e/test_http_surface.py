@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateways import Running, running, settings
+from tests.support.gateways import Running, running, settings
 
 BODY = json.dumps({"model": "echo/echo", "input": "Hello"}).encode()
 LIMIT = 10_000

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.row import ROWS, rows_of
+from tests.support.known_defects import ROWS, rows_of
 
 
 def _tests() -> dict[str, Any]:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import ModelConfig
-from tests import oracle
-from tests.e2e.row import row
-from tests.e2e.scene import Document, configured, final, items, kinds, scene, text
-from tests.upstream import DONE, HELLO, HELLO_WORLD, Script, chunk, playing, usage
+from tests.support import openai_sdk_check as oracle
+from tests.support.checked_gateway import Document, configured, final, items, kinds, scene, text
+from tests.support.known_defects import row
+from tests.support.upstream import DONE, HELLO, HELLO_WORLD, Script, chunk, playing, usage
 
 SCHEMA: Document = {
     "type": "object",

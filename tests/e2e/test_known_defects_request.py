@@ -10,10 +10,10 @@ import pytest
 
 from antiphon.config import Config, ServerConfig
 from antiphon.errors import ConfigError
-from tests.e2e.row import row
-from tests.e2e.scene import Document, scene
-from tests.gateways import replaced, running, settings
-from tests.upstream import (
+from tests.support.checked_gateway import Document, scene
+from tests.support.gateways import replaced, running, settings
+from tests.support.known_defects import row
+from tests.support.upstream import (
     HELLO_WORLD,
     answering,
     playing,

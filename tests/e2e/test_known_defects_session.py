@@ -25,11 +25,11 @@ from antiphon.store.store import StoreLimits
 from antiphon.store.trace import TraceOptions, TraceStore
 from antiphon.store.trace_row import TraceError, TraceStream, TraceUsage
 from antiphon.store.url import open_store
-from tests.e2e.row import row
-from tests.e2e.scene import Document, configured, final, judged, kinds, scene, text
-from tests.gateways import events_of
-from tests.turns import Clock, turn
-from tests.upstream import (
+from tests.support.checked_gateway import Document, configured, final, judged, kinds, scene, text
+from tests.support.gateways import events_of
+from tests.support.known_defects import row
+from tests.support.turns import Clock, turn
+from tests.support.upstream import (
     DONE,
     HELLO,
     HELLO_WORLD,

@@ -8,10 +8,20 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import TimeoutConfig
-from tests.e2e.row import row
-from tests.e2e.scene import Document, deltas, done, final, items, judged, kinds, scene, text
-from tests.gateways import events_of
-from tests.upstream import (
+from tests.support.checked_gateway import (
+    Document,
+    deltas,
+    done,
+    final,
+    items,
+    judged,
+    kinds,
+    scene,
+    text,
+)
+from tests.support.gateways import events_of
+from tests.support.known_defects import row
+from tests.support.upstream import (
     DONE,
     HELLO,
     HELLO_WORLD,

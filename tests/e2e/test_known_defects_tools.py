@@ -11,10 +11,20 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.row import row
-from tests.e2e.scene import Document, configured, deltas, done, final, items, judged, scene, text
-from tests.gateways import events_of
-from tests.upstream import DONE, HELLO, Asked, Line, chunk, frame, playing, usage
+from tests.support.checked_gateway import (
+    Document,
+    configured,
+    deltas,
+    done,
+    final,
+    items,
+    judged,
+    scene,
+    text,
+)
+from tests.support.gateways import events_of
+from tests.support.known_defects import row
+from tests.support.upstream import DONE, HELLO, Asked, Line, chunk, frame, playing, usage
 
 OBJECT: Document = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER: Document = {"type": "function", "name": "get_weather", "parameters": OBJECT}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.stages import UVLOOP, Stage, opened_stage
-from tests.upstream import HELLO, HELLO_WORLD, Asked, Line
-from tests.waiting import until
+from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
+from tests.support.upstream import HELLO, HELLO_WORLD, Asked, Line
+from tests.support.waiting import until
 
 STREAMS = 100
 

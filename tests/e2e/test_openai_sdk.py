@@ -12,8 +12,8 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseReasoningIt
 from openai.types.responses.tool_param import ToolParam
 from pydantic import BaseModel
 
-from tests.e2e.client import echoing, talking
-from tests.upstream import DONE, HELLO_WORLD, chunk, playing, usage
+from tests.support.openai_client import echoing, talking
+from tests.support.upstream import DONE, HELLO_WORLD, chunk, playing, usage
 
 WEATHER: ToolParam = {
     "type": "function",

@@ -7,9 +7,9 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.e2e.client import echoing, official, talking
-from tests.gateways import running, settings
-from tests.upstream import answering
+from tests.support.gateways import running, settings
+from tests.support.openai_client import echoing, official, talking
+from tests.support.upstream import answering
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])

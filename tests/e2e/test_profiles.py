@@ -13,9 +13,9 @@ import pytest
 
 from antiphon.config import ClientConfig
 from antiphon.errors import ConfigError
-from tests.answers import Answer, ask, send
-from tests.gateways import Running, replaced, running, settings
-from tests.upstream import (
+from tests.support.client_answers import Answer, ask, send
+from tests.support.gateways import Running, replaced, running, settings
+from tests.support.upstream import (
     DONE,
     HELLO_WORLD,
     Asked,

@@ -15,16 +15,16 @@ import pytest
 
 from antiphon.config import CapsuleConfig, ProviderConfig, StoreConfig
 from antiphon.engine.rim import Rim
-from tests.answers import Answer, ask
-from tests.e2e.scene import Scene, configured, scene
-from tests.gateways import replaced, running, settings
-from tests.speakers.anthropic import AnthropicSpeaker
-from tests.speakers.chat import ChatSpeaker
-from tests.speakers.gemini import GeminiSpeaker
-from tests.speakers.responses import ResponsesSpeaker
-from tests.speakers.session import SESSION, Document, asked, asking, results
-from tests.speakers.speaker import Speaker, native_tail
-from tests.upstream import HELLO_WORLD, Asked, Line, Upstream, playing, upstream
+from tests.support.checked_gateway import Scene, configured, scene
+from tests.support.client_answers import Answer, ask
+from tests.support.gateways import replaced, running, settings
+from tests.support.scripted_providers.anthropic import AnthropicSpeaker
+from tests.support.scripted_providers.chat import ChatSpeaker
+from tests.support.scripted_providers.gemini import GeminiSpeaker
+from tests.support.scripted_providers.responses import ResponsesSpeaker
+from tests.support.scripted_providers.scripted_provider import Speaker, native_tail
+from tests.support.scripted_providers.session import SESSION, Document, asked, asking, results
+from tests.support.upstream import HELLO_WORLD, Asked, Line, Upstream, playing, upstream
 
 HEADER = "antiphon-diagnostics"
 UNRESOLVED = "history.reference.unresolved"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from antiphon.config import AttemptConfig, ModelConfig, TimeoutConfig
-from tests.e2e.fleet import error
-from tests.rounds import (
+from tests.support.failing_providers import error
+from tests.support.rounds import (
     FORM,
     ONCE,
     READ,
@@ -31,10 +31,10 @@ from tests.rounds import (
     thought,
     words,
 )
-from tests.speakers.anthropic import AnthropicSpeaker
-from tests.speakers.session import Turn
-from tests.traces import shown
-from tests.upstream import DONE, Asked, Line, Script, chunk, frame, usage
+from tests.support.scripted_providers.anthropic import AnthropicSpeaker
+from tests.support.scripted_providers.session import Turn
+from tests.support.traces import shown
+from tests.support.upstream import DONE, Asked, Line, Script, chunk, frame, usage
 
 LOOKED = round_of(calls(search()))
 ANSWER = round_of(said("It rains [1]."))

@@ -17,21 +17,21 @@ import pytest
 from antiphon.config import ProviderConfig, SearchConfig
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.providers.registry import SPECS
-from tests.answers import ask
-from tests.demands.played import speaking
-from tests.gateways import Running, replaced, running, settings
-from tests.patches import FILES, patch
-from tests.rounds import ANSWERS, FORM, PATCH, READ, SEARCH, ULM, shape, words
-from tests.speakers.anthropic import AnthropicSpeaker
-from tests.speakers.bedrock import BedrockSpeaker
-from tests.speakers.chat import ChatSpeaker
-from tests.speakers.cohere import CohereSpeaker
-from tests.speakers.gemini import GeminiSpeaker
-from tests.speakers.ollama import OllamaSpeaker
-from tests.speakers.responses import ResponsesSpeaker
-from tests.speakers.session import Call, Turn
-from tests.speakers.speaker import Speaker
-from tests.upstream import Upstream, upstream
+from tests.support.client_answers import ask
+from tests.support.demand_scripts import speaking
+from tests.support.gateways import Running, replaced, running, settings
+from tests.support.patches import FILES, patch
+from tests.support.rounds import ANSWERS, FORM, PATCH, READ, SEARCH, ULM, shape, words
+from tests.support.scripted_providers.anthropic import AnthropicSpeaker
+from tests.support.scripted_providers.bedrock import BedrockSpeaker
+from tests.support.scripted_providers.chat import ChatSpeaker
+from tests.support.scripted_providers.cohere import CohereSpeaker
+from tests.support.scripted_providers.gemini import GeminiSpeaker
+from tests.support.scripted_providers.ollama import OllamaSpeaker
+from tests.support.scripted_providers.responses import ResponsesSpeaker
+from tests.support.scripted_providers.scripted_provider import Speaker
+from tests.support.scripted_providers.session import Call, Turn
+from tests.support.upstream import Upstream, upstream
 
 PROVIDERS: dict[str, tuple[Speaker, str]] = {
     "chat": (ChatSpeaker(), "m"),

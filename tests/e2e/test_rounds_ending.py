@@ -17,9 +17,8 @@ from antiphon.engine.engine import Caller
 from antiphon.pipeline.stage import terminal
 from antiphon.wire.events import Event
 from antiphon.wire.request import Request
-from tests.listeners import Listener, listening
-from tests.machines import documents
-from tests.rounds import (
+from tests.support.machines import documents
+from tests.support.rounds import (
     RAIN,
     SEARCH,
     Stage,
@@ -33,9 +32,10 @@ from tests.rounds import (
     thought,
     words,
 )
-from tests.upstream import Asked, Line, Script
-from tests.validator import check
-from tests.waiting import until
+from tests.support.stream_reader import Listener, listening
+from tests.support.stream_validator import check
+from tests.support.upstream import Asked, Line, Script
+from tests.support.waiting import until
 
 LOOKED = round_of(said("Let me see."), calls(search()))
 ANSWER = round_of(said("It rains [1]."))

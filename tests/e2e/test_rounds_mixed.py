@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import ModelConfig
-from tests.patches import FILES, patch
-from tests.rounds import (
+from tests.support.patches import FILES, patch
+from tests.support.rounds import (
     FORM,
     PATCH,
     READ,
@@ -31,7 +31,7 @@ from tests.rounds import (
     thought,
     words,
 )
-from tests.upstream import Script
+from tests.support.upstream import Script
 
 SOUND = patch(FILES["text"])
 BROKEN = SOUND.replace("+one", "one")

@@ -10,10 +10,10 @@ import pytest
 
 from antiphon import replay
 from antiphon.config import AttemptConfig
-from tests.listeners import listening
-from tests.stages import UVLOOP, Stage, opened_stage
-from tests.upstream import HELLO_WORLD, Asked, Line, Script, answering, playing
-from tests.waiting import until
+from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
+from tests.support.stream_reader import listening
+from tests.support.upstream import HELLO_WORLD, Asked, Line, Script, answering, playing
+from tests.support.waiting import until
 
 AT_ONCE = AttemptConfig(backoff_s=0.0)
 MUCH_LATER = AttemptConfig(backoff_s=50.0, max_backoff_s=50.0)

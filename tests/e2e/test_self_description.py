@@ -9,10 +9,10 @@ import pytest
 from openai.pagination import SyncPage
 from openai.types import Model
 
-from tests.answers import ask, send
-from tests.gateways import Running
-from tests.stages import UVLOOP, Stage, opened_stage
-from tests.upstream import HELLO_WORLD, playing
+from tests.support.client_answers import ask, send
+from tests.support.gateways import Running
+from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
+from tests.support.upstream import HELLO_WORLD, playing
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.answers import Answer, judge_error
-from tests.commands import COMMAND, environment
-from tests.listeners import Listener, listening
-from tests.upstream import HELLO, HELLO_WORLD, Asked, Line, chunk, upstream
-from tests.waiting import until
+from tests.support.client_answers import Answer, judge_error
+from tests.support.commands import COMMAND, environment
+from tests.support.stream_reader import Listener, listening
+from tests.support.upstream import HELLO, HELLO_WORLD, Asked, Line, chunk, upstream
+from tests.support.waiting import until
 
 PATIENCE_S = 20.0
 

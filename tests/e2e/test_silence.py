@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from antiphon.config import TimeoutConfig
-from tests.answers import Answer
-from tests.listeners import Listener, listening
-from tests.stages import UVLOOP, Stage, opened_stage
-from tests.upstream import (
+from tests.support.client_answers import Answer
+from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
+from tests.support.stream_reader import Listener, listening
+from tests.support.upstream import (
     DONE,
     HELLO,
     HELLO_WORLD,
@@ -27,7 +27,7 @@ from tests.upstream import (
     playing,
     whole,
 )
-from tests.waiting import until
+from tests.support.waiting import until
 
 TICK_S = 0.03
 

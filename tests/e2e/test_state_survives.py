@@ -26,19 +26,26 @@ from antiphon.config import (
     TraceConfig,
 )
 from antiphon.engine.rim import Rim
-from tests.answers import Answer, ask
-from tests.gateways import replaced, running, settings
-from tests.speakers.anthropic import AnthropicSpeaker
-from tests.speakers.bedrock import BedrockSpeaker
-from tests.speakers.chat import ChatSpeaker
-from tests.speakers.cohere import CohereSpeaker
-from tests.speakers.gemini import GeminiSpeaker
-from tests.speakers.ollama import OllamaSpeaker
-from tests.speakers.responses import ResponsesSpeaker
-from tests.speakers.session import SESSION, Document, asked, asking, echoed, results
-from tests.speakers.speaker import Speaker, native_tail
-from tests.stages import UVLOOP
-from tests.upstream import Asked, Line, Script, Upstream, answering, upstream
+from tests.support.client_answers import Answer, ask
+from tests.support.gateways import replaced, running, settings
+from tests.support.scripted_providers.anthropic import AnthropicSpeaker
+from tests.support.scripted_providers.bedrock import BedrockSpeaker
+from tests.support.scripted_providers.chat import ChatSpeaker
+from tests.support.scripted_providers.cohere import CohereSpeaker
+from tests.support.scripted_providers.gemini import GeminiSpeaker
+from tests.support.scripted_providers.ollama import OllamaSpeaker
+from tests.support.scripted_providers.responses import ResponsesSpeaker
+from tests.support.scripted_providers.scripted_provider import Speaker, native_tail
+from tests.support.scripted_providers.session import (
+    SESSION,
+    Document,
+    asked,
+    asking,
+    echoed,
+    results,
+)
+from tests.support.shared_gateway import UVLOOP
+from tests.support.upstream import Asked, Line, Script, Upstream, answering, upstream
 
 HEADER = "antiphon-diagnostics"
 CACHE_MARK = b',{"cachePoint":{"type":"default"}}'  # for the provider's cache: no part of a history

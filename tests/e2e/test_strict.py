@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from antiphon.config import ModelConfig
-from tests.e2e.scene import Document, Scene, configured, deltas, final, items, text
-from tests.upstream import DONE, Asked, Line, Script, chunk, usage
+from tests.support.checked_gateway import Document, Scene, configured, deltas, final, items, text
+from tests.support.upstream import DONE, Asked, Line, Script, chunk, usage
 
 SCHEMA: Document = {
     "type": "object",

@@ -14,10 +14,11 @@ from antiphon import replay
 from antiphon.core.plan import Outbound
 from antiphon.engine.upstream import HTTPUpstream, UpstreamError
 from antiphon.providers.registry import build_providers
-from tests.corpus import ABSENT, cases
-from tests.gateways import settings
-from tests.stages import UVLOOP, Stage, opened_stage
-from tests.upstream import (
+from tests.support.corpus import ABSENT, cases
+from tests.support.gateways import settings
+from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
+from tests.support.stream_validator import TERMINALS
+from tests.support.upstream import (
     DONE,
     HELLO,
     HELLO_WORLD,
@@ -30,7 +31,6 @@ from tests.upstream import (
     usage,
     whole,
 )
-from tests.validator import TERMINALS
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.stages import UVLOOP, Stage, opened_stage
-from tests.upstream import (
+from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
+from tests.support.upstream import (
     DONE,
     HELLO,
     HELLO_WORLD,

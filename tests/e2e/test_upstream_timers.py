@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import TimeoutConfig
-from tests.answers import ask
-from tests.gateways import running, settings
-from tests.stages import UVLOOP, opened_stage
-from tests.upstream import HELLO, Asked, Line, Script, chunk, frame, usage
+from tests.support.client_answers import ask
+from tests.support.gateways import running, settings
+from tests.support.shared_gateway import UVLOOP, opened_stage
+from tests.support.upstream import HELLO, Asked, Line, Script, chunk, frame, usage
 
 ASKED = {"model": "m", "input": "Hello?"}
 

@@ -14,10 +14,10 @@ import pytest
 
 from antiphon.config import AttemptConfig, ModelConfig, ProviderConfig, VisionConfig
 from antiphon.errors import ConfigError
-from tests.e2e.scene import Document, Scene, text
-from tests.gateways import Running, replaced, running, settings
-from tests.upstream import Asked, Line, Script, Upstream, answering, upstream, whole
-from tests.waiting import until
+from tests.support.checked_gateway import Document, Scene, text
+from tests.support.gateways import Running, replaced, running, settings
+from tests.support.upstream import Asked, Line, Script, Upstream, answering, upstream, whole
+from tests.support.waiting import until
 
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
 OTHER_PICTURE = "https://x.test/other.png"

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from antiphon.config import ProviderConfig, SearchConfig
-from tests.e2e.scene import Document, Scene, done, final, items, kinds, text
-from tests.gateways import replaced, running, settings
-from tests.upstream import DONE, Asked, Line, chunk, upstream, usage
+from tests.support.checked_gateway import Document, Scene, done, final, items, kinds, text
+from tests.support.gateways import replaced, running, settings
+from tests.support.upstream import DONE, Asked, Line, chunk, upstream, usage
 
 SEARCH = {"type": "web_search"}
 READ = {

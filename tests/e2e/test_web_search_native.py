@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from antiphon.config import ProviderConfig, SearchConfig
-from tests.answers import ask
 from tests.e2e.test_state_survives import CACHE_MARK, PROVIDERS
-from tests.gateways import replaced, running, settings
-from tests.speakers.session import Call, Document, Turn, asked, asking, echoed
-from tests.speakers.speaker import native_tail
-from tests.upstream import Asked, Line, upstream
+from tests.support.client_answers import ask
+from tests.support.gateways import replaced, running, settings
+from tests.support.scripted_providers.scripted_provider import native_tail
+from tests.support.scripted_providers.session import Call, Document, Turn, asked, asking, echoed
+from tests.support.upstream import Asked, Line, upstream
 
 FOUND: dict[str, list[Document]] = {
     "ulm": [{"title": "Ulm", "url": "https://ulm.example/", "snippet": "It rains in Ulm."}],

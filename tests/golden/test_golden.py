@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from antiphon import replay
-from tests.oracle import consult
-from tests.validator import check
+from tests.support.openai_sdk_check import consult
+from tests.support.stream_validator import check
 
 HERE = Path(__file__).parent
 UPSTREAMS = sorted(HERE.glob("*/*/upstream.*"))

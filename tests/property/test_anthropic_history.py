@@ -15,7 +15,6 @@ from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import Said, Step, Thought
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic_request import AnthropicQuirks, encode
-from tests.anthropic_request_validator import problems
 from tests.property.test_history import (
     Item,
     any_items,
@@ -25,6 +24,7 @@ from tests.property.test_history import (
     read,
     threads,
 )
+from tests.support.request_validators.anthropic import problems
 
 SEES = frozenset({"text", "image", "file"})
 MARK = re.compile(rb',?"cache_control":\{"type":"ephemeral"\}')

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from antiphon import replay
 from antiphon.dialects.bedrock import BedrockDecoder, decode
 from antiphon.wire.sse import Frame
-from tests.eventstreams import event
 from tests.property.test_history import junk, mangled
-from tests.validator import check
+from tests.support.dialect_samples.aws_event_stream import event
+from tests.support.stream_validator import check
 
 names = st.sampled_from(
     """

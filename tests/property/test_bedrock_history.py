@@ -16,8 +16,6 @@ from antiphon.core.history import Said, Step, Thought
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.bedrock_quirk import BedrockQuirks
 from antiphon.dialects.bedrock_request import encode
-from tests.bedrock_request_validator import problems
-from tests.converse_oracle import offences
 from tests.property.test_history import (
     Item,
     any_items,
@@ -27,6 +25,8 @@ from tests.property.test_history import (
     read,
     threads,
 )
+from tests.support.request_validators.bedrock import problems
+from tests.support.request_validators.converse_model import offences
 
 SEES = frozenset({"text", "image", "file", "audio"})
 LOOK = ToolDeclaration(name="look")

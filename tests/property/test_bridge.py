@@ -15,9 +15,18 @@ from antiphon.dialects.dialect import ChatDialect
 from antiphon.errors import InvalidTransition
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.sse import Frame, SSEDecoder
-from tests.machines import Document, Frames, Lines, Script, Step, documents, machine, run_steps
 from tests.property.test_machine import deltas, failures
-from tests.validator import TERMINALS, check
+from tests.support.machines import (
+    Document,
+    Frames,
+    Lines,
+    Script,
+    Step,
+    documents,
+    machine,
+    run_steps,
+)
+from tests.support.stream_validator import TERMINALS, check
 
 CHUNKS: list[dict[str, Any]] = [
     {"model": "m", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},

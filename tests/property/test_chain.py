@@ -15,7 +15,7 @@ from antiphon.store.chain import history, walk
 from antiphon.store.memory import MemoryStore
 from antiphon.store.sqlite import SQLiteStore
 from antiphon.store.store import Store, StoreLimits, Turn
-from tests.turns import turn
+from tests.support.turns import turn
 
 names = st.sampled_from("abcdefgh")
 tangles = st.dictionaries(names, st.none() | names, max_size=8)

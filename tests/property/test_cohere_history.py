@@ -16,7 +16,6 @@ from antiphon.core.history import Step, Thought
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.cohere_request import CohereQuirks, encode
 from antiphon.dialects.cohere_thought import THINKING, TOOL_PLAN
-from tests.cohere_request_validator import problems
 from tests.property.test_history import (
     READS,
     SEES,
@@ -27,6 +26,7 @@ from tests.property.test_history import (
     read,
     threads,
 )
+from tests.support.request_validators.cohere import problems
 
 Memory = Literal["all", "some", "none"]
 memories = st.sampled_from(["all", "some", "none"])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from antiphon.wire.eventstream import BROKEN, EventStreamDecoder
 from antiphon.wire.sse import Frame
-from tests.eventstreams import header, message
+from tests.support.dialect_samples.aws_event_stream import header, message
 
 names = st.text(st.characters(codec="utf-8"), max_size=8)
 messages = st.tuples(names, st.binary(max_size=40))

@@ -23,7 +23,7 @@ from antiphon.core.ladder import ask
 from antiphon.core.plan import Capabilities
 from antiphon.pipeline.contract import ContractStage
 from antiphon.wire.events import Event
-from tests.machines import documents, machine
+from tests.support.machines import documents, machine
 
 Document = dict[str, Any]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from antiphon.core.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.freeform import FreeformDesk
 from antiphon.core.unwrapping import Unwrapper
-from tests.patches import (
+from tests.support.patches import (
     DAMAGES,
     TOOLS,
     WRAPPERS,

@@ -14,7 +14,6 @@ from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import Step, Thought
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.gemini_request import GeminiQuirks, encode
-from tests.gemini_request_validator import problems
 from tests.property.test_history import (
     SEES,
     Item,
@@ -24,6 +23,7 @@ from tests.property.test_history import (
     read,
     threads,
 )
+from tests.support.request_validators.gemini import problems
 
 LOOK = ToolDeclaration(
     name="look", parameters={"type": "object", "properties": {"a": {"type": ["string", "null"]}}}

@@ -12,7 +12,7 @@ from antiphon import replay
 from antiphon.dialects.gemini import GeminiDecoder, decode
 from antiphon.wire.sse import Frame
 from tests.property.test_history import junk, mangled
-from tests.validator import check
+from tests.support.stream_validator import check
 
 words = st.sampled_from(["", "a", "b c", "°"])
 numbers = st.integers(-2, 9)

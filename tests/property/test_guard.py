@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from antiphon.core.deltas import Reasoning, Text
 from antiphon.dialects.guard import GUARDS, build_guards
-from tests.leaks import (
+from tests.support.dialect_samples.leaked_markup import (
     CALL_GUARDS,
     JSON_FORMS,
     TAG_FORMS,

@@ -14,7 +14,7 @@ from antiphon.core.history import Answered, Called, HistoryCode, Said, Step
 from antiphon.core.pairing import paired
 from antiphon.core.plan import Plan, ReplayReasoning
 from antiphon.dialects.chat_request import ChatQuirks, encode
-from tests.chat_request_validator import problems
+from tests.support.request_validators.chat import problems
 
 Item = dict[str, Any]
 

@@ -20,11 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.config import ProviderConfig
-from tests import gateways
-from tests.answers import HANG_S, Answer, judge
-from tests.gateways import Running, running
 from tests.property.test_request import DOCUMENTS, json_values, mutations, words
-from tests.upstream import HELLO_WORLD, Asked, Line, upstream, whole
+from tests.support import gateways
+from tests.support.client_answers import HANG_S, Answer, judge
+from tests.support.gateways import Running, running
+from tests.support.upstream import HELLO_WORLD, Asked, Line, upstream, whole
 
 KINDS = ("chat", "deepseek", "minimax", "xiaomi", "zhipu")
 # Refused at once, with the rest of the request unseen.

@@ -32,9 +32,9 @@ from antiphon.core.finish import TABLE
 from antiphon.core.machine import Phase
 from antiphon.core.tools import ToolIdentity
 from antiphon.errors import BridgeError
-from tests.machines import TOOLS, Document, documents, machine, run
-from tests.oracle import consult
-from tests.validator import TERMINALS, check
+from tests.support.machines import TOOLS, Document, documents, machine, run
+from tests.support.openai_sdk_check import consult
+from tests.support.stream_validator import TERMINALS, check
 
 NAMES = [tool.provider_name for tool in TOOLS]
 

@@ -16,7 +16,7 @@ from antiphon.dialects.ollama import OllamaDecoder
 from antiphon.dialects.ollama import decode as decode_ollama
 from antiphon.wire.sse import Frame
 from tests.property.test_history import junk, mangled
-from tests.validator import check
+from tests.support.stream_validator import check
 
 texts = st.sampled_from(["", "a", "é\n", "{}", '{"x": 1}'])
 names = st.sampled_from(["look", ""])

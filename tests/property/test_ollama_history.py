@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from antiphon.core.history import Step
 from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.dialects.ollama_request import encode
-from tests.ollama_request_validator import problems
 from tests.property.test_history import (
     READS,
     SEES,
@@ -23,6 +22,7 @@ from tests.property.test_history import (
     read,
     threads,
 )
+from tests.support.request_validators.ollama import problems
 
 replays = st.sampled_from(["never", "tool_turns", "always"])
 schemas = st.dictionaries(

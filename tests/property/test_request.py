@@ -16,8 +16,8 @@ from antiphon.errors import InvalidRequest
 from antiphon.wire.body import DEPTH
 from antiphon.wire.echo import opened
 from antiphon.wire.request import Request
-from tests import captured
-from tests.full_request import CHOICES, FULL, ITEMS, TOOLS
+from tests.support import captured_requests as captured
+from tests.support.full_request import CHOICES, FULL, ITEMS, TOOLS
 
 Steps = tuple[str | int, ...]
 

@@ -14,9 +14,9 @@ from antiphon import replay
 from antiphon.core.deltas import Failure
 from antiphon.dialects.responses import ResponsesDecoder, decode
 from antiphon.wire.sse import Frame
-from tests.naive_responses import simplified
 from tests.property.test_history import junk
-from tests.validator import TERMINALS, check
+from tests.support.reference_readers.responses import simplified
+from tests.support.stream_validator import TERMINALS, check
 
 Document = dict[str, Any]
 

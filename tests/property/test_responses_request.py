@@ -14,8 +14,8 @@ from antiphon.core.history import AudioPart, Said, Step, Thought
 from antiphon.core.plan import Plan, ReplayReasoning
 from antiphon.dialects.responses_request import PLAIN, ResponsesQuirks, encode
 from tests.property.test_history import any_items, is_answered, is_clients, junk, read, threads
-from tests.responses_request_validator import problems
-from tests.responses_requests import IN_PLAIN, sealed
+from tests.support.dialect_samples.responses_history import IN_PLAIN, sealed
+from tests.support.request_validators.responses import problems
 
 INPUTS = frozenset({"text", "image", "file", "file_url"})
 replays = st.sampled_from(["never", "tool_turns", "always"])

@@ -47,14 +47,14 @@ from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
-from tests.chat_request_validator import problems
-from tests.machines import NOW, Document, Lines, Script, counting_ids, documents
-from tests.oracle import consult
-from tests.patches import FILES, patch
 from tests.property.test_machine import deltas as any_deltas
 from tests.property.test_machine import failures
-from tests.rounds import FORM, PATCH, READ, SEARCH, ULM
-from tests.validator import TERMINALS, check
+from tests.support.machines import NOW, Document, Lines, Script, counting_ids, documents
+from tests.support.openai_sdk_check import consult
+from tests.support.patches import FILES, patch
+from tests.support.request_validators.chat import problems
+from tests.support.rounds import FORM, PATCH, READ, SEARCH, ULM
+from tests.support.stream_validator import TERMINALS, check
 
 SOUND = patch(FILES["text"])
 BROKEN = SOUND.replace("+one", "one")

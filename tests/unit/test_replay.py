@@ -12,9 +12,9 @@ from antiphon import replay
 from antiphon.errors import UnknownDialect
 from antiphon.replay import replay_events
 from antiphon.wire.sse import wire_document
-from tests.oracle import consult
-from tests.shapes import check_response
-from tests.validator import check
+from tests.support.openai_sdk_check import consult
+from tests.support.stream_validator import check
+from tests.support.wire_schemas import check_response
 
 CHUNK = {"id": "x", "model": "answering", "choices": [{"delta": {"content": "hé"}}]}
 FINISH = {"choices": [{"delta": {}, "finish_reason": "stop"}]}

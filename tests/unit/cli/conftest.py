@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.providers.registry import SPECS
-from tests.commands import Screen
+from tests.support.commands import Screen
 
 _FOREIGN = ("ANTIPHON_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "FORCE_COLOR", "NO_COLOR")
 

@@ -22,7 +22,7 @@ import pytest
 from antiphon.cli.codex import split
 from antiphon.cli.codex_gateway import find_gateway, started_gateway
 from antiphon.config import Config, ServerConfig
-from tests.commands import (
+from tests.support.commands import (
     COMMAND,
     PATIENCE_S,
     environment,

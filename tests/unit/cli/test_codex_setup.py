@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.main import main
-from tests.commands import Screen, on_terminal, own_settings, run, serving
+from tests.support.commands import Screen, on_terminal, own_settings, run, serving
 
 OWN = '# mine\nmodel = "gpt-6-sol"\n\n[mcp_servers.x]\ncommand = "true"\n'
 PORT = "[server]\nport = 1\n"  # where nothing runs

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.cli.main import main
-from tests.commands import Screen
+from tests.support.commands import Screen
 
 SETTINGS = """
 default_provider = "lab"

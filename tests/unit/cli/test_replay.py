@@ -11,7 +11,7 @@ import pytest
 
 from antiphon import replay
 from antiphon.cli.main import main
-from tests.commands import Screen
+from tests.support.commands import Screen
 
 SENT = (
     b'data: {"model": "m", "choices": [{"delta": {"content": "Hel"}}]}\n\n'

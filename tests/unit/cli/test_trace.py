@@ -15,8 +15,8 @@ from antiphon.store.trace_row import (
     TraceFinish,
     TraceUsage,
 )
-from tests.commands import Screen
-from tests.traces import NOW_MS, request, stream, trace_at, written
+from tests.support.commands import Screen
+from tests.support.traces import NOW_MS, request, stream, trace_at, written
 
 RAW = b"data: one\n\ndata: two\n\n"
 

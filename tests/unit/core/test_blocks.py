@@ -11,7 +11,7 @@ import pytest
 from antiphon.core.blocks import ReasoningBlock, RefusalBlock, TextBlock
 from antiphon.core.deltas import ReasoningState
 from antiphon.wire.events import Event
-from tests.machines import documents
+from tests.support.machines import documents
 
 LOGPROB = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}
 CITATION = {"type": "file_path", "file_id": "f", "index": 0}

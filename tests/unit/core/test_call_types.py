@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.deltas import Delta, Finish, ToolCall
-from tests.machines import Document, documents, machine, run
-from tests.validator import check
+from tests.support.machines import Document, documents, machine, run
+from tests.support.stream_validator import check
 
 DONE = Finish("tool_calls")
 

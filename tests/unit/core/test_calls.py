@@ -10,8 +10,8 @@ from antiphon.core.deltas import Delta, Finish, Text, ToolCall, ToolEnd
 from antiphon.core.machine import Phase
 from antiphon.core.tools import ToolIdentity
 from antiphon.errors import IncompleteToolCall, InvalidTransition
-from tests.machines import TOOLS, Document, documents, machine, run, run_steps
-from tests.validator import check
+from tests.support.machines import TOOLS, Document, documents, machine, run, run_steps
+from tests.support.stream_validator import check
 
 DONE = Finish("tool_calls")
 

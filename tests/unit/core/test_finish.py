@@ -6,8 +6,8 @@ import pytest
 
 from antiphon.core.deltas import Finish, Text
 from antiphon.core.finish import TABLE, outcome
-from tests.machines import run
-from tests.validator import check
+from tests.support.machines import run
+from tests.support.stream_validator import check
 
 FOUNDING_TABLE = [
     ("stop", "completed", None, None),

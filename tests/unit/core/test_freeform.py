@@ -20,9 +20,19 @@ from antiphon.core.history import Answered, Called, TextPart
 from antiphon.core.machine import ResponseMachine
 from antiphon.core.tools import Grammar, ToolIdentity, ToolIdentityMap
 from antiphon.wire.events import Event
-from tests.machines import documents, machine
-from tests.patches import FILES, TOOLS, WRAPPERS, answered, arguments, called, heard, inputs, patch
-from tests.validator import check
+from tests.support.machines import documents, machine
+from tests.support.patches import (
+    FILES,
+    TOOLS,
+    WRAPPERS,
+    answered,
+    arguments,
+    called,
+    heard,
+    inputs,
+    patch,
+)
+from tests.support.stream_validator import check
 
 GOOD = patch("*** Add File: a\n+one\n+two\n")
 BAD = GOOD.replace("+two", "two")

@@ -19,7 +19,7 @@ from antiphon.core.grammar import (
     has_unknown_grammar,
 )
 from antiphon.core.tools import Grammar
-from tests.patches import FILES, GRAMMAR, patch
+from tests.support.patches import FILES, GRAMMAR, patch
 
 NUMBER = Grammar("regex", "^[0-9]+$")
 ANYTHING = Grammar("regex", r"[\s\S]+")

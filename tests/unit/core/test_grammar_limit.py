@@ -12,7 +12,7 @@ import pytest
 from antiphon.core.grammar import build_checker, flaw, has_unknown_grammar
 from antiphon.core.grammar_limit import MAX_CHARACTERS, MAX_MARKS, beyond
 from antiphon.core.tools import Grammar
-from tests.patches import GRAMMAR
+from tests.support.patches import GRAMMAR
 
 
 def rules(count: int, before: str = "", after: str = "") -> str:

@@ -30,8 +30,8 @@ from antiphon.core.machine import Phase, ResponseMachine
 from antiphon.core.tools import NO_TOOLS
 from antiphon.errors import BridgeError, DeltaAfterTerminal, InvalidTransition, OutputBeforeStart
 from antiphon.wire.response import Response
-from tests.machines import NOW, Document, documents, machine, run
-from tests.validator import check
+from tests.support.machines import NOW, Document, documents, machine, run
+from tests.support.stream_validator import check
 
 FAULT = protocol_fault("broken")
 CITATION = {"type": "file_path", "file_id": "f", "index": 0}

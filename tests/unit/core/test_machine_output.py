@@ -23,8 +23,8 @@ from antiphon.core.deltas import (
     Usage,
 )
 from antiphon.core.machine import ResponseMachine
-from tests.machines import Document, documents, machine, run
-from tests.validator import check
+from tests.support.machines import Document, documents, machine, run
+from tests.support.stream_validator import check
 
 CITATION = {"type": "file_path", "file_id": "f", "index": 0}
 

@@ -22,9 +22,9 @@ from antiphon.core.deltas import (
 from antiphon.core.faults import protocol_fault
 from antiphon.core.machine import ResponseMachine
 from antiphon.errors import InvalidOutputFormat
-from tests.machines import Document, documents, machine, run
-from tests.oracle import consult
-from tests.validator import check
+from tests.support.machines import Document, documents, machine, run
+from tests.support.openai_sdk_check import consult
+from tests.support.stream_validator import check
 
 SEARCH = {
     "type": "web_search_call",

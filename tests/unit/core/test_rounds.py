@@ -21,8 +21,8 @@ from antiphon.core.machine import ResponseMachine
 from antiphon.core.usage import Meter
 from antiphon.errors import InvalidTransition, OutputBeforeStart
 from antiphon.wire.events import Event
-from tests.machines import Document, documents, machine
-from tests.validator import check
+from tests.support.machines import Document, documents, machine
+from tests.support.stream_validator import check
 
 ACTION = {"type": "search", "query": "tides"}
 

@@ -26,7 +26,7 @@ from antiphon.core.search import SearchCall, SearchDesk, SearchOutcome
 from antiphon.core.search_rule import SearchRules
 from antiphon.core.source import SearchResult
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
-from tests.machines import counting_ids
+from tests.support.machines import counting_ids
 
 OURS = ToolIdentity("web_search", "web_search", "web_search", "")
 THEIRS = ToolIdentity("read", "read")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from antiphon.core.deltas import Delta, Finish, Reasoning, ReasoningState, Text
 from antiphon.core.summary import SummaryDesk
 from antiphon.pipeline.bridge import Bridge
-from tests.machines import Document, Lines, Script, documents, machine
-from tests.validator import check
+from tests.support.machines import Document, Lines, Script, documents, machine
+from tests.support.stream_validator import check
 
 sealed: list[str] = []
 

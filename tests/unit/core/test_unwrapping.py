@@ -7,7 +7,7 @@ import json
 import pytest
 
 from antiphon.core.unwrapping import Unwrapper
-from tests.patches import FILES, WRAPPERS, patch
+from tests.support.patches import FILES, WRAPPERS, patch
 
 PATCH = patch(*FILES.values())
 PLAIN = {"nothing", "no last line break", "more line breaks"}

@@ -22,7 +22,16 @@ from antiphon.core.deltas import (
 )
 from antiphon.dialects.anthropic import AnthropicDecoder
 from antiphon.wire.sse import Frame
-from tests.anthropic_events import Document, begin, end, fed, grow, stop, text, whole
+from tests.support.dialect_samples.anthropic import (
+    Document,
+    begin,
+    end,
+    fed,
+    grow,
+    stop,
+    text,
+    whole,
+)
 
 STATE = "anthropic.thinking"
 

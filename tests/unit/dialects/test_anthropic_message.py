@@ -22,8 +22,8 @@ from antiphon.core.history import (
 from antiphon.core.plan import Plan
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.anthropic_request import AnthropicQuirks, encode
-from tests.anthropic_request_validator import problems
-from tests.histories import answer, call, said
+from tests.support.dialect_samples.history import answer, call, said
+from tests.support.request_validators.anthropic import problems
 
 Body = dict[str, Any]
 

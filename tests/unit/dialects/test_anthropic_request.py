@@ -11,8 +11,8 @@ from antiphon.core.contract import FormatKind, OutputContract
 from antiphon.core.history import Answered, Called, Step, TextPart
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic_request import PLAIN, AnthropicQuirks, Body, encode
-from tests.anthropic_request_validator import problems
-from tests.histories import said
+from tests.support.dialect_samples.history import said
+from tests.support.request_validators.anthropic import problems
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"})
 LOOK_BODY = {

@@ -15,7 +15,7 @@ from antiphon.core.plan import Plan
 from antiphon.dialects import anthropic_request
 from antiphon.dialects.anthropic import AnthropicDecoder, AnthropicDialect, decode
 from antiphon.dialects.anthropic_request import AnthropicQuirks
-from tests.anthropic_events import Document, begin, end, fed, grow, stop, text
+from tests.support.dialect_samples.anthropic import Document, begin, end, fed, grow, stop, text
 
 # --- errors and surprises -------------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ from antiphon.dialects import bedrock_request
 from antiphon.dialects.bedrock import BedrockDialect, decode
 from antiphon.dialects.bedrock_quirk import BedrockQuirks
 from antiphon.pipeline.bridge import Bridge
-from tests.converse_oracle import understands
-from tests.eventstreams import exception, stream
-from tests.machines import machine
+from tests.support.dialect_samples.aws_event_stream import exception, stream
+from tests.support.machines import machine
+from tests.support.request_validators.converse_model import understands
 
 Document = dict[str, Any]
 

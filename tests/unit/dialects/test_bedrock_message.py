@@ -24,9 +24,9 @@ from antiphon.core.plan import Plan, ToolDeclaration
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.bedrock_quirk import PLAIN, BedrockQuirks
 from antiphon.dialects.bedrock_request import encode
-from tests.bedrock_request_validator import problems
-from tests.converse_oracle import offences
-from tests.histories import answer, call, said
+from tests.support.dialect_samples.history import answer, call, said
+from tests.support.request_validators.bedrock import problems
+from tests.support.request_validators.converse_model import offences
 
 Body = dict[str, Any]
 

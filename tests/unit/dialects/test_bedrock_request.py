@@ -13,8 +13,8 @@ from antiphon.core.history import Answered, Called, Said, Step, TextPart, Though
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.bedrock_quirk import FAMILIES, PLAIN, BedrockQuirks
 from antiphon.dialects.bedrock_request import encode
-from tests.bedrock_request_validator import problems
-from tests.converse_oracle import offences
+from tests.support.request_validators.bedrock import problems
+from tests.support.request_validators.converse_model import offences
 
 Body = dict[str, Any]
 

@@ -21,8 +21,16 @@ from antiphon.core.deltas import (
 from antiphon.core.faults import protocol_fault
 from antiphon.dialects.guard import build_guards
 from antiphon.wire.items import FunctionCall
-from tests.leaks import CALL_GUARDS, JSON_FORMS, TAG_FORMS, Writer, calls_of, read, text_of
-from tests.machines import machine
+from tests.support.dialect_samples.leaked_markup import (
+    CALL_GUARDS,
+    JSON_FORMS,
+    TAG_FORMS,
+    Writer,
+    calls_of,
+    read,
+    text_of,
+)
+from tests.support.machines import machine
 
 ARGUMENTS: dict[str, Any] = {
     "path": 'a <b> \\ "c" é😀\n</tool_call>\n[x]{y}',

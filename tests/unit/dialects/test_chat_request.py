@@ -27,9 +27,9 @@ from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaratio
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.call_id import CallIdForm
 from antiphon.dialects.chat_request import PLAIN, Body, ChatQuirks, encode
-from tests import captured
-from tests.chat_request_validator import problems
-from tests.histories import answer, said
+from tests.support import captured_requests as captured
+from tests.support.dialect_samples.history import answer, said
+from tests.support.request_validators.chat import problems
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

@@ -11,7 +11,7 @@ from antiphon.core.history import Called, Said, Step, TextPart, Thought
 from antiphon.dialects import chat
 from antiphon.dialects.chat_state import details, signature_beside, signed
 from antiphon.wire.sse import SSEDecoder
-from tests import corpus
+from tests.support import corpus
 
 Body = dict[str, Any]
 

@@ -26,8 +26,8 @@ from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaratio
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.cohere_request import PLAIN, Body, CohereQuirks, encode
 from antiphon.dialects.cohere_thought import THINKING, TOOL_PLAN
-from tests.cohere_request_validator import problems
-from tests.histories import answer, said
+from tests.support.dialect_samples.history import answer, said
+from tests.support.request_validators.cohere import problems
 
 INSISTING = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 LOOK = ToolDeclaration(name="look", description="Look.", parameters=INSISTING, strict=True)

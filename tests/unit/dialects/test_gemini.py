@@ -23,7 +23,7 @@ from antiphon.core.plan import Plan
 from antiphon.dialects.dialect import resolve
 from antiphon.dialects.gemini import GeminiDecoder, GeminiDialect, decode
 from antiphon.dialects.gemini_request import GeminiQuirks
-from tests.gemini_chunks import Document, call, chunk, feed, says, text
+from tests.support.dialect_samples.gemini import Document, call, chunk, feed, says, text
 
 
 def on_text(signature: str, **place: int) -> ReasoningState:

@@ -21,8 +21,8 @@ from antiphon.core.plan import Plan
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.gemini_content import OPENING, SENTINEL
 from antiphon.dialects.gemini_request import PLAIN, Body, GeminiQuirks, encode
-from tests.gemini_turns import answer, turns
-from tests.histories import said
+from tests.support.dialect_samples.gemini_history import answer, turns
+from tests.support.dialect_samples.history import said
 
 USER = {"role": "user", "parts": [{"text": "hi"}]}
 STRICT = GeminiQuirks(sentinel=True)

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.core.deltas import Extra, Failure, Finish, Text, ToolCall, ToolEnd
 from antiphon.dialects.gemini import GeminiDecoder, GeminiDialect, decode
-from tests.gemini_chunks import call, chunk, fault, feed, says, text
+from tests.support.dialect_samples.gemini import call, chunk, fault, feed, says, text
 
 # --- the end --------------------------------------------------------------------------------------
 

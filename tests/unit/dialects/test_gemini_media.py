@@ -14,8 +14,8 @@ from antiphon.core.history import (
     TextPart,
 )
 from antiphon.dialects.gemini_request import PLAIN, Body, GeminiQuirks
-from tests.gemini_turns import answer, turns
-from tests.histories import said
+from tests.support.dialect_samples.gemini_history import answer, turns
+from tests.support.dialect_samples.history import said
 
 PIXEL = "iVBORw0KGgo="
 

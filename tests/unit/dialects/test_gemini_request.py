@@ -12,8 +12,8 @@ from antiphon.core.history import Answered, Called, RefusalPart, Said, Step, Tex
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.gemini_request import PLAIN, Body, GeminiQuirks, encode
-from tests.gemini_request_validator import problems
-from tests.histories import said
+from tests.support.dialect_samples.history import said
+from tests.support.request_validators.gemini import problems
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 LOOK = ToolDeclaration(name="look", description="Look.", parameters=CITY, strict=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.dialects.gemini_schema import reduce_parameters, reduce_response
-from tests.gemini_request_validator import schema_problems
+from tests.support.request_validators.gemini import schema_problems
 
 Document = dict[str, Any]
 

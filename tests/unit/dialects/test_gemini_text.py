@@ -11,7 +11,7 @@ from antiphon.core.deltas import (
     Extra,
     Text,
 )
-from tests.gemini_chunks import Document, chunk, feed, says, text
+from tests.support.dialect_samples.gemini import Document, chunk, feed, says, text
 
 
 def cited(url: str, begin: int, end: int, title: str = "") -> Annotation:

@@ -24,8 +24,8 @@ from antiphon.core.history import (
 from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.ollama_request import PLAIN, Body, OllamaQuirks, encode
-from tests.histories import answer, said
-from tests.ollama_request_validator import problems
+from tests.support.dialect_samples.history import answer, said
+from tests.support.request_validators.ollama import problems
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
 LISTEN = ToolDeclaration(name="listen")

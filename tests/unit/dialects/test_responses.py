@@ -21,7 +21,7 @@ from antiphon.core.deltas import (
 )
 from antiphon.dialects.responses import ResponsesDecoder
 from antiphon.wire.sse import Frame
-from tests.upstream_responses import (
+from tests.support.dialect_samples.responses import (
     Document,
     added,
     done,

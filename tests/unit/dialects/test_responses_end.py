@@ -17,7 +17,15 @@ from antiphon.core.deltas import (
 )
 from antiphon.dialects.responses import ResponsesDecoder
 from antiphon.wire.sse import Frame
-from tests.upstream_responses import Document, done, ended, event, feed, message, text
+from tests.support.dialect_samples.responses import (
+    Document,
+    done,
+    ended,
+    event,
+    feed,
+    message,
+    text,
+)
 
 # Counts and endings
 

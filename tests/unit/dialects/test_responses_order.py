@@ -23,9 +23,18 @@ from antiphon.core.deltas import (
 )
 from antiphon.dialects.responses import ResponsesDialect, decode
 from antiphon.dialects.responses_request import ResponsesQuirks
-from tests.machines import Document, documents, machine
-from tests.upstream_responses import added, done, ended, event, feed, message, reasoning, text
-from tests.validator import check
+from tests.support.dialect_samples.responses import (
+    added,
+    done,
+    ended,
+    event,
+    feed,
+    message,
+    reasoning,
+    text,
+)
+from tests.support.machines import Document, documents, machine
+from tests.support.stream_validator import check
 
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look"}
 

@@ -11,9 +11,9 @@ from antiphon.core.pairing import paired
 from antiphon.core.plan import ReplayReasoning
 from antiphon.dialects.responses_item import SCHEME
 from antiphon.dialects.responses_request import Body, ResponsesQuirks
-from tests import captured
-from tests.histories import answer, call, said
-from tests.responses_requests import IN_PLAIN, items, sealed
+from tests.support import captured_requests as captured
+from tests.support.dialect_samples.history import answer, call, said
+from tests.support.dialect_samples.responses_history import IN_PLAIN, items, sealed
 
 
 def test_sealed_reasoning_goes_back_as_it_came() -> None:

@@ -23,9 +23,9 @@ from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.responses import ResponsesDialect
 from antiphon.dialects.responses_request import PLAIN, Body, ResponsesQuirks, encode
-from tests.histories import answer, call, said
-from tests.responses_request_validator import problems
-from tests.responses_requests import IN_PLAIN, body, items
+from tests.support.dialect_samples.history import answer, call, said
+from tests.support.dialect_samples.responses_history import IN_PLAIN, body, items
+from tests.support.request_validators.responses import problems
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

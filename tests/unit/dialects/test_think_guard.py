@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.core.deltas import Delta, Extra, Finish, Reasoning, Refusal, Text, ToolCall, Usage
 from antiphon.dialects.think_guard import ThinkGuard
-from tests.leaks import read, text_of, thought_of
+from tests.support.dialect_samples.leaked_markup import read, text_of, thought_of
 
 
 def fed(*deltas: Delta, opened: bool = False) -> list[Delta]:

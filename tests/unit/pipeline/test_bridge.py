@@ -14,8 +14,8 @@ from antiphon.dialects.dialect import resolve
 from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidTransition
 from antiphon.pipeline.bridge import Bridge
-from tests.machines import Document, Lines, Script, Step, documents, machine, run_steps
-from tests.validator import check
+from tests.support.machines import Document, Lines, Script, Step, documents, machine, run_steps
+from tests.support.stream_validator import check
 
 
 def chat_bridge() -> Bridge:

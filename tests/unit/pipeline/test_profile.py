@@ -11,7 +11,7 @@ from antiphon.core.profile import OTHER, PROFILES, Profile
 from antiphon.pipeline.profile import ProfileStage
 from antiphon.pipeline.stage import failed
 from antiphon.wire.events import Event, Failed
-from tests.machines import machine
+from tests.support.machines import machine
 
 CODEX = PROFILES["codex"]
 WRONG_KEY = classify(401, {}, b"")

@@ -17,8 +17,8 @@ from antiphon.core.plan import ToolChoice
 from antiphon.core.silence import SilenceDesk
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
-from tests.machines import Document, Lines, Script, documents, machine
-from tests.validator import check
+from tests.support.machines import Document, Lines, Script, documents, machine
+from tests.support.stream_validator import check
 
 NOTE = Diagnostic(code=Code.TOOL_DEGRADED, decision=Decision.DEGRADED, param="x", message="y")
 

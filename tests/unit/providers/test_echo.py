@@ -14,7 +14,7 @@ from antiphon.core.deltas import Failure, Finish, Reasoning, Refusal, Text, Tool
 from antiphon.dialects.dialect import resolve
 from antiphon.providers import echo
 from antiphon.providers.echo import EchoAnswer, answer
-from tests.providers import CALLED, TOOL, Document, asked, configured
+from tests.support.outbound_requests import CALLED, TOOL, Document, asked, configured
 
 DIALECT = resolve("chat")
 PROVIDER = configured("echo")

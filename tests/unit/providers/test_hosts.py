@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.providers import CALLED, TOOL, Document, asked, configured, planned
+from tests.support.outbound_requests import CALLED, TOOL, Document, asked, configured, planned
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.providers import CALLED, TOOL, asked, configured, planned
+from tests.support.outbound_requests import CALLED, TOOL, asked, configured, planned
 
 PROVIDER = configured("moonshot")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.providers import TOOL, asked, configured, planned
+from tests.support.outbound_requests import TOOL, asked, configured, planned
 
 FORCED = {"type": "function", "name": "get_weather"}
 

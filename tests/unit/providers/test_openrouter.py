@@ -8,8 +8,8 @@ from typing import Any
 from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import Called, Said, TextPart, Thought
 from antiphon.core.plan import Plan
-from tests.contract.vendor_answers import STREAMED, WHOLE
-from tests.providers import asked, configured
+from tests.support.outbound_requests import asked, configured
+from tests.support.vendor_answers import STREAMED, WHOLE
 
 PROVIDER = configured("openrouter")
 

@@ -15,7 +15,7 @@ from antiphon.errors import ConfigError
 from antiphon.providers import registry
 from antiphon.providers.plugin import GROUP, load_plugins
 from antiphon.providers.registry import SPECS, build_providers
-from tests.installed import install
+from tests.support.plugin_packages import install
 
 GOOD = """
 from antiphon.providers.spec import Spec

@@ -9,7 +9,7 @@ from antiphon.core.plan import Capabilities, Outbound
 from antiphon.providers.registry import SPECS, build_providers
 from antiphon.providers.spec import Model, Spec, ladder
 from antiphon.wire.sigv4 import sign
-from tests.providers import asked, configured, planned
+from tests.support.outbound_requests import asked, configured, planned
 
 AT = "20150830T123600Z"
 ASK = Outbound(path="/model/m/converse", headers={"accept": "application/json"}, body=b"{}")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.providers import CALLED, TOOL, asked, configured, planned
+from tests.support.outbound_requests import CALLED, TOOL, asked, configured, planned
 
 PROVIDER = configured("xiaomi")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.store.chain import history
-from tests.turns import turn
+from tests.support.turns import turn
 
 
 def item(type: str, **fields: Any) -> dict[str, Any]:

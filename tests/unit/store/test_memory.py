@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.store.memory import MAX_TURNS, PURGE_EVERY_S, MemoryStore
 from antiphon.store.store import Store, StoreLimits
-from tests.turns import Clock, chain_of, ids, turn
+from tests.support.turns import Clock, chain_of, ids, turn
 
 pytestmark = pytest.mark.anyio
 

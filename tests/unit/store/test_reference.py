@@ -14,7 +14,7 @@ from antiphon.store.memory import MemoryStore
 from antiphon.store.reference import resolved
 from antiphon.store.sqlite import SQLiteStore
 from antiphon.wire.request import Request
-from tests.turns import Clock, turn
+from tests.support.turns import Clock, turn
 
 pytestmark = pytest.mark.anyio
 

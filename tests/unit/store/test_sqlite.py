@@ -18,7 +18,7 @@ from antiphon.errors import StoreError
 from antiphon.store.database import connect
 from antiphon.store.sqlite import PURGE_EVERY_S, PURGE_TURNS, SCHEMA, SQLiteStore
 from antiphon.store.store import StoreLimits
-from tests.turns import Clock, ids, turn
+from tests.support.turns import Clock, ids, turn
 
 pytestmark = pytest.mark.anyio
 

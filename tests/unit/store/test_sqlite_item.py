@@ -14,7 +14,7 @@ import pytest
 from antiphon.errors import StoreError
 from antiphon.store.database import Schema, connect
 from antiphon.store.sqlite import FIND_ITEM, SCHEMA, SQLiteStore
-from tests.turns import Clock, ids, turn
+from tests.support.turns import Clock, ids, turn
 
 pytestmark = pytest.mark.anyio
 

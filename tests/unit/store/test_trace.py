@@ -21,7 +21,17 @@ from antiphon.store.trace_row import (
     TraceRow,
     TraceUsage,
 )
-from tests.traces import CANARY, NOW_MS, finish, raw, request, shown, stream, trace_at, written
+from tests.support.traces import (
+    CANARY,
+    NOW_MS,
+    finish,
+    raw,
+    request,
+    shown,
+    stream,
+    trace_at,
+    written,
+)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from antiphon.errors import StoreError
 from antiphon.store.trace_reader import losses, requests, show
 from antiphon.store.trace_row import TraceError, TraceLoss, TraceRow
-from tests.traces import NOW_MS, raw, request, shown, stream, trace_at, written
+from tests.support.traces import NOW_MS, raw, request, shown, stream, trace_at, written
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from openai.types.responses import Response as OfficialResponse
 
 from antiphon.wire.echo import opened
 from antiphon.wire.request import Request
-from tests.full_request import CHOICES, FULL, TOOLS, Document
+from tests.support.full_request import CHOICES, FULL, TOOLS, Document
 
 
 def echo(**fields: Any) -> Document:

@@ -10,8 +10,8 @@ import pytest
 
 from antiphon.wire.eventstream import BROKEN, EventStreamDecoder, read_headers
 from antiphon.wire.sse import Frame
-from tests import corpus
-from tests.eventstreams import event, exception, header, message
+from tests.support import corpus
+from tests.support.dialect_samples.aws_event_stream import event, exception, header, message
 
 HELLO = event("hello", {"a": 1})
 SAID = Frame(b'{"a": 1}', "hello")

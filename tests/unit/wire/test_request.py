@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import INCLUDABLE, Request
-from tests.full_request import FULL, ITEMS, TOOLS
+from tests.support.full_request import FULL, ITEMS, TOOLS
 
 
 def parse(**fields: Any) -> Request:

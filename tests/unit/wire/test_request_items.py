@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
-from tests.full_request import ITEMS, PARTS, Document
+from tests.support.full_request import ITEMS, PARTS, Document
 
 
 def parse(*items: Any) -> Request:

@@ -10,7 +10,7 @@ import pytest
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 from antiphon.wire.request_tools import TOOLS as KNOWN
-from tests.full_request import CHOICES, TOOLS, Document
+from tests.support.full_request import CHOICES, TOOLS, Document
 
 
 def parse(**fields: Any) -> Request:

@@ -15,7 +15,7 @@ from antiphon.wire.sse import (
     SSEEncoder,
     wire_document,
 )
-from tests import corpus
+from tests.support import corpus
 
 
 class Note(msgspec.Struct, frozen=True, tag_field="type", tag="test.note"):

@@ -1,0 +1,28 @@
+"""Requests that real clients sent, where there are any: they stay outside of the repository.
+
+`ANTIPHON_DESIGN` names the directory that holds them in `codex-requests`; without it they are
+looked for in `../shared/design`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ABSENT = "no captured requests here: set ANTIPHON_DESIGN to the directory of codex-requests"
+
+_REPOSITORY = Path(__file__).parents[2]
+
+
+@cache
+def bodies() -> dict[str, dict[str, Any]]:
+    """The body of every captured request that has one, by the name of its file."""
+    design = Path(os.environ.get("ANTIPHON_DESIGN") or _REPOSITORY.parent / "shared" / "design")
+    captured = {
+        path.stem: json.loads(path.read_bytes())["body"]
+        for path in sorted(design.glob("codex-requests/*.json"))
+    }
+    return {name: body for name, body in captured.items() if body}

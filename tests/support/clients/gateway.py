@@ -1,0 +1,164 @@
+"""The real gateway in front of a player, and real clients in processes of their own.
+
+async with stage(tmp_path, dialect, [Say(calls=[Call("add", {"a": 1})]), Say("Two.")]) as s:
+    done = await s.run([python_command(), "program.py"])
+    assert done.well().out == "Two."
+    assert s.asked[1].results == ["2"]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from antiphon.config import AttemptConfig, Config, ModelConfig, ProviderConfig
+from tests.support.clients.provider_requests import Heard
+from tests.support.clients.scripted_model import Dialect, Player, Script
+from tests.support.gateways import Running, replaced, running, settings
+from tests.support.upstream import upstream
+
+MODEL = "scripted"
+"""The name every client asks for: of no vendor, so that no client takes it for one it knows."""
+KEY = "sk-of-a-client"
+_BEHIND: Mapping[Dialect, str] = {
+    "chat": "some-model",
+    "anthropic": "claude-opus-4-6",
+    "gemini": "gemini-3-flash-preview",
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    """A client that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """What it printed as JSON, line by line; lines that are none do not count."""
+        return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
+
+    def well(self) -> Done:
+        """The same, if it went well."""
+        assert self.status == 0, self.told
+        return self
+
+    @property
+    def told(self) -> str:
+        return f"exit status {self.status}\n{self.out[-4000:]}\n{self.err[-4000:]}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    gateway: Running
+    player: Player
+    home: Path
+    """Of the client: empty, and gone after the test."""
+    base_url: str
+    """Where the client finds the gateway."""
+
+    @property
+    def asked(self) -> list[Heard]:
+        """What the player heard, request by request."""
+        return self.player.asked
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Nothing of whoever runs the tests; and where the gateway is, for those who look."""
+        return {
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "PATH": os.environ["PATH"],
+            "TZ": "UTC",
+            "NO_COLOR": "1",
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_BASE_URL": self.base_url,
+            "MODEL": MODEL,
+            **more,
+        }
+
+    async def run(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdin: str = "",
+        limit_s: float = 60.0,
+    ) -> Done:
+        """Run a client to its end; `env` is added to the environment."""
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            env=self.environment(**(env or {})),
+            cwd=cwd or self.home,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(limit_s):
+                out, err = await process.communicate(stdin.encode())
+        except TimeoutError:
+            heard = [each.said[-1:] for each in self.asked]
+            raise AssertionError(f"{argv[0]} takes longer than {limit_s} s; {heard=}") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # and whatever it has left behind
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+        assert process.returncode is not None
+        return Done(process.returncode, out.decode(), err.decode())
+
+
+@asynccontextmanager
+async def stage(
+    tmp_path: Path,
+    dialect: Dialect,
+    script: Script,
+    *,
+    attempts: int = 1,
+    **model: Any,
+) -> AsyncIterator[Stage]:
+    """A gateway whose only provider speaks this dialect; `model` is what is known of its model.
+
+    When the client is done, the script must have been played to its end, and nothing been asked
+    that a real provider would have refused.
+    """
+    player = Player(dialect, script)
+    home = tmp_path / "home"
+    home.mkdir()
+    async with upstream(player) as played:
+        config = configured(tmp_path, played.url, dialect, attempts=attempts, **model)
+        async with running(config) as gateway:
+            yield Stage(gateway, player, home, gateway.base_url)
+    assert player.problems == []
+    assert player.is_over, "the client did not ask as often as the script has it"
+
+
+def configured(
+    tmp_path: Path, url: str, dialect: Dialect, *, attempts: int = 1, **model: Any
+) -> Config:
+    behind = _BEHIND[dialect]
+    if dialect == "chat":
+        model = {"replay_reasoning": "always", **model}
+    provider = ProviderConfig(
+        kind=dialect,
+        base_url=url,
+        api_keys=["sk-upstream"],
+        models={behind: ModelConfig(**model)},
+    )
+    return replaced(
+        settings(tmp_path, url),
+        providers={"up": provider},
+        models={MODEL: f"up/{behind}"},
+        attempts=AttemptConfig(max_attempts=attempts, backoff_s=0.1),
+    )

@@ -1,0 +1,27 @@
+"""Runs the programs in `tests/clients/node`, each of which drives one package from npm."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tests.support.clients.gateway import Stage
+from tests.support.clients.installed import NODE
+
+PROGRAMS = Path(__file__).parents[2] / "clients" / "node"
+
+
+async def played(stage: Stage, program: str, scenario: str) -> Any:
+    """What a program saw in a scenario.
+
+    Node looks for packages beside the program, so it runs as a copy with the packages beside it.
+    """
+    place = stage.home / "programs"
+    place.mkdir()
+    for source in PROGRAMS.glob("*.mjs"):
+        shutil.copy(source, place)
+    (place / "node_modules").symlink_to(NODE / "node_modules")
+    done = await stage.run(["node", place / f"{program}.mjs", scenario])
+    [seen] = done.well().lines
+    return seen

@@ -1,0 +1,58 @@
+"""Somebody between a client and the gateway: sees what is asked, and may spoil what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from aiohttp import web
+
+from tests.support.clients.gateway import Stage
+
+Change: TypeAlias = Callable[[list[bytes]], list[bytes]]
+_OWN_HEADERS = {"content-length", "transfer-encoding", "host"}
+
+
+@dataclass
+class Between:
+    """What went through: method, path and status of each request."""
+
+    stage: Stage
+    """The same stage, for clients that are to come through here."""
+    seen: list[tuple[str, str, int]] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def between(stage: Stage, change: Change | None = None) -> AsyncIterator[Between]:
+    """`change` gets the frames of every stream, and says which are sent instead."""
+    there = Between(stage)
+
+    async def forward(request: web.Request) -> web.StreamResponse:
+        headers = {k: v for k, v in request.headers.items() if k.lower() not in _OWN_HEADERS}
+        url = stage.gateway.base_url.removesuffix("/v1") + request.path_qs
+        body = await request.read()
+        async with stage.gateway.client.request(
+            request.method, url, data=body, headers=headers
+        ) as response:
+            data = await response.read()
+            there.seen.append((request.method, request.path, response.status))
+            if change and response.content_type == "text/event-stream":
+                frames = [frame + b"\n\n" for frame in data.split(b"\n\n") if frame]
+                data = b"".join(change(frames))
+            kept = {k: v for k, v in response.headers.items() if k.lower() not in _OWN_HEADERS}
+            return web.Response(status=response.status, headers=kept, body=data)
+
+    app = web.Application(client_max_size=2**26)
+    app.router.add_route("*", "/{path:.*}", forward)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        port = runner.addresses[0][1]
+        there.stage = replace(stage, base_url=f"http://127.0.0.1:{port}/v1")
+        yield there
+    finally:
+        await runner.cleanup()

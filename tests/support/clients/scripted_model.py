@@ -1,0 +1,234 @@
+"""A model that follows a script, over the real bytes of a provider.
+
+A script is what the model does, request by request: it says something (`Say`), or something goes
+wrong (`Refuse`, `Cut`). Where it depends on the request, a step is a function of what was heard;
+and a whole script may be one function, for clients that ask for several things at once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+from tests.support.clients.provider_requests import (
+    Document,
+    Heard,
+    HeardAnthropic,
+    HeardChat,
+    HeardGemini,
+)
+from tests.support.request_validators import anthropic as anthropic_request_validator
+from tests.support.request_validators import chat as chat_request_validator
+from tests.support.request_validators import gemini as gemini_request_validator
+from tests.support.scripted_providers import session
+from tests.support.scripted_providers.anthropic import AnthropicSpeaker
+from tests.support.scripted_providers.chat import ChatSpeaker
+from tests.support.scripted_providers.gemini import GeminiSpeaker
+from tests.support.scripted_providers.scripted_provider import Speaker
+from tests.support.upstream import Asked, Line, answering
+
+Dialect: TypeAlias = Literal["chat", "anthropic", "gemini"]
+DIALECTS: tuple[Dialect, ...] = ("chat", "anthropic", "gemini")
+FIRST = 11  # the speakers have a surprise in their first turn that a client need not care for
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool by its own name; the player finds out what the provider calls it."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Say:
+    text: str = ""
+    thought: str = ""
+    calls: Sequence[Call] = ()
+    tokens: int = 9
+    """How long the question was, in the provider's opinion."""
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """An HTTP error; a header's name has underscores."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Hang up after the frame that holds these words of what was to be said."""
+
+    said: Say
+    after: str
+
+
+Step: TypeAlias = Say | Refuse | Cut
+Script: TypeAlias = Sequence[Step | Callable[[Heard], Step]] | Callable[[Heard], Step]
+
+_SPEAKERS: Mapping[Dialect, Speaker] = {
+    "chat": ChatSpeaker(replay="always"),
+    "anthropic": AnthropicSpeaker(),
+    "gemini": GeminiSpeaker(),
+}
+_HEARD: Mapping[Dialect, type[Heard]] = {
+    "chat": HeardChat,
+    "anthropic": HeardAnthropic,
+    "gemini": HeardGemini,
+}
+_PROBLEMS: Mapping[Dialect, Callable[[bytes], list[str]]] = {
+    "chat": chat_request_validator.problems,
+    "anthropic": anthropic_request_validator.problems,
+    "gemini": partial(gemini_request_validator.problems, signed=True, json_beside_tools=True),
+}
+
+
+class Player:
+    """Plays a script, and remembers what it was asked."""
+
+    def __init__(self, dialect: Dialect, script: Script) -> None:
+        self._dialect = dialect
+        self._speaker = _SPEAKERS[dialect]
+        self._script = script if callable(script) else None
+        self._steps = [] if callable(script) else list(script)
+        self._number = FIRST
+        self.asked: list[Heard] = []
+        self.problems: list[str] = []
+        """What a real provider would not have put up with, and what was not in the script."""
+
+    @property
+    def is_over(self) -> bool:
+        """Everything in the script was played."""
+        return not self._steps
+
+    def state(self, place: int, thought: str) -> str:
+        """What has to come back of the reasoning of an answer; they are counted from 0."""
+        [state] = self._speaker.states(session.Turn(FIRST + place, thought=thought))
+        return state
+
+    async def __call__(self, asked: Asked, line: Line) -> None:
+        heard = _HEARD[self._dialect](asked)
+        self.asked.append(heard)
+        self.problems += _PROBLEMS[self._dialect](asked.raw)
+        step = self._next(heard)
+        if isinstance(step, Refuse):
+            await answering(step.status, step.body, **step.headers)(asked, line)
+        elif isinstance(step, Cut):
+            await self._cut(step, heard, line)
+        else:
+            await self._say(step, heard, line)
+
+    def _next(self, heard: Heard) -> Step:
+        try:
+            step = self._script or self._steps.pop(0)
+            return step(heard) if callable(step) else step
+        except (AssertionError, LookupError) as error:
+            self.problems.append(f"not in the script: {error}: {heard.said[-1:]}")
+            return Refuse(400, {"error": {"message": "The play is over.", "code": 400}})
+
+    async def _say(self, said: Say, heard: Heard, line: Line) -> None:
+        if not heard.streamed:
+            whole = self._whole(self._turn(said, heard), said.tokens)
+            await answering(200, whole)(heard.asked, line)
+            return
+        await line.head(content_type=self._speaker.content_type)
+        for frame in self._frames(said, heard):
+            await line.send(frame)
+        await line.end()
+
+    async def _cut(self, step: Cut, heard: Heard, line: Line) -> None:
+        await line.head(content_type=self._speaker.content_type)
+        for frame in self._frames(step.said, heard):
+            await line.send(frame)
+            if step.after.encode() in frame:
+                break
+        line.cut()
+
+    def _frames(self, said: Say, heard: Heard) -> list[bytes]:
+        data = self._speaker.streamed(self._turn(said, heard))
+        pattern = rb'("(?:prompt_tokens|input_tokens|promptTokenCount)"):9\b'
+        data = re.sub(pattern, rb"\1:%d" % said.tokens, data)
+        pattern = rb'("(?:total_tokens|totalTokenCount)"):14\b'
+        data = re.sub(pattern, rb"\1:%d" % (said.tokens + 5), data)
+        return [frame + b"\n\n" for frame in data.split(b"\n\n") if frame]
+
+    def _turn(self, said: Say, heard: Heard) -> session.Turn:
+        calls = tuple(
+            session.Call(heard.tool(call.name), _compact(call.arguments), "") for call in said.calls
+        )
+        turn = session.Turn(self._number, thought=said.thought, text=said.text, calls=calls)
+        self._number += 1
+        return turn
+
+    def _whole(self, turn: session.Turn, tokens: int) -> Document:
+        """An answer in one piece: what a native client would send back, with a wrapper."""
+        [message] = self._speaker.answered(turn)
+        if self._dialect == "chat":
+            finish = "tool_calls" if turn.calls else "stop"
+            choice = {"index": 0, "message": message, "finish_reason": finish}
+            usage = {"prompt_tokens": tokens, "completion_tokens": 5, "total_tokens": tokens + 5}
+            return {"id": "c", "model": "m", "choices": [choice], "usage": usage}
+        if self._dialect == "anthropic":
+            stop = {"stop_reason": "tool_use" if turn.calls else "end_turn", "stop_sequence": None}
+            usage = {"input_tokens": tokens, "output_tokens": 5}
+            return {"type": "message", "id": "msg", "model": "m", **message, **stop, "usage": usage}
+        thoughts = [{"text": turn.thought, "thought": True}] if turn.thought else []
+        content = {**message, "parts": [*thoughts, *message["parts"]]}
+        usage = {"promptTokenCount": tokens, "candidatesTokenCount": 5}
+        usage["totalTokenCount"] = tokens + 5
+        candidate = {"index": 0, "content": content, "finishReason": "STOP"}
+        return {"candidates": [candidate], "modelVersion": "m", "usageMetadata": usage}
+
+
+def _compact(arguments: Mapping[str, Any]) -> str:
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+
+
+# What goes wrong, in the words of each vendor
+
+
+def overflow(dialect: Dialect) -> Refuse:
+    """The question is longer than the context window."""
+    if dialect == "anthropic":
+        error = {
+            "type": "invalid_request_error",
+            "message": "prompt is too long: 1000001 tokens > 1000000 maximum",
+        }
+        return Refuse(400, {"type": "error", "error": error})
+    if dialect == "gemini":
+        message = (
+            "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576)"
+        )
+        return Refuse(
+            400, {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
+        )
+    message = "This model's maximum context length is 128000 tokens, but you sent 128001."
+    error = {
+        "message": message,
+        "type": "invalid_request_error",
+        "param": "messages",
+        "code": "context_length_exceeded",
+    }
+    return Refuse(400, {"error": error})
+
+
+def limited(dialect: Dialect, retry_after_s: int) -> Refuse:
+    """Too many requests; come back later."""
+    bodies: Mapping[Dialect, Document] = {
+        "chat": {
+            "error": {"message": "Slow down.", "type": "requests", "code": "rate_limit_exceeded"}
+        },
+        "anthropic": {
+            "type": "error",
+            "error": {"type": "rate_limit_error", "message": "Slow down."},
+        },
+        "gemini": {"error": {"code": 429, "message": "Slow down.", "status": "RESOURCE_EXHAUSTED"}},
+    }
+    return Refuse(429, bodies[dialect], {"retry_after": str(retry_after_s)})

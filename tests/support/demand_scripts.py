@@ -1,0 +1,52 @@
+"""Scripts and histories that several demands need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.support.scripted_providers.scripted_provider import Speaker
+from tests.support.upstream import Asked, Line, Script
+
+Document = dict[str, Any]
+
+
+def in_turn(*scripts: Script) -> Script:
+    """Each request gets the next script; the last one stays."""
+    left = list(scripts)
+
+    async def script(asked: Asked, line: Line) -> None:
+        await (left.pop(0) if len(left) > 1 else left[0])(asked, line)
+
+    return script
+
+
+def speaking(speaker: Speaker, turns: Sequence[Any]) -> Script:
+    """A provider that says these turns natively, one for each request."""
+    left = iter(turns)
+
+    async def script(asked: Asked, line: Line) -> None:
+        await line.head(content_type=speaker.content_type)
+        await line.send(speaker.streamed(next(left)))
+        await line.end()
+
+    return script
+
+
+def user(text: str) -> Document:
+    return {"type": "message", "role": "user", "content": text}
+
+
+def function(name: str, **properties: str) -> Document:
+    """A tool whose arguments are of these types."""
+    typed = {each: {"type": kind} for each, kind in properties.items()}
+    parameters = {"type": "object", "properties": typed}
+    return {"type": "function", "name": name, "parameters": parameters}
+
+
+def called(call_id: str, name: str, arguments: str = "{}") -> Document:
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+
+
+def answered(call_id: str, output: Any = "done") -> Document:
+    return {"type": "function_call_output", "call_id": call_id, "output": output}

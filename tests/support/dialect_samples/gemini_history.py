@@ -1,0 +1,24 @@
+"""Histories for tests of Gemini requests, and the turns that are written of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from antiphon.core.history import Answered, Part, Step, TextPart
+from antiphon.core.plan import Plan
+from antiphon.dialects.gemini_request import PLAIN, Body, GeminiQuirks, encode
+from tests.support.request_validators.gemini import problems
+
+
+def answer(call_id: str, *parts: str | Part) -> Answered:
+    found = tuple(TextPart(part) if isinstance(part, str) else part for part in parts)
+    return Answered(call_id, found, "look")
+
+
+def turns(*history: Step, quirks: GeminiQuirks = PLAIN, **fields: Any) -> list[Body]:
+    plan = Plan(provider="p", model="m", history=history, **fields)
+    found = encode(plan, stream=False, quirks=quirks).body
+    assert problems(found, signed=quirks.sentinel) == []
+    decoded: list[Body] = json.loads(found)["contents"]
+    return decoded

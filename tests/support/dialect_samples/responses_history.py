@@ -1,0 +1,37 @@
+"""Histories to be sent to a Responses upstream, and the requests they become."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from antiphon.core.deltas import ReasoningState
+from antiphon.core.history import Step
+from antiphon.core.plan import Plan
+from antiphon.dialects.responses_item import SCHEME
+from antiphon.dialects.responses_request import PLAIN, Body, ResponsesQuirks, encode
+from tests.support.dialect_samples.history import said
+from tests.support.request_validators.responses import problems
+
+IN_PLAIN = ResponsesQuirks(plain_reasoning=True, sealed_reasoning=False)
+
+
+def sealed(item_id: str = "rs_1", blob: str = "gAAA", **fields: Any) -> ReasoningState:
+    value = {"id": item_id, "summary": [], "encrypted_content": blob, **fields}
+    return ReasoningState(SCHEME, value, "block")
+
+
+def body(
+    *history: Step, quirks: ResponsesQuirks = PLAIN, stream: bool = False, **fields: Any
+) -> Body:
+    plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
+    found = encode(plan, stream=stream, quirks=quirks).body
+    if quirks.patch is None and not quirks.trailing_reasoning:
+        assert problems(found, plain_reasoning=quirks.plain_reasoning) == []
+    decoded: Body = json.loads(found)
+    return decoded
+
+
+def items(*history: Step, **fields: Any) -> list[Body]:
+    found: list[Body] = body(*history, **fields)["input"]
+    return found

@@ -1,0 +1,195 @@
+"""Two providers that misbehave as told, one gateway before them, and a clock that is only a number.
+
+`one` has two keys, `two` has one; a model of `one` may fall back to the same model of `two`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import (
+    AttemptConfig,
+    ModelConfig,
+    ProviderConfig,
+    StoreConfig,
+    TimeoutConfig,
+    TraceConfig,
+)
+from antiphon.engine.rim import Rim
+from tests.support.client_answers import Answer, ask
+from tests.support.gateways import Running, replaced, running, settings
+from tests.support.traces import shown
+from tests.support.upstream import (
+    HELLO_WORLD,
+    Asked,
+    Line,
+    Script,
+    Upstream,
+    answering,
+    playing,
+    upstream,
+    whole,
+)
+
+A, B, TWO = ("one", "sk-one-a"), ("one", "sk-one-b"), ("two", "sk-two-a")
+KEYS: Mapping[str, Sequence[str]] = {"one": ("sk-one-a", "sk-one-b"), "two": ("sk-two-a",)}
+FALLBACKS = {"one/m": ["two/m"]}
+ALONE: Mapping[str, Sequence[str]] = {}
+STREAMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+POLICY = AttemptConfig(backoff_s=1.0)
+
+
+class Clock:
+    """Time for the gateway: it passes when somebody sleeps, or when a test says so."""
+
+    def __init__(self, *, jitter: float = 1.0) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+        self._jitter = jitter
+        self._awake = asyncio.Event()
+        self._awake.set()
+
+    def __call__(self) -> float:
+        return self.now
+
+    def stand_still(self) -> None:
+        """Whoever sleeps from now on does not wake up."""
+        self._awake.clear()
+
+    def go_on(self) -> None:
+        self._awake.set()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds:
+            self.slept.append(seconds)
+            await self._awake.wait()
+        self.now += seconds
+
+    def rim(self) -> Rim:
+        return Rim(monotonic=self, sleep=self.sleep, random=lambda: self._jitter)
+
+
+async def hello(asked: Asked, line: Line) -> None:
+    """A good answer, streamed or whole as it was asked for."""
+    if asked.body.get("stream"):
+        await playing(HELLO_WORLD)(asked, line)
+    else:
+        await answering(200, whole("Hello, world"))(asked, line)
+
+
+def error(status: int, message: str = "No.", /, **more: Any) -> Script:
+    """An error in the common shape; `retry_after` is a header of it."""
+    headers = {name: str(more.pop(name)) for name in ("retry_after",) if name in more}
+    return answering(status, {"error": {"message": message, **more}}, **headers)
+
+
+class Play:
+    """One script after another, request by request; after the last one, good answers."""
+
+    def __init__(self, *scripts: Script) -> None:
+        self._scripts = list(scripts)
+
+    def then(self, *scripts: Script) -> None:
+        self._scripts += scripts
+
+    async def __call__(self, asked: Asked, line: Line) -> None:
+        await (self._scripts.pop(0) if self._scripts else hello)(asked, line)
+
+
+@dataclass
+class Fleet:
+    """A gateway, its providers and its clock."""
+
+    gateway: Running
+    clock: Clock
+    trace: Path
+    _played: Mapping[str, Upstream]
+    _plays: Mapping[str, Play]
+    _order: list[tuple[str, str]]
+
+    def play(self, provider: str, *scripts: Script) -> None:
+        """What a provider does next."""
+        self._plays[provider].then(*scripts)
+
+    async def ask(self, **body: Any) -> Answer:
+        return await ask(self.gateway, {"model": "one/m", "input": "Hello?", **body})
+
+    @property
+    def way(self) -> list[tuple[str, str]]:
+        """Who was asked since the last look, and with which key."""
+        way = [*self._order]
+        self._order.clear()
+        return way
+
+    def sent(self, provider: str = "one") -> list[dict[str, Any]]:
+        """The bodies that a provider got."""
+        return [asked.body for asked in self._played[provider].asked]
+
+
+@asynccontextmanager
+async def fleet(
+    tmp_path: Path,
+    one: Sequence[Script] = (),
+    two: Sequence[Script] = (),
+    *,
+    policy: AttemptConfig = POLICY,
+    keys: Mapping[str, Sequence[str]] = KEYS,
+    fallbacks: Mapping[str, Sequence[str]] = FALLBACKS,
+    windows: Mapping[str, int] | None = None,
+    urls: Mapping[str, str] | None = None,
+    timeouts: Mapping[str, TimeoutConfig] | None = None,
+    payloads: bool = False,
+    clock: Clock | None = None,
+    kind: str = "chat",
+    **server: Any,
+) -> AsyncIterator[Fleet]:
+    clock = clock or Clock()
+    plays = {"one": Play(*one), "two": Play(*two)}
+    order: list[tuple[str, str]] = []
+
+    def noted(name: str) -> Script:
+        async def script(asked: Asked, line: Line) -> None:
+            order.append((name, asked.headers.get("authorization", "").removeprefix("Bearer ")))
+            await plays[name](asked, line)
+
+        return script
+
+    async with AsyncExitStack() as stack:
+        played = {name: await stack.enter_async_context(upstream(noted(name))) for name in plays}
+        providers = {
+            name: ProviderConfig(
+                kind=kind,
+                base_url=(urls or {}).get(name, each.url),
+                api_keys=list(keys[name]),
+                timeouts=(timeouts or {}).get(name, TimeoutConfig()),
+                models={"m": ModelConfig(context_window=(windows or {}).get(name))},
+            )
+            for name, each in played.items()
+        }
+        config = replaced(
+            settings(tmp_path, "http://unused.invalid", **server),
+            default_provider="one",
+            providers=providers,
+            fallbacks={name: list(following) for name, following in fallbacks.items()},
+            attempts=policy,
+            store=StoreConfig(url="memory://"),
+            trace=TraceConfig(path=str(tmp_path / "trace.db"), payloads=payloads),
+        )
+        gateway = await stack.enter_async_context(running(config, clock.rim()))
+        yield Fleet(gateway, clock, tmp_path / "trace.db", played, plays, order)
+
+
+def attempts_in(fleet: Fleet, answer: Answer) -> list[tuple[int, str, str | None, str | None]]:
+    """What the trace says was tried: number, provider, key and fault. Read when all is over."""
+    detail = shown(fleet.trace, answer.headers["x-request-id"])
+    return [
+        (attempt.number, attempt.provider, attempt.key_name, attempt.fault_type)
+        for attempt in detail.attempts
+    ]

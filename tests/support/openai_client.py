@@ -1,0 +1,41 @@
+"""The official client, at its strictest, in front of a gateway."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+from tests.support.checked_gateway import Scene, scene
+from tests.support.gateways import Running, running, settings
+from tests.support.upstream import Script
+
+
+@asynccontextmanager
+async def official(gateway: Running, *, strict: bool = True) -> AsyncIterator[AsyncOpenAI]:
+    """A client that refuses what its own types do not allow, and never asks twice."""
+    async with AsyncOpenAI(
+        base_url=gateway.base_url,
+        api_key="sk-client",
+        max_retries=0,
+        timeout=20,
+        http_client=DefaultAsyncHttpxClient(trust_env=False),
+        _strict_response_validation=strict,
+    ) as client:
+        yield client
+
+
+@asynccontextmanager
+async def echoing(tmp_path: Path) -> AsyncIterator[AsyncOpenAI]:
+    """A client of the built-in provider."""
+    async with running(settings(tmp_path)) as gateway, official(gateway) as client:
+        yield client
+
+
+@asynccontextmanager
+async def talking(tmp_path: Path, script: Script) -> AsyncIterator[tuple[AsyncOpenAI, Scene]]:
+    """A client of a scripted provider."""
+    async with scene(tmp_path, script) as stage, official(stage.gateway) as client:
+        yield client, stage

@@ -1,0 +1,86 @@
+"""What recordings become: the events they replay to, their deltas, and the turn behind them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from antiphon import replay
+from antiphon.core.canonical import canonical
+from antiphon.core.capsule import Sealer
+from antiphon.core.deltas import Delta
+from antiphon.core.history import Step
+from antiphon.core.pairing import paired
+from antiphon.core.unsealing import unsealed
+from antiphon.dialects.dialect import resolve
+from antiphon.pipeline.bridge import Bridge
+from tests.support.corpus import Case
+from tests.support.machines import documents, machine
+from tests.support.stream_validator import check
+
+Document = dict[str, Any]
+
+
+def every(cases: Iterable[Case]) -> pytest.MarkDecorator:
+    """A test for each of these recordings."""
+    return pytest.mark.parametrize("case", [*cases], ids=lambda case: case.id)
+
+
+def streams(cases: Iterable[Case]) -> list[Case]:
+    return [case for case in cases if not case.meta["wire"].startswith("json")]
+
+
+def answers(cases: Iterable[Case]) -> list[Case]:
+    return [case for case in cases if case.meta["http_status"] < 400]
+
+
+def events_of(case: Case, **options: Any) -> list[Document]:
+    return replay(case.data, dialect=case.meta["protocol"], **options)
+
+
+def final(events: list[Document]) -> Document:
+    response: Document = events[-1]["response"]
+    return response
+
+
+def parts_of(case: Case) -> list[Document]:
+    """The parts of every message."""
+    output = final(events_of(case))["output"]
+    return [part for item in output if item["type"] == "message" for part in item["content"]]
+
+
+def deltas_of(case: Case) -> list[Delta]:
+    dialect = resolve(case.meta["protocol"])
+    if case not in streams([case]):
+        return dialect.decode(case.data)
+    framer, decoder = dialect.framer(), dialect.decoder()
+    frames = framer.feed(case.data) + framer.close()
+    return [delta for frame in frames for delta in decoder.feed(frame)] + decoder.close()
+
+
+def history_of(case: Case) -> tuple[Step, ...]:
+    """What the next request says: a question, the recorded answer with its state, and more."""
+    sealer = Sealer(["key"], new_nonce=bytes, now=lambda: 0)
+    bridge = Bridge(
+        machine((), seal=partial(sealer.seal, "p", "m")), resolve(case.meta["protocol"])
+    )
+    streamed = case in streams([case])
+    events = bridge.feed(case.data) + bridge.close() if streamed else bridge.answer(case.data)
+    told = documents(events)
+    check(told)
+    output = json.loads(json.dumps(final(told)["output"]))
+    results = [
+        {"type": "function_call_output", "call_id": item["call_id"], "output": "ok"}
+        for item in output
+        if item["type"] == "function_call"
+    ]
+    hi, go_on = ({"role": "user", "content": text} for text in ("hi", "go on"))
+    items = [hi, *output, *results, go_on]
+    steps, _ = canonical(items, inputs=frozenset({"text"}), tool_output_images=False)
+    steps, lost = unsealed(steps, issuer="p", model="m", unseal=sealer.open)
+    assert not lost
+    return paired(steps)[0]

@@ -1,0 +1,254 @@
+"""Answers that take rounds: a provider that plays one script for each question, a search engine,
+perhaps a second provider to fall back to, and the gateway before them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import (
+    AttemptConfig,
+    ModelConfig,
+    ProviderConfig,
+    SearchConfig,
+    TimeoutConfig,
+    TraceConfig,
+)
+from tests.support.client_answers import Answer, ask
+from tests.support.failing_providers import Clock, Play
+from tests.support.gateways import Running, replaced, running, settings
+from tests.support.patches import GRAMMAR
+from tests.support.upstream import (
+    DONE,
+    Asked,
+    Line,
+    Script,
+    Upstream,
+    chunk,
+    frame,
+    upstream,
+    usage,
+)
+
+Document = dict[str, Any]
+
+SEARCH: Document = {"type": "web_search"}
+READ: Document = {"type": "function", "name": "read", "parameters": {"type": "object"}}
+PATCH: Document = {
+    "type": "custom",
+    "name": "apply_patch",
+    "format": {"type": "grammar", "syntax": "lark", "definition": GRAMMAR.definition},
+}
+SCHEMA: Document = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+FORM: Document = {
+    "format": {"type": "json_schema", "name": "trip", "schema": SCHEMA, "strict": True}
+}
+ULM = '{"city": "Ulm"}'
+RAIN = {"title": "Rain", "url": "https://weather.example/rain", "snippet": "It rains."}
+ANSWERS: Document = {"rain": [RAIN], "*": []}
+
+both_ways = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+# What a model says
+
+
+def said(words: str) -> Document:
+    return {"content": words}
+
+
+def thought(words: str) -> Document:
+    return {"reasoning_content": words}
+
+
+def calls(*given: tuple[str, str, str]) -> Document:
+    """A delta with whole calls: id, name, arguments."""
+    return {
+        "tool_calls": [
+            {"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}
+            for index, (call_id, name, arguments) in enumerate(given)
+        ]
+    }
+
+
+def search(query: str = "rain", call_id: str = "call_s") -> tuple[str, str, str]:
+    return call_id, "web_search", json.dumps({"query": query})
+
+
+def patched(text: str, call_id: str = "call_p") -> tuple[str, str, str]:
+    return call_id, "apply_patch", json.dumps({"input": text})
+
+
+def read(call_id: str = "call_r") -> tuple[str, str, str]:
+    return call_id, "read", "{}"
+
+
+def round_of(*deltas: Document, finish: str = "", counted: bool = True) -> Script:
+    """One round, streamed or whole as it is asked for."""
+    called = any("tool_calls" in delta for delta in deltas)
+    reason = finish or ("tool_calls" if called else "stop")
+
+    async def script(asked: Asked, line: Line) -> None:
+        if asked.body.get("stream"):
+            await line.head()
+            ends = [chunk({}, reason), *([usage()] if counted else []), DONE]
+            for each in (*map(chunk, deltas), *ends):
+                await line.send(each)
+        else:
+            await line.head(content_type="application/json")
+            await line.send(json.dumps(whole(deltas, reason, counted=counted)).encode())
+        await line.end()
+
+    return script
+
+
+def whole(deltas: Sequence[Document], finish: str, *, counted: bool = True) -> Document:
+    message: Document = {"role": "assistant", "content": ""}
+    for delta in deltas:
+        for name in ("content", "reasoning_content"):
+            if name in delta:
+                message[name] = message.get(name, "") + delta[name]
+        if "tool_calls" in delta:
+            message["tool_calls"] = [{"type": "function", **call} for call in delta["tool_calls"]]
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    counts = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    document = {"id": "c1", "model": "scripted", "choices": [choice]}
+    return {**document, "usage": counts} if counted else document
+
+
+def error_inside(message: str = "Busy.", code: int = 503) -> Script:
+    """A head that promises an answer, and an error in its place."""
+
+    async def script(asked: Asked, line: Line) -> None:
+        document = {"error": {"message": message, "code": code}}
+        streams = asked.body.get("stream")
+        await line.head(content_type="text/event-stream" if streams else "application/json")
+        if streams:
+            await line.send(chunk({"role": "assistant"}))
+        await line.send(frame(document) if streams else json.dumps(document).encode())
+        await line.end()
+
+    return script
+
+
+# Who listens
+
+
+@dataclass
+class Stage:
+    gateway: Running
+    upstream: Upstream
+    spare: Upstream
+    clock: Clock
+    trace: Path
+
+    async def ask(self, **body: Any) -> Answer:
+        return await ask(self.gateway, {"model": "m", "input": "Hello?", **body})
+
+    @property
+    def asked(self) -> list[Document]:
+        """What the first provider was asked, in order."""
+        return [asked.body for asked in self.upstream.asked]
+
+    @property
+    def under_way(self) -> int:
+        """Requests that the gateway believes to be waiting for a first word."""
+        rings = [health.keyring for health in self.gateway.engine._health.values()]
+        return sum(sum(ring._under_way.values()) for ring in rings)
+
+    def log_of(self, event: str) -> list[Document]:
+        return [entry.facts for entry in self.gateway.log if entry.event == event]
+
+
+PATIENT = AttemptConfig(max_attempts=4, backoff_s=0.1)
+ONCE = AttemptConfig(max_attempts=1)
+
+
+@asynccontextmanager
+async def stage(
+    tmp_path: Path,
+    *rounds: Script,
+    spare: Sequence[Script] = (),
+    spare_kind: str = "chat",
+    engine: Script | None = None,
+    attempts: AttemptConfig = PATIENT,
+    timeouts: TimeoutConfig | None = None,
+    model: ModelConfig | None = None,
+    spare_model: ModelConfig | None = None,
+    payloads: bool = False,
+    **server: Any,
+) -> AsyncIterator[Stage]:
+    """`engine` is a search engine on a line of its own; without it, searches are recorded. Without
+    scripts for it, there is no provider to fall back to."""
+    clock = Clock()
+    async with AsyncExitStack() as stack:
+        played = await stack.enter_async_context(upstream(Play(*rounds)))
+        other = await stack.enter_async_context(upstream(Play(*spare)))
+        given = timeouts or TimeoutConfig()
+        entry = ProviderConfig(
+            kind="chat",
+            base_url=played.url,
+            api_keys=["sk-up"],
+            timeouts=given,
+            models=_models(model),
+        )
+        second = ProviderConfig(
+            kind=spare_kind,
+            base_url=other.url,
+            api_keys=["sk-spare"],
+            timeouts=given,
+            models=_models(spare_model),
+        )
+        config = replaced(
+            settings(tmp_path, played.url, **server),
+            providers={"up": entry, "spare": second},
+            fallbacks={"up/m": ["spare/m"]} if spare else {},
+            attempts=attempts,
+            search=await _search(stack, tmp_path, engine),
+            trace=TraceConfig(path=str(tmp_path / "trace.db"), payloads=payloads),
+        )
+        gateway = await stack.enter_async_context(running(config, clock.rim()))
+        yield Stage(gateway, played, other, clock, tmp_path / "trace.db")
+
+
+def _models(model: ModelConfig | None) -> dict[str, ModelConfig]:
+    return {} if model is None else {"*": model}
+
+
+async def _search(stack: AsyncExitStack, tmp_path: Path, engine: Script | None) -> SearchConfig:
+    if engine is not None:
+        listening = await stack.enter_async_context(upstream(engine))
+        return SearchConfig(backend="searxng", url=listening.url.removesuffix("/v1"))
+    path = tmp_path / "answers.json"
+    path.write_text(json.dumps(ANSWERS))
+    return SearchConfig(backend="recorded", url=f"file://{path}")
+
+
+# What became of it
+
+
+def shape(response: Mapping[str, Any]) -> list[str]:
+    """The types of the items that a client acts upon or shows."""
+    return [item["type"] for item in response["output"] if item["type"] != "reasoning"]
+
+
+def words(response: Mapping[str, Any]) -> str:
+    messages = [item for item in response["output"] if item["type"] == "message"]
+    return "".join(part.get("text", "") for item in messages for part in item["content"])
+
+
+def found(response: Mapping[str, Any]) -> list[str]:
+    """How each search ended."""
+    items = [item for item in response["output"] if item["type"] == "web_search_call"]
+    return [item["status"] for item in items]

@@ -1,0 +1,113 @@
+"""The Responses API of a server that keeps nothing: reasoning comes back sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from antiphon.core.plan import Capabilities
+from antiphon.dialects.responses import ResponsesDialect
+from tests.support.request_validators import responses as responses_request_validator
+from tests.support.scripted_providers.scripted_provider import Body, halves, numbered, sse
+from tests.support.scripted_providers.session import Turn
+
+
+class ResponsesSpeaker:
+    name = "responses"
+    content_type = "text/event-stream"
+    history_key = "input"
+
+    def __init__(self) -> None:
+        self.dialect = ResponsesDialect()
+        self.capabilities = Capabilities(
+            efforts={"high": "high"}, replay_reasoning="always", developer_role=True
+        )
+
+    def streamed(self, turn: Turn) -> bytes:
+        response = {"id": "resp_up", "object": "response", "model": "m", "output": []}
+        usage = {"input_tokens": 9, "output_tokens": 5, "total_tokens": 14}
+        ended = {**response, "status": "completed", "usage": usage}
+        return sse(
+            {"type": "response.created", "response": {**response, "status": "in_progress"}},
+            *self._events(turn),
+            {"type": "response.completed", "response": ended},
+            named=True,
+        )
+
+    def _events(self, turn: Turn) -> Iterator[Body]:
+        for place, (opening, kind, field, text, done) in enumerate(self._items(turn)):
+            at = {"output_index": place}
+            inside = {**at, "item_id": done["id"], field: 0} if field else at
+            yield {"type": "response.output_item.added", **at, "item": opening}
+            for piece in halves(text):
+                yield {"type": f"response.{kind}.delta", **inside, "delta": piece}
+            yield {"type": "response.output_item.done", **at, "item": done}
+
+    def _items(self, turn: Turn) -> Iterator[tuple[Body, str, str, str, Body]]:
+        if turn.thought:
+            done = self._reasoning(turn)
+            opening = {**done, "summary": [], "encrypted_content": None}
+            yield opening, "reasoning_summary_text", "summary_index", turn.thought, done
+        if turn.text:
+            item: Body = {"id": f"msg_{turn.number}", "type": "message", "role": "assistant"}
+            part = {"type": "output_text", "text": turn.text, "annotations": []}
+            yield (
+                {**item, "content": []},
+                "output_text",
+                "content_index",
+                turn.text,
+                {**item, "content": [part], "status": "completed"},
+            )
+        for call_id, call in numbered(turn, "call_"):
+            item = {"id": f"fc_{call_id}", "type": "function_call", "call_id": call_id}
+            item["name"] = call.name
+            done = {**item, "arguments": call.arguments, "status": "completed"}
+            yield {**item, "arguments": ""}, "function_call_arguments", "", call.arguments, done
+
+    def _reasoning(self, turn: Turn) -> Body:
+        return {
+            "type": "reasoning",
+            "summary": [{"type": "summary_text", "text": turn.thought}],
+            "id": f"rs_{turn.number}",
+            "encrypted_content": self._seal(turn),
+        }
+
+    def _seal(self, turn: Turn) -> str:
+        return f"responses/sealed+{turn.number}=="
+
+    def words(self, turn: Turn) -> str:
+        return turn.text
+
+    def states(self, turn: Turn) -> list[str]:
+        return [self._seal(turn)] if turn.thought else []
+
+    def problems(self, body: bytes) -> list[str]:
+        return responses_request_validator.problems(body)
+
+    def leading(self) -> list[Body]:
+        return []  # instructions stand elsewhere
+
+    def asked(self, text: str) -> list[Body]:
+        part = {"type": "input_text", "text": text}
+        return [{"type": "message", "role": "user", "content": [part]}]
+
+    def answered(self, turn: Turn) -> list[Body]:
+        """A server that keeps nothing knows no ids, so the items go without."""
+        items = [self._reasoning(turn)] if turn.thought else []
+        if turn.text:
+            items.append({"type": "message", "role": "assistant", "content": turn.text})
+        items += [
+            {
+                "type": "function_call",
+                "call_id": call_id,
+                "name": call.name,
+                "arguments": call.arguments,
+            }
+            for call_id, call in numbered(turn, "call_")
+        ]
+        return items
+
+    def results(self, turn: Turn) -> list[Body]:
+        return [
+            {"type": "function_call_output", "call_id": call_id, "output": call.result}
+            for call_id, call in numbered(turn, "call_")
+        ]

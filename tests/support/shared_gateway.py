@@ -1,0 +1,66 @@
+"""One gateway for many tests: each brings the script that the provider plays for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from antiphon.config import AttemptConfig, TimeoutConfig
+from tests.support.client_answers import Answer, ask
+from tests.support.gateways import Running, replaced, running, settings
+from tests.support.upstream import Asked, Line, Script, Upstream, upstream
+
+# The loop that `antiphon serve` runs on; for a module's own `anyio_backend`.
+UVLOOP = ("asyncio", {"use_uvloop": True})
+
+
+@dataclass
+class Stage:
+    """A gateway in front of a provider that knows many plays by the model's name."""
+
+    scripts: dict[str, Script] = field(default_factory=dict)
+    _gateway: Running | None = None
+    _upstream: Upstream | None = None
+
+    @property
+    def gateway(self) -> Running:
+        assert self._gateway is not None
+        return self._gateway
+
+    @property
+    def open_lines(self) -> int:
+        """Lines that the provider holds open."""
+        assert self._upstream is not None
+        return self._upstream.open_lines
+
+    def cast(self, script: Script) -> str:
+        """The model to ask for if this is to be played."""
+        name = f"play-{len(self.scripts)}"
+        self.scripts[name] = script
+        return name
+
+    async def ask(self, script: Script, **body: Any) -> Answer:
+        return await ask(self.gateway, {"model": self.cast(script), "input": "Hello?", **body})
+
+    async def play(self, asked: Asked, line: Line) -> None:
+        await self.scripts[asked.body["model"]](asked, line)
+
+
+@asynccontextmanager
+async def opened_stage(
+    tmp_path: Path,
+    *,
+    timeouts: TimeoutConfig | None = None,
+    attempts: AttemptConfig | None = None,
+    **server: Any,
+) -> AsyncIterator[Stage]:
+    """Nothing is asked twice unless `attempts` says so."""
+    stage = Stage()
+    async with upstream(stage.play) as played:
+        config = settings(tmp_path, played.url, timeouts=timeouts, **server)
+        async with running(replaced(config, attempts=attempts or config.attempts)) as gateway:
+            stage._gateway, stage._upstream = gateway, played
+            yield stage

@@ -1,0 +1,106 @@
+"""A client that reads a stream event by event, at its own pace, and may leave at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.support.client_answers import HANG_S, Answer, judge
+
+Document = dict[str, Any]
+
+
+class Listener:
+    """One request on a connection of its own. Nothing is read but what is asked for."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self._body = bytearray()
+        self._seen = 0
+
+    async def post(self, body: Any, path: str = "/v1/responses") -> None:
+        data = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        self._writer.write(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
+        await self._writer.drain()
+
+    def write(self, data: bytes) -> None:
+        """These very bytes, in place of a request."""
+        self._writer.write(data)
+
+    async def head(self) -> None:
+        """Read the head of the answer."""
+        async with asyncio.timeout(HANG_S):
+            data = await self._reader.readuntil(b"\r\n\r\n")
+        first, *lines = data.decode().split("\r\n")
+        self.status = int(first.split()[1])
+        pairs = (line.partition(":") for line in lines if line)
+        self.headers = {name.lower(): value.strip() for name, _, value in pairs}
+
+    async def event(self) -> Document | None:
+        """The next event; None at the end."""
+        if not self.status:
+            await self.head()
+        while (end := self._body.find(b"\n\n", self._seen)) < 0:
+            if not await self._more():
+                return None
+        frame = bytes(self._body[self._seen : end])
+        self._seen = end + 2
+        payload = frame.partition(b"data: ")[2]
+        if payload == b"[DONE]":
+            return None
+        document: Document = json.loads(payload)
+        return document
+
+    async def rest(self) -> Answer:
+        """Read to the end; all of the answer must be legal."""
+        if not self.status:
+            await self.head()
+        if "content-length" in self.headers:
+            async with asyncio.timeout(HANG_S):
+                self._body += await self._reader.readexactly(int(self.headers["content-length"]))
+        else:
+            while await self._more():
+                pass
+        answer = Answer(self.status, self.headers, bytes(self._body))
+        judge(answer)
+        return answer
+
+    async def everything(self) -> bytes:
+        """All bytes of the body until the other side hangs up."""
+        await self.head()
+        async with asyncio.timeout(HANG_S):
+            return await self._reader.read()
+
+    async def _more(self) -> bool:
+        """One more chunk of the body."""
+        async with asyncio.timeout(HANG_S):
+            size = int(await self._reader.readline() or b"0", 16)
+            data = await self._reader.readexactly(size + 2)
+        self._body += data[:-2]
+        return size > 0
+
+    def leave(self) -> None:
+        self._writer.transport.abort()
+
+
+@asynccontextmanager
+async def listening(port: int, *, buffer_bytes: int | None = None) -> AsyncIterator[Listener]:
+    """A connection to the gateway; a small buffer makes its silence felt at once."""
+    sock = socket.socket()
+    if buffer_bytes is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+    sock.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=sock, limit=2**16)
+    try:
+        yield Listener(reader, writer)
+    finally:
+        writer.transport.abort()
