@@ -21,8 +21,8 @@ from antiphon.core.plan import Plan
 from antiphon.core.planning import make_plan
 from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import Provider, build_providers
-from antiphon.wire.echo import opened
 from antiphon.wire.request import Request
+from antiphon.wire.response_from_request import opened
 from tests.support import captured_requests as captured
 
 Steps = tuple[str | int, ...]

@@ -14,8 +14,8 @@ from openai.types.responses import Response as OfficialResponse
 
 from antiphon.errors import InvalidRequest
 from antiphon.wire.body import DEPTH
-from antiphon.wire.echo import opened
 from antiphon.wire.request import Request
+from antiphon.wire.response_from_request import opened
 from tests.support import captured_requests as captured
 from tests.support.full_request import CHOICES, FULL, ITEMS, TOOLS
 

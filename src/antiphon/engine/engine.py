@@ -39,9 +39,9 @@ from antiphon.providers.registry import Provider
 from antiphon.store.chain import history
 from antiphon.store.reference import resolved
 from antiphon.store.store import Document, Store, Turn
-from antiphon.wire.echo import opened
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
+from antiphon.wire.response_from_request import opened
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import InvalidRequest
-from antiphon.wire.field import kind
+from antiphon.wire.validate import kind
 
 DEPTH = 100
 """Objects and arrays inside each other. Real schemas need a fraction of it; bombs need more."""

@@ -13,7 +13,10 @@ from msgspec import Struct, field
 
 from antiphon.errors import InvalidRequest
 from antiphon.wire.body import decode
-from antiphon.wire.field import (
+from antiphon.wire.request_format import answer, reasoning
+from antiphon.wire.request_items import items, part
+from antiphon.wire.request_tools import tool_choice, tools
+from antiphon.wire.validate import (
     Reader,
     Readers,
     document,
@@ -32,9 +35,6 @@ from antiphon.wire.field import (
     word,
     wrong_value,
 )
-from antiphon.wire.request_format import answer, reasoning
-from antiphon.wire.request_items import items, part
-from antiphon.wire.request_tools import tool_choice, tools
 
 Document: TypeAlias = dict[str, Any]
 

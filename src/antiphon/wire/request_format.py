@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from antiphon.wire.field import document, flag, label, shape, tagged, text, word, wrong_value
+from antiphon.wire.validate import document, flag, label, shape, tagged, text, word, wrong_value
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.wire.field import (
+from antiphon.wire.request_format import output_format
+from antiphon.wire.request_tools import tools
+from antiphon.wire.validate import (
     Reader,
     Readers,
     anything,
@@ -26,8 +28,6 @@ from antiphon.wire.field import (
     text,
     word,
 )
-from antiphon.wire.request_format import output_format
-from antiphon.wire.request_tools import tools
 
 INPUT_CHARACTERS = 10 * 1024 * 1024
 

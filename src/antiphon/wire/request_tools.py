@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.wire.field import (
+from antiphon.wire.validate import (
     Reader,
     Readers,
     anything,

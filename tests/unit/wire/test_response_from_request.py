@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from openai.types.responses import Response as OfficialResponse
 
-from antiphon.wire.echo import opened
 from antiphon.wire.request import Request
+from antiphon.wire.response_from_request import opened
 from tests.support.full_request import CHOICES, FULL, TOOLS, Document
 
 
