@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install -qq --disable-pip-version-check
-HEART := src/antiphon/wire/*,src/antiphon/core/*,src/antiphon/dialects/*
+HEART := src/antiphon/wire/**,src/antiphon/core/**,src/antiphon/dialects/**
 
 .PHONY: help setup serve test check clients golden bench load format clean
 help: ## list these targets (the default)

@@ -17,7 +17,7 @@ from antiphon.core.deltas import (
     Text,
     ToolCall,
 )
-from antiphon.core.faults import classify
+from antiphon.core.faults.fault import classify
 from tests.support.machines import Document, documents, machine, run
 from tests.support.openai_sdk_check import consult, parse
 from tests.support.stream_validator import check

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from antiphon import replay
 from antiphon.core.deltas import Delta, Failure, Finish, Text
-from antiphon.core.faults import protocol_fault, timeout_fault
+from antiphon.core.faults.fault import protocol_fault, timeout_fault
 from antiphon.dialects.dialect import ChatDialect
 from antiphon.errors import InvalidTransition
 from antiphon.pipeline.bridge import Bridge

@@ -27,7 +27,7 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.faults import classify, protocol_fault
+from antiphon.core.faults.fault import classify, protocol_fault
 from antiphon.core.finish import TABLE
 from antiphon.core.machine import Phase
 from antiphon.core.tools import ToolIdentity

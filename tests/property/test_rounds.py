@@ -33,7 +33,7 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.faults import protocol_fault
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.machine import ResponseMachine
 from antiphon.core.plan import Capabilities, Plan
 from antiphon.core.planning import make_plan

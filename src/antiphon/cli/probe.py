@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.config import CapsuleConfig, Config, StoreConfig, TraceConfig
-from antiphon.core.locale import describe
+from antiphon.core.faults.messages import describe
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.upstream import UpstreamError
 from antiphon.errors import AntiphonError

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from antiphon.core.faults import ProviderFault, classify_document, protocol_fault
+from antiphon.core.faults.fault import ProviderFault, classify_document, protocol_fault
 from antiphon.errors import InvalidTransition
 from antiphon.wire.items import Document
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, ValidationError, convert
 
 from antiphon.core.grammar_limit import beyond, compiler_limits
-from antiphon.core.shelf import Shelf
+from antiphon.core.lru import Shelf
 from antiphon.core.tools import Grammar
 
 if TYPE_CHECKING:

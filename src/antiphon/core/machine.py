@@ -47,9 +47,9 @@ from antiphon.core.deltas import (
     ToolRevision,
     Usage,
 )
-from antiphon.core.faults import ProviderFault, normalize_code
+from antiphon.core.faults.fault import ProviderFault, normalize_code
+from antiphon.core.faults.messages import describe
 from antiphon.core.finish import Outcome, outcome
-from antiphon.core.locale import describe
 from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
 from antiphon.core.usage import Meter, wire_usage
 from antiphon.errors import (

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from antiphon.core.deltas import Delta, ItemEnd, Refusal, Text
 from antiphon.core.desk import Desk
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.faults import ProviderFault, is_permanent
+from antiphon.core.faults.fault import ProviderFault, is_permanent
 
 EVERYONE = "*"
 """The name, in a configuration, of what counts for every client."""

@@ -17,7 +17,7 @@ import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.shelf import Shelf
+from antiphon.core.lru import Shelf
 
 MAX_BYTES = 512 * 1024
 MAX_STEPS = 100_000

@@ -25,7 +25,7 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults import ProviderFault, classify, classify_document, protocol_fault
+from antiphon.core.faults.fault import ProviderFault, classify, classify_document, protocol_fault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import anthropic_request
 from antiphon.dialects.anthropic_block import (

@@ -25,7 +25,7 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults import classify, classify_document, protocol_fault
+from antiphon.core.faults.fault import classify, classify_document, protocol_fault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import bedrock_invoke, bedrock_request
 from antiphon.dialects.bedrock_block import (

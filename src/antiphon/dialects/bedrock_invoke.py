@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from antiphon.core.deltas import Delta, Extra, Failure, Finish, Start, Text, Usage
-from antiphon.core.faults import protocol_fault
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.dialects import anthropic, chat
 from antiphon.dialects.anthropic import AnthropicDecoder
 from antiphon.dialects.chat import ChatDecoder

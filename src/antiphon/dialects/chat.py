@@ -23,7 +23,7 @@ from antiphon.core.deltas import (
     Start,
     Text,
 )
-from antiphon.core.faults import classify, classify_document
+from antiphon.core.faults.fault import classify, classify_document
 from antiphon.dialects.chat_calls import CallTracker, Piece
 from antiphon.dialects.chat_citation import Sources, citation
 from antiphon.dialects.chat_number import read_logprobs, read_usage

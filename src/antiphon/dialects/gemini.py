@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core import faults
 from antiphon.core.deltas import (
     Delta,
     Extra,
@@ -29,7 +28,8 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults import blocked_fault, classify_document, protocol_fault
+from antiphon.core.faults import fault as faults
+from antiphon.core.faults.fault import blocked_fault, classify_document, protocol_fault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import gemini_request
 from antiphon.dialects.chat_number import count

@@ -25,7 +25,7 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.faults import protocol_fault
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import ollama_request
 from antiphon.dialects.chat_number import count, read_logprobs

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from antiphon.core.deltas import Delta, Extra, Failure
-from antiphon.core.faults import (
+from antiphon.core.faults.fault import (
     FaultType,
     ProviderFault,
     classify,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from antiphon.core import faults, locale
 from antiphon.core.deltas import Delta
-from antiphon.core.faults import ProviderFault
+from antiphon.core.faults import fault as faults
+from antiphon.core.faults import messages as locale
+from antiphon.core.faults.fault import ProviderFault
 from antiphon.wire.sse import Frame, SSEDecoder
 
 

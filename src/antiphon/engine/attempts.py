@@ -10,7 +10,7 @@ import msgspec
 from antiphon.core.capsule import Unseal
 from antiphon.core.desk import Again
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.faults import FaultType, ProviderFault
+from antiphon.core.faults.fault import FaultType, ProviderFault
 from antiphon.core.history import Thought
 from antiphon.core.plan import Outbound, Plan
 from antiphon.core.round import Followup, followed, takes_over

@@ -16,7 +16,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from antiphon.config import AttemptConfig
-from antiphon.core.faults import FaultType, ProviderFault, Scope, cooldown_s
+from antiphon.core.faults.fault import FaultType, ProviderFault, Scope, cooldown_s
 from antiphon.engine.breaker import Breaker
 from antiphon.engine.keyring import Keyring
 from antiphon.engine.routing import Target

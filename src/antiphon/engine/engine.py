@@ -13,7 +13,7 @@ import msgspec
 
 from antiphon.config import AttemptConfig
 from antiphon.core.capsule import Sealer
-from antiphon.core.faults import shutdown_fault
+from antiphon.core.faults.fault import shutdown_fault
 from antiphon.core.machine import ResponseMachine
 from antiphon.core.plan import Plan
 from antiphon.core.planning import make_plan

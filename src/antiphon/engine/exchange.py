@@ -20,7 +20,7 @@ import msgspec
 
 from antiphon.core.desk import Again
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.faults import (
+from antiphon.core.faults.fault import (
     FaultType,
     ProviderFault,
     internal_fault,

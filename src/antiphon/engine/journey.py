@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from antiphon.core.faults import ProviderFault
+from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan import Diagnostic, Plan
 from antiphon.core.profile import Profile
 from antiphon.engine.tracing import Attempted, ExchangeTrace

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.faults import ProviderFault
+from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan import Outbound
 
 Body: TypeAlias = dict[str, Any]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.config import TraceConfig
-from antiphon.core.faults import ProviderFault
-from antiphon.core.locale import describe
+from antiphon.core.faults.fault import ProviderFault
+from antiphon.core.faults.messages import describe
 from antiphon.core.plan import Diagnostic
 from antiphon.engine.rim import Rim
 from antiphon.pipeline.trace import RawTap, TraceStage

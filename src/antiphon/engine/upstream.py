@@ -12,7 +12,7 @@ from typing import Protocol
 import aiohttp
 
 from antiphon.config import TimeoutConfig
-from antiphon.core.faults import ProviderFault, connection_fault, timeout_fault
+from antiphon.core.faults.fault import ProviderFault, connection_fault, timeout_fault
 from antiphon.core.plan import Outbound
 from antiphon.errors import AntiphonError
 from antiphon.providers import echo

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from antiphon.config import Config, VisionConfig
 from antiphon.core.canonical import image_urls
 from antiphon.core.content import NOTHING_SEEN
-from antiphon.core.faults import Scope
+from antiphon.core.faults.fault import Scope
 from antiphon.core.history import HistoryCode
 from antiphon.engine.exchange import Exchange
 from antiphon.engine.routing import Router, Target

@@ -27,7 +27,7 @@ from antiphon.core.deltas import (
 )
 from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.faults import ProviderFault, internal_fault, protocol_fault
+from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
 from antiphon.core.finish import outcome
 from antiphon.core.machine import Phase, ResponseMachine
 from antiphon.core.search import SearchCall, SearchDesk, SearchOutcome

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.faults import ProviderFault
+from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.profile import Profile, error_as_final
 from antiphon.pipeline.stage import failed
 from antiphon.wire.events import Event, Failed

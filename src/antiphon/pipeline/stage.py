@@ -10,8 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from antiphon.core.faults import ProviderFault, internal_fault
-from antiphon.core.locale import describe
+from antiphon.core.faults.fault import ProviderFault, internal_fault
+from antiphon.core.faults.messages import describe
 from antiphon.wire.events import Completed, Event, Failed, Incomplete, Terminal
 from antiphon.wire.response import Response, ResponseError
 

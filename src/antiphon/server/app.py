@@ -6,8 +6,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from antiphon.config import Config
-from antiphon.core.faults import internal_fault
-from antiphon.core.locale import describe
+from antiphon.core.faults.fault import internal_fault
+from antiphon.core.faults.messages import describe
 from antiphon.engine.engine import Engine
 from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.pipeline.log import Entry

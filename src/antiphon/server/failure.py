@@ -10,9 +10,9 @@ import msgspec
 from aiohttp import web
 
 from antiphon.core.diagnostic import diagnostics_header
-from antiphon.core.fault_table import Kind
-from antiphon.core.faults import FaultType, ProviderFault, is_permanent
-from antiphon.core.locale import describe
+from antiphon.core.faults.fault import FaultType, ProviderFault, is_permanent
+from antiphon.core.faults.kinds import Kind
+from antiphon.core.faults.messages import describe
 from antiphon.core.profile import Profile, error_as_400
 from antiphon.errors import InvalidRequest
 

@@ -10,7 +10,7 @@ from functools import partial
 from aiohttp import web
 
 from antiphon.config import ServerConfig
-from antiphon.core.faults import FaultType, shutdown_fault
+from antiphon.core.faults.fault import FaultType, shutdown_fault
 from antiphon.core.planning import diagnostics_header
 from antiphon.core.profile import Profile, keepalive_as_comment
 from antiphon.engine.engine import Caller, Engine

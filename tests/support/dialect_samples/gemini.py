@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from antiphon.core.deltas import Delta, Failure, Start
-from antiphon.core.faults import ProviderFault
+from antiphon.core.faults.fault import ProviderFault
 from antiphon.dialects.gemini import GeminiDecoder
 from antiphon.wire.sse import Frame
 

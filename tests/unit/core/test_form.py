@@ -25,7 +25,7 @@ from antiphon.core.deltas import (
     ToolRevision,
     Usage,
 )
-from antiphon.core.faults import protocol_fault
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.form import FormDesk
 from antiphon.core.history import Answered, Called, Said, TextPart
 from antiphon.core.plan import Plan

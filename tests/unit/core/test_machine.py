@@ -25,7 +25,7 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults import ProviderFault, classify, protocol_fault
+from antiphon.core.faults.fault import ProviderFault, classify, protocol_fault
 from antiphon.core.machine import Phase, ResponseMachine
 from antiphon.core.tools import NO_TOOLS
 from antiphon.errors import BridgeError, DeltaAfterTerminal, InvalidTransition, OutputBeforeStart

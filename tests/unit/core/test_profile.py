@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.core.deltas import Delta, Finish, ItemEnd, Reasoning, Refusal, Text
 from antiphon.core.diagnostic import Decision
-from antiphon.core.faults import classify
+from antiphon.core.faults.fault import classify
 from antiphon.core.profile import (
     OTHER,
     PROFILES,

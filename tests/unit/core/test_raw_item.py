@@ -19,7 +19,7 @@ from antiphon.core.deltas import (
     Text,
     ToolCall,
 )
-from antiphon.core.faults import protocol_fault
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.machine import ResponseMachine
 from antiphon.errors import InvalidOutputFormat
 from tests.support.machines import Document, documents, machine, run

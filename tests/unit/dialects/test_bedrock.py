@@ -21,7 +21,7 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.faults import FaultType, Scope
+from antiphon.core.faults.fault import FaultType, Scope
 from antiphon.dialects.bedrock import BedrockDecoder
 from antiphon.wire.eventstream import BROKEN
 from antiphon.wire.sse import Frame

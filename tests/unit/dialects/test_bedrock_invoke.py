@@ -20,7 +20,7 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.faults import FaultType
+from antiphon.core.faults.fault import FaultType
 from antiphon.dialects.bedrock import BedrockDecoder, decode
 from antiphon.wire.sse import Frame
 

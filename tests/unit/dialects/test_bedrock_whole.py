@@ -21,7 +21,7 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.faults import FaultType
+from antiphon.core.faults.fault import FaultType
 from antiphon.dialects.bedrock import decode
 
 Document = dict[str, Any]

@@ -18,7 +18,7 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults import protocol_fault
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.dialects.guard import build_guards
 from antiphon.wire.items import FunctionCall
 from tests.support.dialect_samples.leaked_markup import (

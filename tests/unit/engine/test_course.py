@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from antiphon.config import AttemptConfig, Config, ModelConfig, ProviderConfig
-from antiphon.core.faults import (
+from antiphon.core.faults.fault import (
     ProviderFault,
     classify,
     connection_fault,

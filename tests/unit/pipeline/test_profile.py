@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.core.deltas import Text
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.faults import ProviderFault, classify
+from antiphon.core.faults.fault import ProviderFault, classify
 from antiphon.core.profile import OTHER, PROFILES, Profile
 from antiphon.pipeline.profile import ProfileStage
 from antiphon.pipeline.stage import failed

@@ -10,7 +10,7 @@ from antiphon.core.contract import OutputContract
 from antiphon.core.deltas import Delta, Failure, Finish, Reasoning, Start, Text, ToolCall, Usage
 from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.faults import timeout_fault
+from antiphon.core.faults.fault import timeout_fault
 from antiphon.core.form import FormDesk
 from antiphon.core.history import Said, TextPart
 from antiphon.core.plan import ToolChoice

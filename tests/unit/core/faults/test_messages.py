@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from antiphon.core.fault_table import ROWS
-from antiphon.core.faults import (
+from antiphon.core.faults.fault import (
     FaultType,
     ProviderFault,
     blocked_fault,
@@ -22,7 +21,8 @@ from antiphon.core.faults import (
     protocol_fault,
     timeout_fault,
 )
-from antiphon.core.locale import TEXTS, describe
+from antiphon.core.faults.kinds import ROWS
+from antiphon.core.faults.messages import TEXTS, describe
 
 LOCALES = ["en", "zh", "zh-CN", "fr", ""]
 

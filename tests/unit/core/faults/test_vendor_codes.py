@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from antiphon.core.faults import ProviderFault, classify, classify_document
+from antiphon.core.faults.fault import ProviderFault, classify, classify_document
 
 
 def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:

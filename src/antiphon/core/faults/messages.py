@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from antiphon.core.faults import ProviderFault
+from antiphon.core.faults.fault import ProviderFault
 
 # Reasons for blocking that may be shown: vendors' enums, which are words and not texts.
 _SHOWN_REASONS = frozenset(

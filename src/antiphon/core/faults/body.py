@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import Struct, field
 
-from antiphon.core.fault_code import BASE_NUMBER, ERROR_NUMBER, WORD
+from antiphon.core.faults.vendor_codes import BASE_NUMBER, ERROR_NUMBER, WORD
 
 _DEPTH = 8
 _BREADTH = 16

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from antiphon.core.faults import ProviderFault, Upstream, classify, classify_document
+from antiphon.core.faults.fault import ProviderFault, Upstream, classify, classify_document
 
 
 def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.core.shelf import Shelf
+from antiphon.core.lru import Shelf
 
 
 def shelf(most: int) -> tuple[Shelf[str, str], list[str]]:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.fault_table import ROWS
-from antiphon.core.faults import (
+from antiphon.core.faults.fault import (
     ERROR_CODES,
     FaultType,
     ProviderFault,
@@ -27,6 +26,7 @@ from antiphon.core.faults import (
     protocol_fault,
     timeout_fault,
 )
+from antiphon.core.faults.kinds import ROWS
 
 
 def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:

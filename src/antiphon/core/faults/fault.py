@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.fault_body import (
+from antiphon.core.faults.body import (
     TEXT_LIMIT,
     Reading,
     carries_error,
@@ -24,8 +24,7 @@ from antiphon.core.fault_body import (
     read_document,
     retry_after_s,
 )
-from antiphon.core.fault_code import CAUSES, ECHOES, PHRASES, VAGUE, WORD, kinds_of
-from antiphon.core.fault_table import (
+from antiphon.core.faults.kinds import (
     ERROR_CODES,
     FIRM_STATUSES,
     QUOTED_CODES,
@@ -35,6 +34,7 @@ from antiphon.core.fault_table import (
     Kind,
     Scope,
 )
+from antiphon.core.faults.vendor_codes import CAUSES, ECHOES, PHRASES, VAGUE, WORD, kinds_of
 
 __all__ = [
     "ERROR_CODES",

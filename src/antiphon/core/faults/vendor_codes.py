@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from antiphon.core.fault_table import Kind
+from antiphon.core.faults.kinds import Kind
 
 # Where a code was found. Numbers mean nothing outside the place their vendor puts them.
 WORD = "word"
