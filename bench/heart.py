@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.machine import ResponseMachine
+from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.dialect import resolve
 from antiphon.pipeline.bridge import Bridge

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from antiphon.core.machine import ResponseMachine
+from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.dialect import Framer, resolve
 from antiphon.pipeline.bridge import Bridge

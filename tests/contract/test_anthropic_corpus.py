@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from antiphon.core.deltas import Extra, Failure
 from antiphon.core.plan import Plan
+from antiphon.core.stream.deltas import Extra, Failure
 from antiphon.dialects.anthropic_request import AnthropicQuirks, encode
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.recordings import Document, answers, deltas_of, every, history_of, parts_of

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from antiphon.core.deltas import Extra, Failure
 from antiphon.core.plan import Plan
+from antiphon.core.stream.deltas import Extra, Failure
 from antiphon.dialects.gemini import GeminiDialect
 from antiphon.dialects.gemini_request import GeminiQuirks, encode
 from tests.support.corpus import ABSENT, Case, cases

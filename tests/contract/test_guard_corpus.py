@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import Delta, Extra
+from antiphon.core.stream.deltas import Delta, Extra
 from antiphon.dialects import chat
 from antiphon.dialects.guard import GuardedDecoder, build_guards, guarded
 from antiphon.wire.sse import SSEDecoder

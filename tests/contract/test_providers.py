@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from antiphon.config import Config
-from antiphon.core.deltas import Delta, Failure, Finish, Reasoning, Text, ToolCall, Usage
-from antiphon.core.finish import outcome
 from antiphon.core.parameter import TABLE, Rule
 from antiphon.core.planning import RUNGS
+from antiphon.core.stream.deltas import Delta, Failure, Finish, Reasoning, Text, ToolCall, Usage
+from antiphon.core.stream.finish import outcome
 from antiphon.dialects.chat_request import ChatQuirks
 from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidRequest

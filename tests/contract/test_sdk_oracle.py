@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.faults.fault import classify
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Finish,
@@ -17,7 +18,6 @@ from antiphon.core.deltas import (
     Text,
     ToolCall,
 )
-from antiphon.core.faults.fault import classify
 from tests.support.machines import Document, documents, machine, run
 from tests.support.openai_sdk_check import consult, parse
 from tests.support.stream_validator import check

@@ -19,9 +19,9 @@ import msgspec
 import pytest
 
 from antiphon.core.capsule import Sealer
-from antiphon.core.machine import ResponseMachine
 from antiphon.core.plan import Plan
 from antiphon.core.planning import make_plan
+from antiphon.core.stream.machine import ResponseMachine
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.request import Request

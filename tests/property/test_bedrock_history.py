@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import Said, Step, Thought
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.dialects.bedrock_quirk import BedrockQuirks
 from antiphon.dialects.bedrock_request import encode
 from tests.property.test_history import (

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from antiphon.core.contract import OutputContract
 from antiphon.core.declaration import Declared
-from antiphon.core.deltas import Delta, Finish, Refusal, Text, ToolCall
 from antiphon.core.form import FormDesk
 from antiphon.core.ladder import ask
 from antiphon.core.plan import Capabilities
+from antiphon.core.stream.deltas import Delta, Finish, Refusal, Text, ToolCall
 from antiphon.pipeline.contract import ContractStage
 from antiphon.wire.events import Event
 from tests.support.machines import documents, machine

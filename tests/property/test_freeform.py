@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.freeform import FreeformDesk
+from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.unwrapping import Unwrapper
 from tests.support.patches import (
     DAMAGES,

@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import Step, Thought
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.dialects.gemini_request import GeminiQuirks, encode
 from tests.property.test_history import (
     SEES,

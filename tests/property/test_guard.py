@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.deltas import Reasoning, Text
+from antiphon.core.stream.deltas import Reasoning, Text
 from antiphon.dialects.guard import GUARDS, build_guards
 from tests.support.dialect_samples.leaked_markup import (
     CALL_GUARDS,

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.json_field import FieldState, JSONProgress, JSONStringField
+from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField
 
 spaces = st.text(st.sampled_from(" \t\n\r"), max_size=3)
 texts = st.text() | st.text(st.sampled_from('\\"/u0dDn{}[] \n\u2028é😀\U0010ffff'))

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from antiphon.core.deltas import (
+from antiphon.core.faults.fault import classify, protocol_fault
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -27,9 +28,8 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.faults.fault import classify, protocol_fault
-from antiphon.core.finish import TABLE
-from antiphon.core.machine import Phase
+from antiphon.core.stream.finish import TABLE
+from antiphon.core.stream.machine import Phase
 from antiphon.core.tools import ToolIdentity
 from antiphon.errors import BridgeError
 from tests.support.machines import TOOLS, Document, documents, machine, run

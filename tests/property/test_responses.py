@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon import replay
-from antiphon.core.deltas import Failure
+from antiphon.core.stream.deltas import Failure
 from antiphon.dialects.responses import ResponsesDecoder, decode
 from antiphon.wire.sse import Frame
 from tests.property.test_history import junk

@@ -19,7 +19,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antiphon.core.capsule import Sealer
-from antiphon.core.deltas import (
+from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.plan import Capabilities, Plan
+from antiphon.core.planning import make_plan
+from antiphon.core.profile import PROFILES
+from antiphon.core.round import Followup, followed
+from antiphon.core.search import SearchOutcome
+from antiphon.core.source import SearchResult
+from antiphon.core.stream.deltas import (
     Delta,
     Extra,
     Failure,
@@ -33,14 +40,7 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.machine import ResponseMachine
-from antiphon.core.plan import Capabilities, Plan
-from antiphon.core.planning import make_plan
-from antiphon.core.profile import PROFILES
-from antiphon.core.round import Followup, followed
-from antiphon.core.search import SearchOutcome
-from antiphon.core.source import SearchResult
+from antiphon.core.stream.machine import ResponseMachine
 from antiphon.dialects.dialect import ChatDialect
 from antiphon.engine.desks import make_desks
 from antiphon.pipeline.bridge import Bridge

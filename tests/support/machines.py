@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from antiphon.core.blocks import Seal
-from antiphon.core.deltas import Delta
-from antiphon.core.machine import ResponseMachine
+from antiphon.core.stream.blocks import Seal
+from antiphon.core.stream.deltas import Delta
+from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.dialect import ChatDialect, Framer, StreamDecoder
 from antiphon.pipeline.bridge import Bridge

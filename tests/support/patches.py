@@ -9,8 +9,8 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from antiphon.core.deltas import Delta, Finish, Text, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.freeform import FreeformDesk
+from antiphon.core.stream.deltas import Delta, Finish, Text, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.tools import Grammar, ToolIdentity, ToolIdentityMap
 
 GRAMMAR = Grammar(

@@ -12,9 +12,9 @@ import pytest
 from antiphon import replay
 from antiphon.core.canonical import canonical
 from antiphon.core.capsule import Sealer
-from antiphon.core.deltas import Delta
 from antiphon.core.history import Step
 from antiphon.core.pairing import paired
+from antiphon.core.stream.deltas import Delta
 from antiphon.core.unsealing import unsealed
 from antiphon.dialects.dialect import resolve
 from antiphon.pipeline.bridge import Bridge

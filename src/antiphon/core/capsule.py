@@ -23,7 +23,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 
-from antiphon.core.deltas import ReasoningState
+from antiphon.core.stream.deltas import ReasoningState
 
 _PREFIX = "ap1."
 _NONCE_BYTES = 12

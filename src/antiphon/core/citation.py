@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 
-from antiphon.core.deltas import (
+from antiphon.core.desk import Desk
+from antiphon.core.source import Source, Sources
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     ItemEnd,
@@ -21,8 +23,6 @@ from antiphon.core.deltas import (
     Text,
     ToolCall,
 )
-from antiphon.core.desk import Desk
-from antiphon.core.source import Source, Sources
 
 _LABEL_CHARS = 300
 _URL_CHARS = 2048

@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 
 from msgspec import Struct
 
-from antiphon.core.deltas import Delta
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.history import Step
 from antiphon.core.plan import ToolChoice
+from antiphon.core.stream.deltas import Delta
 
 
 class Again(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from antiphon.core.contract import OutputContract, is_for_the_client
-from antiphon.core.deltas import (
+from antiphon.core.desk import Again, Desk
+from antiphon.core.diagnostic import Code
+from antiphon.core.draft import Draft, fitting, objected
+from antiphon.core.plan import Plan
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Failure,
@@ -29,12 +33,8 @@ from antiphon.core.deltas import (
     ToolEnd,
     ToolRevision,
 )
-from antiphon.core.desk import Again, Desk
-from antiphon.core.diagnostic import Code
-from antiphon.core.draft import Draft, fitting, objected
-from antiphon.core.finish import outcome
-from antiphon.core.heard import HeardCall
-from antiphon.core.plan import Plan
+from antiphon.core.stream.finish import outcome
+from antiphon.core.stream.partial_call import HeardCall
 
 _PARAM = "text.format"
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from antiphon.core.deltas import ReasoningState
+from antiphon.core.stream.deltas import ReasoningState
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant"]
 PHASES = frozenset({"commentary", "partial_answer", "final_answer"})

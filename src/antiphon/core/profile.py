@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from antiphon.core.deltas import Delta, ItemEnd, Refusal, Text
 from antiphon.core.desk import Desk
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import ProviderFault, is_permanent
+from antiphon.core.stream.deltas import Delta, ItemEnd, Refusal, Text
 
 EVERYONE = "*"
 """The name, in a configuration, of what counts for every client."""

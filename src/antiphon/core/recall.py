@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import Answered, Called, Step, TextPart
+from antiphon.core.stream.deltas import ReasoningState
 
 SEARCH = "web_search"
 HOSTED = ""

@@ -18,15 +18,15 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.content import json_text
-from antiphon.core.deltas import Delta, Finish, SearchBegun, SearchEnded, ToolCall, ToolEnd
 from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code
-from antiphon.core.finish import outcome
-from antiphon.core.heard import HeardCall
 from antiphon.core.plan import Plan, ToolChoice
 from antiphon.core.recall import HOSTED, SEARCH, Exchange, as_steps, remembered
 from antiphon.core.search_rule import SearchRules
 from antiphon.core.source import SearchResult, Sources
+from antiphon.core.stream.deltas import Delta, Finish, SearchBegun, SearchEnded, ToolCall, ToolEnd
+from antiphon.core.stream.finish import outcome
+from antiphon.core.stream.partial_call import HeardCall
 
 _MOST_ROUNDS = 10
 _MOST_SEARCHES = 20

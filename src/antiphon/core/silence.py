@@ -7,11 +7,11 @@ that was cut off while it thought, the response says so itself.
 
 from __future__ import annotations
 
-from antiphon.core.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
 from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code
-from antiphon.core.finish import outcome
 from antiphon.core.history import Said, TextPart
+from antiphon.core.stream.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
+from antiphon.core.stream.finish import outcome
 
 _REMINDER = "You have thought, but neither answered nor called a tool. Please answer now."
 _ONLY_THOUGHT = "The model only thought; it was asked to answer."

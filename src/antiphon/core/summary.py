@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from antiphon.core.deltas import Delta, Reasoning
 from antiphon.core.desk import Desk
+from antiphon.core.stream.deltas import Delta, Reasoning
 
 
 class SummaryDesk(Desk):

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.json_field import FieldState, JSONStringField
+from antiphon.core.stream.json_field import FieldState, JSONStringField
 
 NAMES = frozenset("input patch text content code script command cmd diff arguments".split())
 """Fields under which models put the input, right or wrong."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from antiphon.core.deltas import (
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,

@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.deltas import (
+from antiphon.core.faults.fault import classify, classify_document, protocol_fault
+from antiphon.core.plan import Outbound, Plan
+from antiphon.core.stream.deltas import (
     Delta,
     Extra,
     Failure,
@@ -25,8 +27,6 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults.fault import classify, classify_document, protocol_fault
-from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import bedrock_invoke, bedrock_request
 from antiphon.dialects.bedrock_block import (
     Block,

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from antiphon.core.deltas import Delta, Extra, Failure, Finish, Start, Text, Usage
 from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, Start, Text, Usage
 from antiphon.dialects import anthropic, chat
 from antiphon.dialects.anthropic import AnthropicDecoder
 from antiphon.dialects.chat import ChatDecoder

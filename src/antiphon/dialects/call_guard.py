@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from antiphon.core.deltas import Delta, Extra, Failure, Finish, ToolCall
+from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, ToolCall
 from antiphon.dialects.call_form import Call, Form
 from antiphon.dialects.call_source import Mismatch, Source
 from antiphon.dialects.guard_text import Fate, Piece, TextGuard

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.deltas import (
+from antiphon.core.faults.fault import classify, classify_document
+from antiphon.core.stream.deltas import (
     Delta,
     Extra,
     Failure,
@@ -23,7 +24,6 @@ from antiphon.core.deltas import (
     Start,
     Text,
 )
-from antiphon.core.faults.fault import classify, classify_document
 from antiphon.dialects.chat_calls import CallTracker, Piece
 from antiphon.dialects.chat_citation import Sources, citation
 from antiphon.dialects.chat_number import read_logprobs, read_usage

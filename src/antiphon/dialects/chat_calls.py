@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from antiphon.core.deltas import CallKind, ToolCall
-from antiphon.core.json_field import JSONProgress
+from antiphon.core.stream.deltas import CallKind, ToolCall
+from antiphon.core.stream.json_field import JSONProgress
 
 
 class Piece(Struct, frozen=True):

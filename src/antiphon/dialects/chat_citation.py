@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.core.deltas import Annotation, Delta, Extra
+from antiphon.core.stream.deltas import Annotation, Delta, Extra
 from antiphon.dialects.chat_number import count
 
 

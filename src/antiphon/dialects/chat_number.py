@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from antiphon.core.deltas import Usage
+from antiphon.core.stream.deltas import Usage
 from antiphon.wire.items import Document
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import Called, Step, Thought
+from antiphon.core.stream.deltas import ReasoningState
 
 Body: TypeAlias = dict[str, Any]
 

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.deltas import (
+from antiphon.core.plan import Outbound, Plan
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -23,7 +24,6 @@ from antiphon.core.deltas import (
     ToolCall,
     ToolEnd,
 )
-from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import cohere_request
 from antiphon.dialects.chat_number import count
 from antiphon.dialects.cohere_number import read_usage

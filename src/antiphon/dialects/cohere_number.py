@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.core.deltas import Usage
+from antiphon.core.stream.deltas import Usage
 from antiphon.dialects.chat_number import count
 
 

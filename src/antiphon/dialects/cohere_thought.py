@@ -6,7 +6,7 @@ shown as reasoning, and both are kept as they came: as the one or the other they
 
 from __future__ import annotations
 
-from antiphon.core.deltas import Delta, Reasoning, ReasoningState
+from antiphon.core.stream.deltas import Delta, Reasoning, ReasoningState
 
 THINKING = "cohere.thinking"
 TOOL_PLAN = "cohere.tool_plan"

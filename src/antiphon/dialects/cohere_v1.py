@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.deltas import Delta, Extra, Finish, Start, Text, ToolCall, ToolEnd
+from antiphon.core.stream.deltas import Delta, Extra, Finish, Start, Text, ToolCall, ToolEnd
 from antiphon.dialects.cohere_number import read_usage
 from antiphon.dialects.cohere_thought import TOOL_PLAN, Thoughts
 from antiphon.dialects.native_call import NativeCall, read_calls

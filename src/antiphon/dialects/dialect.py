@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from antiphon.core.deltas import Delta
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan import Outbound, Plan
+from antiphon.core.stream.deltas import Delta
 from antiphon.dialects import chat, chat_request
 from antiphon.dialects.anthropic import AnthropicDialect
 from antiphon.dialects.anthropic_request import AnthropicQuirks

@@ -16,7 +16,10 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.deltas import (
+from antiphon.core.faults import fault as faults
+from antiphon.core.faults.fault import blocked_fault, classify_document, protocol_fault
+from antiphon.core.plan import Outbound, Plan
+from antiphon.core.stream.deltas import (
     Delta,
     Extra,
     Failure,
@@ -28,9 +31,6 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults import fault as faults
-from antiphon.core.faults.fault import blocked_fault, classify_document, protocol_fault
-from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import gemini_request
 from antiphon.dialects.chat_number import count
 from antiphon.dialects.gemini_call import CallReader

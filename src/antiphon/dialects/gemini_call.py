@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from antiphon.core.deltas import Delta, ReasoningState, ToolCall, ToolEnd
+from antiphon.core.stream.deltas import Delta, ReasoningState, ToolCall, ToolEnd
 from antiphon.dialects.gemini_content import SIGNATURE
 from antiphon.dialects.reading import string
 

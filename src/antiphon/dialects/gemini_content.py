@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import (
     Answered,
     Called,
@@ -27,6 +26,7 @@ from antiphon.core.history import (
     Thought,
     is_own,
 )
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.toolbox import provider_name
 from antiphon.core.tools import ToolIdentityMap
 from antiphon.dialects import gemini_media

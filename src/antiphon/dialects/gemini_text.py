@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from antiphon.core.deltas import Annotation, Delta, Extra
+from antiphon.core.stream.deltas import Annotation, Delta, Extra
 from antiphon.dialects.chat_number import count
 from antiphon.wire.items import Document
 

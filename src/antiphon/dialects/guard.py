@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from antiphon.core.deltas import Delta, Reasoning, ReasoningState, ToolCall
+from antiphon.core.stream.deltas import Delta, Reasoning, ReasoningState, ToolCall
 from antiphon.dialects.call_form import FORMS
 from antiphon.dialects.call_guard import CallGuard
 from antiphon.dialects.speech import StreamDecoder

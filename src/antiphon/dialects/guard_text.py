@@ -16,7 +16,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
 
-from antiphon.core.deltas import Delta, Extra, Reasoning, Start, Text, Usage
+from antiphon.core.stream.deltas import Delta, Extra, Reasoning, Start, Text, Usage
 from antiphon.wire.items import Document
 
 

@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.deltas import (
+from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.plan import Outbound, Plan
+from antiphon.core.stream.deltas import (
     Delta,
     Extra,
     Failure,
@@ -25,8 +27,6 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.plan import Outbound, Plan
 from antiphon.dialects import ollama_request
 from antiphon.dialects.chat_number import count, read_logprobs
 from antiphon.dialects.native_call import NativeCall, read_calls

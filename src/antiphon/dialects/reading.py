@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from antiphon.core.deltas import Delta, Extra, Failure
 from antiphon.core.faults.fault import (
     FaultType,
     ProviderFault,
@@ -20,6 +19,7 @@ from antiphon.core.faults.fault import (
     classify_document,
     protocol_fault,
 )
+from antiphon.core.stream.deltas import Delta, Extra, Failure
 from antiphon.dialects.document import mended
 from antiphon.dialects.speech import StreamDecoder
 from antiphon.wire.sse import Frame, NDJSONDecoder

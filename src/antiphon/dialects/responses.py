@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.deltas import Delta, Extra, Failure, Finish, Start, Usage
 from antiphon.core.faults import fault as faults
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.plan import Outbound, Plan
+from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, Start, Usage
 from antiphon.dialects import responses_request
 from antiphon.dialects.chat_number import read_usage
 from antiphon.dialects.reading import UNREADABLE, read, string, surprise, told

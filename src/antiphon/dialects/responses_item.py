@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from antiphon.core.deltas import (
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from antiphon.core.deltas import Delta
 from antiphon.core.faults import fault as faults
 from antiphon.core.faults import messages as locale
 from antiphon.core.faults.fault import ProviderFault
+from antiphon.core.stream.deltas import Delta
 from antiphon.wire.sse import Frame, SSEDecoder
 
 

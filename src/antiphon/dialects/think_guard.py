@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from antiphon.core.deltas import Delta, Reasoning
+from antiphon.core.stream.deltas import Delta, Reasoning
 from antiphon.dialects.guard_text import Fate, Piece, TextGuard
 
 _NAMES = ("think", "thinking", "reasoning")

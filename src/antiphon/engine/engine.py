@@ -14,10 +14,10 @@ import msgspec
 from antiphon.config import AttemptConfig
 from antiphon.core.capsule import Sealer
 from antiphon.core.faults.fault import shutdown_fault
-from antiphon.core.machine import ResponseMachine
 from antiphon.core.plan import Plan
 from antiphon.core.planning import make_plan
 from antiphon.core.profile import OTHER, Profile
+from antiphon.core.stream.machine import ResponseMachine
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.breaker import Breaker
 from antiphon.engine.course import Course, Health

@@ -12,8 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from antiphon.core.blocks import Seal
-from antiphon.core.deltas import (
+from antiphon.core.desk import Again, Desk
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
+from antiphon.core.search import SearchCall, SearchDesk, SearchOutcome
+from antiphon.core.stream.blocks import Seal
+from antiphon.core.stream.deltas import (
     Delta,
     Extra,
     Failure,
@@ -25,13 +29,9 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.desk import Again, Desk
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
-from antiphon.core.finish import outcome
-from antiphon.core.machine import Phase, ResponseMachine
-from antiphon.core.search import SearchCall, SearchDesk, SearchOutcome
-from antiphon.core.usage import estimated
+from antiphon.core.stream.finish import outcome
+from antiphon.core.stream.machine import Phase, ResponseMachine
+from antiphon.core.stream.usage import estimated
 from antiphon.dialects.dialect import Dialect, StreamDecoder
 from antiphon.dialects.guard import GuardedDecoder, build_guards, guarded
 from antiphon.errors import BridgeError

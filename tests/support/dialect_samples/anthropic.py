@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.deltas import Delta, Start
+from antiphon.core.stream.deltas import Delta, Start
 from antiphon.dialects.anthropic import AnthropicDecoder, decode
 from antiphon.wire.sse import Frame
 

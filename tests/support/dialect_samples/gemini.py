@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.deltas import Delta, Failure, Start
 from antiphon.core.faults.fault import ProviderFault
+from antiphon.core.stream.deltas import Delta, Failure, Start
 from antiphon.dialects.gemini import GeminiDecoder
 from antiphon.wire.sse import Frame
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from antiphon.core.deltas import Delta, Reasoning, Text, ToolCall
+from antiphon.core.stream.deltas import Delta, Reasoning, Text, ToolCall
 from antiphon.dialects.guard import build_guards, guarded
 
 Call = tuple[str, Any]

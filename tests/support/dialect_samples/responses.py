@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.deltas import Delta
+from antiphon.core.stream.deltas import Delta
 from antiphon.dialects.responses import ResponsesDecoder
 from antiphon.wire.sse import Frame
 

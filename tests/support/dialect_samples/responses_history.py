@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import Step
 from antiphon.core.plan import Plan
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.dialects.responses_item import SCHEME
 from antiphon.dialects.responses_request import PLAIN, Body, ResponsesQuirks, encode
 from tests.support.dialect_samples.history import said

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.core.capsule import Capsule, Sealer, Unopened
-from antiphon.core.deltas import ReasoningState
+from antiphon.core.stream.deltas import ReasoningState
 
 STATES = (ReasoningState("signed.block", {"type": "thinking", "signature": "c2ln"}, "block"),)
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from antiphon.core.citation import CitationDesk
-from antiphon.core.deltas import (
+from antiphon.core.source import SearchResult, Sources
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Finish,
@@ -21,7 +22,6 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.source import SearchResult, Sources
 
 URLS = ["https://a.example/1", "https://b.example/x_(y)"]
 

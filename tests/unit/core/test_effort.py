@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.effort import (
     climb,
     effective,
@@ -17,6 +16,7 @@ from antiphon.core.effort import (
 )
 from antiphon.core.history import Answered, Called, Said, Step, TextPart, Thought
 from antiphon.core.plan import Capabilities, ToolChoice
+from antiphon.core.stream.deltas import ReasoningState
 from tests.unit.core.test_planning import NOW, codes, planned
 
 LADDER = {"none": "off", "minimal": "off", "low": "low", "high": None}

@@ -9,7 +9,12 @@ import pytest
 from msgspec import structs
 
 from antiphon.core.contract import OutputContract
-from antiphon.core.deltas import (
+from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.form import FormDesk
+from antiphon.core.history import Answered, Called, Said, TextPart
+from antiphon.core.plan import Plan
+from antiphon.core.search_rule import SearchRules
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -25,11 +30,6 @@ from antiphon.core.deltas import (
     ToolRevision,
     Usage,
 )
-from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.form import FormDesk
-from antiphon.core.history import Answered, Called, Said, TextPart
-from antiphon.core.plan import Plan
-from antiphon.core.search_rule import SearchRules
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

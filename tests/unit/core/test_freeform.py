@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.desk import Again, Desk
+from antiphon.core.diagnostic import Code
+from antiphon.core.freeform import FreeformDesk
+from antiphon.core.history import Answered, Called, TextPart
+from antiphon.core.stream.deltas import (
     Delta,
     Finish,
     Text,
@@ -13,11 +17,7 @@ from antiphon.core.deltas import (
     ToolRevision,
     Usage,
 )
-from antiphon.core.desk import Again, Desk
-from antiphon.core.diagnostic import Code
-from antiphon.core.freeform import FreeformDesk
-from antiphon.core.history import Answered, Called, TextPart
-from antiphon.core.machine import ResponseMachine
+from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.tools import Grammar, ToolIdentity, ToolIdentityMap
 from antiphon.wire.events import Event
 from tests.support.machines import documents, machine

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import Delta, Finish, ItemEnd, Reasoning, Refusal, Text
 from antiphon.core.diagnostic import Decision
 from antiphon.core.faults.fault import classify
 from antiphon.core.profile import (
@@ -19,6 +18,7 @@ from antiphon.core.profile import (
     keepalive_as_comment,
     resolve,
 )
+from antiphon.core.stream.deltas import Delta, Finish, ItemEnd, Reasoning, Refusal, Text
 
 CODEX = PROFILES["codex"]
 

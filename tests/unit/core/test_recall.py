@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from antiphon.core.capsule import Capsule
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import Answered, Called, Said, Step, TextPart, Thought
 from antiphon.core.pairing import paired
 from antiphon.core.recall import Exchange, as_steps, recalled, remembered
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.unsealing import unsealed
 
 ONE = Exchange(call_id="c1", arguments='{"query":"a"}', answer="[1] A")

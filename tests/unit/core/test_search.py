@@ -7,7 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.desk import Again
+from antiphon.core.history import Answered, Called, Said, Step, TextPart
+from antiphon.core.plan import Plan, ToolChoice
+from antiphon.core.recall import recalled
+from antiphon.core.search import SearchCall, SearchDesk, SearchOutcome
+from antiphon.core.search_rule import SearchRules
+from antiphon.core.source import SearchResult
+from antiphon.core.stream.deltas import (
     Delta,
     Finish,
     Reasoning,
@@ -18,13 +25,6 @@ from antiphon.core.deltas import (
     ToolCall,
     ToolEnd,
 )
-from antiphon.core.desk import Again
-from antiphon.core.history import Answered, Called, Said, Step, TextPart
-from antiphon.core.plan import Plan, ToolChoice
-from antiphon.core.recall import recalled
-from antiphon.core.search import SearchCall, SearchDesk, SearchOutcome
-from antiphon.core.search_rule import SearchRules
-from antiphon.core.source import SearchResult
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from tests.support.machines import counting_ids
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
 from antiphon.core.silence import SilenceDesk
+from antiphon.core.stream.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
 
 THOUGHT, STOP = Reasoning("Hm."), Finish("stop")
 

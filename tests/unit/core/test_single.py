@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from antiphon.core.deltas import Delta, Text, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.single import SingleCallDesk
+from antiphon.core.stream.deltas import Delta, Text, ToolCall, ToolEnd, ToolRevision
 
 FIRST, SECOND = ToolCall(0, "a", "f", '{"n":'), ToolCall(1, "b", "f", "{}")
 REST = ToolCall(0, arguments="1}")

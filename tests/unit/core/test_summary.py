@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from antiphon.core.deltas import Delta, Finish, Reasoning, ReasoningState, Text
+from antiphon.core.stream.deltas import Delta, Finish, Reasoning, ReasoningState, Text
 from antiphon.core.summary import SummaryDesk
 from antiphon.pipeline.bridge import Bridge
 from tests.support.machines import Document, Lines, Script, documents, machine

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.capsule import Capsule, Opened, Unopened
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import Said, Step, TextPart, Thought
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.unsealing import unsealed
 
 STATE = ReasoningState("signed", "c2ln", "block")

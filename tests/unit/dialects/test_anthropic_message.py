@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import (
     Answered,
     Called,
@@ -20,6 +19,7 @@ from antiphon.core.history import (
     Thought,
 )
 from antiphon.core.plan import Plan
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.anthropic_request import AnthropicQuirks, encode
 from tests.support.dialect_samples.history import answer, call, said

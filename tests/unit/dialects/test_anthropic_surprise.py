@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from antiphon.core.deltas import Delta, Extra, Failure, Start, Text, ToolCall, ToolEnd
 from antiphon.core.plan import Plan
+from antiphon.core.stream.deltas import Delta, Extra, Failure, Start, Text, ToolCall, ToolEnd
 from antiphon.dialects import anthropic_request
 from antiphon.dialects.anthropic import AnthropicDecoder, AnthropicDialect, decode
 from antiphon.dialects.anthropic_request import AnthropicQuirks

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.deltas import Failure, Finish, Text
 from antiphon.core.faults.fault import FaultType
 from antiphon.core.history import Answered, Called, Said, Step, TextPart, Thought
 from antiphon.core.plan import Plan
+from antiphon.core.stream.deltas import Failure, Finish, Text
 from antiphon.dialects import bedrock_request
 from antiphon.dialects.bedrock import BedrockDialect, decode
 from antiphon.dialects.bedrock_quirk import BedrockQuirks

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.faults.fault import FaultType
+from antiphon.core.stream.deltas import (
     Delta,
     Extra,
     Failure,
@@ -20,7 +21,6 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.faults.fault import FaultType
 from antiphon.dialects.bedrock import BedrockDecoder, decode
 from antiphon.wire.sse import Frame
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import (
     Answered,
     Called,
@@ -21,6 +20,7 @@ from antiphon.core.history import (
     Thought,
 )
 from antiphon.core.plan import Plan, ToolDeclaration
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.bedrock_quirk import PLAIN, BedrockQuirks
 from antiphon.dialects.bedrock_request import encode

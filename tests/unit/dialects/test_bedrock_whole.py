@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.faults.fault import FaultType
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -21,7 +22,6 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.faults.fault import FaultType
 from antiphon.dialects.bedrock import decode
 
 Document = dict[str, Any]

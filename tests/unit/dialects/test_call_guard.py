@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -18,7 +19,6 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults.fault import protocol_fault
 from antiphon.dialects.guard import build_guards
 from antiphon.wire.items import FunctionCall
 from tests.support.dialect_samples.leaked_markup import (

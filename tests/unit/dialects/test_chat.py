@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.deltas import ToolCall
+from antiphon.core.stream.deltas import ToolCall
 from antiphon.dialects.chat_calls import CallTracker, Piece
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import Delta, Start, Text, Usage
+from antiphon.core.stream.deltas import Delta, Start, Text, Usage
 from antiphon.dialects.chat import ChatDecoder
 from antiphon.wire.sse import Frame
 

@@ -9,7 +9,6 @@ import pytest
 
 from antiphon.core.canonical import canonical
 from antiphon.core.contract import OutputContract
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import (
     Answered,
     AudioPart,
@@ -24,6 +23,7 @@ from antiphon.core.history import (
 )
 from antiphon.core.pairing import paired
 from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.call_id import CallIdForm
 from antiphon.dialects.chat_request import PLAIN, Body, ChatQuirks, encode

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import Delta, Reasoning, ReasoningState
 from antiphon.core.history import Called, Said, Step, TextPart, Thought
+from antiphon.core.stream.deltas import Delta, Reasoning, ReasoningState
 from antiphon.dialects import chat
 from antiphon.dialects.chat_state import details, signature_beside, signed
 from antiphon.wire.sse import SSEDecoder

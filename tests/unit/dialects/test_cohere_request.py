@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from antiphon.core.contract import OutputContract
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import (
     Answered,
     AudioPart,
@@ -23,6 +22,7 @@ from antiphon.core.history import (
     Thought,
 )
 from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.cohere_request import PLAIN, Body, CohereQuirks, encode
 from antiphon.dialects.cohere_thought import THINKING, TOOL_PLAN

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from antiphon import replay
-from antiphon.core.deltas import (
+from antiphon.core.stream.deltas import (
     Delta,
     Extra,
     Failure,

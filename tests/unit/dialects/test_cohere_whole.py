@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.deltas import (
+from antiphon.core.plan import Plan
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -19,7 +20,6 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.plan import Plan
 from antiphon.dialects.cohere import CohereDialect, decode
 from antiphon.dialects.cohere_request import CohereQuirks, encode
 from antiphon.wire.sse import SSEDecoder

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from antiphon.core.deltas import Finish, Text
 from antiphon.core.plan import Plan
+from antiphon.core.stream.deltas import Finish, Text
 from antiphon.dialects import chat_request
 from antiphon.dialects.chat_request import PLAIN
 from antiphon.dialects.dialect import DIALECTS, build, resolve

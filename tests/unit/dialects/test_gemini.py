@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.plan import Plan
+from antiphon.core.stream.deltas import (
     Delta,
     Extra,
     Failure,
@@ -19,7 +20,6 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.plan import Plan
 from antiphon.dialects.dialect import resolve
 from antiphon.dialects.gemini import GeminiDecoder, GeminiDialect, decode
 from antiphon.dialects.gemini_request import GeminiQuirks

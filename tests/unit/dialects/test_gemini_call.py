@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.deltas import Delta, ReasoningState, ToolCall, ToolEnd
+from antiphon.core.stream.deltas import Delta, ReasoningState, ToolCall, ToolEnd
 from antiphon.dialects.gemini_call import ArgumentWriter, CallReader
 
 Document = dict[str, Any]

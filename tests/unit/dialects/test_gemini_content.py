@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import (
     Answered,
     Called,
@@ -18,6 +17,7 @@ from antiphon.core.history import (
     Thought,
 )
 from antiphon.core.plan import Plan
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.gemini_content import OPENING, SENTINEL
 from antiphon.dialects.gemini_request import PLAIN, Body, GeminiQuirks, encode

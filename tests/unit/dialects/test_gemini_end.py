@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from antiphon.core.deltas import Extra, Failure, Finish, Text, ToolCall, ToolEnd
+from antiphon.core.stream.deltas import Extra, Failure, Finish, Text, ToolCall, ToolEnd
 from antiphon.dialects.gemini import GeminiDecoder, GeminiDialect, decode
 from tests.support.dialect_samples.gemini import call, chunk, fault, feed, says, text
 

@@ -6,7 +6,15 @@ import json
 
 import pytest
 
-from antiphon.core.deltas import Delta, Finish, Reasoning, ReasoningState, Start, Text, ToolCall
+from antiphon.core.stream.deltas import (
+    Delta,
+    Finish,
+    Reasoning,
+    ReasoningState,
+    Start,
+    Text,
+    ToolCall,
+)
 from antiphon.dialects.chat import ChatDecoder
 from antiphon.dialects.guard import GUARDS, GuardedDecoder, build_guards, guarded
 from antiphon.errors import ConfigError

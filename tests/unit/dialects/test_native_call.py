@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from antiphon.core.deltas import Extra
+from antiphon.core.stream.deltas import Extra
 from antiphon.dialects.native_call import NativeCall, read_calls
 
 

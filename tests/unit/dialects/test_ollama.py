@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.plan import Plan
+from antiphon.core.stream.deltas import (
     Delta,
     Extra,
     Failure,
@@ -19,7 +20,6 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.plan import Plan
 from antiphon.dialects.ollama import OllamaDecoder, OllamaDialect, decode
 from antiphon.dialects.ollama_request import OllamaQuirks, encode
 from antiphon.wire.sse import Frame, NDJSONDecoder

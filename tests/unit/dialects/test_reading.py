@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.deltas import Delta, Extra, Failure, Text
+from antiphon.core.stream.deltas import Delta, Extra, Failure, Text
 from antiphon.dialects.reading import UNREADABLE, decoded, read, reported, string, surprise, told
 from antiphon.wire.sse import Frame
 

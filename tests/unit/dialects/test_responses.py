@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,

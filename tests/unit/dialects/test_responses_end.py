@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.stream.deltas import (
     Delta,
     Extra,
     Failure,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.canonical import canonical
-from antiphon.core.deltas import ReasoningState
 from antiphon.core.history import Thought
 from antiphon.core.pairing import paired
 from antiphon.core.plan import ReplayReasoning
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.dialects.responses_item import SCHEME
 from antiphon.dialects.responses_request import Body, ResponsesQuirks
 from tests.support import captured_requests as captured

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.deltas import Delta, Extra, Finish, Reasoning, Refusal, Text, ToolCall, Usage
+from antiphon.core.stream.deltas import (
+    Delta,
+    Extra,
+    Finish,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    Usage,
+)
 from antiphon.dialects.think_guard import ThinkGuard
 from tests.support.dialect_samples.leaked_markup import read, text_of, thought_of
 

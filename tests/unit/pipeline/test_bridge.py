@@ -8,8 +8,8 @@ from typing import Any, get_args
 import pytest
 
 from antiphon import config
-from antiphon.core.deltas import Failure, Finish, Reasoning, Refusal, Start, Text, ToolCall
 from antiphon.core.faults.fault import protocol_fault, timeout_fault
+from antiphon.core.stream.deltas import Failure, Finish, Reasoning, Refusal, Start, Text, ToolCall
 from antiphon.dialects.dialect import resolve
 from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidTransition

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from antiphon.core.contract import OutputContract
-from antiphon.core.deltas import Delta, Failure, Finish, Reasoning, Start, Text, ToolCall, Usage
 from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import timeout_fault
@@ -15,6 +14,16 @@ from antiphon.core.form import FormDesk
 from antiphon.core.history import Said, TextPart
 from antiphon.core.plan import ToolChoice
 from antiphon.core.silence import SilenceDesk
+from antiphon.core.stream.deltas import (
+    Delta,
+    Failure,
+    Finish,
+    Reasoning,
+    Start,
+    Text,
+    ToolCall,
+    Usage,
+)
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
 from tests.support.machines import Document, Lines, Script, documents, machine

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.deltas import Failure, Finish, Reasoning, Refusal, Text, ToolCall, Usage
+from antiphon.core.stream.deltas import Failure, Finish, Reasoning, Refusal, Text, ToolCall, Usage
 from antiphon.dialects.dialect import resolve
 from antiphon.providers import echo
 from antiphon.providers.echo import EchoAnswer, answer

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from antiphon.core.contract import OutputContract
-from antiphon.core.deltas import (
+from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Finish,
@@ -19,8 +20,7 @@ from antiphon.core.deltas import (
     Text,
     ToolCall,
 )
-from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.machine import ResponseMachine
+from antiphon.core.stream.machine import ResponseMachine
 from antiphon.errors import InvalidOutputFormat
 from tests.support.machines import Document, documents, machine, run
 from tests.support.openai_sdk_check import consult

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from antiphon.core.deltas import ToolCall, ToolEnd, ToolRevision
+from antiphon.core.stream.deltas import ToolCall, ToolEnd, ToolRevision
 
 
 class HeardCall:

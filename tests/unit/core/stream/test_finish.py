@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.deltas import Finish, Text
-from antiphon.core.finish import TABLE, outcome
+from antiphon.core.stream.deltas import Finish, Text
+from antiphon.core.stream.finish import TABLE, outcome
 from tests.support.machines import run
 from tests.support.stream_validator import check
 

@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeAlias
 
-from antiphon.core.blocks import RawBlock, ReasoningBlock, RefusalBlock, SearchBlock, TextBlock
-from antiphon.core.calls import CallBlock
+from antiphon.core.stream.blocks import (
+    RawBlock,
+    ReasoningBlock,
+    RefusalBlock,
+    SearchBlock,
+    TextBlock,
+)
+from antiphon.core.stream.call_block import CallBlock
 from antiphon.wire.events import Event
 from antiphon.wire.items import Item, Status
 

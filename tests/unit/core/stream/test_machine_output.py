@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -22,7 +22,7 @@ from antiphon.core.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.machine import ResponseMachine
+from antiphon.core.stream.machine import ResponseMachine
 from tests.support.machines import Document, documents, machine, run
 from tests.support.stream_validator import check
 

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from antiphon.core.deltas import ReasoningKind, ReasoningState
+from antiphon.core.stream.deltas import ReasoningKind, ReasoningState
 from antiphon.wire.events import (
     AnnotationAdded,
     Event,

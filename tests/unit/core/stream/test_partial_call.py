@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.deltas import ToolCall, ToolEnd
-from antiphon.core.heard import HeardCall, learned
+from antiphon.core.stream.deltas import ToolCall, ToolEnd
+from antiphon.core.stream.partial_call import HeardCall, learned
 
 TOOLS = ("read", "read_file", "gogo")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.stream.deltas import (
     Delta,
     Finish,
     ReasoningState,
@@ -17,8 +17,8 @@ from antiphon.core.deltas import (
     ToolRevision,
     Usage,
 )
-from antiphon.core.machine import ResponseMachine
-from antiphon.core.usage import Meter
+from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.stream.usage import Meter
 from antiphon.errors import InvalidTransition, OutputBeforeStart
 from antiphon.wire.events import Event
 from tests.support.machines import Document, documents, machine

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.deltas import (
+from antiphon.core.faults.fault import ProviderFault, classify, protocol_fault
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -25,8 +26,7 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults.fault import ProviderFault, classify, protocol_fault
-from antiphon.core.machine import Phase, ResponseMachine
+from antiphon.core.stream.machine import Phase, ResponseMachine
 from antiphon.core.tools import NO_TOOLS
 from antiphon.errors import BridgeError, DeltaAfterTerminal, InvalidTransition, OutputBeforeStart
 from antiphon.wire.response import Response

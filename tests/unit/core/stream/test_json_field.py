@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.json_field import FieldState, JSONProgress, JSONStringField
+from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField
 
 
 def read(*fragments: str, name: str = "input") -> tuple[str, FieldState]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from antiphon.core.deltas import Usage
+from antiphon.core.stream.deltas import Usage
 from antiphon.wire.items import Item
 from antiphon.wire.response import InputTokensDetails, OutputTokensDetails, ResponseUsage
 

@@ -15,9 +15,9 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from antiphon.core.deltas import ToolCall
-from antiphon.core.heard import learned
-from antiphon.core.json_field import FieldState, JSONProgress, JSONStringField
+from antiphon.core.stream.deltas import ToolCall
+from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField
+from antiphon.core.stream.partial_call import learned
 from antiphon.core.tools import (
     Call,
     ToolIdentity,

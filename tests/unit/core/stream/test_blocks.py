@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.blocks import ReasoningBlock, RefusalBlock, TextBlock
-from antiphon.core.deltas import ReasoningState
+from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, TextBlock
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.wire.events import Event
 from tests.support.machines import documents
 

@@ -16,8 +16,9 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.air import Air, Block
-from antiphon.core.blocks import (
+from antiphon.core.faults.fault import ProviderFault, normalize_code
+from antiphon.core.faults.messages import describe
+from antiphon.core.stream.blocks import (
     RawBlock,
     ReasoningBlock,
     RefusalBlock,
@@ -25,8 +26,8 @@ from antiphon.core.blocks import (
     SearchBlock,
     TextBlock,
 )
-from antiphon.core.calls import CallBlock
-from antiphon.core.deltas import (
+from antiphon.core.stream.call_block import CallBlock
+from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -47,11 +48,10 @@ from antiphon.core.deltas import (
     ToolRevision,
     Usage,
 )
-from antiphon.core.faults.fault import ProviderFault, normalize_code
-from antiphon.core.faults.messages import describe
-from antiphon.core.finish import Outcome, outcome
+from antiphon.core.stream.finish import Outcome, outcome
+from antiphon.core.stream.sequencer import Air, Block
+from antiphon.core.stream.usage import Meter, wire_usage
 from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
-from antiphon.core.usage import Meter, wire_usage
 from antiphon.errors import (
     BridgeError,
     DeltaAfterTerminal,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import Delta, Finish, Text, ToolCall, ToolEnd
-from antiphon.core.machine import Phase
+from antiphon.core.stream.deltas import Delta, Finish, Text, ToolCall, ToolEnd
+from antiphon.core.stream.machine import Phase
 from antiphon.core.tools import ToolIdentity
 from antiphon.errors import IncompleteToolCall, InvalidTransition
 from tests.support.machines import TOOLS, Document, documents, machine, run, run_steps
