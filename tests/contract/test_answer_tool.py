@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from antiphon.core.capsule import Sealer
 from antiphon.core.form import FormDesk
+from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan import Plan
 from antiphon.core.planning import make_plan
 from antiphon.core.round import Followup, followed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.canonical import canonical
-from antiphon.core.pairing import paired
+from antiphon.core.history.pairing import paired
+from antiphon.core.history.read_items import canonical
 from antiphon.core.plan import Plan
 from tests.support import captured_requests as captured
 from tests.support.scripted_providers.scripted_provider import Speaker

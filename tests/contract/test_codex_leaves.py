@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from antiphon.config import Config, ProviderConfig
-from antiphon.core.capsule import Unopened
+from antiphon.core.history.capsule import Unopened
 from antiphon.core.plan import Plan
 from antiphon.core.planning import make_plan
 from antiphon.errors import InvalidRequest

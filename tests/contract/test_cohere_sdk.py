@@ -15,7 +15,7 @@ from hypothesis import given
 from pydantic import BaseModel, TypeAdapter
 
 from antiphon import replay
-from antiphon.core.history import Step
+from antiphon.core.history.steps import Step
 from tests.property.test_cohere_history import (
     Memory,
     memories,

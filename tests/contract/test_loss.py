@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.capsule import Unopened
+from antiphon.core.history.capsule import Unopened
 from antiphon.core.plan import Plan
 from antiphon.core.planning import RUNGS, make_plan
 from antiphon.errors import InvalidRequest

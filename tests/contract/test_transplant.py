@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.capsule import Sealer
+from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan import Plan
 from antiphon.core.planning import make_plan
 from antiphon.core.stream.machine import ResponseMachine

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from antiphon.core.canonical import canonical
-from antiphon.core.history import Answered, Called, HistoryCode, Said, Step
-from antiphon.core.pairing import paired
+from antiphon.core.history.pairing import paired
+from antiphon.core.history.read_items import canonical
+from antiphon.core.history.steps import Answered, Called, HistoryCode, Said, Step
 from antiphon.core.plan import Plan, ReplayReasoning
 from antiphon.dialects.chat_request import ChatQuirks, encode
 from tests.support.request_validators.chat import problems

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from antiphon.core.history import Step
+from antiphon.core.history.steps import Step
 from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.dialects.ollama_request import encode
 from tests.property.test_history import (

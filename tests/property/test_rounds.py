@@ -18,8 +18,8 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from antiphon.core.capsule import Sealer
 from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan import Capabilities, Plan
 from antiphon.core.planning import make_plan
 from antiphon.core.profile import PROFILES

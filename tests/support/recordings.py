@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from antiphon import replay
-from antiphon.core.canonical import canonical
-from antiphon.core.capsule import Sealer
-from antiphon.core.history import Step
-from antiphon.core.pairing import paired
+from antiphon.core.history.capsule import Sealer
+from antiphon.core.history.pairing import paired
+from antiphon.core.history.read_items import canonical
+from antiphon.core.history.steps import Step
 from antiphon.core.stream.deltas import Delta
 from antiphon.core.unsealing import unsealed
 from antiphon.dialects.dialect import resolve

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from antiphon.core.choice import Selection, select
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.history import Step
+from antiphon.core.history.steps import Step
 from antiphon.core.offer import Document, Offer, left_out
 from antiphon.core.plan import Capabilities, ToolChoice, ToolDeclaration
 from antiphon.core.recall import HOSTED, SEARCH

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from msgspec import Struct
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.history import Step
+from antiphon.core.history.steps import Step
 from antiphon.core.plan import ToolChoice
 from antiphon.core.stream.deltas import Delta
 

@@ -11,9 +11,9 @@ from itertools import islice
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.content import json_text
 from antiphon.core.contract import Objection, OutputContract
-from antiphon.core.history import Answered, Called, Said, Step, TextPart
+from antiphon.core.history.content import json_text
+from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
 from antiphon.core.json_value import values
 from antiphon.core.ladder import WRAPPER
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from msgspec import structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.history import (
+from antiphon.core.history.steps import (
     Answered,
     RefusalPart,
     Said,

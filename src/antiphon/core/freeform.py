@@ -14,11 +14,11 @@ from functools import partial
 
 from msgspec import structs
 
-from antiphon.core.content import json_text
 from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code
 from antiphon.core.grammar import Checker, Problem, asks_for, build_checker
-from antiphon.core.history import Answered, Called, Step, TextPart
+from antiphon.core.history.content import json_text
+from antiphon.core.history.steps import Answered, Called, Step, TextPart
 from antiphon.core.plan import Plan
 from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.stream.finish import outcome

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from antiphon.core.contract import OutputContract
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history import Step
-from antiphon.core.media import Media
+from antiphon.core.history.media import Media
+from antiphon.core.history.steps import Step
 from antiphon.core.search_rule import SearchRules
 from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
 

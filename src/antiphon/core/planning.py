@@ -12,16 +12,16 @@ from typing import Any
 
 from msgspec import structs
 
-from antiphon.core.canonical import canonical
-from antiphon.core.capsule import Unseal
-from antiphon.core.content import NOTHING_SEEN
 from antiphon.core.contract import OutputContract, check_schema
 from antiphon.core.declaration import Declared, declare
 from antiphon.core.diagnostic import Code, Decision, Diagnostic, diagnostics_header
 from antiphon.core.effort import RUNGS, climb, effective, settle, while_thinking
-from antiphon.core.history import Step
+from antiphon.core.history.capsule import Unseal
+from antiphon.core.history.content import NOTHING_SEEN
+from antiphon.core.history.pairing import paired
+from antiphon.core.history.read_items import canonical
+from antiphon.core.history.steps import Step
 from antiphon.core.ladder import Asked, ask
-from antiphon.core.pairing import paired
 from antiphon.core.parameter import SOURCES, decide, decide_include
 from antiphon.core.plan import Capabilities, Plan
 from antiphon.core.search_rule import SearchRules

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.history import Answered, Called, Step, TextPart
+from antiphon.core.history.steps import Answered, Called, Step, TextPart
 from antiphon.core.stream.deltas import ReasoningState
 
 SEARCH = "web_search"

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from antiphon.core.canonical import canonical
-from antiphon.core.capsule import Unseal
 from antiphon.core.desk import Again
-from antiphon.core.history import Answered, Called, Step
-from antiphon.core.pairing import paired
+from antiphon.core.history.capsule import Unseal
+from antiphon.core.history.pairing import paired
+from antiphon.core.history.read_items import canonical
+from antiphon.core.history.steps import Answered, Called, Step
 from antiphon.core.plan import Plan, ToolChoice
 from antiphon.core.tools import ToolIdentityMap
 from antiphon.core.unsealing import unsealed

@@ -17,9 +17,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.content import json_text
 from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code
+from antiphon.core.history.content import json_text
 from antiphon.core.plan import Plan, ToolChoice
 from antiphon.core.recall import HOSTED, SEARCH, Exchange, as_steps, remembered
 from antiphon.core.search_rule import SearchRules

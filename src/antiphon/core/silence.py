@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code
-from antiphon.core.history import Said, TextPart
+from antiphon.core.history.steps import Said, TextPart
 from antiphon.core.stream.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
 from antiphon.core.stream.finish import outcome
 

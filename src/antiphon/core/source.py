@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from antiphon.core.history import Answered, Called, Step, TextPart
+from antiphon.core.history.steps import Answered, Called, Step, TextPart
 from antiphon.core.recall import HOSTED, SEARCH
 
 _TITLE_CHARS = 200

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.grammar import declared_grammar
-from antiphon.core.history import Called, Step
+from antiphon.core.history.steps import Called, Step
 from antiphon.core.offer import Document, Key, Offer, Origin, left_out, read_offer, tool_name
 from antiphon.core.plan import Capabilities
 from antiphon.core.recall import HOSTED

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from antiphon.core.capsule import Capsule, Opened, Unopened, Unseal
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.history import Step, Thought
+from antiphon.core.history.capsule import Capsule, Opened, Unopened, Unseal
+from antiphon.core.history.steps import Step, Thought
 from antiphon.core.recall import recalled
 
 

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from antiphon.core.history import AudioPart, FilePart, ImagePart
-from antiphon.core.media import Media
+from antiphon.core.history.media import Media
+from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
 
 Body: TypeAlias = dict[str, Any]
 

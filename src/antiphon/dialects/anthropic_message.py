@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Raw
 
-from antiphon.core.history import AudioPart, FilePart, ImagePart, Thought
+from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Thought
 from antiphon.core.plan import Plan
 from antiphon.dialects import turn
 from antiphon.dialects.anthropic_block import REDACTED, THINKING

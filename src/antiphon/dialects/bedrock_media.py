@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from antiphon.core import media
-from antiphon.core.history import AudioPart, FilePart, ImagePart
+from antiphon.core.history import media
+from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
 
 Body: TypeAlias = dict[str, Any]
 

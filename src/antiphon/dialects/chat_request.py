@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.contract import OutputContract
-from antiphon.core.history import (
+from antiphon.core.history.steps import (
     Answered,
     AudioPart,
     Called,

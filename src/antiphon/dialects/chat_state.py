@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from antiphon.core.history import Called, Step, Thought
+from antiphon.core.history.steps import Called, Step, Thought
 from antiphon.core.stream.deltas import ReasoningState
 
 Body: TypeAlias = dict[str, Any]

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from antiphon.core.history import (
+from antiphon.core.history.steps import (
     Answered,
     Called,
     Part,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import binascii
 from typing import Any, TypeAlias, assert_never
 
-from antiphon.core.history import AudioPart, FilePart, ImagePart, Part, RefusalPart, TextPart
-from antiphon.core.media import Media, type_of
+from antiphon.core.history.media import Media, type_of
+from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Part, RefusalPart, TextPart
 
 Body: TypeAlias = dict[str, Any]
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import structs
 
-from antiphon.core.history import RefusalPart, Said, Step, TextPart
+from antiphon.core.history.steps import RefusalPart, Said, Step, TextPart
 from antiphon.core.plan import Outbound, Plan, ToolDeclaration
 from antiphon.dialects.gemini_content import contents, function_name
 from antiphon.dialects.gemini_quirk import PLAIN, GeminiQuirks

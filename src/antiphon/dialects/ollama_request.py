@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.core.contract import OutputContract
-from antiphon.core.history import (
+from antiphon.core.history.media import Media
+from antiphon.core.history.steps import (
     Answered,
     AudioPart,
     Called,
@@ -28,7 +29,6 @@ from antiphon.core.history import (
     Thought,
     is_own,
 )
-from antiphon.core.media import Media
 from antiphon.core.plan import Outbound, Plan, ToolDeclaration
 from antiphon.core.toolbox import provider_name
 

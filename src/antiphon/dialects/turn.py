@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Raw
 
-from antiphon.core.history import (
+from antiphon.core.history.steps import (
     Answered,
     AudioPart,
     Called,

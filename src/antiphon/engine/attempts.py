@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from antiphon.core.capsule import Unseal
 from antiphon.core.desk import Again
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import FaultType, ProviderFault
-from antiphon.core.history import Thought
+from antiphon.core.history.capsule import Unseal
+from antiphon.core.history.steps import Thought
 from antiphon.core.plan import Outbound, Plan
 from antiphon.core.round import Followup, followed, takes_over
 from antiphon.engine.course import Attempt, Change, Course

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from antiphon.config import AttemptConfig
-from antiphon.core.capsule import Sealer
 from antiphon.core.faults.fault import shutdown_fault
+from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan import Plan
 from antiphon.core.planning import make_plan
 from antiphon.core.profile import OTHER, Profile

@@ -17,10 +17,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from antiphon.config import Config, VisionConfig
-from antiphon.core.canonical import image_urls
-from antiphon.core.content import NOTHING_SEEN
 from antiphon.core.faults.fault import Scope
-from antiphon.core.history import HistoryCode
+from antiphon.core.history.content import NOTHING_SEEN
+from antiphon.core.history.read_items import image_urls
+from antiphon.core.history.steps import HistoryCode
 from antiphon.engine.exchange import Exchange
 from antiphon.engine.routing import Router, Target
 from antiphon.engine.upstream import UpstreamError

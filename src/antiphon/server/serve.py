@@ -16,7 +16,7 @@ import aiohttp
 from aiohttp import web
 
 from antiphon.config import Config, data_directory
-from antiphon.core.capsule import Sealer
+from antiphon.core.history.capsule import Sealer
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.rim import Rim
 from antiphon.engine.routing import make_router

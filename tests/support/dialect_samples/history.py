@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.core.history import Answered, Called, Role, Said, TextPart
+from antiphon.core.history.steps import Answered, Called, Role, Said, TextPart
 
 
 def said(role: Role, *texts: str) -> Said:

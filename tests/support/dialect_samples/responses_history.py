@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.history import Step
+from antiphon.core.history.steps import Step
 from antiphon.core.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.dialects.responses_item import SCHEME

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.declaration import Declared, declare
-from antiphon.core.history import Called
+from antiphon.core.history.steps import Called
 from antiphon.core.plan import Capabilities, ToolChoice
 from antiphon.errors import InvalidRequest
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from antiphon.core.diagnostic import HEADER_LIMIT, Code, Decision, Diagnostic, diagnostics_header
-from antiphon.core.history import HistoryCode
+from antiphon.core.history.steps import HistoryCode
 
 PAGE = Path(__file__).parents[3] / "docs" / "diagnostics.md"
 

@@ -14,7 +14,7 @@ from antiphon.core.effort import (
     thinks,
     while_thinking,
 )
-from antiphon.core.history import Answered, Called, Said, Step, TextPart, Thought
+from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
 from antiphon.core.plan import Capabilities, ToolChoice
 from antiphon.core.stream.deltas import ReasoningState
 from tests.unit.core.test_planning import NOW, codes, planned

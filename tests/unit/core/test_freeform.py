@@ -7,7 +7,7 @@ import pytest
 from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code
 from antiphon.core.freeform import FreeformDesk
-from antiphon.core.history import Answered, Called, TextPart
+from antiphon.core.history.steps import Answered, Called, TextPart
 from antiphon.core.stream.deltas import (
     Delta,
     Finish,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.history import Answered, Called, Said, TextPart
+from antiphon.core.history.steps import Answered, Called, Said, TextPart
 from antiphon.core.plan import Capabilities, Plan, ToolChoice
 from antiphon.core.planning import RUNGS, make_plan
 from antiphon.errors import InvalidRequest

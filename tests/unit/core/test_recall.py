@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.capsule import Capsule
-from antiphon.core.history import Answered, Called, Said, Step, TextPart, Thought
-from antiphon.core.pairing import paired
+from antiphon.core.history.capsule import Capsule
+from antiphon.core.history.pairing import paired
+from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
 from antiphon.core.recall import Exchange, as_steps, recalled, remembered
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.unsealing import unsealed

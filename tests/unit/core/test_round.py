@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.core.capsule import Unopened
 from antiphon.core.contract import OutputContract
 from antiphon.core.desk import Again
-from antiphon.core.history import Answered, Called, Said, Step, TextPart
+from antiphon.core.history.capsule import Unopened
+from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
 from antiphon.core.plan import Plan, ToolChoice
 from antiphon.core.round import Followup, followed, takes_over
 from antiphon.core.search_rule import SearchRules

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from antiphon.core.desk import Again
-from antiphon.core.history import Answered, Called, Said, Step, TextPart
+from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
 from antiphon.core.plan import Plan, ToolChoice
 from antiphon.core.recall import recalled
 from antiphon.core.search import SearchCall, SearchDesk, SearchOutcome

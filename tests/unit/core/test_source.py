@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.core.history import Answered, Called, ImagePart, Said, Step, TextPart
+from antiphon.core.history.steps import Answered, Called, ImagePart, Said, Step, TextPart
 from antiphon.core.source import SearchResult, Source, Sources
 
 URL = "https://a.example/x"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history import Called, Said, TextPart
+from antiphon.core.history.steps import Called, Said, TextPart
 from antiphon.core.plan import Capabilities
 from antiphon.core.toolbox import Toolbox, marked_name, provider_name
 from antiphon.core.tools import Grammar

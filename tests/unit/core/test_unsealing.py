@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.capsule import Capsule, Opened, Unopened
-from antiphon.core.history import Said, Step, TextPart, Thought
+from antiphon.core.history.capsule import Capsule, Opened, Unopened
+from antiphon.core.history.steps import Said, Step, TextPart, Thought
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.unsealing import unsealed
 

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from antiphon.core.history import AudioPart, FilePart, ImagePart
+from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
 from antiphon.dialects.anthropic_media import media_block
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.contract import FormatKind, OutputContract
-from antiphon.core.history import Answered, Called, Step, TextPart
+from antiphon.core.history.steps import Answered, Called, Step, TextPart
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic_request import PLAIN, AnthropicQuirks, Body, encode
 from tests.support.dialect_samples.history import said

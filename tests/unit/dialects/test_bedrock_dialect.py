@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from antiphon.core.faults.fault import FaultType
-from antiphon.core.history import Answered, Called, Said, Step, TextPart, Thought
+from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
 from antiphon.core.plan import Plan
 from antiphon.core.stream.deltas import Failure, Finish, Text
 from antiphon.dialects import bedrock_request

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history import AudioPart, FilePart, ImagePart
+from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
 from antiphon.dialects.bedrock_media import Media
 
 Body = dict[str, Any]

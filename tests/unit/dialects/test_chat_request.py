@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.canonical import canonical
 from antiphon.core.contract import OutputContract
-from antiphon.core.history import (
+from antiphon.core.history.pairing import paired
+from antiphon.core.history.read_items import canonical
+from antiphon.core.history.steps import (
     Answered,
     AudioPart,
     Called,
@@ -21,7 +22,6 @@ from antiphon.core.history import (
     TextPart,
     Thought,
 )
-from antiphon.core.pairing import paired
 from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools import ToolIdentity, ToolIdentityMap

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history import Called, Said, Step, TextPart, Thought
+from antiphon.core.history.steps import Called, Said, Step, TextPart, Thought
 from antiphon.core.stream.deltas import Delta, Reasoning, ReasoningState
 from antiphon.dialects import chat
 from antiphon.dialects.chat_state import details, signature_beside, signed

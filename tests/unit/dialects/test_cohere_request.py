@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.contract import OutputContract
-from antiphon.core.history import (
+from antiphon.core.history.steps import (
     Answered,
     AudioPart,
     Called,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history import (
+from antiphon.core.history.steps import (
     Answered,
     Called,
     RefusalPart,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.history import (
+from antiphon.core.history.steps import (
     AudioPart,
     Called,
     FilePart,

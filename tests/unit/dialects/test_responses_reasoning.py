@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.canonical import canonical
-from antiphon.core.history import Thought
-from antiphon.core.pairing import paired
+from antiphon.core.history.pairing import paired
+from antiphon.core.history.read_items import canonical
+from antiphon.core.history.steps import Thought
 from antiphon.core.plan import ReplayReasoning
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.dialects.responses_item import SCHEME

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from antiphon.core.contract import OutputContract
-from antiphon.core.history import (
+from antiphon.core.history.steps import (
     Answered,
     AudioPart,
     Called,

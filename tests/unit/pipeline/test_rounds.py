@@ -11,7 +11,7 @@ from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import timeout_fault
 from antiphon.core.form import FormDesk
-from antiphon.core.history import Said, TextPart
+from antiphon.core.history.steps import Said, TextPart
 from antiphon.core.plan import ToolChoice
 from antiphon.core.silence import SilenceDesk
 from antiphon.core.stream.deltas import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.history import Called, Said, TextPart, Thought
+from antiphon.core.history.steps import Called, Said, TextPart, Thought
 from antiphon.core.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
 from tests.support.outbound_requests import asked, configured

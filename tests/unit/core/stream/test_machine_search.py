@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.capsule import Capsule
-from antiphon.core.history import Answered, Called
+from antiphon.core.history.capsule import Capsule
+from antiphon.core.history.steps import Answered, Called
 from antiphon.core.plan import Capabilities, Plan, ToolChoice
 from antiphon.core.planning import make_plan
 from antiphon.core.recall import Exchange, remembered

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from msgspec import structs
 
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history import Answered, Called, HistoryCode, Said, Step, TextPart, Thought
+from antiphon.core.history.steps import Answered, Called, HistoryCode, Said, Step, TextPart, Thought
 
 INTERRUPTED = TextPart("[no result: the call was interrupted]")
 

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from antiphon.core.media import Media, Unread, type_of
+from antiphon.core.history.media import Media, Unread, type_of
 
 PNG = "iVBORw0KGgo="
 TAKES = Media(

@@ -14,7 +14,8 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history import (
+from antiphon.core.history.media import Media, Unread
+from antiphon.core.history.steps import (
     AudioPart,
     FilePart,
     HistoryCode,
@@ -24,7 +25,6 @@ from antiphon.core.history import (
     Said,
     TextPart,
 )
-from antiphon.core.media import Media, Unread
 
 Item: TypeAlias = Mapping[str, Any]
 

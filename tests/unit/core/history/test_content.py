@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.content import Reader
-from antiphon.core.history import (
+from antiphon.core.history.content import Reader
+from antiphon.core.history.media import Media
+from antiphon.core.history.steps import (
     AudioPart,
     FilePart,
     HistoryCode,
@@ -17,7 +18,6 @@ from antiphon.core.history import (
     Said,
     TextPart,
 )
-from antiphon.core.media import Media
 
 EVERYTHING = frozenset({"text", "image", "file", "file_url", "audio"})
 TEXT = frozenset({"text"})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history import (
+from antiphon.core.history.pairing import INTERRUPTED, paired
+from antiphon.core.history.steps import (
     Answered,
     Called,
     HistoryCode,
@@ -16,7 +17,6 @@ from antiphon.core.history import (
     TextPart,
     Thought,
 )
-from antiphon.core.pairing import INTERRUPTED, paired
 
 
 def call(call_id: str, name: str = "look") -> Called:

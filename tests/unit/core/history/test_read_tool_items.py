@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.canonical import canonical
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.history import Answered, Called, HistoryCode, ImagePart, Said, Step, TextPart
+from antiphon.core.history.read_items import canonical
+from antiphon.core.history.steps import (
+    Answered,
+    Called,
+    HistoryCode,
+    ImagePart,
+    Said,
+    Step,
+    TextPart,
+)
 
 
 def read(*items: Any) -> tuple[list[Step], list[Diagnostic]]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.canonical import canonical, image_urls
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history import (
+from antiphon.core.history.read_items import canonical, image_urls
+from antiphon.core.history.steps import (
     Answered,
     Called,
     HistoryCode,

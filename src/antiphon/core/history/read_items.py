@@ -10,10 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from antiphon.core import tool_item
-from antiphon.core.content import ANY_MEDIA, NOTHING_SEEN, Item, Reader, mapping, mappings, string
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history import (
+from antiphon.core.history import read_tool_items as tool_item
+from antiphon.core.history.content import (
+    ANY_MEDIA,
+    NOTHING_SEEN,
+    Item,
+    Reader,
+    mapping,
+    mappings,
+    string,
+)
+from antiphon.core.history.media import Media
+from antiphon.core.history.steps import (
     PHASES,
     Answered,
     HistoryCode,
@@ -24,7 +33,6 @@ from antiphon.core.history import (
     TextPart,
     Thought,
 )
-from antiphon.core.media import Media
 
 Steps: TypeAlias = Sequence[Step]
 ItemReader: TypeAlias = Callable[[Item, Reader], Steps]

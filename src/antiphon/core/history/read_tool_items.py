@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from antiphon.core.content import Item, Reader, json_text, mapping, mappings, string
 from antiphon.core.diagnostic import Decision
-from antiphon.core.history import Answered, Called, HistoryCode, Step, TextPart
+from antiphon.core.history.content import Item, Reader, json_text, mapping, mappings, string
+from antiphon.core.history.steps import Answered, Called, HistoryCode, Step, TextPart
 from antiphon.core.toolbox import provider_name
 
 Steps: TypeAlias = Sequence[Step]

@@ -1,0 +1,3 @@
+"""Conversation history: input items read into steps that every dialect can encode."""
+
+from __future__ import annotations
