@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from antiphon.core.form import FormDesk
+from antiphon.core.filters.structured_output import FormDesk
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan import Plan
 from antiphon.core.planning import make_plan

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.freeform import FreeformDesk
+from antiphon.core.filters.freeform_input import FreeformDesk
 from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.unwrapping import Unwrapper
 from tests.support.patches import (

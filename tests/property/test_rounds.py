@@ -18,13 +18,14 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from antiphon.core.client_profile import PROFILES
 from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.filters.order import make_desks
+from antiphon.core.filters.web_search import SearchOutcome
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan import Capabilities, Plan
 from antiphon.core.planning import make_plan
-from antiphon.core.profile import PROFILES
 from antiphon.core.round import Followup, followed
-from antiphon.core.search import SearchOutcome
 from antiphon.core.source import SearchResult
 from antiphon.core.stream.deltas import (
     Delta,
@@ -42,7 +43,6 @@ from antiphon.core.stream.deltas import (
 )
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.dialects.dialect import ChatDialect
-from antiphon.engine.desks import make_desks
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
 from antiphon.wire.request import Request

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from antiphon.core.freeform import FreeformDesk
+from antiphon.core.filters.freeform_input import FreeformDesk
 from antiphon.core.stream.deltas import Delta, Finish, Text, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.tools import Grammar, ToolIdentity, ToolIdentityMap
 

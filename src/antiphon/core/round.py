@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from antiphon.core.desk import Again
+from antiphon.core.filters.filter import Again
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.pairing import paired
 from antiphon.core.history.read_items import canonical

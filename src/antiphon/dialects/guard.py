@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from antiphon.core.filters.text_tools.filter import CallGuard
+from antiphon.core.filters.text_tools.formats import FORMS
+from antiphon.core.filters.think_tags import ThinkGuard
 from antiphon.core.stream.deltas import Delta, Reasoning, ReasoningState, ToolCall
-from antiphon.dialects.call_form import FORMS
-from antiphon.dialects.call_guard import CallGuard
 from antiphon.dialects.speech import StreamDecoder
-from antiphon.dialects.think_guard import ThinkGuard
 from antiphon.errors import ConfigError
 from antiphon.wire.sse import Frame
 

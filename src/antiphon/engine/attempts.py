@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from antiphon.core.desk import Again
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import FaultType, ProviderFault
+from antiphon.core.filters.filter import Again
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.steps import Thought
 from antiphon.core.plan import Outbound, Plan

@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 
 from antiphon.config import AttemptConfig
+from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.faults.fault import shutdown_fault
+from antiphon.core.filters.order import make_desks
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan import Plan
 from antiphon.core.planning import make_plan
-from antiphon.core.profile import OTHER, Profile
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.breaker import Breaker
 from antiphon.engine.course import Course, Health
-from antiphon.engine.desks import make_desks
 from antiphon.engine.exchange import Exchange, Parts
 from antiphon.engine.journey import Journey
 from antiphon.engine.keyring import Keyring

@@ -18,7 +18,6 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from antiphon.core.desk import Again
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import (
     FaultType,
@@ -27,6 +26,7 @@ from antiphon.core.faults.fault import (
     protocol_fault,
     timeout_fault,
 )
+from antiphon.core.filters.filter import Again
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.journey import Journey
 from antiphon.engine.rim import Rim

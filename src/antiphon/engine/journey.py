@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from antiphon.core.client_profile import Profile
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan import Diagnostic, Plan
-from antiphon.core.profile import Profile
 from antiphon.engine.tracing import Attempted, ExchangeTrace
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.contract import ContractStage

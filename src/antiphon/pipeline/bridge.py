@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
-from antiphon.core.search import SearchCall, SearchDesk, SearchOutcome
+from antiphon.core.filters.filter import Again, Desk
+from antiphon.core.filters.web_search import SearchCall, SearchDesk, SearchOutcome
 from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.deltas import (
     Delta,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from antiphon.core.client_profile import Profile, error_as_final
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault
-from antiphon.core.profile import Profile, error_as_final
 from antiphon.pipeline.stage import failed
 from antiphon.wire.events import Event, Failed
 

@@ -12,7 +12,7 @@ from itertools import chain, zip_longest
 import aiohttp
 
 from antiphon.config import Config
-from antiphon.core.search import SearchCall, SearchOutcome
+from antiphon.core.filters.web_search import SearchCall, SearchOutcome
 from antiphon.core.search_rule import SearchRules
 from antiphon.core.source import SearchResult
 from antiphon.search.backend import Backend, Options, SearchError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from antiphon.core.profile import Profile
+from antiphon.core.client_profile import Profile
 
 REQUEST_ID = web.RequestKey("request_id", str)
 CLIENT = web.RequestKey("client", str)

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from msgspec import structs
 
 from antiphon.config import Config, hint
-from antiphon.core.profile import EVERYONE, PROFILES, Profile, resolve
+from antiphon.core.client_profile import EVERYONE, PROFILES, Profile, resolve
 
 
 class Clients:

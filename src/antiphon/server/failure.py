@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from antiphon.core.client_profile import Profile, error_as_400
 from antiphon.core.diagnostic import diagnostics_header
 from antiphon.core.faults.fault import FaultType, ProviderFault, is_permanent
 from antiphon.core.faults.kinds import Kind
 from antiphon.core.faults.messages import describe
-from antiphon.core.profile import Profile, error_as_400
 from antiphon.errors import InvalidRequest
 
 

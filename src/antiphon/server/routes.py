@@ -10,9 +10,9 @@ from functools import partial
 from aiohttp import web
 
 from antiphon.config import ServerConfig
+from antiphon.core.client_profile import Profile, keepalive_as_comment
 from antiphon.core.faults.fault import FaultType, shutdown_fault
 from antiphon.core.planning import diagnostics_header
-from antiphon.core.profile import Profile, keepalive_as_comment
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.exchange import Exchange
 from antiphon.engine.timer import SilenceTimer

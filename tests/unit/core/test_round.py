@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from antiphon.core.contract import OutputContract
-from antiphon.core.desk import Again
+from antiphon.core.filters.filter import Again
 from antiphon.core.history.capsule import Unopened
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
 from antiphon.core.plan import Plan, ToolChoice

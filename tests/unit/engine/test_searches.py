@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from antiphon.core.search import SearchCall, SearchOutcome
+from antiphon.core.filters.web_search import SearchCall, SearchOutcome
 from antiphon.core.search_rule import SearchRules
 from antiphon.core.source import SearchResult
 from antiphon.engine.searches import Searches, find_nothing

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from antiphon.core.client_profile import OTHER, PROFILES, Profile
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault, classify
-from antiphon.core.profile import OTHER, PROFILES, Profile
 from antiphon.core.stream.deltas import Text
 from antiphon.pipeline.profile import ProfileStage
 from antiphon.pipeline.stage import failed

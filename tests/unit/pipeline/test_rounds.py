@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from antiphon.core.contract import OutputContract
-from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import timeout_fault
-from antiphon.core.form import FormDesk
+from antiphon.core.filters.empty_answer import SilenceDesk
+from antiphon.core.filters.filter import Again, Desk
+from antiphon.core.filters.structured_output import FormDesk
 from antiphon.core.history.steps import Said, TextPart
 from antiphon.core.plan import ToolChoice
-from antiphon.core.silence import SilenceDesk
 from antiphon.core.stream.deltas import (
     Delta,
     Failure,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from antiphon.core.search import SearchCall, SearchOutcome
+from antiphon.core.filters.web_search import SearchCall, SearchOutcome
 from antiphon.core.search_rule import SearchRules
 from antiphon.core.source import SearchResult
 from antiphon.search.backend import Options, SearchError

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from antiphon.core.filters.text_scan import Fate, Piece, TextGuard
+from antiphon.core.filters.text_tools.formats import Call, Form
+from antiphon.core.filters.text_tools.scanner import Mismatch, Source
 from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, ToolCall
-from antiphon.dialects.call_form import Call, Form
-from antiphon.dialects.call_source import Mismatch, Source
-from antiphon.dialects.guard_text import Fate, Piece, TextGuard
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from antiphon.core.contract import OutputContract, is_for_the_client
-from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code
-from antiphon.core.draft import Draft, fitting, objected
+from antiphon.core.filters.filter import Again, Desk
+from antiphon.core.filters.structured_repair import Draft, fitting, objected
 from antiphon.core.plan import Plan
 from antiphon.core.stream.deltas import (
     Annotation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.silence import SilenceDesk
+from antiphon.core.filters.empty_answer import SilenceDesk
 from antiphon.core.stream.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
 
 THOUGHT, STOP = Reasoning("Hm."), Finish("stop")

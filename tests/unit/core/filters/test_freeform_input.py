@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code
-from antiphon.core.freeform import FreeformDesk
+from antiphon.core.filters.filter import Again, Desk
+from antiphon.core.filters.freeform_input import FreeformDesk
 from antiphon.core.history.steps import Answered, Called, TextPart
 from antiphon.core.stream.deltas import (
     Delta,

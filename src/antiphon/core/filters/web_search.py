@@ -17,8 +17,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code
+from antiphon.core.filters.filter import Again, Desk
 from antiphon.core.history.content import json_text
 from antiphon.core.plan import Plan, ToolChoice
 from antiphon.core.recall import HOSTED, SEARCH, Exchange, as_steps, remembered

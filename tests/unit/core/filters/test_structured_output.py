@@ -10,7 +10,7 @@ from msgspec import structs
 
 from antiphon.core.contract import OutputContract
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.form import FormDesk
+from antiphon.core.filters.structured_output import FormDesk
 from antiphon.core.history.steps import Answered, Called, Said, TextPart
 from antiphon.core.plan import Plan
 from antiphon.core.search_rule import SearchRules

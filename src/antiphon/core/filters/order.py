@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from antiphon.core.citation import CitationDesk
-from antiphon.core.desk import Desk
-from antiphon.core.form import FormDesk
-from antiphon.core.freeform import FreeformDesk
+from antiphon.core.client_profile import Profile, RefusalDesk
+from antiphon.core.filters.citations import CitationDesk
+from antiphon.core.filters.empty_answer import SilenceDesk
+from antiphon.core.filters.filter import Desk
+from antiphon.core.filters.freeform_input import FreeformDesk
+from antiphon.core.filters.reasoning_summary import SummaryDesk
+from antiphon.core.filters.single_call import SingleCallDesk
+from antiphon.core.filters.structured_output import FormDesk
+from antiphon.core.filters.web_search import SearchDesk
 from antiphon.core.plan import Plan
-from antiphon.core.profile import Profile, RefusalDesk
-from antiphon.core.search import SearchDesk
-from antiphon.core.silence import SilenceDesk
-from antiphon.core.single import SingleCallDesk
-from antiphon.core.summary import SummaryDesk
 
 
 def make_desks(

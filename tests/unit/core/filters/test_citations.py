@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.citation import CitationDesk
+from antiphon.core.filters.citations import CitationDesk
 from antiphon.core.source import SearchResult, Sources
 from antiphon.core.stream.deltas import (
     Annotation,

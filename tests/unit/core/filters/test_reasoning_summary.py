@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from antiphon.core.filters.reasoning_summary import SummaryDesk
 from antiphon.core.stream.deltas import Delta, Finish, Reasoning, ReasoningState, Text
-from antiphon.core.summary import SummaryDesk
 from antiphon.pipeline.bridge import Bridge
 from tests.support.machines import Document, Lines, Script, documents, machine
 from tests.support.stream_validator import check

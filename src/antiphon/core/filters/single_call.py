@@ -6,8 +6,8 @@ the others again when it has seen the first one's answer.
 
 from __future__ import annotations
 
-from antiphon.core.desk import Desk
 from antiphon.core.diagnostic import Code
+from antiphon.core.filters.filter import Desk
 from antiphon.core.stream.deltas import Delta, ToolCall, ToolEnd, ToolRevision
 
 _DROPPED = "The model made several calls at once: only the first one is told."

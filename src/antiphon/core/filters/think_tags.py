@@ -18,8 +18,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
+from antiphon.core.filters.text_scan import Fate, Piece, TextGuard
 from antiphon.core.stream.deltas import Delta, Reasoning
-from antiphon.dialects.guard_text import Fate, Piece, TextGuard
 
 _NAMES = ("think", "thinking", "reasoning")
 _PREFIX = r"[A-Za-z][\w.-]{0,31}"  # of a namespace, as in `<mm:think>`

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.dialects.call_source import Mismatch, Source, Steps
+from antiphon.core.filters.text_tools.scanner import Mismatch, Source, Steps
 
 
 class Call(Struct, frozen=True):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from antiphon.core.contract import OutputContract
 from antiphon.core.declaration import Declared
-from antiphon.core.form import FormDesk
+from antiphon.core.filters.structured_output import FormDesk
 from antiphon.core.ladder import ask
 from antiphon.core.plan import Capabilities
 from antiphon.core.stream.deltas import Delta, Finish, Refusal, Text, ToolCall

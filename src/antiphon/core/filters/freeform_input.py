@@ -14,8 +14,8 @@ from functools import partial
 
 from msgspec import structs
 
-from antiphon.core.desk import Again, Desk
 from antiphon.core.diagnostic import Code
+from antiphon.core.filters.filter import Again, Desk
 from antiphon.core.grammar import Checker, Problem, asks_for, build_checker
 from antiphon.core.history.content import json_text
 from antiphon.core.history.steps import Answered, Called, Step, TextPart

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.desk import Again
+from antiphon.core.filters.filter import Again
+from antiphon.core.filters.web_search import SearchCall, SearchDesk, SearchOutcome
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
 from antiphon.core.plan import Plan, ToolChoice
 from antiphon.core.recall import recalled
-from antiphon.core.search import SearchCall, SearchDesk, SearchOutcome
 from antiphon.core.search_rule import SearchRules
 from antiphon.core.source import SearchResult
 from antiphon.core.stream.deltas import (

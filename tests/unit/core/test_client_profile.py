@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.diagnostic import Decision
-from antiphon.core.faults.fault import classify
-from antiphon.core.profile import (
+from antiphon.core.client_profile import (
     OTHER,
     PROFILES,
     Profile,
@@ -18,6 +16,8 @@ from antiphon.core.profile import (
     keepalive_as_comment,
     resolve,
 )
+from antiphon.core.diagnostic import Decision
+from antiphon.core.faults.fault import classify
 from antiphon.core.stream.deltas import Delta, Finish, ItemEnd, Reasoning, Refusal, Text
 
 CODEX = PROFILES["codex"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from antiphon.core.desk import Desk
+from antiphon.core.filters.filter import Desk
 from antiphon.core.stream.deltas import Delta, Reasoning
 
 

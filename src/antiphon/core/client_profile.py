@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from antiphon.core.desk import Desk
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import ProviderFault, is_permanent
+from antiphon.core.filters.filter import Desk
 from antiphon.core.stream.deltas import Delta, ItemEnd, Refusal, Text
 
 EVERYONE = "*"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from antiphon.core.desk import Desk
+from antiphon.core.filters.filter import Desk
 from antiphon.core.source import Source, Sources
 from antiphon.core.stream.deltas import (
     Annotation,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.citation import CitationDesk
+from antiphon.core.filters.citations import CitationDesk
 from antiphon.core.source import SearchResult, Sources
 from antiphon.core.stream.deltas import Annotation, Delta, Text
 

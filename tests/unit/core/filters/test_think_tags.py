@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from antiphon.core.filters.think_tags import ThinkGuard
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,
@@ -14,7 +15,6 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.dialects.think_guard import ThinkGuard
 from tests.support.dialect_samples.leaked_markup import read, text_of, thought_of
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.core.single import SingleCallDesk
+from antiphon.core.filters.single_call import SingleCallDesk
 from antiphon.core.stream.deltas import Delta, Text, ToolCall, ToolEnd, ToolRevision
 
 FIRST, SECOND = ToolCall(0, "a", "f", '{"n":'), ToolCall(1, "b", "f", "{}")

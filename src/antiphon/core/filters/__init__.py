@@ -1,0 +1,3 @@
+"""Delta filters between a decoder and the state machine."""
+
+from __future__ import annotations
