@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from antiphon.core.stream.machine import ResponseMachine
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.dialect import resolve
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.response import Response

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from antiphon.core.stream.machine import ResponseMachine
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.dialect import Framer, resolve
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event

@@ -18,8 +18,8 @@ from hypothesis import given
 from typing_extensions import is_typeddict
 
 from antiphon import replay
-from antiphon.core.contract import OutputContract
 from antiphon.core.plan import Plan, ToolDeclaration
+from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.anthropic_request import AnthropicQuirks, encode
 from tests.property.test_anthropic_history import SEES, Memory, memories, plans, quirks, remembered
 from tests.property.test_history import any_items, read

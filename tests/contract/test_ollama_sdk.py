@@ -11,8 +11,8 @@ from ollama import ChatResponse, GenerateResponse, Message, Tool
 from ollama._types import ChatRequest, Options
 
 from antiphon import replay
-from antiphon.core.contract import OutputContract
 from antiphon.core.plan import Plan, ToolDeclaration
+from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.ollama_request import encode
 from tests.property.test_history import READS, any_items, read
 from tests.property.test_ollama_history import rendered, replays, schemas

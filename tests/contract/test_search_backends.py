@@ -19,8 +19,8 @@ import pytest
 from aiohttp import web
 
 from antiphon.config import Config, SearchConfig
-from antiphon.core.search_rule import SearchRules
-from antiphon.core.source import SearchResult
+from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.sources import SearchResult
 from antiphon.search.backend import Backend, Options, SearchError
 from antiphon.search.table import VENDORS, open_backend
 

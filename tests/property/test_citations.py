@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.core.filters.citations import CitationDesk
-from antiphon.core.source import SearchResult, Sources
 from antiphon.core.stream.deltas import Annotation, Delta, Text
+from antiphon.core.web_search.sources import SearchResult, Sources
 
 URL = "https://a.example/(x)"
 pieces = st.sampled_from(

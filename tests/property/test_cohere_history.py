@@ -10,10 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.history.steps import Step, Thought
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.cohere_request import CohereQuirks, encode
 from antiphon.dialects.cohere_thought import THINKING, TOOL_PLAN
 from tests.property.test_history import (

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.core.filters.freeform_input import FreeformDesk
+from antiphon.core.freeform.unwrap import Unwrapper
 from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
-from antiphon.core.unwrapping import Unwrapper
 from tests.support.patches import (
     DAMAGES,
     TOOLS,

@@ -30,7 +30,7 @@ from antiphon.core.stream.deltas import (
 )
 from antiphon.core.stream.finish import TABLE
 from antiphon.core.stream.machine import Phase
-from antiphon.core.tools import ToolIdentity
+from antiphon.core.tools.identity import ToolIdentity
 from antiphon.errors import BridgeError
 from tests.support.machines import TOOLS, Document, documents, machine, run
 from tests.support.openai_sdk_check import consult

@@ -26,7 +26,6 @@ from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan import Capabilities, Plan
 from antiphon.core.planning import make_plan
 from antiphon.core.round import Followup, followed
-from antiphon.core.source import SearchResult
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,
@@ -42,6 +41,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.web_search.sources import SearchResult
 from antiphon.dialects.dialect import ChatDialect
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event

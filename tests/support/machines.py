@@ -9,7 +9,7 @@ from typing import Any
 from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.deltas import Delta
 from antiphon.core.stream.machine import ResponseMachine
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.dialect import ChatDialect, Framer, StreamDecoder
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from antiphon.core.filters.freeform_input import FreeformDesk
 from antiphon.core.stream.deltas import Delta, Finish, Text, ToolCall, ToolEnd, ToolRevision
-from antiphon.core.tools import Grammar, ToolIdentity, ToolIdentityMap
+from antiphon.core.tools.identity import Grammar, ToolIdentity, ToolIdentityMap
 
 GRAMMAR = Grammar(
     "lark",

@@ -16,10 +16,10 @@ from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.history.steps import Step
 from antiphon.core.offer import Document, Offer, left_out
 from antiphon.core.plan import Capabilities, ToolChoice, ToolDeclaration
-from antiphon.core.recall import HOSTED, SEARCH
-from antiphon.core.search_rule import SearchRules, read_rules
 from antiphon.core.toolbox import Toolbox
-from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
+from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
+from antiphon.core.web_search.memory import HOSTED, SEARCH
+from antiphon.core.web_search.rules import SearchRules, read_rules
 from antiphon.errors import InvalidRequest
 
 

@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from antiphon.core.contract import FormatKind, OutputContract
 from antiphon.core.declaration import Declared
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.effort import thinks
 from antiphon.core.offer import opened
 from antiphon.core.plan import Capabilities, ToolChoice, ToolDeclaration
+from antiphon.core.structured_output.contract import FormatKind, OutputContract
 from antiphon.core.toolbox import marked_name, provider_name
 
 

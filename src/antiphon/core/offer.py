@@ -12,11 +12,11 @@ from typing import Any, Literal, TypeAlias, cast
 from msgspec import Struct, structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.grammar import has_unknown_grammar
+from antiphon.core.freeform.grammar import has_unknown_grammar
 from antiphon.core.plan import Capabilities
-from antiphon.core.recall import HOSTED, SEARCH
-from antiphon.core.search_rule import WORDS, described, disobeyed, read_rules, unheeded, unkept
-from antiphon.core.tools import ToolType
+from antiphon.core.tools.identity import ToolType
+from antiphon.core.web_search.memory import HOSTED, SEARCH
+from antiphon.core.web_search.rules import WORDS, described, disobeyed, read_rules, unheeded, unkept
 from antiphon.errors import InvalidRequest
 
 Document: TypeAlias = Mapping[str, Any]

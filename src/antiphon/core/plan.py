@@ -11,12 +11,12 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.diagnostic import Decision, Diagnostic
 from antiphon.core.history.media import Media
 from antiphon.core.history.steps import Step
-from antiphon.core.search_rule import SearchRules
-from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
+from antiphon.core.web_search.rules import SearchRules
 
 __all__ = [
     "Capabilities",

@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec import structs
 
-from antiphon.core.contract import OutputContract, check_schema
 from antiphon.core.declaration import Declared, declare
 from antiphon.core.diagnostic import Code, Decision, Diagnostic, diagnostics_header
 from antiphon.core.effort import RUNGS, climb, effective, settle, while_thinking
@@ -24,8 +23,9 @@ from antiphon.core.history.steps import Step
 from antiphon.core.ladder import Asked, ask
 from antiphon.core.parameter import SOURCES, decide, decide_include
 from antiphon.core.plan import Capabilities, Plan
-from antiphon.core.search_rule import SearchRules
+from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.core.unsealing import unsealed
+from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 

@@ -13,7 +13,7 @@ from antiphon.core.history.pairing import paired
 from antiphon.core.history.read_items import canonical
 from antiphon.core.history.steps import Answered, Called, Step
 from antiphon.core.plan import Plan, ToolChoice
-from antiphon.core.tools import ToolIdentityMap
+from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.core.unsealing import unsealed
 
 

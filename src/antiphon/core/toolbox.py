@@ -16,12 +16,12 @@ from typing import cast
 from msgspec import structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.grammar import declared_grammar
+from antiphon.core.freeform.grammar import declared_grammar
 from antiphon.core.history.steps import Called, Step
 from antiphon.core.offer import Document, Key, Offer, Origin, left_out, read_offer, tool_name
 from antiphon.core.plan import Capabilities
-from antiphon.core.recall import HOSTED
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
+from antiphon.core.web_search.memory import HOSTED
 from antiphon.errors import InvalidRequest
 
 NAME_LIMIT = 64

@@ -15,7 +15,7 @@ from msgspec import structs
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.history.capsule import Capsule, Opened, Unopened, Unseal
 from antiphon.core.history.steps import Step, Thought
-from antiphon.core.recall import recalled
+from antiphon.core.web_search.memory import recalled
 
 
 def unsealed(

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias, assert_never
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.history.steps import (
     Answered,
     AudioPart,
@@ -30,8 +29,9 @@ from antiphon.core.history.steps import (
     is_own,
 )
 from antiphon.core.plan import Outbound, Plan, ToolChoice, ToolDeclaration
+from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.toolbox import provider_name
-from antiphon.core.tools import ToolIdentityMap
+from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.dialects import chat_state
 from antiphon.dialects.call_id import CallIdForm, CallIds
 from antiphon.dialects.chat_dialogue import dialogue

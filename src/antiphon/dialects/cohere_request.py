@@ -31,7 +31,7 @@ from antiphon.core.history.steps import (
 )
 from antiphon.core.plan import Outbound, Plan, ToolDeclaration
 from antiphon.core.toolbox import provider_name
-from antiphon.core.tools import ToolIdentityMap
+from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.dialects.cohere_thought import THINKING, TOOL_PLAN
 
 Body: TypeAlias = dict[str, Any]

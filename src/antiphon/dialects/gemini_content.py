@@ -28,7 +28,7 @@ from antiphon.core.history.steps import (
 )
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.toolbox import provider_name
-from antiphon.core.tools import ToolIdentityMap
+from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.dialects import gemini_media
 from antiphon.dialects.gemini_quirk import GeminiQuirks
 from antiphon.dialects.turn import joined

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.history.media import Media
 from antiphon.core.history.steps import (
     Answered,
@@ -30,6 +29,7 @@ from antiphon.core.history.steps import (
     is_own,
 )
 from antiphon.core.plan import Outbound, Plan, ToolDeclaration
+from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.toolbox import provider_name
 
 Body: TypeAlias = dict[str, Any]

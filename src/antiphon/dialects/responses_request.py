@@ -18,7 +18,6 @@ from typing import Any, TypeAlias, assert_never
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.history.steps import (
     Answered,
     AudioPart,
@@ -34,6 +33,7 @@ from antiphon.core.history.steps import (
     is_own,
 )
 from antiphon.core.plan import Outbound, Plan, ToolChoice, ToolDeclaration
+from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.toolbox import provider_name
 from antiphon.dialects.responses_item import SCHEME
 from antiphon.dialects.turn import joined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.core.contract import OutputContract
+from antiphon.core.structured_output.contract import OutputContract
 from antiphon.errors import InvalidOutputFormat
 from antiphon.pipeline.stage import failed
 from antiphon.wire.events import Completed, Event

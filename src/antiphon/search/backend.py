@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.config import SearchConfig
-from antiphon.core.search_rule import SearchRules
-from antiphon.core.source import SearchResult
+from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.sources import SearchResult
 from antiphon.errors import AntiphonError
 
 _ANSWER_BYTES = 4 * 1024 * 1024

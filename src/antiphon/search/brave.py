@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from antiphon.core.source import SearchResult
+from antiphon.core.web_search.sources import SearchResult
 from antiphon.search.backend import Ask, Options, Vendor, listed, text, with_operators
 
 _PLACE: Mapping[str, str] = {

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from antiphon.core.source import SearchResult
+from antiphon.core.web_search.sources import SearchResult
 from antiphon.search.backend import Options, SearchError
 
 Answers: TypeAlias = Mapping[str, tuple[SearchResult, ...] | Literal["failed"]]

@@ -13,8 +13,8 @@ import aiohttp
 
 from antiphon.config import Config
 from antiphon.core.filters.web_search import SearchCall, SearchOutcome
-from antiphon.core.search_rule import SearchRules
-from antiphon.core.source import SearchResult
+from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.sources import SearchResult
 from antiphon.search.backend import Backend, Options, SearchError
 from antiphon.search.table import open_backend
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from antiphon.core.source import SearchResult
+from antiphon.core.web_search.sources import SearchResult
 from antiphon.search.backend import Ask, Options, Vendor, listed, result, text
 
 _QUERY_CHARS = 70  # its documentation asks for no more

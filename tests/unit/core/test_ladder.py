@@ -8,11 +8,11 @@ import jsonschema_rs
 import pytest
 from msgspec import structs
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.declaration import Declared
 from antiphon.core.ladder import ask
 from antiphon.core.plan import Capabilities, ToolChoice, ToolDeclaration
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

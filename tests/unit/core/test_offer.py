@@ -11,7 +11,7 @@ import pytest
 from antiphon.core.diagnostic import Decision
 from antiphon.core.offer import Offer, family, read_offer
 from antiphon.core.plan import Capabilities
-from antiphon.core.tools import Call, ToolIdentity, restore
+from antiphon.core.tools.identity import Call, ToolIdentity, restore
 from antiphon.errors import InvalidRequest
 from antiphon.wire.items import FunctionCall
 

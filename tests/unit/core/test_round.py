@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.filters.filter import Again
 from antiphon.core.history.capsule import Unopened
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
 from antiphon.core.plan import Plan, ToolChoice
 from antiphon.core.round import Followup, followed, takes_over
-from antiphon.core.search_rule import SearchRules
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
+from antiphon.core.web_search.rules import SearchRules
 
 ASKED = Said("user", (TextPart("Look it up."),))
 ANSWER = Answered("c1", (TextPart("found"),), "web")

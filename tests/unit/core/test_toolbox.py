@@ -10,7 +10,7 @@ import pytest
 from antiphon.core.history.steps import Called, Said, TextPart
 from antiphon.core.plan import Capabilities
 from antiphon.core.toolbox import Toolbox, marked_name, provider_name
-from antiphon.core.tools import Grammar
+from antiphon.core.tools.identity import Grammar
 from antiphon.errors import InvalidRequest
 
 VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -20,7 +20,7 @@ from antiphon.core.history.steps import (
 )
 from antiphon.core.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.anthropic_request import AnthropicQuirks, encode
 from tests.support.dialect_samples.history import answer, call, said
 from tests.support.request_validators.anthropic import problems

@@ -21,7 +21,7 @@ from antiphon.core.history.steps import (
 )
 from antiphon.core.plan import Plan, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.bedrock_quirk import PLAIN, BedrockQuirks
 from antiphon.dialects.bedrock_request import encode
 from tests.support.dialect_samples.history import answer, call, said

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.bedrock_quirk import FAMILIES, PLAIN, BedrockQuirks
 from antiphon.dialects.bedrock_request import encode
 from tests.support.request_validators.bedrock import problems

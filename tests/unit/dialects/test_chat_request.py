@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.history.pairing import paired
 from antiphon.core.history.read_items import canonical
 from antiphon.core.history.steps import (
@@ -24,7 +23,8 @@ from antiphon.core.history.steps import (
 )
 from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.call_id import CallIdForm
 from antiphon.dialects.chat_request import PLAIN, Body, ChatQuirks, encode
 from tests.support import captured_requests as captured

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.history.steps import (
     Answered,
     AudioPart,
@@ -23,7 +22,8 @@ from antiphon.core.history.steps import (
 )
 from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.cohere_request import PLAIN, Body, CohereQuirks, encode
 from antiphon.dialects.cohere_thought import THINKING, TOOL_PLAN
 from tests.support.dialect_samples.history import answer, said

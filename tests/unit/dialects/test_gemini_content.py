@@ -18,7 +18,7 @@ from antiphon.core.history.steps import (
 )
 from antiphon.core.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.gemini_content import OPENING, SENTINEL
 from antiphon.dialects.gemini_request import PLAIN, Body, GeminiQuirks, encode
 from tests.support.dialect_samples.gemini_history import answer, turns

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.history.steps import Answered, Called, RefusalPart, Said, Step, TextPart
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.gemini_request import PLAIN, Body, GeminiQuirks, encode
 from tests.support.dialect_samples.history import said
 from tests.support.request_validators.gemini import problems

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.history.steps import (
     Answered,
     AudioPart,
@@ -22,7 +21,8 @@ from antiphon.core.history.steps import (
     Thought,
 )
 from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.ollama_request import PLAIN, Body, OllamaQuirks, encode
 from tests.support.dialect_samples.history import answer, said
 from tests.support.request_validators.ollama import problems

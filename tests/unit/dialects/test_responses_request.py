@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.history.steps import (
     Answered,
     AudioPart,
@@ -20,7 +19,8 @@ from antiphon.core.history.steps import (
     TextPart,
 )
 from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.responses import ResponsesDialect
 from antiphon.dialects.responses_request import PLAIN, Body, ResponsesQuirks, encode
 from tests.support.dialect_samples.history import answer, call, said

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from antiphon.core.filters.web_search import SearchCall, SearchOutcome
-from antiphon.core.search_rule import SearchRules
-from antiphon.core.source import SearchResult
+from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.sources import SearchResult
 from antiphon.engine.searches import Searches, find_nothing
 
 FOUND = SearchOutcome(results=(SearchResult(title="t", url="https://t.example", snippet="s"),))

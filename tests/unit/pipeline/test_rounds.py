@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import timeout_fault
 from antiphon.core.filters.empty_answer import SilenceDesk
@@ -24,6 +23,7 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
+from antiphon.core.structured_output.contract import OutputContract
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
 from tests.support.machines import Document, Lines, Script, documents, machine

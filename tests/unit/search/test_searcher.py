@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from antiphon.core.filters.web_search import SearchCall, SearchOutcome
-from antiphon.core.search_rule import SearchRules
-from antiphon.core.source import SearchResult
+from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.sources import SearchResult
 from antiphon.search.backend import Options, SearchError
 from antiphon.search.searcher import Searcher
 

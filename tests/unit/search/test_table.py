@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from antiphon.config import Config, parse_config
-from antiphon.core.source import SearchResult
+from antiphon.core.web_search.sources import SearchResult
 from antiphon.errors import ConfigError
 from antiphon.search.backend import Options, SearchError
 from antiphon.search.searcher import open_searcher

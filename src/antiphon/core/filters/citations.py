@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 
 from antiphon.core.filters.filter import Desk
-from antiphon.core.source import Source, Sources
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -23,6 +22,7 @@ from antiphon.core.stream.deltas import (
     Text,
     ToolCall,
 )
+from antiphon.core.web_search.sources import Source, Sources
 
 _LABEL_CHARS = 300
 _URL_CHARS = 2048

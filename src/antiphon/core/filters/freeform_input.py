@@ -16,15 +16,15 @@ from msgspec import structs
 
 from antiphon.core.diagnostic import Code
 from antiphon.core.filters.filter import Again, Desk
-from antiphon.core.grammar import Checker, Problem, asks_for, build_checker
+from antiphon.core.freeform.grammar import Checker, Problem, asks_for, build_checker
+from antiphon.core.freeform.unwrap import Unwrapper
 from antiphon.core.history.content import json_text
 from antiphon.core.history.steps import Answered, Called, Step, TextPart
 from antiphon.core.plan import Plan
 from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.stream.finish import outcome
 from antiphon.core.stream.partial_call import HeardCall
-from antiphon.core.tools import Grammar, ToolIdentityMap
-from antiphon.core.unwrapping import Unwrapper
+from antiphon.core.tools.identity import Grammar, ToolIdentityMap
 
 _ROUND = 1000
 """No provider makes so many calls in a round: from here on, indices are free for the next one."""

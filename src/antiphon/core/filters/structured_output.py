@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from antiphon.core.contract import OutputContract, is_for_the_client
 from antiphon.core.diagnostic import Code
 from antiphon.core.filters.filter import Again, Desk
 from antiphon.core.filters.structured_repair import Draft, fitting, objected
@@ -35,6 +34,7 @@ from antiphon.core.stream.deltas import (
 )
 from antiphon.core.stream.finish import outcome
 from antiphon.core.stream.partial_call import HeardCall
+from antiphon.core.structured_output.contract import OutputContract, is_for_the_client
 
 _PARAM = "text.format"
 

@@ -11,11 +11,11 @@ from itertools import islice
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.contract import Objection, OutputContract
 from antiphon.core.history.content import json_text
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
-from antiphon.core.json_value import values
 from antiphon.core.ladder import WRAPPER
+from antiphon.core.structured_output.contract import Objection, OutputContract
+from antiphon.core.structured_output.json_in_text import values
 
 _MOST_OBJECTIONS = 10
 _MOST_CHARACTERS = 300

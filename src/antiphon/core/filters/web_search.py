@@ -21,12 +21,12 @@ from antiphon.core.diagnostic import Code
 from antiphon.core.filters.filter import Again, Desk
 from antiphon.core.history.content import json_text
 from antiphon.core.plan import Plan, ToolChoice
-from antiphon.core.recall import HOSTED, SEARCH, Exchange, as_steps, remembered
-from antiphon.core.search_rule import SearchRules
-from antiphon.core.source import SearchResult, Sources
 from antiphon.core.stream.deltas import Delta, Finish, SearchBegun, SearchEnded, ToolCall, ToolEnd
 from antiphon.core.stream.finish import outcome
 from antiphon.core.stream.partial_call import HeardCall
+from antiphon.core.web_search.memory import HOSTED, SEARCH, Exchange, as_steps, remembered
+from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.sources import SearchResult, Sources
 
 _MOST_ROUNDS = 10
 _MOST_SEARCHES = 20

@@ -18,7 +18,7 @@ import msgspec
 from antiphon.core.stream.deltas import ToolCall
 from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField
 from antiphon.core.stream.partial_call import learned
-from antiphon.core.tools import (
+from antiphon.core.tools.identity import (
     Call,
     ToolIdentity,
     ToolIdentityMap,

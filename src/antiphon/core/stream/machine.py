@@ -51,7 +51,7 @@ from antiphon.core.stream.deltas import (
 from antiphon.core.stream.finish import Outcome, outcome
 from antiphon.core.stream.sequencer import Air, Block
 from antiphon.core.stream.usage import Meter, wire_usage
-from antiphon.core.tools import NO_TOOLS, ToolIdentityMap
+from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
 from antiphon.errors import (
     BridgeError,
     DeltaAfterTerminal,

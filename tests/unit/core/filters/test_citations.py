@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from antiphon.core.filters.citations import CitationDesk
-from antiphon.core.source import SearchResult, Sources
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -22,6 +21,7 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
+from antiphon.core.web_search.sources import SearchResult, Sources
 
 URLS = ["https://a.example/1", "https://b.example/x_(y)"]
 

@@ -18,7 +18,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.core.stream.machine import ResponseMachine
-from antiphon.core.tools import Grammar, ToolIdentity, ToolIdentityMap
+from antiphon.core.tools.identity import Grammar, ToolIdentity, ToolIdentityMap
 from antiphon.wire.events import Event
 from tests.support.machines import documents, machine
 from tests.support.patches import (

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.filters.structured_output import FormDesk
 from antiphon.core.history.steps import Answered, Called, Said, TextPart
 from antiphon.core.plan import Plan
-from antiphon.core.search_rule import SearchRules
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -30,6 +28,8 @@ from antiphon.core.stream.deltas import (
     ToolRevision,
     Usage,
 )
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.web_search.rules import SearchRules
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

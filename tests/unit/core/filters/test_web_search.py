@@ -11,9 +11,6 @@ from antiphon.core.filters.filter import Again
 from antiphon.core.filters.web_search import SearchCall, SearchDesk, SearchOutcome
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
 from antiphon.core.plan import Plan, ToolChoice
-from antiphon.core.recall import recalled
-from antiphon.core.search_rule import SearchRules
-from antiphon.core.source import SearchResult
 from antiphon.core.stream.deltas import (
     Delta,
     Finish,
@@ -25,7 +22,10 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     ToolEnd,
 )
-from antiphon.core.tools import ToolIdentity, ToolIdentityMap
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
+from antiphon.core.web_search.memory import recalled
+from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.sources import SearchResult
 from tests.support.machines import counting_ids
 
 OURS = ToolIdentity("web_search", "web_search", "web_search", "")

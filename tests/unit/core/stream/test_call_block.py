@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.core.stream.deltas import Delta, Finish, Text, ToolCall, ToolEnd
 from antiphon.core.stream.machine import Phase
-from antiphon.core.tools import ToolIdentity
+from antiphon.core.tools.identity import ToolIdentity
 from antiphon.errors import IncompleteToolCall, InvalidTransition
 from tests.support.machines import TOOLS, Document, documents, machine, run, run_steps
 from tests.support.stream_validator import check

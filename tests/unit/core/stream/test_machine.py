@@ -27,7 +27,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.core.stream.machine import Phase, ResponseMachine
-from antiphon.core.tools import NO_TOOLS
+from antiphon.core.tools.identity import NO_TOOLS
 from antiphon.errors import BridgeError, DeltaAfterTerminal, InvalidTransition, OutputBeforeStart
 from antiphon.wire.response import Response
 from tests.support.machines import NOW, Document, documents, machine, run

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.contract import OutputContract
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.stream.deltas import (
     Annotation,
@@ -21,6 +20,7 @@ from antiphon.core.stream.deltas import (
     ToolCall,
 )
 from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.structured_output.contract import OutputContract
 from antiphon.errors import InvalidOutputFormat
 from tests.support.machines import Document, documents, machine, run
 from tests.support.openai_sdk_check import consult

@@ -11,8 +11,8 @@ from antiphon.core.history.capsule import Capsule
 from antiphon.core.history.steps import Answered, Called
 from antiphon.core.plan import Capabilities, Plan, ToolChoice
 from antiphon.core.planning import make_plan
-from antiphon.core.recall import Exchange, remembered
-from antiphon.core.search_rule import SearchRules
+from antiphon.core.web_search.memory import Exchange, remembered
+from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from antiphon.core.contract import OutputContract, check_schema
+from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.errors import InvalidOutputFormat
 from antiphon.wire.items import FunctionCall, Item, Message, OutputText, Reasoning, RefusalText
 from antiphon.wire.response import Response, ResponseStatus

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from antiphon.core.tools import Grammar
+from antiphon.core.tools.identity import Grammar
 
 if TYPE_CHECKING:
     from llguidance import LLParserLimits

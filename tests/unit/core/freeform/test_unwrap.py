@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from antiphon.core.unwrapping import Unwrapper
+from antiphon.core.freeform.unwrap import Unwrapper
 from tests.support.patches import FILES, WRAPPERS, patch
 
 PATCH = patch(*FILES.values())

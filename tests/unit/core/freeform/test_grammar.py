@@ -8,7 +8,7 @@ import sys
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 
-from antiphon.core.grammar import (
+from antiphon.core.freeform.grammar import (
     EXCERPT_LIMIT,
     Checker,
     Problem,
@@ -18,7 +18,7 @@ from antiphon.core.grammar import (
     flaw,
     has_unknown_grammar,
 )
-from antiphon.core.tools import Grammar
+from antiphon.core.tools.identity import Grammar
 from tests.support.patches import FILES, GRAMMAR, patch
 
 NUMBER = Grammar("regex", "^[0-9]+$")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, ValidationError, convert
 
-from antiphon.core.grammar_limit import beyond, compiler_limits
+from antiphon.core.freeform.grammar_limits import beyond, compiler_limits
 from antiphon.core.lru import Shelf
-from antiphon.core.tools import Grammar
+from antiphon.core.tools.identity import Grammar
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from antiphon.core.history.steps import Answered, Called, ImagePart, Said, Step, TextPart
-from antiphon.core.source import SearchResult, Source, Sources
+from antiphon.core.web_search.sources import SearchResult, Source, Sources
 
 URL = "https://a.example/x"
 

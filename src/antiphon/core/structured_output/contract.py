@@ -14,7 +14,7 @@ import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.schema import TooMuchWork, schemas
+from antiphon.core.structured_output.json_schema import TooMuchWork, schemas
 from antiphon.errors import InvalidOutputFormat
 from antiphon.wire.items import Document, Item, Message, OutputText, Reasoning
 from antiphon.wire.response import Response

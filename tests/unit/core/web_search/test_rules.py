@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.search_rule import SearchRules, described, read_rules, unkept
+from antiphon.core.web_search.rules import SearchRules, described, read_rules, unkept
 
 
 def rules(**filters: Any) -> SearchRules:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from antiphon.core.grammar import build_checker, flaw, has_unknown_grammar
-from antiphon.core.grammar_limit import MAX_CHARACTERS, MAX_MARKS, beyond
-from antiphon.core.tools import Grammar
+from antiphon.core.freeform.grammar import build_checker, flaw, has_unknown_grammar
+from antiphon.core.freeform.grammar_limits import MAX_CHARACTERS, MAX_MARKS, beyond
+from antiphon.core.tools.identity import Grammar
 from tests.support.patches import GRAMMAR
 
 
@@ -70,8 +70,8 @@ _MOST_MB = 400
 _SCRIPT = f"""
 import json, re, sys, time
 from pathlib import Path
-from antiphon.core.grammar import build_checker
-from antiphon.core.tools import Grammar
+from antiphon.core.freeform.grammar import build_checker
+from antiphon.core.tools.identity import Grammar
 for name, (syntax, definition, text) in json.load(sys.stdin).items():
     began = time.process_time()
     checker = build_checker(Grammar(syntax, definition))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.json_value import values
+from antiphon.core.structured_output.json_in_text import values
 
 VALUE = '{"a": [1, {"b": "}"}]}'
 

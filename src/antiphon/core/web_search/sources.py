@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from antiphon.core.history.steps import Answered, Called, Step, TextPart
-from antiphon.core.recall import HOSTED, SEARCH
+from antiphon.core.web_search.memory import HOSTED, SEARCH
 
 _TITLE_CHARS = 200
 _NOTHING = "Nothing was found."

@@ -12,8 +12,8 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from antiphon.core.contract import OutputContract, check_schema
-from antiphon.core.schema import MAX_BYTES, Schema, TooMuchWork
+from antiphon.core.structured_output.contract import OutputContract, check_schema
+from antiphon.core.structured_output.json_schema import MAX_BYTES, Schema, TooMuchWork
 
 
 def doubled(word: str, count: int) -> dict[str, Any]:
@@ -51,7 +51,7 @@ _MOST_MB = 400
 _SCRIPT = f"""
 import json, re, sys, time
 from pathlib import Path
-from antiphon.core.contract import OutputContract, check_schema
+from antiphon.core.structured_output.contract import OutputContract, check_schema
 for name, (schema, value) in json.load(sys.stdin).items():
     text = json.dumps(value)
     began = time.process_time()

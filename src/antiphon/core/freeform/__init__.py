@@ -1,0 +1,3 @@
+"""Freeform (custom) tools: grammars and unwrapping of their input."""
+
+from __future__ import annotations
