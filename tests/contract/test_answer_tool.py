@@ -11,9 +11,9 @@ from msgspec import structs
 
 from antiphon.core.filters.structured_output import FormDesk
 from antiphon.core.history.capsule import Sealer
-from antiphon.core.plan import Plan
-from antiphon.core.planning import make_plan
-from antiphon.core.round import Followup, followed
+from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.make_plan import make_plan
+from antiphon.core.planning.next_round import Followup, followed
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.request import Request
 from tests.support.machines import documents, machine

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Extra, Failure
 from antiphon.dialects.anthropic_request import AnthropicQuirks, encode
 from tests.support.corpus import ABSENT, Case, cases

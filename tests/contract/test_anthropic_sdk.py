@@ -18,7 +18,7 @@ from hypothesis import given
 from typing_extensions import is_typeddict
 
 from antiphon import replay
-from antiphon.core.plan import Plan, ToolDeclaration
+from antiphon.core.plan.plan import Plan, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.anthropic_request import AnthropicQuirks, encode
 from tests.property.test_anthropic_history import SEES, Memory, memories, plans, quirks, remembered

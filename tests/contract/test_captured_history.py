@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.core.history.pairing import paired
 from antiphon.core.history.read_items import canonical
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from tests.support import captured_requests as captured
 from tests.support.scripted_providers.scripted_provider import Speaker
 from tests.support.scripted_providers.table import SPEAKERS

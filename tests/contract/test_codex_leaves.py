@@ -17,8 +17,8 @@ import pytest
 
 from antiphon.config import Config, ProviderConfig
 from antiphon.core.history.capsule import Unopened
-from antiphon.core.plan import Plan
-from antiphon.core.planning import make_plan
+from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.make_plan import make_plan
 from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.wire.request import Request

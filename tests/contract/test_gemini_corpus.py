@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Extra, Failure
 from antiphon.dialects.gemini import GeminiDialect
 from antiphon.dialects.gemini_request import GeminiQuirks, encode

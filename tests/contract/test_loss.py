@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.capsule import Unopened
-from antiphon.core.plan import Plan
-from antiphon.core.planning import RUNGS, make_plan
+from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.make_plan import RUNGS, make_plan
 from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import SPECS, Provider
 from antiphon.wire.request import Request

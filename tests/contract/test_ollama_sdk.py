@@ -11,7 +11,7 @@ from ollama import ChatResponse, GenerateResponse, Message, Tool
 from ollama._types import ChatRequest, Options
 
 from antiphon import replay
-from antiphon.core.plan import Plan, ToolDeclaration
+from antiphon.core.plan.plan import Plan, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.ollama_request import encode
 from tests.property.test_history import READS, any_items, read

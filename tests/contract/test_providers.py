@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from antiphon.config import Config
-from antiphon.core.parameter import TABLE, Rule
-from antiphon.core.planning import RUNGS
+from antiphon.core.planning.make_plan import RUNGS
+from antiphon.core.planning.parameters import TABLE, Rule
 from antiphon.core.stream.deltas import Delta, Failure, Finish, Reasoning, Text, ToolCall, Usage
 from antiphon.core.stream.finish import outcome
 from antiphon.dialects.chat_request import ChatQuirks

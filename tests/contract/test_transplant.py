@@ -19,8 +19,8 @@ import msgspec
 import pytest
 
 from antiphon.core.history.capsule import Sealer
-from antiphon.core.plan import Plan
-from antiphon.core.planning import make_plan
+from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.make_plan import make_plan
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.pipeline.bridge import Bridge

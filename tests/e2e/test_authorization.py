@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.config import Config, ProviderConfig
-from antiphon.core.plan import Outbound
+from antiphon.core.plan.plan import Outbound
 from antiphon.engine.upstream import HTTPUpstream
 from antiphon.providers.registry import build_providers
 from antiphon.wire.sigv4 import sign

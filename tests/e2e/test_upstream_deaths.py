@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from antiphon import replay
-from antiphon.core.plan import Outbound
+from antiphon.core.plan.plan import Outbound
 from antiphon.engine.upstream import HTTPUpstream, UpstreamError
 from antiphon.providers.registry import build_providers
 from tests.support.corpus import ABSENT, cases

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from antiphon.core.history.steps import Said, Step, Thought
-from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.dialects.anthropic_request import AnthropicQuirks, encode
 from tests.property.test_history import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from antiphon.core.history.steps import Step, Thought
-from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.cohere_request import CohereQuirks, encode

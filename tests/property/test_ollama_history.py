@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from antiphon.core.history.steps import Step
-from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.dialects.ollama_request import encode
 from tests.property.test_history import (
     READS,

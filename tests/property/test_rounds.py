@@ -23,9 +23,9 @@ from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.filters.order import make_desks
 from antiphon.core.filters.web_search import SearchOutcome
 from antiphon.core.history.capsule import Sealer
-from antiphon.core.plan import Capabilities, Plan
-from antiphon.core.planning import make_plan
-from antiphon.core.round import Followup, followed
+from antiphon.core.plan.plan import Capabilities, Plan
+from antiphon.core.planning.make_plan import make_plan
+from antiphon.core.planning.next_round import Followup, followed
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,

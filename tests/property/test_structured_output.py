@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.declaration import Declared
 from antiphon.core.filters.structured_output import FormDesk
-from antiphon.core.ladder import ask
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.declare_tools import Declared
+from antiphon.core.planning.output_strategy import ask
 from antiphon.core.stream.deltas import Delta, Finish, Refusal, Text, ToolCall
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.pipeline.contract import ContractStage

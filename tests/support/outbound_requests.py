@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from antiphon.config import Config, ProviderConfig
-from antiphon.core.plan import Plan
-from antiphon.core.planning import make_plan
+from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.make_plan import make_plan
 from antiphon.providers.registry import SPECS, Provider, build_providers
 from antiphon.wire.request import Request
 

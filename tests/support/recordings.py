@@ -14,8 +14,8 @@ from antiphon.core.history.capsule import Sealer
 from antiphon.core.history.pairing import paired
 from antiphon.core.history.read_items import canonical
 from antiphon.core.history.steps import Step
+from antiphon.core.planning.unseal import unsealed
 from antiphon.core.stream.deltas import Delta
-from antiphon.core.unsealing import unsealed
 from antiphon.dialects.dialect import resolve
 from antiphon.pipeline.bridge import Bridge
 from tests.support.corpus import Case

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from antiphon.cli.settings import add_config_option, load_settings
 from antiphon.cli.terminal import is_terminal, make_console, make_table, write_lines
-from antiphon.core.planning import RUNGS
+from antiphon.core.planning.make_plan import RUNGS
 from antiphon.engine.routing import Router, make_router
 from antiphon.providers.registry import build_providers
 

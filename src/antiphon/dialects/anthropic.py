@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.core.faults.fault import ProviderFault, classify, classify_document, protocol_fault
-from antiphon.core.plan import Outbound, Plan
+from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,

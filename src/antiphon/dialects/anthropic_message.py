@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Raw
 
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Thought
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.dialects import turn
 from antiphon.dialects.anthropic_block import REDACTED, THINKING
 from antiphon.dialects.anthropic_media import media_block, text_block

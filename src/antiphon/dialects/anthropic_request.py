@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.plan import Outbound, Plan, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic_media import text_block
 from antiphon.dialects.anthropic_message import (
     conversation,

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.core.faults.fault import classify, classify_document, protocol_fault
-from antiphon.core.plan import Outbound, Plan
+from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Raw
 
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Said, Thought
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.dialects import turn
 from antiphon.dialects.bedrock_block import REASONING
 from antiphon.dialects.bedrock_media import Media, text_block

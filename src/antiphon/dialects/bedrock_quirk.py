@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 
 Body: TypeAlias = dict[str, Any]
 

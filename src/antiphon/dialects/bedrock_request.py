@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from antiphon.core.plan import Outbound, Plan, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic_schema import input_schema, output_schema
 from antiphon.dialects.bedrock_media import text_block
 from antiphon.dialects.bedrock_message import (

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.plan import Outbound, Plan
+from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,

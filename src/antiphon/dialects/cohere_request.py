@@ -29,8 +29,8 @@ from antiphon.core.history.steps import (
     Thought,
     is_own,
 )
-from antiphon.core.plan import Outbound, Plan, ToolDeclaration
-from antiphon.core.toolbox import provider_name
+from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
+from antiphon.core.planning.toolbox import provider_name
 from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.dialects.cohere_thought import THINKING, TOOL_PLAN
 

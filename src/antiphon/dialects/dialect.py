@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from antiphon.core.faults.fault import ProviderFault
-from antiphon.core.plan import Outbound, Plan
+from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import Delta
 from antiphon.dialects import chat, chat_request
 from antiphon.dialects.anthropic import AnthropicDialect

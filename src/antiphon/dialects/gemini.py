@@ -18,7 +18,7 @@ import msgspec
 
 from antiphon.core.faults import fault as faults
 from antiphon.core.faults.fault import blocked_fault, classify_document, protocol_fault
-from antiphon.core.plan import Outbound, Plan
+from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,

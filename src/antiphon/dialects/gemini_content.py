@@ -26,8 +26,8 @@ from antiphon.core.history.steps import (
     Thought,
     is_own,
 )
+from antiphon.core.planning.toolbox import provider_name
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.core.toolbox import provider_name
 from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.dialects import gemini_media
 from antiphon.dialects.gemini_quirk import GeminiQuirks

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.history.steps import RefusalPart, Said, Step, TextPart
-from antiphon.core.plan import Outbound, Plan, ToolDeclaration
+from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
 from antiphon.dialects.gemini_content import contents, function_name
 from antiphon.dialects.gemini_quirk import PLAIN, GeminiQuirks
 from antiphon.dialects.gemini_schema import reduce_parameters, reduce_response

@@ -28,9 +28,9 @@ from antiphon.core.history.steps import (
     Thought,
     is_own,
 )
-from antiphon.core.plan import Outbound, Plan, ToolDeclaration
+from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
+from antiphon.core.planning.toolbox import provider_name
 from antiphon.core.structured_output.contract import OutputContract
-from antiphon.core.toolbox import provider_name
 
 Body: TypeAlias = dict[str, Any]
 

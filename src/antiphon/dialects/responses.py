@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from antiphon.core.faults import fault as faults
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.plan import Outbound, Plan
+from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, Start, Usage
 from antiphon.dialects import responses_request
 from antiphon.dialects.chat_number import read_usage

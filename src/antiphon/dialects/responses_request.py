@@ -32,9 +32,9 @@ from antiphon.core.history.steps import (
     Thought,
     is_own,
 )
-from antiphon.core.plan import Outbound, Plan, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
+from antiphon.core.planning.toolbox import provider_name
 from antiphon.core.structured_output.contract import OutputContract
-from antiphon.core.toolbox import provider_name
 from antiphon.dialects.responses_item import SCHEME
 from antiphon.dialects.turn import joined
 

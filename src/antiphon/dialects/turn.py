@@ -31,8 +31,8 @@ from antiphon.core.history.steps import (
     Thought,
     is_own,
 )
-from antiphon.core.plan import Plan
-from antiphon.core.toolbox import provider_name
+from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.toolbox import provider_name
 from antiphon.dialects.call_id import CallIdForm, CallIds
 
 Body: TypeAlias = dict[str, Any]

@@ -12,8 +12,8 @@ from antiphon.core.faults.fault import FaultType, ProviderFault
 from antiphon.core.filters.filter import Again
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.steps import Thought
-from antiphon.core.plan import Outbound, Plan
-from antiphon.core.round import Followup, followed, takes_over
+from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.planning.next_round import Followup, followed, takes_over
 from antiphon.engine.course import Attempt, Change, Course
 from antiphon.engine.lessons import Lessons, is_about_value, named_parameter
 from antiphon.engine.routing import Target

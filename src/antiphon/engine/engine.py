@@ -16,8 +16,8 @@ from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.faults.fault import shutdown_fault
 from antiphon.core.filters.order import make_desks
 from antiphon.core.history.capsule import Sealer
-from antiphon.core.plan import Plan
-from antiphon.core.planning import make_plan
+from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.make_plan import make_plan
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.breaker import Breaker

@@ -12,7 +12,7 @@ from typing import Any
 
 from antiphon.core.client_profile import Profile
 from antiphon.core.faults.fault import ProviderFault
-from antiphon.core.plan import Diagnostic, Plan
+from antiphon.core.plan.plan import Diagnostic, Plan
 from antiphon.engine.tracing import Attempted, ExchangeTrace
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.contract import ContractStage

@@ -15,7 +15,7 @@ import msgspec
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import ProviderFault
-from antiphon.core.plan import Outbound
+from antiphon.core.plan.plan import Outbound
 
 Body: TypeAlias = dict[str, Any]
 

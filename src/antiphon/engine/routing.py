@@ -14,7 +14,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from antiphon.config import Config, hint
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
 from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import Provider
 

@@ -10,7 +10,7 @@ from typing import Any
 from antiphon.config import TraceConfig
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.faults.messages import describe
-from antiphon.core.plan import Diagnostic
+from antiphon.core.plan.plan import Diagnostic
 from antiphon.engine.rim import Rim
 from antiphon.pipeline.trace import RawTap, TraceStage
 from antiphon.store.redact import Redactor

@@ -13,7 +13,7 @@ import aiohttp
 
 from antiphon.config import TimeoutConfig
 from antiphon.core.faults.fault import ProviderFault, connection_fault, timeout_fault
-from antiphon.core.plan import Outbound
+from antiphon.core.plan.plan import Outbound
 from antiphon.errors import AntiphonError
 from antiphon.providers import echo
 from antiphon.providers.registry import Provider

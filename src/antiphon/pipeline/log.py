@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from antiphon.core.plan import Diagnostic
+from antiphon.core.plan.plan import Diagnostic
 from antiphon.pipeline.stage import terminal
 from antiphon.wire.events import Event
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.anthropic_media import TAKEN
 from antiphon.dialects.anthropic_request import AnthropicQuirks
 from antiphon.providers.claude import ADAPTIVE, ALWAYS, BUDGET, LATEST, OLD, RECENT

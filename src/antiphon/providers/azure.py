@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.call_id import CallIdForm
 from antiphon.dialects.chat_request import ChatQuirks
 from antiphon.providers.spec import Auth, Model, Spec, ladder

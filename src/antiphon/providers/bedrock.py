@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.bedrock_media import TAKEN
 from antiphon.dialects.bedrock_quirk import FAMILIES, BedrockQuirks
 from antiphon.providers import claude

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from antiphon.core.plan import Capabilities
-from antiphon.core.planning import RUNGS
+from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.make_plan import RUNGS
 from antiphon.dialects.chat_request import ChatQuirks
 from antiphon.providers.spec import Spec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
 from antiphon.providers.spec import ladder
 
 _SAMPLING = frozenset({"temperature", "top_p"})

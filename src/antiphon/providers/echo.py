@@ -24,8 +24,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.plan import Capabilities
-from antiphon.core.planning import RUNGS
+from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.make_plan import RUNGS
 from antiphon.providers.sample import sample
 from antiphon.providers.spec import Model, Spec
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.chat_request import ChatQuirks
 from antiphon.providers.spec import Spec
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.ollama_request import TAKEN, OllamaQuirks
 from antiphon.providers.spec import Model, Spec, ladder
 

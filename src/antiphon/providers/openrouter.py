@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from antiphon.core.plan import Capabilities, Plan
+from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.dialects.chat_request import ChatQuirks
 from antiphon.providers.spec import Spec, ladder
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.config import Config, ModelConfig, ProviderConfig, TimeoutConfig, WebSearch, hint
-from antiphon.core.plan import Capabilities, Outbound
+from antiphon.core.plan.plan import Capabilities, Outbound
 from antiphon.dialects.dialect import Dialect, build
 from antiphon.providers import (
     anthropic,

@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from antiphon.core.plan import Capabilities
-from antiphon.core.planning import RUNGS
+from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.make_plan import RUNGS
 
 __all__ = ["Auth", "Model", "Spec", "ladder"]
 

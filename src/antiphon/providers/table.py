@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from antiphon.core.plan import Capabilities
-from antiphon.core.planning import RUNGS
+from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.make_plan import RUNGS
 from antiphon.providers.registry import SPECS
 from antiphon.providers.spec import Model, Spec
 

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from antiphon import __version__
-from antiphon.core.effort import RUNGS, climb
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.effort import RUNGS, climb
 from antiphon.engine.routing import Router
 from antiphon.server.instructions import CODING, TALKING
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from antiphon.config import ServerConfig
 from antiphon.core.client_profile import Profile, keepalive_as_comment
 from antiphon.core.faults.fault import FaultType, shutdown_fault
-from antiphon.core.planning import diagnostics_header
+from antiphon.core.planning.make_plan import diagnostics_header
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.exchange import Exchange
 from antiphon.engine.timer import SilenceTimer

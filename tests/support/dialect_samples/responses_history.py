@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from antiphon.core.history.steps import Step
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.dialects.responses_item import SCHEME
 from antiphon.dialects.responses_request import PLAIN, Body, ResponsesQuirks, encode

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-from antiphon.core.plan import Capabilities, ReplayReasoning
+from antiphon.core.plan.plan import Capabilities, ReplayReasoning
 from antiphon.dialects.chat_request import ChatQuirks
 from antiphon.dialects.dialect import ChatDialect
 from tests.support.request_validators import chat as chat_request_validator

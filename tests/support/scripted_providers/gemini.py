@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.gemini import GeminiDialect
 from antiphon.dialects.gemini_request import GeminiQuirks
 from tests.support.request_validators import gemini as gemini_request_validator

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.steps import Answered, Called, Step, TextPart
-from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import FormatKind, OutputContract
 from antiphon.dialects.anthropic_request import PLAIN, AnthropicQuirks, Body, encode
 from tests.support.dialect_samples.history import said

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Delta, Extra, Failure, Start, Text, ToolCall, ToolEnd
 from antiphon.dialects import anthropic_request
 from antiphon.dialects.anthropic import AnthropicDecoder, AnthropicDialect, decode

@@ -7,7 +7,7 @@ from typing import Any
 
 from antiphon.core.faults.fault import FaultType
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Failure, Finish, Text
 from antiphon.dialects import bedrock_request
 from antiphon.dialects.bedrock import BedrockDialect, decode

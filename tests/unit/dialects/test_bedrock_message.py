@@ -19,7 +19,7 @@ from antiphon.core.history.steps import (
     TextPart,
     Thought,
 )
-from antiphon.core.plan import Plan, ToolDeclaration
+from antiphon.core.plan.plan import Plan, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.bedrock_quirk import PLAIN, BedrockQuirks

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
-from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.bedrock_quirk import FAMILIES, PLAIN, BedrockQuirks

@@ -20,7 +20,7 @@ from antiphon.core.history.steps import (
     TextPart,
     Thought,
 )
-from antiphon.core.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap

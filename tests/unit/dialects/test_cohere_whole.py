@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,

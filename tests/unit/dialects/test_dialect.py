@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Finish, Text
 from antiphon.dialects import chat_request
 from antiphon.dialects.chat_request import PLAIN

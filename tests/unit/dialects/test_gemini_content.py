@@ -16,7 +16,7 @@ from antiphon.core.history.steps import (
     TextPart,
     Thought,
 )
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.gemini_content import OPENING, SENTINEL

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.steps import Answered, Called, RefusalPart, Said, Step, TextPart
-from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.gemini_request import PLAIN, Body, GeminiQuirks, encode

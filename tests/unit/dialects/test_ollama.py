@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,

@@ -7,7 +7,7 @@ import pytest
 from antiphon.core.history.pairing import paired
 from antiphon.core.history.read_items import canonical
 from antiphon.core.history.steps import Thought
-from antiphon.core.plan import ReplayReasoning
+from antiphon.core.plan.plan import ReplayReasoning
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.dialects.responses_item import SCHEME
 from antiphon.dialects.responses_request import Body, ResponsesQuirks

@@ -18,7 +18,7 @@ from antiphon.core.history.steps import (
     Said,
     TextPart,
 )
-from antiphon.core.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.responses import ResponsesDialect

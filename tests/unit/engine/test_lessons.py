@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.faults.fault import ProviderFault, classify
-from antiphon.core.plan import Outbound
+from antiphon.core.plan.plan import Outbound
 from antiphon.engine.lessons import Lessons, is_about_value, named_parameter
 
 

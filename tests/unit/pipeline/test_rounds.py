@@ -12,7 +12,7 @@ from antiphon.core.filters.empty_answer import SilenceDesk
 from antiphon.core.filters.filter import Again, Desk
 from antiphon.core.filters.structured_output import FormDesk
 from antiphon.core.history.steps import Said, TextPart
-from antiphon.core.plan import ToolChoice
+from antiphon.core.plan.plan import ToolChoice
 from antiphon.core.stream.deltas import (
     Delta,
     Failure,

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from antiphon.core.history.steps import Called, Said, TextPart, Thought
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
 from tests.support.outbound_requests import asked, configured
 from tests.support.vendor_answers import STREAMED, WHOLE

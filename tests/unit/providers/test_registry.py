@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.config import Config, ModelConfig, ProviderConfig
-from antiphon.core.plan import Capabilities, Outbound
+from antiphon.core.plan.plan import Capabilities, Outbound
 from antiphon.providers.registry import SPECS, build_providers
 from antiphon.providers.spec import Model, Spec, ladder
 from antiphon.wire.sigv4 import sign

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.config import Config, ProviderConfig, SearchConfig
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
 from antiphon.errors import ConfigError
 from antiphon.providers.registry import build_providers
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.history.steps import Step
-from antiphon.core.plan import ToolChoice
+from antiphon.core.plan.plan import ToolChoice
 from antiphon.core.stream.deltas import Delta
 
 

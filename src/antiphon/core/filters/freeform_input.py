@@ -20,7 +20,7 @@ from antiphon.core.freeform.grammar import Checker, Problem, asks_for, build_che
 from antiphon.core.freeform.unwrap import Unwrapper
 from antiphon.core.history.content import json_text
 from antiphon.core.history.steps import Answered, Called, Step, TextPart
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.stream.finish import outcome
 from antiphon.core.stream.partial_call import HeardCall

@@ -13,7 +13,7 @@ from antiphon.core.filters.reasoning_summary import SummaryDesk
 from antiphon.core.filters.single_call import SingleCallDesk
 from antiphon.core.filters.structured_output import FormDesk
 from antiphon.core.filters.web_search import SearchDesk
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 
 
 def make_desks(

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from antiphon.core.diagnostic import Code
 from antiphon.core.filters.filter import Again, Desk
 from antiphon.core.filters.structured_repair import Draft, fitting, objected
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,

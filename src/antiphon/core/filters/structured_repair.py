@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from antiphon.core.history.content import json_text
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
-from antiphon.core.ladder import WRAPPER
+from antiphon.core.planning.output_strategy import WRAPPER
 from antiphon.core.structured_output.contract import Objection, OutputContract
 from antiphon.core.structured_output.json_in_text import values
 

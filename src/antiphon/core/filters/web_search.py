@@ -20,7 +20,7 @@ from msgspec import Struct
 from antiphon.core.diagnostic import Code
 from antiphon.core.filters.filter import Again, Desk
 from antiphon.core.history.content import json_text
-from antiphon.core.plan import Plan, ToolChoice
+from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.stream.deltas import Delta, Finish, SearchBegun, SearchEnded, ToolCall, ToolEnd
 from antiphon.core.stream.finish import outcome
 from antiphon.core.stream.partial_call import HeardCall

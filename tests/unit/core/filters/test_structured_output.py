@@ -11,7 +11,7 @@ from msgspec import structs
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.filters.structured_output import FormDesk
 from antiphon.core.history.steps import Answered, Called, Said, TextPart
-from antiphon.core.plan import Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,

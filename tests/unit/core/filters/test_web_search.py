@@ -10,7 +10,7 @@ import pytest
 from antiphon.core.filters.filter import Again
 from antiphon.core.filters.web_search import SearchCall, SearchDesk, SearchOutcome
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
-from antiphon.core.plan import Plan, ToolChoice
+from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.stream.deltas import (
     Delta,
     Finish,

@@ -179,7 +179,7 @@ def test_a_tool_declares_its_grammar(form: object, expected: object, unknown: bo
 
 def test_nothing_is_loaded_before_there_is_a_grammar_to_check() -> None:
     script = (
-        "import sys, antiphon.core.filters.freeform_input, antiphon.core.planning;"
+        "import sys, antiphon.core.filters.freeform_input, antiphon.core.planning.make_plan;"
         "assert 'llguidance' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)

@@ -9,8 +9,8 @@ import pytest
 
 from antiphon.core.history.capsule import Capsule
 from antiphon.core.history.steps import Answered, Called
-from antiphon.core.plan import Capabilities, Plan, ToolChoice
-from antiphon.core.planning import make_plan
+from antiphon.core.plan.plan import Capabilities, Plan, ToolChoice
+from antiphon.core.planning.make_plan import make_plan
 from antiphon.core.web_search.memory import Exchange, remembered
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest

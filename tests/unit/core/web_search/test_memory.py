@@ -9,8 +9,8 @@ import pytest
 from antiphon.core.history.capsule import Capsule
 from antiphon.core.history.pairing import paired
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
+from antiphon.core.planning.unseal import unsealed
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.core.unsealing import unsealed
 from antiphon.core.web_search.memory import Exchange, as_steps, recalled, remembered
 
 ONE = Exchange(call_id="c1", arguments='{"query":"a"}', answer="[1] A")

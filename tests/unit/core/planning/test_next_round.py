@@ -7,8 +7,8 @@ from typing import Any
 from antiphon.core.filters.filter import Again
 from antiphon.core.history.capsule import Unopened
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
-from antiphon.core.plan import Plan, ToolChoice
-from antiphon.core.round import Followup, followed, takes_over
+from antiphon.core.plan.plan import Plan, ToolChoice
+from antiphon.core.planning.next_round import Followup, followed, takes_over
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.core.web_search.rules import SearchRules

@@ -12,19 +12,19 @@ from typing import Any
 
 from msgspec import structs
 
-from antiphon.core.declaration import Declared, declare
 from antiphon.core.diagnostic import Code, Decision, Diagnostic, diagnostics_header
-from antiphon.core.effort import RUNGS, climb, effective, settle, while_thinking
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.content import NOTHING_SEEN
 from antiphon.core.history.pairing import paired
 from antiphon.core.history.read_items import canonical
 from antiphon.core.history.steps import Step
-from antiphon.core.ladder import Asked, ask
-from antiphon.core.parameter import SOURCES, decide, decide_include
-from antiphon.core.plan import Capabilities, Plan
+from antiphon.core.plan.plan import Capabilities, Plan
+from antiphon.core.planning.declare_tools import Declared, declare
+from antiphon.core.planning.effort import RUNGS, climb, effective, settle, while_thinking
+from antiphon.core.planning.output_strategy import Asked, ask
+from antiphon.core.planning.parameters import SOURCES, decide, decide_include
+from antiphon.core.planning.unseal import unsealed
 from antiphon.core.structured_output.contract import OutputContract, check_schema
-from antiphon.core.unsealing import unsealed
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request

@@ -12,9 +12,9 @@ from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.pairing import paired
 from antiphon.core.history.read_items import canonical
 from antiphon.core.history.steps import Answered, Called, Step
-from antiphon.core.plan import Plan, ToolChoice
+from antiphon.core.plan.plan import Plan, ToolChoice
+from antiphon.core.planning.unseal import unsealed
 from antiphon.core.tools.identity import ToolIdentityMap
-from antiphon.core.unsealing import unsealed
 
 
 class Followup(Struct, frozen=True):

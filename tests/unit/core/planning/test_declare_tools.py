@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.declaration import Declared, declare
 from antiphon.core.history.steps import Called
-from antiphon.core.plan import Capabilities, ToolChoice
+from antiphon.core.plan.plan import Capabilities, ToolChoice
+from antiphon.core.planning.declare_tools import Declared, declare
 from antiphon.errors import InvalidRequest
 
 NOW: dict[str, Any] = {"type": "function", "name": "now", "strict": True}

@@ -6,8 +6,8 @@ import pytest
 
 from antiphon.core.history.capsule import Capsule, Opened, Unopened
 from antiphon.core.history.steps import Said, Step, TextPart, Thought
+from antiphon.core.planning.unseal import unsealed
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.core.unsealing import unsealed
 
 STATE = ReasoningState("signed", "c2ln", "block")
 OWN = Capsule(issuer="kind", model="m", sealed_at=0, text="whole thought", states=(STATE,))

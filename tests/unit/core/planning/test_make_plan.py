@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from antiphon.core.history.steps import Answered, Called, Said, TextPart
-from antiphon.core.plan import Capabilities, Plan, ToolChoice
-from antiphon.core.planning import RUNGS, make_plan
+from antiphon.core.plan.plan import Capabilities, Plan, ToolChoice
+from antiphon.core.planning.make_plan import RUNGS, make_plan
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.parameter import KNOWN, TABLE, Rule, decide, decide_include
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.parameters import KNOWN, TABLE, Rule, decide, decide_include
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.effort import (
+from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
+from antiphon.core.plan.plan import Capabilities, ToolChoice
+from antiphon.core.planning.effort import (
     climb,
     effective,
     resumes_without_thought,
@@ -14,10 +16,8 @@ from antiphon.core.effort import (
     thinks,
     while_thinking,
 )
-from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
-from antiphon.core.plan import Capabilities, ToolChoice
 from antiphon.core.stream.deltas import ReasoningState
-from tests.unit.core.test_planning import NOW, codes, planned
+from tests.unit.core.planning.test_make_plan import NOW, codes, planned
 
 LADDER = {"none": "off", "minimal": "off", "low": "low", "high": None}
 CAN = Capabilities(

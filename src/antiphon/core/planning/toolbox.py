@@ -18,8 +18,16 @@ from msgspec import structs
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.freeform.grammar import declared_grammar
 from antiphon.core.history.steps import Called, Step
-from antiphon.core.offer import Document, Key, Offer, Origin, left_out, read_offer, tool_name
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.parse_tool import (
+    Document,
+    Key,
+    Offer,
+    Origin,
+    left_out,
+    read_offer,
+    tool_name,
+)
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.core.web_search.memory import HOSTED
 from antiphon.errors import InvalidRequest

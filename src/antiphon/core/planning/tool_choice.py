@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.offer import Document, Offer, family
-from antiphon.core.plan import Capabilities, ToolChoice
-from antiphon.core.toolbox import Toolbox
+from antiphon.core.plan.plan import Capabilities, ToolChoice
+from antiphon.core.planning.parse_tool import Document, Offer, family
+from antiphon.core.planning.toolbox import Toolbox
 from antiphon.errors import InvalidRequest
 
 

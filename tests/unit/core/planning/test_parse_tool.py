@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from antiphon.core.diagnostic import Decision
-from antiphon.core.offer import Offer, family, read_offer
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.parse_tool import Offer, family, read_offer
 from antiphon.core.tools.identity import Call, ToolIdentity, restore
 from antiphon.errors import InvalidRequest
 from antiphon.wire.items import FunctionCall

@@ -8,9 +8,9 @@ import jsonschema_rs
 import pytest
 from msgspec import structs
 
-from antiphon.core.declaration import Declared
-from antiphon.core.ladder import ask
-from antiphon.core.plan import Capabilities, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
+from antiphon.core.planning.declare_tools import Declared
+from antiphon.core.planning.output_strategy import ask
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.choice import Selection, select
-from antiphon.core.plan import Capabilities, ToolChoice
-from antiphon.core.toolbox import Toolbox
+from antiphon.core.plan.plan import Capabilities, ToolChoice
+from antiphon.core.planning.tool_choice import Selection, select
+from antiphon.core.planning.toolbox import Toolbox
 from antiphon.errors import InvalidRequest
 
 TOOLS: list[dict[str, Any]] = [

@@ -11,12 +11,12 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from antiphon.core.choice import Selection, select
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.history.steps import Step
-from antiphon.core.offer import Document, Offer, left_out
-from antiphon.core.plan import Capabilities, ToolChoice, ToolDeclaration
-from antiphon.core.toolbox import Toolbox
+from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
+from antiphon.core.planning.parse_tool import Document, Offer, left_out
+from antiphon.core.planning.tool_choice import Selection, select
+from antiphon.core.planning.toolbox import Toolbox
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
 from antiphon.core.web_search.memory import HOSTED, SEARCH
 from antiphon.core.web_search.rules import SearchRules, read_rules

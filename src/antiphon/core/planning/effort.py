@@ -17,7 +17,7 @@ from antiphon.core.history.steps import (
     Thought,
     is_own,
 )
-from antiphon.core.plan import Capabilities, ToolChoice
+from antiphon.core.plan.plan import Capabilities, ToolChoice
 
 _FREE = ToolChoice()
 

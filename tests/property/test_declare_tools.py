@@ -8,9 +8,9 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given
 
-from antiphon.core.declaration import Declared, declare
 from antiphon.core.diagnostic import diagnostics_header
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.declare_tools import Declared, declare
 from antiphon.errors import InvalidRequest
 
 VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.steps import Called, Said, TextPart
-from antiphon.core.plan import Capabilities
-from antiphon.core.toolbox import Toolbox, marked_name, provider_name
+from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.toolbox import Toolbox, marked_name, provider_name
 from antiphon.core.tools.identity import Grammar
 from antiphon.errors import InvalidRequest
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.freeform.grammar import has_unknown_grammar
-from antiphon.core.plan import Capabilities
+from antiphon.core.plan.plan import Capabilities
 from antiphon.core.tools.identity import ToolType
 from antiphon.core.web_search.memory import HOSTED, SEARCH
 from antiphon.core.web_search.rules import WORDS, described, disobeyed, read_rules, unheeded, unkept

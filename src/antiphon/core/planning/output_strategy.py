@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from antiphon.core.declaration import Declared
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.effort import thinks
-from antiphon.core.offer import opened
-from antiphon.core.plan import Capabilities, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
+from antiphon.core.planning.declare_tools import Declared
+from antiphon.core.planning.effort import thinks
+from antiphon.core.planning.parse_tool import opened
+from antiphon.core.planning.toolbox import marked_name, provider_name
 from antiphon.core.structured_output.contract import FormatKind, OutputContract
-from antiphon.core.toolbox import marked_name, provider_name
 
 
 class Asked(Struct, frozen=True, kw_only=True):

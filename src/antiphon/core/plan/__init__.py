@@ -1,0 +1,3 @@
+"""The plan: everything decided about a request, as immutable values."""
+
+from __future__ import annotations

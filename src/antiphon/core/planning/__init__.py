@@ -1,0 +1,3 @@
+"""Planning: how a request becomes a plan."""
+
+from __future__ import annotations
