@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Extra
-from antiphon.dialects.cohere_request import encode
+from antiphon.dialects.cohere.encode import encode
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.recordings import answers, deltas_of, every, history_of
 from tests.support.reference_readers.cohere import read

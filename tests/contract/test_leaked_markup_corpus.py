@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.stream.deltas import Delta, Extra
-from antiphon.dialects import chat
+from antiphon.dialects.chat import decode as chat
 from antiphon.dialects.guard import GuardedDecoder, build_guards, guarded
 from antiphon.wire.sse import SSEDecoder
 from tests.support.corpus import ABSENT, Case, cases

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from antiphon.core.plan.plan import Plan
-from antiphon.dialects.ollama_request import encode
+from antiphon.dialects.ollama.encode import encode
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.recordings import answers, every, history_of
 from tests.support.reference_readers.ollama import read

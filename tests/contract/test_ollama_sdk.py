@@ -13,7 +13,7 @@ from ollama._types import ChatRequest, Options
 from antiphon import replay
 from antiphon.core.plan.plan import Plan, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
-from antiphon.dialects.ollama_request import encode
+from antiphon.dialects.ollama.encode import encode
 from tests.property.test_history import READS, any_items, read
 from tests.property.test_ollama_history import rendered, replays, schemas
 from tests.support.corpus import ABSENT, Case, cases

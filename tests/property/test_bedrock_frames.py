@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon import replay
-from antiphon.dialects.bedrock import BedrockDecoder, decode
+from antiphon.dialects.bedrock.decode import BedrockDecoder, decode
 from antiphon.wire.sse import Frame
 from tests.property.test_history import junk, mangled
 from tests.support.dialect_samples.aws_event_stream import event

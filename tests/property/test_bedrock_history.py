@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from antiphon.core.history.steps import Said, Step, Thought
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.dialects.bedrock_quirk import BedrockQuirks
-from antiphon.dialects.bedrock_request import encode
+from antiphon.dialects.bedrock.encode import encode
+from antiphon.dialects.bedrock.quirks import BedrockQuirks
 from tests.property.test_history import (
     Item,
     any_items,

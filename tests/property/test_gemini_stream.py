@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon import replay
-from antiphon.dialects.gemini import GeminiDecoder, decode
+from antiphon.dialects.gemini.decode import GeminiDecoder, decode
 from antiphon.wire.sse import Frame
 from tests.property.test_history import junk, mangled
 from tests.support.stream_validator import check

@@ -13,7 +13,7 @@ from antiphon.core.history.pairing import paired
 from antiphon.core.history.read_items import canonical
 from antiphon.core.history.steps import Answered, Called, HistoryCode, Said, Step
 from antiphon.core.plan.plan import Plan, ReplayReasoning
-from antiphon.dialects.chat_request import ChatQuirks, encode
+from antiphon.dialects.chat.encode import ChatQuirks, encode
 from tests.support.request_validators.chat import problems
 
 Item = dict[str, Any]

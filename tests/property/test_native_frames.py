@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon import replay
-from antiphon.dialects.cohere import CohereDecoder
-from antiphon.dialects.cohere import decode as decode_cohere
-from antiphon.dialects.ollama import OllamaDecoder
-from antiphon.dialects.ollama import decode as decode_ollama
+from antiphon.dialects.cohere.decode import CohereDecoder
+from antiphon.dialects.cohere.decode import decode as decode_cohere
+from antiphon.dialects.ollama.decode import OllamaDecoder
+from antiphon.dialects.ollama.decode import decode as decode_ollama
 from antiphon.wire.sse import Frame
 from tests.property.test_history import junk, mangled
 from tests.support.stream_validator import check

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
-from antiphon.dialects.ollama_request import encode
+from antiphon.dialects.ollama.encode import encode
 from tests.property.test_history import (
     READS,
     SEES,

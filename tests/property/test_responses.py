@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from antiphon import replay
 from antiphon.core.stream.deltas import Failure
-from antiphon.dialects.responses import ResponsesDecoder, decode
+from antiphon.dialects.responses.decode import ResponsesDecoder, decode
 from antiphon.wire.sse import Frame
 from tests.property.test_history import junk
 from tests.support.reference_readers.responses import simplified

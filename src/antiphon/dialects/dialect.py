@@ -8,21 +8,22 @@ from typing import Protocol
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import Delta
-from antiphon.dialects import chat, chat_request
-from antiphon.dialects.anthropic import AnthropicDialect
-from antiphon.dialects.anthropic_request import AnthropicQuirks
-from antiphon.dialects.bedrock import BedrockDialect
-from antiphon.dialects.bedrock_quirk import BedrockQuirks
-from antiphon.dialects.chat_request import ChatQuirks
-from antiphon.dialects.cohere import CohereDialect
-from antiphon.dialects.cohere_request import CohereQuirks
-from antiphon.dialects.gemini import GeminiDialect
-from antiphon.dialects.gemini_quirk import GeminiQuirks
-from antiphon.dialects.ollama import OllamaDialect
-from antiphon.dialects.ollama_request import OllamaQuirks
-from antiphon.dialects.responses import ResponsesDialect
-from antiphon.dialects.responses_request import ResponsesQuirks
-from antiphon.dialects.speech import Framer, Speech, StreamDecoder
+from antiphon.dialects.anthropic.decode import AnthropicDialect
+from antiphon.dialects.anthropic.encode import AnthropicQuirks
+from antiphon.dialects.bedrock.decode import BedrockDialect
+from antiphon.dialects.bedrock.quirks import BedrockQuirks
+from antiphon.dialects.chat import decode as chat
+from antiphon.dialects.chat import encode as chat_request
+from antiphon.dialects.chat.encode import ChatQuirks
+from antiphon.dialects.cohere.decode import CohereDialect
+from antiphon.dialects.cohere.encode import CohereQuirks
+from antiphon.dialects.defaults import Framer, Speech, StreamDecoder
+from antiphon.dialects.gemini.decode import GeminiDialect
+from antiphon.dialects.gemini.quirks import GeminiQuirks
+from antiphon.dialects.ollama.decode import OllamaDialect
+from antiphon.dialects.ollama.encode import OllamaQuirks
+from antiphon.dialects.responses.decode import ResponsesDialect
+from antiphon.dialects.responses.encode import ResponsesQuirks
 from antiphon.errors import UnknownDialect
 
 __all__ = [

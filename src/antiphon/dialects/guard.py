@@ -13,7 +13,7 @@ from antiphon.core.filters.text_tools.filter import CallGuard
 from antiphon.core.filters.text_tools.formats import FORMS
 from antiphon.core.filters.think_tags import ThinkGuard
 from antiphon.core.stream.deltas import Delta, Reasoning, ReasoningState, ToolCall
-from antiphon.dialects.speech import StreamDecoder
+from antiphon.dialects.defaults import StreamDecoder
 from antiphon.errors import ConfigError
 from antiphon.wire.sse import Frame
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.bedrock_media import TAKEN
-from antiphon.dialects.bedrock_quirk import FAMILIES, BedrockQuirks
+from antiphon.dialects.bedrock.media import TAKEN
+from antiphon.dialects.bedrock.quirks import FAMILIES, BedrockQuirks
 from antiphon.providers import claude
 from antiphon.providers.spec import Auth, Model, Spec, ladder
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.gemini_media import TAKEN
-from antiphon.dialects.gemini_quirk import GeminiQuirks
+from antiphon.dialects.gemini.media import TAKEN
+from antiphon.dialects.gemini.quirks import GeminiQuirks
 from antiphon.providers.spec import Auth, Model, Spec, ladder
 
 PLAIN = Capabilities(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.call_id import CallIdForm
-from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.dialects.call_ids import CallIdForm
+from antiphon.dialects.chat.encode import ChatQuirks
 from antiphon.providers.spec import Model, Spec, ladder
 
 _ANY = Capabilities(

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities, Plan
-from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.dialects.chat.encode import ChatQuirks
 from antiphon.providers.spec import Model, Spec, ladder
 
 

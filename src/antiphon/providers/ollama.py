@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.ollama_request import TAKEN, OllamaQuirks
+from antiphon.dialects.ollama.encode import TAKEN, OllamaQuirks
 from antiphon.providers.spec import Model, Spec, ladder
 
 _PLAIN = Capabilities(

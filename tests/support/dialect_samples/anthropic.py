@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from antiphon.core.stream.deltas import Delta, Start
-from antiphon.dialects.anthropic import AnthropicDecoder, decode
+from antiphon.dialects.anthropic.decode import AnthropicDecoder, decode
 from antiphon.wire.sse import Frame
 
 Document = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.stream.deltas import Delta, Failure, Start
-from antiphon.dialects.gemini import GeminiDecoder
+from antiphon.dialects.gemini.decode import GeminiDecoder
 from antiphon.wire.sse import Frame
 
 Document = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from antiphon.core.history.steps import Answered, Part, Step, TextPart
 from antiphon.core.plan.plan import Plan
-from antiphon.dialects.gemini_request import PLAIN, Body, GeminiQuirks, encode
+from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks, encode
 from tests.support.request_validators.gemini import problems
 
 

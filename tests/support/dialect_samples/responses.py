@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from antiphon.core.stream.deltas import Delta
-from antiphon.dialects.responses import ResponsesDecoder
+from antiphon.dialects.responses.decode import ResponsesDecoder
 from antiphon.wire.sse import Frame
 
 Document = dict[str, Any]

@@ -8,8 +8,8 @@ from typing import Any
 from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.dialects.responses_item import SCHEME
-from antiphon.dialects.responses_request import PLAIN, Body, ResponsesQuirks, encode
+from antiphon.dialects.responses.encode import PLAIN, Body, ResponsesQuirks, encode
+from antiphon.dialects.responses.items import SCHEME
 from tests.support.dialect_samples.history import said
 from tests.support.request_validators.responses import problems
 

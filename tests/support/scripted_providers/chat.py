@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from antiphon.core.plan.plan import Capabilities, ReplayReasoning
-from antiphon.dialects.chat_request import ChatQuirks
+from antiphon.dialects.chat.encode import ChatQuirks
 from antiphon.dialects.dialect import ChatDialect
 from tests.support.request_validators import chat as chat_request_validator
 from tests.support.scripted_providers.scripted_provider import Body, halves, numbered, sse

@@ -8,10 +8,10 @@ import pytest
 
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Finish, Text
-from antiphon.dialects import chat_request
-from antiphon.dialects.chat_request import PLAIN
+from antiphon.dialects.chat import encode as chat_request
+from antiphon.dialects.chat.encode import PLAIN
 from antiphon.dialects.dialect import DIALECTS, build, resolve
-from antiphon.dialects.gemini_quirk import GeminiQuirks
+from antiphon.dialects.gemini.quirks import GeminiQuirks
 from antiphon.errors import UnknownDialect
 from antiphon.wire.sse import Frame
 

@@ -15,7 +15,7 @@ from antiphon.core.stream.deltas import (
     Text,
     ToolCall,
 )
-from antiphon.dialects.chat import ChatDecoder
+from antiphon.dialects.chat.decode import ChatDecoder
 from antiphon.dialects.guard import GUARDS, GuardedDecoder, build_guards, guarded
 from antiphon.errors import ConfigError
 from antiphon.wire.sse import Frame

@@ -1,0 +1,3 @@
+"""Anthropic Messages."""
+
+from __future__ import annotations

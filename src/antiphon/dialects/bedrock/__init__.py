@@ -1,0 +1,3 @@
+"""Amazon Bedrock Converse."""
+
+from __future__ import annotations

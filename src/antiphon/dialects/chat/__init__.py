@@ -1,0 +1,3 @@
+"""Chat Completions."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Cohere chat, version 2 (and version 1, decoding only)."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Gemini generateContent."""
+
+from __future__ import annotations

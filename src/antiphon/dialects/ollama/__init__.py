@@ -1,0 +1,3 @@
+"""Ollama chat."""
+
+from __future__ import annotations

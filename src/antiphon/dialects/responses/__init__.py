@@ -1,0 +1,3 @@
+"""The OpenAI Responses API as an upstream."""
+
+from __future__ import annotations

@@ -1,0 +1,314 @@
+"""The writing half of Anthropic Messages: a plan becomes a request that strict servers take."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.core.history.steps import Answered, Called, Step, TextPart
+from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.structured_output.contract import FormatKind, OutputContract
+from antiphon.dialects.anthropic.encode import PLAIN, AnthropicQuirks, Body, encode
+from tests.support.dialect_samples.history import said
+from tests.support.request_validators.anthropic import problems
+
+LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"})
+LOOK_BODY = {
+    "name": "look",
+    "description": "Look.",
+    "input_schema": {"type": "object", "properties": {}},
+}
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string", "minLength": 1}}}
+MARK = {"type": "ephemeral"}
+
+
+HI = said("user", "hi")
+
+
+def body(*history: Step, quirks: AnthropicQuirks = PLAIN, **fields: Any) -> Body:
+    plan = Plan(provider="p", model="m", history=history or (HI,), **fields)
+    found = encode(plan, stream=False, quirks=quirks).body
+    assert quirks.patch or quirks.sampling == "both" or problems(found) == []
+    decoded: Body = json.loads(found)
+    return decoded
+
+
+# --- the envelope ---------------------------------------------------------------------------------
+
+
+def test_a_question_is_a_model_a_limit_and_a_message() -> None:
+    outbound = encode(Plan(provider="p", model="m", history=(HI,)), stream=False)
+    assert outbound.path == "/v1/messages"
+    assert outbound.headers == {
+        "content-type": "application/json",
+        "accept": "application/json",
+        "anthropic-version": "2023-06-01",
+    }
+    assert outbound.body == (
+        b'{"model":"m","max_tokens":32000,"cache_control":{"type":"ephemeral"},'
+        b'"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}'
+    )
+
+
+def test_a_stream_is_asked_for() -> None:
+    outbound = encode(Plan(provider="p", model="m", history=(HI,)), stream=True)
+    assert outbound.headers["accept"] == "text/event-stream"
+    assert json.loads(outbound.body)["stream"] is True
+
+
+def test_the_address_may_name_the_model_and_depend_on_the_stream() -> None:
+    plan = Plan(provider="p", model="m", history=(HI,))
+    quirks = AnthropicQuirks(path="/{model}:raw", stream_path="/{model}:stream")
+    assert encode(plan, stream=False, quirks=quirks).path == "/m:raw"
+    assert encode(plan, stream=True, quirks=quirks).path == "/m:stream"
+
+
+def test_a_patch_has_the_last_word_and_messages_stand_last_all_the_same() -> None:
+    def patch(found: Body, plan: Plan) -> Body:
+        found.pop("model")
+        return found | {"anthropic_version": f"for {plan.model}"}
+
+    found = body(quirks=AnthropicQuirks(patch=patch))
+    assert "model" not in found
+    assert [*found][-2:] == ["anthropic_version", "messages"]
+
+
+def test_a_model_has_quirks_of_its_own() -> None:
+    small, large = AnthropicQuirks(max_tokens=1), AnthropicQuirks(max_tokens=2)
+    quirks = AnthropicQuirks(models={"claude-a": small, "claude-a-4.5": large})
+    names = ["claude-b", "vendor/Claude-A", "claude-a-4-5-latest", "claude-a.4.5"]
+    assert [quirks.of(name).max_tokens for name in names] == [32_000, 1, 2, 2]
+
+
+# --- parameters -----------------------------------------------------------------------------------
+
+
+def test_parameters_go_by_the_names_of_the_api() -> None:
+    parameters = {
+        "max_output_tokens": 100,
+        "temperature": 0.5,
+        "safety_identifier": "s",
+        "user": "u",
+        "service_tier": "default",
+        "verbosity": "low",
+    }
+    found = body(parameters=parameters)
+    assert found["max_tokens"] == 100
+    assert found["temperature"] == 0.5
+    assert found["metadata"] == {"user_id": "s"}
+    assert found["service_tier"] == "standard_only"
+    assert "verbosity" not in found
+    assert body(parameters={"user": "u"})["metadata"] == {"user_id": "u"}
+    assert "service_tier" not in body(parameters={"service_tier": "flex"})
+
+
+@pytest.mark.parametrize(
+    ("sampling", "sent"),
+    [
+        ("both", {"temperature": 1, "top_p": 0.5}),
+        ("one", {"temperature": 1}),
+        ("none", {}),
+    ],
+)
+def test_temperature_and_top_p_are_set_as_far_as_they_may(sampling: Any, sent: Body) -> None:
+    parameters = {"temperature": 1.7, "top_p": 0.5}
+    found = body(parameters=parameters, quirks=AnthropicQuirks(sampling=sampling))
+    assert {name: found[name] for name in ("temperature", "top_p") if name in found} == sent
+
+
+@pytest.mark.parametrize(("top_p", "sent"), [(0.5, None), (0.97, 0.97), (None, None)])
+def test_one_who_thinks_is_hardly_to_be_swayed(top_p: float | None, sent: float | None) -> None:
+    found = body(parameters={"temperature": 0.5, "top_p": top_p}, effort="low")
+    assert "temperature" not in found
+    assert found.get("top_p") == sent
+
+
+def test_top_p_alone_is_set() -> None:
+    assert body(parameters={"top_p": 0.5})["top_p"] == 0.5
+
+
+# --- thinking -------------------------------------------------------------------------------------
+
+ADAPTIVE = AnthropicQuirks(thinking="adaptive", display="summarized")
+
+
+def test_an_effort_is_a_budget() -> None:
+    assert body(effort="8192")["thinking"] == {"type": "enabled", "budget_tokens": 8192}
+    assert body(effort="odd")["thinking"] == {"type": "enabled", "budget_tokens": 1024}
+    shown = AnthropicQuirks(display="omitted")
+    assert body(effort="5000", quirks=shown)["thinking"] == {
+        "type": "enabled",
+        "budget_tokens": 5000,
+        "display": "omitted",
+    }
+
+
+@pytest.mark.parametrize(
+    ("limit", "thinking"),
+    [
+        (5000, {"type": "enabled", "budget_tokens": 3976}),
+        (2048, {"type": "enabled", "budget_tokens": 1024}),
+        (2047, {"type": "disabled"}),
+    ],
+)
+def test_a_budget_leaves_room_for_the_answer(limit: int, thinking: Body) -> None:
+    found = body(effort="16384", parameters={"max_output_tokens": limit})
+    assert found["thinking"] == thinking
+
+
+def test_an_effort_is_a_word_to_one_who_decides_alone() -> None:
+    found = body(effort="xhigh", quirks=ADAPTIVE)
+    assert found["thinking"] == {"type": "adaptive", "display": "summarized"}
+    assert found["output_config"] == {"effort": "xhigh"}
+
+
+def test_nothing_is_said_about_thinking_if_nothing_was() -> None:
+    for quirks in (PLAIN, ADAPTIVE, AnthropicQuirks(thinking="none")):
+        found = body(quirks=quirks)
+        assert "thinking" not in found
+        assert "output_config" not in found
+    assert "thinking" not in body(effort="high", quirks=AnthropicQuirks(thinking="none"))
+
+
+def test_no_effort_is_no_thinking() -> None:
+    for quirks in (PLAIN, ADAPTIVE):
+        found = body(effort="none", quirks=quirks)
+        assert found["thinking"] == {"type": "disabled"}
+        assert "output_config" not in found
+
+
+@pytest.mark.parametrize("quirks", [PLAIN, ADAPTIVE])
+@pytest.mark.parametrize("choice", [ToolChoice("required"), ToolChoice("function", "look")])
+def test_a_forced_call_is_made_without_thinking(
+    quirks: AnthropicQuirks, choice: ToolChoice
+) -> None:
+    found = body(effort="high", declarations=(LOOK,), tool_choice=choice, quirks=quirks)
+    assert found["thinking"] == {"type": "disabled"}
+
+
+# --- tools ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        (ToolChoice(), None),
+        (ToolChoice("none"), {"type": "none"}),
+        (ToolChoice("required"), {"type": "any"}),
+        (ToolChoice("function", "look"), {"type": "tool", "name": "look"}),
+    ],
+)
+def test_a_choice_goes_by_the_words_of_the_api(choice: ToolChoice, sent: Body | None) -> None:
+    found = body(declarations=(LOOK,), tool_choice=choice)
+    assert found["tools"] == [LOOK_BODY]
+    assert found.get("tool_choice") == sent
+
+
+@pytest.mark.parametrize("mode", ["auto", "required", "none"])
+def test_one_call_at_a_time_is_part_of_the_choice(mode: Any) -> None:
+    parameters = {"parallel_tool_calls": False}
+    found = body(declarations=(LOOK,), tool_choice=ToolChoice(mode), parameters=parameters)
+    assert found["tool_choice"].get("disable_parallel_tool_use", False) is (mode != "none")
+    assert "tool_choice" not in body(parameters=parameters)
+
+
+def test_a_tool_needs_no_description_and_may_be_strict() -> None:
+    [tool] = body(declarations=(ToolDeclaration(name="look", strict=True),))["tools"]
+    schema = {"type": "object", "properties": {}}
+    assert tool == {"name": "look", "input_schema": schema, "strict": True}
+    [tool] = body(declarations=(ToolDeclaration(name="look", strict=False),))["tools"]
+    assert "strict" not in tool
+
+
+def test_the_providers_own_search_is_limited_as_the_client_asked() -> None:
+    plain: Body = {"type": "web_search", "filters": {}, "user_location": None}
+    location = {"type": "approximate", "city": "Bern", "region": None}
+    limited = plain | {"filters": {"allowed_domains": ["x.test"]}, "user_location": location}
+    expected = {"type": "web_search_20250305", "name": "web_search"}
+    assert body(native_tools=(plain,))["tools"] == [expected]
+    assert body(native_tools=(limited,), declarations=(LOOK,))["tools"] == [
+        LOOK_BODY,
+        expected
+        | {
+            "allowed_domains": ["x.test"],
+            "user_location": {"type": "approximate", "city": "Bern"},
+        },
+    ]
+
+
+def test_tools_of_the_past_are_declared_but_not_to_be_called() -> None:
+    calls = (Called("a", "look", "{}"), Called("b", "look", "{}"), Called("c", "hear", "{}"))
+    answers = [Answered(call.call_id, (TextPart("1"),), call.name) for call in calls]
+    found = body(HI, *calls, *answers)
+    assert [tool["name"] for tool in found["tools"]] == ["look", "hear"]
+    assert found["tool_choice"] == {"type": "none"}
+
+
+# --- the shape of the answer ----------------------------------------------------------------------
+
+
+def contract(requested: FormatKind, asked: FormatKind) -> OutputContract:
+    schema = SCHEMA if requested == "json_schema" else None
+    return OutputContract(requested=requested, asked=asked, name="place", schema=schema)
+
+
+def test_a_shape_is_asked_for_where_that_is_possible() -> None:
+    quirks = AnthropicQuirks(native_format=True, thinking="adaptive")
+    found = body(contract=contract("json_schema", "json_schema"), quirks=quirks, effort="low")
+    city = {"type": "string", "description": '{"minLength":1}'}
+    schema = {"type": "object", "properties": {"city": city}, "additionalProperties": False}
+    form = {"type": "json_schema", "schema": schema}
+    assert found["output_config"] == {"effort": "low", "format": form}
+    assert "system" not in found
+
+
+@pytest.mark.parametrize(
+    ("requested", "asked"),
+    [("json_schema", "json_schema"), ("json_schema", "text"), ("json_object", "json_object")],
+)
+def test_a_shape_is_told_where_it_cannot_be_asked_for(
+    requested: FormatKind, asked: FormatKind
+) -> None:
+    found = body(said("system", "b"), HI, instructions="a", contract=contract(requested, asked))
+    assert "output_config" not in found
+    told = [block["text"] for block in found["system"]]
+    assert told == ["a", "b", contract(requested, "text").instruction()]
+
+
+# --- the cache ------------------------------------------------------------------------------------
+
+
+def marks(found: Body) -> list[str]:
+    """Where the markers stand."""
+    places = ["body"] if "cache_control" in found else []
+    places += [f"system {n}" for n, b in enumerate(found["system"]) if "cache_control" in b]
+    return places + [
+        f"{number} {place}"
+        for number, message in enumerate(found["messages"])
+        for place, block in enumerate(message["content"])
+        if block.get("cache_control") == MARK
+    ]
+
+
+THREAD = (HI, said("assistant", "a"), said("user", "b", "c"), said("assistant", "d"), HI)
+
+
+@pytest.mark.parametrize(
+    ("caching", "places"),
+    [
+        ("automatic", ["body", "system 1"]),
+        ("breakpoints", ["system 1", "2 1", "4 0"]),
+        ("off", []),
+    ],
+)
+def test_the_cache_is_told_where_a_thread_ends(caching: Any, places: list[str]) -> None:
+    quirks = AnthropicQuirks(caching=caching)
+    found = body(said("system", "y"), *THREAD, instructions="x", quirks=quirks)
+    assert marks(found) == places
+
+
+def test_a_short_thread_has_one_breakpoint() -> None:
+    found = body(instructions="x", quirks=AnthropicQuirks(caching="breakpoints"))
+    assert marks(found) == ["system 0", "0 0"]

@@ -1,0 +1,93 @@
+"""Images and files as blocks; what the API would refuse is text that says so."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
+from antiphon.dialects.anthropic.media import media_block
+
+
+def data_url(media_type: str, content: bytes) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+
+
+def text(content: str) -> dict[str, str]:
+    return {"type": "text", "text": content}
+
+
+@pytest.mark.parametrize("url", ["https://x.test/1.png", "http://x.test/1.png"])
+def test_an_image_may_be_linked(url: str) -> None:
+    assert media_block(ImagePart(url)) == {"type": "image", "source": {"type": "url", "url": url}}
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"), [("image/png", "image/png"), ("image/JPG;name=a", "image/jpeg")]
+)
+def test_an_image_may_be_carried(given: str, sent: str) -> None:
+    source = {"type": "base64", "media_type": sent, "data": "AQI="}
+    assert media_block(ImagePart(data_url(given, b"\1\2"))) == {"type": "image", "source": source}
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("file:///etc/passwd", "its address cannot be read"),
+        ("data:image/png,plain", "its address cannot be read"),
+        ("data:image/png;base64,", "its address cannot be read"),
+        ("image/png;base64,AQI=", "its address cannot be read"),
+        ("data:image/bmp;base64,AQI=", "image/bmp is not accepted"),
+        ("data:;base64,AQI=", "its type is not accepted"),
+    ],
+)
+def test_an_image_that_would_be_refused_says_so(url: str, why: str) -> None:
+    assert media_block(ImagePart(url)) == text(f"[image omitted: {why}]")
+
+
+def test_a_pdf_is_a_document() -> None:
+    data = base64.b64encode(b"%PDF-1.7").decode()
+    source = {"type": "base64", "media_type": "application/pdf", "data": data}
+    document = {"type": "document", "source": source}
+    url = data_url("application/pdf", b"%PDF-1.7")
+    assert media_block(FilePart(data=url)) == document
+    assert media_block(FilePart(filename="a.pdf", data=url)) == document | {"title": "a.pdf"}
+    assert media_block(FilePart(data=data)) == document  # some leave out what it is
+
+
+def test_a_file_may_be_linked() -> None:
+    source = {"type": "url", "url": "https://x.test/a.pdf"}
+    part = FilePart(filename="x" * 300, url="https://x.test/a.pdf")
+    assert media_block(part) == {"type": "document", "source": source, "title": "x" * 200}
+
+
+def test_an_image_given_as_a_file_is_an_image() -> None:
+    block = media_block(FilePart(filename="a.gif", data=data_url("image/gif", b"\1")))
+    source = {"type": "base64", "media_type": "image/gif", "data": "AQ=="}
+    assert block == {"type": "image", "source": source}
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "application/json", ""])
+def test_any_file_of_text_is_a_document(media_type: str) -> None:
+    part = FilePart(filename="a.txt", data=data_url(media_type, "é".encode()))
+    source = {"type": "text", "media_type": "text/plain", "data": "é"}
+    assert media_block(part) == {"type": "document", "source": source, "title": "a.txt"}
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        (FilePart(filename="a", data="AQI="), "[file a omitted: its content cannot be read]"),
+        (FilePart(data=data_url("text/plain", b" ")), "[file omitted: text/plain is not accepted]"),
+        (FilePart(data=data_url("a/zip", b"\0")), "[file omitted: a/zip is not accepted]"),
+        (FilePart(data=data_url("a/zip", b"\xff")), "[file omitted: a/zip is not accepted]"),
+        (FilePart(data="data:a/b;base64,?"), "[file omitted: a/b is not accepted]"),
+        (FilePart(data=data_url("", b"\xff")), "[file omitted: its type is not accepted]"),
+        (FilePart(url="ftp://x.test/a"), "[file omitted: it is kept elsewhere]"),
+        (FilePart(file_id="file-1"), "[file omitted: it is kept elsewhere]"),
+        (AudioPart("AQI=", "wav"), "[audio omitted: this model takes no audio]"),
+    ],
+)
+def test_what_would_be_refused_says_so(part: FilePart | AudioPart, why: str) -> None:
+    assert media_block(part) == text(why)

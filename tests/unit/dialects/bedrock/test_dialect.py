@@ -1,0 +1,141 @@
+"""Converse as a dialect: what the protocol of dialects asks for, and state that survives a turn."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from antiphon.core.faults.fault import FaultType
+from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
+from antiphon.core.plan.plan import Plan
+from antiphon.core.stream.deltas import Failure, Finish, Text
+from antiphon.dialects.bedrock import encode as bedrock_request
+from antiphon.dialects.bedrock.decode import BedrockDialect, decode
+from antiphon.dialects.bedrock.quirks import BedrockQuirks
+from antiphon.pipeline.bridge import Bridge
+from tests.support.dialect_samples.aws_event_stream import exception, stream
+from tests.support.machines import machine
+from tests.support.request_validators.converse_model import understands
+
+Document = dict[str, Any]
+
+SIGNED = {"reasoningContent": {"reasoningText": {"text": "hmm", "signature": "c2ln"}}}
+REDACTED = {"reasoningContent": {"redactedContent": "c2VjcmV0"}}
+STOPPED = ("messageStop", {"stopReason": "tool_use"})
+
+
+def delta(index: int, content: Any) -> tuple[str, Document]:
+    return "contentBlockDelta", {"contentBlockIndex": index, "delta": content}
+
+
+def stop(index: int) -> tuple[str, Document]:
+    return "contentBlockStop", {"contentBlockIndex": index}
+
+
+ANSWER = [
+    ("messageStart", {"role": "assistant"}),
+    delta(0, {"reasoningContent": {"redactedContent": "c2VjcmV0"}}),
+    stop(0),
+    delta(1, {"reasoningContent": {"text": "h"}}),
+    delta(1, {"reasoningContent": {"text": "mm"}}),
+    delta(1, {"reasoningContent": {"signature": "c2ln"}}),
+    stop(1),
+    delta(2, {"text": "wait"}),
+    stop(2),
+    (
+        "contentBlockStart",
+        {
+            "contentBlockIndex": 3,
+            "start": {"toolUse": {"toolUseId": "i", "name": "get_weather"}},
+        },
+    ),
+    delta(3, {"toolUse": {"input": '{"a": 1}'}}),
+    stop(3),
+    STOPPED,
+    (
+        "metadata",
+        {
+            "usage": {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3},
+            "metrics": {"latencyMs": 4},
+        },
+    ),
+]
+SHAPES = {
+    "messageStart": "MessageStartEvent",
+    "contentBlockStart": "ContentBlockStartEvent",
+    "contentBlockDelta": "ContentBlockDeltaEvent",
+    "contentBlockStop": "ContentBlockStopEvent",
+    "messageStop": "MessageStopEvent",
+    "metadata": "ConverseStreamMetadataEvent",
+}
+
+
+def test_the_events_of_this_page_are_amazons() -> None:
+    for name, document in ANSWER:
+        assert understands(SHAPES[name], document) == []
+
+
+def test_the_dialect_frames_and_reads_amazons_stream() -> None:
+    dialect = BedrockDialect()
+    data = stream([delta(0, {"text": "a"}), stop(0), STOPPED]) + exception("x", {})
+    decoder = dialect.decoder()
+    found = [each for frame in dialect.framer().feed(data) for each in decoder.feed(frame)]
+    assert found[:2] == [Text("a"), Finish("tool_use")]
+    assert isinstance(found[2], Failure)
+
+
+def test_the_dialect_writes_with_the_quirks_it_was_given() -> None:
+    plan = Plan(provider="p", model="m", effort="low")
+    quirks = BedrockQuirks(thinking="effort")
+    expected = bedrock_request.encode(plan, stream=True, quirks=quirks)
+    assert BedrockDialect(quirks).encode(plan, stream=True) == expected
+    assert BedrockDialect().encode(plan, stream=True) != expected
+
+
+def test_the_dialect_reads_errors_and_describes_them() -> None:
+    dialect = BedrockDialect()
+    fault = dialect.classify(400, {"x-amzn-ErrorType": "ThrottlingException:http://x"}, b"{}")
+    assert fault.type is FaultType.rate_limit
+    assert dialect.describe(fault, "en") != dialect.describe(fault, "zh")
+    assert dialect.decode(b"") == decode(b"")
+
+
+def test_what_was_thought_and_called_goes_back_as_a_native_client_would_send_it() -> None:
+    """Read a stream, seal its state, open it again, and write the next request."""
+    sealed: list[tuple[Any, ...]] = []
+
+    def seal(states: Any, text: str) -> str:
+        assert text in ("", "hmm")
+        sealed.append(tuple(states))
+        return "sealed"
+
+    answer = machine(seal=seal)
+    bridge = Bridge(answer, BedrockDialect())
+    assert bridge.feed(stream(ANSWER))
+    assert bridge.ended
+    [states] = sealed
+    history: tuple[Step, ...] = (
+        Said("user", (TextPart("hi"),)),
+        Thought(text="hmm", states=states),
+        Said("assistant", (TextPart("wait"),)),
+        Called("i", "get_weather", '{"a": 1}'),
+        Answered("i", (TextPart("sun"),), "get_weather"),
+    )
+    outbound = BedrockDialect().encode(Plan(provider="p", model="m", history=history), stream=True)
+    assert json.loads(outbound.body)["messages"] == [
+        {"role": "user", "content": [{"text": "hi"}]},
+        {
+            "role": "assistant",
+            "content": [
+                REDACTED,
+                SIGNED,
+                {"text": "wait"},
+                {"toolUse": {"toolUseId": "i", "name": "get_weather", "input": {"a": 1}}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [{"toolResult": {"toolUseId": "i", "content": [{"text": "sun"}]}}],
+        },
+    ]
+    assert json.dumps(SIGNED, separators=(",", ":")).encode() in outbound.body

@@ -1,0 +1,360 @@
+"""A plan becomes a Converse request: tools, thinking, format and limits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
+from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.dialects.bedrock.encode import encode
+from antiphon.dialects.bedrock.quirks import FAMILIES, PLAIN, BedrockQuirks
+from tests.support.request_validators.bedrock import problems
+from tests.support.request_validators.converse_model import offences
+
+Body = dict[str, Any]
+
+HI = Said("user", (TextPart("hi"),))
+CALL, ANSWER = Called("a", "look", "{}"), Answered("a", (TextPart("1"),), "look")
+SIGNED = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "cw=="}}}
+THOUGHT = Thought(states=(ReasoningState("bedrock.reasoning", SIGNED, "block"),))
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+LOOK = ToolDeclaration(name="look", description="Look.", parameters=SCHEMA)
+WAIT = ToolDeclaration(name="wait")
+SPEC = {"toolSpec": {"name": "look", "description": "Look.", "inputSchema": {"json": SCHEMA}}}
+EMPTY = {"json": {"type": "object", "properties": {}}}
+BUDGET = BedrockQuirks(thinking="budget")
+ADAPTIVE = BedrockQuirks(thinking="adaptive")
+CONFIG = BedrockQuirks(thinking="config")
+
+
+def body(*history: Step, quirks: BedrockQuirks = PLAIN, **fields: Any) -> Body:
+    plan = Plan(provider="p", model="m", history=history or (HI,), **fields)
+    found = encode(plan, stream=True, quirks=quirks).body
+    assert problems(found) == []
+    decoded: Body = json.loads(found)
+    assert offences(decoded) == []
+    return decoded
+
+
+def extra(*history: Step, **fields: Any) -> Body:
+    """What is handed on to the model itself."""
+    found: Body = body(*history, **fields).get("additionalModelRequestFields", {})
+    return found
+
+
+# --- where it goes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        ("us.anthropic.claude-v1:0", "us.anthropic.claude-v1:0"),
+        (
+            "arn:aws:bedrock:x:1:inference-profile/a b",
+            "arn:aws:bedrock:x:1:inference-profile%2Fa%20b",
+        ),
+    ],
+)
+def test_the_model_stands_in_the_path(model: str, path: str) -> None:
+    plan = Plan(provider="p", model=model, history=(HI,))
+    whole, streamed = encode(plan, stream=False), encode(plan, stream=True)
+    assert whole.path == f"/model/{path}/converse"
+    assert streamed.path == f"/model/{path}/converse-stream"
+    assert whole.body == streamed.body
+    assert whole.headers == {"content-type": "application/json", "accept": "application/json"}
+    assert streamed.headers["accept"] == "application/vnd.amazon.eventstream"
+
+
+def test_a_plain_request_is_only_its_messages() -> None:
+    assert body() == {"messages": [{"role": "user", "content": [{"text": "hi"}]}]}
+
+
+def test_a_patch_has_the_last_word_but_messages_stay_last() -> None:
+    quirks = BedrockQuirks(patch=lambda body, plan: {**body, "serviceTier": {"type": plan.model}})
+    plan = Plan(provider="p", model="flex", history=(HI,))
+    assert encode(plan, stream=True, quirks=quirks).body.startswith(b'{"serviceTier":')
+
+
+# --- tools ----------------------------------------------------------------------------------------
+
+
+def test_tools_are_declared_with_schemas_that_are_objects() -> None:
+    odd = ToolDeclaration(name="odd", description=" ", parameters={"anyOf": [SCHEMA]})
+    strict = ToolDeclaration(name="strict", strict=True)
+    found = body(declarations=(LOOK, odd, strict))["toolConfig"]
+    assert found == {
+        "tools": [
+            SPEC,
+            {"toolSpec": {"name": "odd", "inputSchema": {"json": SCHEMA}}},
+            {"toolSpec": {"name": "strict", "inputSchema": EMPTY, "strict": True}},
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (ToolChoice(), None),
+        (ToolChoice("required"), {"any": {}}),
+        (ToolChoice("function", "look"), {"tool": {"name": "look"}}),
+    ],
+)
+def test_a_choice_is_said_unless_it_goes_without_saying(choice: ToolChoice, expected: Any) -> None:
+    found = body(declarations=(LOOK, WAIT), tool_choice=choice)["toolConfig"]
+    assert found.get("toolChoice") == expected
+    assert len(found["tools"]) == 2
+
+
+def test_no_tool_may_be_called_where_none_is_declared() -> None:
+    assert "toolConfig" not in body(declarations=(LOOK,), tool_choice=ToolChoice("none"))
+
+
+def test_a_past_with_calls_keeps_its_tools_and_the_model_is_told_not_to_call() -> None:
+    found = body(HI, CALL, ANSWER, declarations=(LOOK,), tool_choice=ToolChoice("none"))
+    assert found["toolConfig"] == {"tools": [SPEC]}
+    assert found["system"] == [{"text": "Answer without calling any tool."}]
+
+
+def test_a_past_with_calls_of_tools_that_are_gone_still_has_tools() -> None:
+    again = Called("b", "wait", "{}")
+    answers = (ANSWER, Answered("b", (TextPart("2"),), "wait"))
+    found = body(
+        HI, CALL, again, *answers, Called("c", "look", "{}"), Answered("c", (TextPart("3"),))
+    )
+    names = [tool["toolSpec"]["name"] for tool in found["toolConfig"]["tools"]]
+    assert names == ["look", "wait"]
+    assert found["system"] == [{"text": "Answer without calling any tool."}]
+
+
+def test_tools_that_may_be_called_are_not_forbidden() -> None:
+    assert "system" not in body(HI, CALL, ANSWER, declarations=(LOOK,))
+
+
+def test_the_services_own_search_is_declared_where_there_is_one() -> None:
+    search = ({"type": "web_search"},)
+    quirks = BedrockQuirks(web_search="nova_grounding")
+    found = body(HI, CALL, ANSWER, native_tools=search, quirks=quirks)
+    assert found["toolConfig"]["tools"] == [{"systemTool": {"name": "nova_grounding"}}]
+    assert "system" not in found
+    assert "toolConfig" not in body(native_tools=search)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_said"),
+    [
+        ({"declarations": (LOOK,)}, True),
+        ({}, False),
+        ({"declarations": (LOOK,), "tool_choice": ToolChoice("required")}, False),
+        ({"declarations": (LOOK,), "quirks": PLAIN}, False),
+        ({"declarations": (LOOK,), "parameters": {"parallel_tool_calls": True}}, False),
+    ],
+)
+def test_one_call_at_a_time_is_asked_of_models_that_know_how(fields: Body, is_said: bool) -> None:
+    quirks = BedrockQuirks(parallel_switch=True)
+    given = {"quirks": quirks, "parameters": {"parallel_tool_calls": False}} | fields
+    choice = {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}
+    assert extra(**given) == (choice if is_said else {})
+
+
+# --- thinking -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("quirks", "effort", "expected"),
+    [
+        (PLAIN, "high", {}),
+        (BUDGET, None, {}),
+        (BUDGET, "2048", {"thinking": {"type": "enabled", "budget_tokens": 2048}}),
+        (BUDGET, "unheard", {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
+        (BUDGET, "none", {"thinking": {"type": "disabled"}}),
+        (ADAPTIVE, "max", {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}}),
+        (ADAPTIVE, "none", {"thinking": {"type": "disabled"}}),
+        (CONFIG, "low", {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "low"}}),
+        (CONFIG, "none", {"reasoningConfig": {"type": "disabled"}}),
+        (BedrockQuirks(thinking="effort"), "low", {"reasoning_effort": "low"}),
+    ],
+)
+def test_an_effort_is_said_as_the_model_understands_it(
+    quirks: BedrockQuirks, effort: str | None, expected: Body
+) -> None:
+    assert extra(quirks=quirks, effort=effort) == expected
+
+
+def test_adaptive_thought_is_shown_where_that_has_to_be_asked_for() -> None:
+    quirks = BedrockQuirks(thinking="adaptive", display="summarized")
+    found = extra(quirks=quirks, effort="low")
+    assert found["thinking"] == {"type": "adaptive", "display": "summarized"}
+
+
+@pytest.mark.parametrize("quirks", [BUDGET, ADAPTIVE])
+@pytest.mark.parametrize("choice", [ToolChoice("required"), ToolChoice("function", "look")])
+def test_a_forced_call_is_made_without_thinking(quirks: BedrockQuirks, choice: ToolChoice) -> None:
+    found = extra(quirks=quirks, effort="high", declarations=(LOOK,), tool_choice=choice)
+    assert found == {"thinking": {"type": "disabled"}}
+
+
+@pytest.mark.parametrize(
+    ("limit", "budget", "most"),
+    [
+        (None, 16_384, 24_576),
+        (100_000, 16_384, 100_000),
+        (9_000, 7_976, 9_000),
+        (2_048, 1_024, 2_048),
+    ],
+)
+def test_a_budget_leaves_room_for_the_answer(limit: int | None, budget: int, most: int) -> None:
+    parameters = {} if limit is None else {"max_output_tokens": limit}
+    found = body(quirks=BUDGET, effort="16384", parameters=parameters)
+    thinking = found["additionalModelRequestFields"]["thinking"]
+    assert thinking["budget_tokens"] == budget
+    assert found["inferenceConfig"] == {"maxTokens": most}
+
+
+def test_where_there_is_no_room_there_is_no_thinking() -> None:
+    found = extra(quirks=BUDGET, effort="16384", parameters={"max_output_tokens": 2047})
+    assert found == {"thinking": {"type": "disabled"}}
+
+
+@pytest.mark.parametrize(
+    ("steps", "thinks"),
+    [
+        ((CALL, ANSWER), False),
+        ((THOUGHT, CALL, ANSWER), True),
+        ((THOUGHT, CALL, ANSWER, Called("b", "look", "{}"), Answered("b", (TextPart("2"),))), True),
+        (
+            (CALL, ANSWER, THOUGHT, Called("b", "look", "{}"), Answered("b", (TextPart("2"),))),
+            False,
+        ),
+        ((CALL, ANSWER, Said("assistant", (TextPart("ok"),)), HI), True),
+    ],
+)
+def test_a_turn_that_goes_on_thinks_only_if_it_began_with_a_thought(
+    steps: tuple[Step, ...], thinks: bool
+) -> None:
+    found = extra(HI, *steps, quirks=BUDGET, effort="2048")
+    assert (found["thinking"]["type"] == "enabled") == thinks
+    adaptive = extra(HI, *steps, quirks=ADAPTIVE, effort="low")
+    assert adaptive["thinking"] == {"type": "adaptive"}
+
+
+# --- limits and sampling --------------------------------------------------------------------------
+
+
+def test_parameters_have_converses_names() -> None:
+    parameters = {"max_output_tokens": 9, "temperature": 0.5, "top_p": 0.25}
+    found = body(parameters=parameters)["inferenceConfig"]
+    assert found == {"maxTokens": 9, "temperature": 0.5, "topP": 0.25}
+
+
+def test_it_cannot_be_hotter_than_one() -> None:
+    assert body(parameters={"temperature": 1.7})["inferenceConfig"] == {"temperature": 1}
+
+
+@pytest.mark.parametrize(
+    ("sampling", "given", "expected"),
+    [
+        ("one", {"temperature": 0.5, "top_p": 0.25}, {"temperature": 0.5}),
+        ("one", {"top_p": 0.25}, {"topP": 0.25}),
+        ("none", {"temperature": 0.5, "top_p": 0.25}, None),
+    ],
+)
+def test_some_models_take_less(sampling: Any, given: Body, expected: Body | None) -> None:
+    found = body(parameters=given, quirks=BedrockQuirks(sampling=sampling))
+    assert found.get("inferenceConfig") == expected
+
+
+@pytest.mark.parametrize(
+    ("quirks", "effort", "expected"),
+    [
+        (BUDGET, "low", {"maxTokens": 9000}),
+        (ADAPTIVE, "low", {"maxTokens": 9000}),
+        (CONFIG, "low", {"maxTokens": 9000}),
+        (CONFIG, "high", None),
+        (BUDGET, "none", {"maxTokens": 9000, "temperature": 0.5}),
+    ],
+)
+def test_one_who_thinks_is_not_told_how_to_sample(
+    quirks: BedrockQuirks, effort: str, expected: Body | None
+) -> None:
+    parameters = {"max_output_tokens": 9000, "temperature": 0.5}
+    found = body(quirks=quirks, effort=effort, parameters=parameters)
+    assert found.get("inferenceConfig") == expected
+
+
+@pytest.mark.parametrize(("tier", "said"), [("flex", True), ("auto", False), (None, False)])
+def test_a_tier_is_named_if_the_service_has_it(tier: str | None, said: bool) -> None:
+    found = body(parameters={"service_tier": tier})
+    assert found.get("serviceTier") == ({"type": tier} if said else None)
+
+
+# --- the shape of the answer ----------------------------------------------------------------------
+
+SHAPED = OutputContract(
+    requested="json_schema", asked="json_schema", name="n", description="d", schema=SCHEMA
+)
+
+
+def test_a_shape_is_asked_for_natively_where_that_works() -> None:
+    found = body(contract=SHAPED, quirks=BedrockQuirks(native_format=True))
+    asked = found["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
+    assert asked | {"schema": ""} == {"name": "n", "description": "d", "schema": ""}
+    assert json.loads(asked["schema"]) == SCHEMA | {"additionalProperties": False}
+    assert "system" not in found
+
+
+def test_a_shape_without_a_name_gets_one() -> None:
+    contract = OutputContract(requested="json_schema", asked="json_schema", schema={})
+    found = body(contract=contract, quirks=BedrockQuirks(native_format=True))
+    asked = found["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
+    assert asked == {"name": "answer", "schema": "{}"}
+
+
+@pytest.mark.parametrize(
+    "contract",
+    [SHAPED, OutputContract(requested="json_object", asked="json_object")],
+    ids=["schema", "object"],
+)
+def test_elsewhere_the_model_is_told(contract: OutputContract) -> None:
+    found = body(contract=contract, instructions="Be brief.")
+    assert "outputConfig" not in found
+    assert found["system"][0] == {"text": "Be brief."}
+    assert found["system"][1]["text"].startswith("Answer with one")
+
+
+def test_blank_instructions_are_none() -> None:
+    assert "system" not in body(instructions=" ")
+
+
+# --- families -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("us.anthropic.claude-3-7-sonnet-20250219-v1:0", ("budget", "both")),
+        ("anthropic.claude-sonnet-4-20250514-v1:0", ("budget", "both")),
+        ("global.anthropic.claude-sonnet-4-5-20250929-v1:0", ("budget", "one")),
+        ("us.anthropic.claude-opus-4-6-v1", ("adaptive", "one")),
+        ("us.anthropic.claude-opus-4-8", ("adaptive", "none")),
+        ("us.anthropic.claude-sonnet-5", ("adaptive", "none")),
+        ("us.amazon.nova-2-lite-v1:0", ("config", "both")),
+        ("openai.gpt-oss-120b-1:0", ("effort", "both")),
+        ("US.META.LLAMA4", ("none", "both")),
+        ("arn:aws:bedrock:us-east-1:1:application-inference-profile/x", ("none", "both")),
+    ],
+)
+def test_a_model_has_the_quirks_of_its_family(model: str, expected: tuple[str, str]) -> None:
+    quirks = BedrockQuirks(models=FAMILIES).of(model)
+    assert (quirks.thinking, quirks.sampling) == expected
+
+
+def test_quirks_are_found_by_the_model_of_the_plan() -> None:
+    quirks = BedrockQuirks(models=FAMILIES)
+    plan = Plan(provider="p", model="openai.gpt-oss-20b-1:0", history=(HI,), effort="low")
+    assert b'"reasoning_effort":"low"' in encode(plan, stream=True, quirks=quirks).body
+    assert BedrockQuirks(models=FAMILIES).of("meta.llama4").tools_apart

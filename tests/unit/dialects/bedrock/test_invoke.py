@@ -1,0 +1,182 @@
+"""Models that were invoked in their own format: streams of wrapped chunks, and whole bodies."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.core.faults.fault import FaultType
+from antiphon.core.stream.deltas import (
+    Delta,
+    Extra,
+    Failure,
+    Finish,
+    Reasoning,
+    Start,
+    Text,
+    ToolCall,
+    ToolEnd,
+    Usage,
+)
+from antiphon.dialects.bedrock.decode import BedrockDecoder, decode
+from antiphon.wire.sse import Frame
+
+Document = dict[str, Any]
+
+METRICS = {"amazon-bedrock-invocationMetrics": {"inputTokenCount": 3, "outputTokenCount": 5}}
+COST = Usage(input_tokens=3, output_tokens=5)
+
+
+def chunk(document: Any) -> Frame:
+    inner = base64.b64encode(json.dumps(document).encode()).decode()
+    return Frame(json.dumps({"bytes": inner, "p": "abcd"}).encode(), "chunk")
+
+
+def read(*documents: Any) -> list[Delta]:
+    decoder = BedrockDecoder()
+    return [delta for document in documents for delta in decoder.feed(chunk(document))]
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ({"completion": "hi", "stop_reason": None}, {"completion": "", "stop_reason": "stop"}),
+        ({"type": "completion", "completion": "hi"}, {"completion": "", "stop_reason": "stop"}),
+        ({"outputText": "hi", "index": 0.0}, {"outputText": "", "completionReason": "stop"}),
+        ({"generation": "hi"}, {"generation": "", "stop_reason": "stop"}),
+        ({"outputs": [{"text": "hi"}]}, {"outputs": [{"text": "", "stop_reason": "stop"}]}),
+        ({"generations": [{"text": "hi"}]}, {"generations": [{"finish_reason": "stop"}]}),
+        ({"text": "hi", "is_finished": False}, {"is_finished": True, "finish_reason": "stop"}),
+    ],
+)
+def test_plain_text_is_read_in_every_form(first: Document, last: Document) -> None:
+    assert read(first, last | METRICS) == [Text("hi"), Finish("stop"), COST]
+
+
+def test_the_metrics_are_the_end() -> None:
+    decoder = BedrockDecoder()
+    decoder.feed(chunk({"completion": "a"}))
+    assert not decoder.ended
+    decoder.feed(chunk({"completion": "", "stop_reason": "stop"} | METRICS))
+    assert decoder.ended
+
+
+def test_messages_are_read_by_their_own_dialect() -> None:
+    found = read(
+        {"type": "message_start", "message": {"model": "claude", "id": "i", "usage": {}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "thinking_delta", "thinking": "hm"},
+        },
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 2},
+        },
+        {"type": "message_stop"} | METRICS,
+    )
+    assert found[0] == Start("claude", "i")
+    assert Reasoning("hm", part=1) in found
+    assert found[-2:] == [Usage(output_tokens=2), Finish("end_turn")]
+
+
+def test_chat_completions_are_read_by_their_own_dialect() -> None:
+    found = read(
+        {"choices": [{"index": 0, "delta": {"content": "a"}}], "model": "m", "id": "i"},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]} | METRICS,
+    )
+    assert found == [Start("m", "i"), Text("a"), Finish("stop"), COST]
+
+
+def test_some_models_speak_converse_inside_of_their_chunks() -> None:
+    usage = {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}
+    found = read(
+        {"messageStart": {"role": "assistant"}},
+        {"contentBlockDelta": {"delta": {"text": "a"}, "contentBlockIndex": 0}},
+        {"messageStop": {"stopReason": "end_turn"}},
+        {"metadata": {"usage": usage}} | METRICS,
+    )
+    cost = Usage(input_tokens=1, output_tokens=2, total_tokens=3)
+    assert found == [Start(), Text("a"), Finish("end_turn"), cost]
+
+
+@pytest.mark.parametrize("document", [{"metadata": 7}, {"other": 1}, {}, {"results": []}])
+def test_a_chunk_that_nobody_knows_is_traced(document: Document) -> None:
+    assert read(document) == [Extra("chunk", document)]
+
+
+@pytest.mark.parametrize("payload", [{"bytes": "%"}, {"bytes": 7}, {}, {"bytes": "WzFd"}])
+def test_a_chunk_that_cannot_be_read_is_a_fault_until_the_answer_is_whole(
+    payload: Document,
+) -> None:
+    frame = Frame(json.dumps(payload).encode(), "chunk")
+    decoder = BedrockDecoder()
+    [failure] = decoder.feed(frame)
+    assert isinstance(failure, Failure)
+    assert failure.fault.type is FaultType.protocol
+    decoder.feed(chunk({"completion": "", "stop_reason": "stop"}))
+    assert decoder.feed(frame) == [Extra("unreadable_frame", 0)]
+
+
+# --- whole bodies ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"completion": "hi", "stop_reason": "stop"},
+        {"outputs": [{"text": "hi", "stop_reason": "stop"}]},
+        {"generations": [{"text": "hi", "finish_reason": "stop"}]},
+        {"completions": [{"data": {"text": "hi"}, "finishReason": {"reason": "stop"}}]},
+        {"text": "hi", "finish_reason": "stop"},
+    ],
+)
+def test_a_whole_text_is_read_in_every_form(body: Document) -> None:
+    assert decode(json.dumps(body).encode()) == [Start(), Text("hi"), Finish("stop")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {
+            "generation": "hi",
+            "stop_reason": "stop",
+            "prompt_token_count": 3,
+            "generation_token_count": 5,
+        },
+        {
+            "inputTextTokenCount": 3,
+            "results": [{"outputText": "hi", "tokenCount": 5, "completionReason": "stop"}],
+        },
+    ],
+)
+def test_counts_in_the_body_are_its_usage(body: Document) -> None:
+    assert decode(json.dumps(body).encode()) == [Start(), Text("hi"), Finish("stop"), COST]
+
+
+def test_a_whole_message_is_read_by_its_own_dialect() -> None:
+    call = {"type": "tool_use", "id": "i", "name": "n", "input": {"a": 1}}
+    body = {"type": "message", "content": [call], "stop_reason": "tool_use", "usage": {}}
+    found = decode(json.dumps(body).encode())
+    assert ToolCall(0, "i", "n") in found
+    assert ToolEnd(0) in found
+    assert found[-1] == Finish("tool_use")
+
+
+def test_a_whole_chat_completion_is_read_by_its_own_dialect() -> None:
+    body = {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}
+    found = decode(json.dumps(body).encode())
+    assert Text("a") in found
+    assert Finish("stop") in found
+
+
+def test_a_body_of_an_unknown_form_is_a_fault() -> None:
+    [failure] = decode(b'{"embedding": [1, 2]}')
+    assert isinstance(failure, Failure)
+    assert failure.fault.type is FaultType.protocol

@@ -1,0 +1,268 @@
+"""Any history becomes messages that alternate, and each step is found in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from antiphon.core.history.steps import (
+    Answered,
+    Called,
+    FilePart,
+    ImagePart,
+    RefusalPart,
+    Said,
+    Step,
+    TextPart,
+    Thought,
+)
+from antiphon.core.plan.plan import Plan, ToolDeclaration
+from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
+from antiphon.dialects.bedrock.encode import encode
+from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
+from tests.support.dialect_samples.history import answer, call, said
+from tests.support.request_validators.bedrock import problems
+from tests.support.request_validators.converse_model import offences
+
+Body = dict[str, Any]
+
+SIGNED = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "cw=="}}}
+REDACTED = {"reasoningContent": {"redactedContent": "eA=="}}
+APART = BedrockQuirks(tools_apart=True)
+PIXEL = "data:image/png;base64,eA=="
+
+
+def thought(*blocks: Body) -> Thought:
+    return Thought(
+        text="hm", states=tuple(ReasoningState("bedrock.reasoning", b, "block") for b in blocks)
+    )
+
+
+def body(*history: Step, quirks: BedrockQuirks = PLAIN, **fields: Any) -> Body:
+    plan = Plan(provider="p", model="m", history=history, **fields)
+    found = encode(plan, stream=False, quirks=quirks).body
+    assert problems(found, tools_apart=quirks.tools_apart) == []
+    decoded: Body = json.loads(found)
+    assert offences(decoded) == []
+    return decoded
+
+
+def messages(*history: Step, **fields: Any) -> list[Body]:
+    found: list[Body] = body(*history, **fields)["messages"]
+    return found
+
+
+def user(*content: Body | str) -> Body:
+    blocks = [{"text": each} if isinstance(each, str) else each for each in content]
+    return {"role": "user", "content": blocks}
+
+
+def model(*content: Body | str) -> Body:
+    return user(*content) | {"role": "assistant"}
+
+
+def use(call_id: str = "a", **given: Any) -> Body:
+    return {"toolUse": {"toolUseId": call_id, "name": "look", "input": given}}
+
+
+def result(call_id: str = "a", *content: Body | str) -> Body:
+    return {"toolResult": {"toolUseId": call_id, "content": user(*content or ("1",))["content"]}}
+
+
+HI, GO = said("user", "hi"), said("user", "go on")
+
+
+# --- turns ----------------------------------------------------------------------------------------
+
+
+def test_turns_alternate_whoever_spoke_how_often() -> None:
+    assert messages(HI, GO, said("assistant", "a"), said("assistant", "b"), HI) == [
+        user("hi", "go on"),
+        model("a", "b"),
+        user("hi"),
+    ]
+
+
+def test_results_follow_their_calls_in_one_message_with_what_was_said_then() -> None:
+    assert messages(
+        HI, said("assistant", "wait"), call("a"), call("b"), answer("a"), answer("b"), GO
+    ) == [
+        user("hi"),
+        model("wait", use("a"), use("b")),
+        user(result("a"), result("b"), "go on"),
+    ]
+
+
+def test_calls_stand_last_in_their_turn() -> None:
+    assert messages(HI, call(), said("assistant", "done"), answer("a"))[1] == model("done", use())
+
+
+def test_arguments_go_back_as_they_were_written() -> None:
+    plan = Plan(
+        provider="p", model="m", history=(HI, call("a", '{"n": 1.50,  "m": 1e5}'), answer("a"))
+    )
+    assert b'"input":{"n": 1.50,  "m": 1e5}' in encode(plan, stream=True).body
+
+
+def test_a_conversation_begins_and_ends_with_the_user() -> None:
+    assert messages() == [user("[no text]")]
+    assert messages(said("assistant", "a")) == [user("[no text]"), model("a"), user("Continue.")]
+    assert messages(call(), answer("a"))[0] == user("[no text]")
+
+
+def test_blank_text_is_left_out_and_a_turn_without_any_says_so() -> None:
+    assert messages(said("user", " \n", "hi", "")) == [user("hi")]
+    assert messages(said("user", " "), said("assistant", "a"), said("user", "\t")) == [
+        user("[no text]"),
+        model("a"),
+        user("[no text]"),
+    ]
+    assert messages(HI, said("assistant", " "), GO) == [user("hi", "go on")]
+
+
+def test_a_result_without_text_says_so() -> None:
+    assert messages(HI, call(), answer("a", " "))[2] == user(result("a", "[no output]"))
+
+
+def test_a_refusal_is_what_the_model_said() -> None:
+    assert messages(HI, Said("assistant", (RefusalPart("no"),)), GO)[1] == model("no")
+
+
+# --- instructions ---------------------------------------------------------------------------------
+
+
+def test_instructions_before_everything_are_the_system_prompt() -> None:
+    found = body(said("developer", "a", "b"), said("system", "c"), HI, instructions="Be brief.")
+    assert found["system"] == [{"text": "Be brief."}, {"text": "a\nb"}, {"text": "c"}]
+    assert found["messages"] == [user("hi")]
+
+
+def test_later_instructions_keep_their_place() -> None:
+    found = body(HI, said("assistant", "a"), said("developer", "b"), said("system", " "))
+    assert "system" not in found
+    assert found["messages"][-1] == user("<system>\nb\n</system>")
+
+
+# --- thought --------------------------------------------------------------------------------------
+
+
+def test_thought_goes_back_to_the_byte_before_what_it_led_to() -> None:
+    history = (HI, thought(SIGNED, REDACTED), said("assistant", "ok"), call(), answer("a"))
+    assert messages(*history)[1] == model(SIGNED, REDACTED, "ok", use())
+
+
+def test_thought_that_was_not_signed_for_us_stays_behind() -> None:
+    foreign = Thought(text="hm", states=(ReasoningState("anthropic.thinking", SIGNED, "block"),))
+    odd = Thought(states=(ReasoningState("bedrock.reasoning", "text", "block"),))
+    for step in (Thought(text="hm", summary="h"), foreign, odd):
+        assert messages(HI, step, said("assistant", "ok"), GO)[1] == model("ok")
+
+
+def test_a_turn_does_not_end_with_a_thought() -> None:
+    assert messages(HI, said("assistant", "ok"), thought(SIGNED), GO)[1] == model("ok")
+    assert messages(HI, thought(SIGNED), said("assistant", " "), GO) == [user("hi", "go on")]
+
+
+def test_a_thought_before_a_call_is_no_end() -> None:
+    assert messages(HI, call(), thought(SIGNED), answer("a"))[1] == model(SIGNED, use())
+
+
+# --- ids and names --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call_id", ["", "functions.look:0", "é", "x" * 65, "\ud800"])
+def test_an_id_that_would_be_refused_is_replaced_on_both_sides(call_id: str) -> None:
+    found = messages(HI, call(call_id), answer(call_id))
+    given = found[1]["content"][0]["toolUse"]["toolUseId"]
+    assert re.fullmatch("[0-9a-f]{32}", given)
+    assert found[2]["content"][0]["toolResult"]["toolUseId"] == given
+    assert messages(HI, call(call_id), answer(call_id)) == found
+
+
+def test_an_id_that_comes_again_is_another_one() -> None:
+    found = messages(HI, call(), answer("a", "1"), call(), answer("a", "2"), call("b"), answer("b"))
+    given = [b["toolUse"]["toolUseId"] for m in found[1::2] for b in m["content"]]
+    answered = [b["toolResult"]["toolUseId"] for m in found[2::2] for b in m["content"]]
+    assert given == answered
+    assert given[0] == "a"
+    assert given[2] == "b"
+    assert len(set(given)) == 3
+
+
+def test_a_tool_has_the_name_that_the_provider_knows() -> None:
+    identities = ToolIdentityMap([ToolIdentity("box__look", "look", namespace="box")])
+    inside = Called("a", "look", "{}", "box")
+    found = messages(HI, inside, answer("a"), identities=identities)
+    assert found[1]["content"][0]["toolUse"]["name"] == "box__look"
+    named = messages(HI, Called("a", "é", "{}"), answer("a"))
+    assert re.fullmatch("__[0-9a-f]{8}", named[1]["content"][0]["toolUse"]["name"])
+
+
+# --- media ----------------------------------------------------------------------------------------
+
+
+def test_images_stand_where_they_were_shown() -> None:
+    parts = (TextPart("see"), ImagePart(PIXEL), TextPart("this"))
+    image = {"image": {"format": "png", "source": {"bytes": "eA=="}}}
+    assert messages(Said("user", parts)) == [user("see", image, "this")]
+    found = messages(HI, call(), Answered("a", (ImagePart(PIXEL),), "look"))
+    assert found[2] == user(result("a", image))
+
+
+def test_a_file_without_a_word_gets_one() -> None:
+    file = FilePart(filename="a.pdf", data="data:application/pdf;base64,eA==")
+    [turn] = messages(Said("user", (file,)), Said("user", (file, TextPart("hi"))))
+    kinds = [next(iter(block)) for block in turn["content"]]
+    assert kinds == ["text", "document", "document", "text"]
+    assert turn["content"][0] == {"text": "[see the file]"}
+
+
+# --- models that keep words and calls apart -------------------------------------------------------
+
+
+def test_words_and_calls_are_taken_apart_for_models_that_ask_for_it() -> None:
+    history = (HI, said("assistant", "wait"), call(), answer("a"), GO)
+    assert messages(*history, quirks=APART) == [
+        user("hi"),
+        model("wait"),
+        user("Continue."),
+        model(use()),
+        user(result()),
+        model("Continue."),
+        user("go on"),
+    ]
+
+
+def test_what_is_apart_already_stays_as_it_is() -> None:
+    history = (HI, call(), answer("a"), said("assistant", "ok"), GO)
+    assert messages(*history, quirks=APART) == messages(*history)
+
+
+# --- the cache ------------------------------------------------------------------------------------
+
+MARK = {"cachePoint": {"type": "default"}}
+
+
+def test_models_that_remember_by_marks_get_them_where_the_next_turn_looks() -> None:
+    quirks = BedrockQuirks(caching=True)
+    history = (HI, said("assistant", "a"), GO, said("assistant", "b"), HI)
+    found = body(*history, quirks=quirks, instructions="Be brief.")
+    assert found["system"] == [{"text": "Be brief."}, MARK]
+    assert found["messages"] == [
+        user("hi"),
+        model("a"),
+        user("go on", MARK),
+        model("b"),
+        user("hi", MARK),
+    ]
+    assert body(HI, quirks=quirks) == {"messages": [user("hi", MARK)]}
+
+
+def test_tools_that_are_declared_stay_declared() -> None:
+    look = ToolDeclaration(name="look", description="Look.")
+    found = body(HI, call(), answer("a"), declarations=(look,))
+    assert [tool["toolSpec"]["name"] for tool in found["toolConfig"]["tools"]] == ["look"]

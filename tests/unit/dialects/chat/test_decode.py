@@ -1,0 +1,381 @@
+"""Chat Completions as everybody sends them: chunks and whole bodies to deltas."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.core.stream.deltas import (
+    Annotation,
+    Delta,
+    Extra,
+    Failure,
+    Finish,
+    Reasoning,
+    ReasoningState,
+    Refusal,
+    Start,
+    Text,
+    ToolCall,
+    Usage,
+)
+from antiphon.dialects.chat.decode import ChatDecoder, decode
+from antiphon.wire.sse import Frame
+
+
+def feed(*chunks: object, decoder: ChatDecoder | None = None) -> list[Delta]:
+    """The deltas of these chunks, without who is answering."""
+    decoder = decoder or ChatDecoder()
+    frames = [
+        Frame(chunk if isinstance(chunk, bytes) else json.dumps(chunk).encode()) for chunk in chunks
+    ]
+    deltas = [delta for frame in frames for delta in decoder.feed(frame)]
+    return [delta for delta in deltas if not isinstance(delta, Start)]
+
+
+def says(**message: Any) -> list[Delta]:
+    return feed({"choices": [{"index": 0, "delta": message}]})
+
+
+def call(arguments: Any = None, **more: Any) -> dict[str, Any]:
+    return {"function": {"name": "f", "arguments": arguments}} | more
+
+
+# What a delta says
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ({}, []),
+        ({"role": "assistant", "content": ""}, []),
+        ({"content": None, "refusal": None, "tool_calls": None, "reasoning": None}, []),
+        ({"content": "hi"}, [Text("hi")]),
+        ({"content": 5}, [Extra("content", 5)]),
+        ({"content": [{"type": "text", "text": "a"}]}, [Text("a")]),
+        ({"content": [{"type": "image"}]}, [Extra("content_part", {"type": "image"})]),
+        ({"content": ["a"]}, [Extra("content_part", "a")]),
+        ({"content": [{"type": "thinking", "thinking": "hm"}]}, [Reasoning("hm")]),
+        (
+            {"content": [{"type": "thinking", "thinking": [{"text": "a"}, {"text": 1}, "b"]}]},
+            [Reasoning("a")],
+        ),
+        ({"refusal": "no"}, [Refusal("no")]),
+        ({"refusal": ""}, []),
+        ({"refusal": {}}, []),
+        ({"refusal": {"x": 1}}, []),
+        ({"reasoning_content": "hm"}, [Reasoning("hm")]),
+        ({"reasoning": "hm"}, [Reasoning("hm")]),
+        ({"reasoning_content": "a", "reasoning": "b"}, [Reasoning("a")]),
+        ({"reasoning_content": "", "reasoning": "b"}, [Reasoning("b")]),
+        ({"reasoning": {"effort": "low"}}, []),
+        ({"content": "b", "reasoning": "a"}, [Reasoning("a"), Text("b")]),
+        ({"reasoning_details": "odd"}, []),
+        ({"audio": {"id": "x"}}, [Extra("audio", {"id": "x"})]),
+        (
+            {"images": [1], "executed_tools": [2]},
+            [Extra("images", [1]), Extra("executed_tools", [2])],
+        ),
+        ({"audio": {}, "images": []}, []),
+    ],
+)
+def test_a_message_says_its_deltas_in_the_order_of_thought(
+    message: dict[str, Any], expected: list[Delta]
+) -> None:
+    assert says(**message) == expected
+
+
+def details(*entries: object) -> ReasoningState:
+    return ReasoningState("openrouter.reasoning_details", list(entries), "turn")
+
+
+TEXT = {"type": "reasoning.text", "text": "hm", "signature": "s"}
+SUMMARY = {"type": "reasoning.summary", "summary": "short", "index": 2}
+SEALED = {"type": "reasoning.encrypted", "data": "x"}
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ({"reasoning_details": [TEXT]}, [Reasoning("hm"), details(TEXT)]),
+        ({"reasoning_details": [SUMMARY]}, [Reasoning("short", "summary", 2), details(SUMMARY)]),
+        (
+            {"reasoning_details": [SUMMARY | {"index": None}]},
+            [Reasoning("short", "summary"), details(SUMMARY | {"index": None})],
+        ),
+        ({"reasoning_details": [SEALED, "odd"]}, [details(SEALED)]),
+        ({"reasoning": "hm", "reasoning_details": [TEXT]}, [Reasoning("hm"), details(TEXT)]),
+        (
+            {"reasoning": "short", "reasoning_details": [SUMMARY]},
+            [Reasoning("short", "summary"), details(SUMMARY)],
+        ),
+        (
+            {"reasoning": "x", "reasoning_details": [SUMMARY, SEALED]},
+            [Reasoning("x"), details(SUMMARY, SEALED)],
+        ),
+        (
+            {"reasoning": "x", "reasoning_details": [{"type": []}]},
+            [Reasoning("x"), details({"type": []})],
+        ),
+    ],
+)
+def test_reasoning_details_are_told_once_and_kept_whole(
+    message: dict[str, Any], expected: list[Delta]
+) -> None:
+    assert says(**message) == expected
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([], []),
+        ([call("{}", index=0, id="a")], [ToolCall(0, "a", "f", "{}")]),
+        ([call(None, index=0, id="")], [ToolCall(0, None, "f")]),
+        ([call({"x": "é"}, id="a")], [ToolCall(0, "a", "f", '{"x":"é"}')]),
+        ([call("", index=None)], [ToolCall(0, None, "f")]),
+        ([call("", index="0")], [ToolCall(0, None, "f")]),
+        ([{"index": 0}], [ToolCall(0)]),
+        ([{"index": 0, "function": None, "id": 7}], [ToolCall(0)]),
+        ([call("{}"), call("{}")], [ToolCall(0, None, "f", "{}"), ToolCall(1, None, "f", "{}")]),
+        ([call(""), call("")], [ToolCall(0, None, "f"), ToolCall(1, None, "f")]),
+        (
+            [{"id": "a", "type": "custom", "custom": {"name": "g", "input": "x"}}],
+            [ToolCall(0, "a", "g", "x", "custom")],
+        ),
+        (
+            [call("{}", id="a", extra_content={"google": {"thought_signature": "sig"}})],
+            [
+                ReasoningState("gemini.thought_signature", "sig", "tool"),
+                ToolCall(0, "a", "f", "{}"),
+            ],
+        ),
+        ([call("{}", extra_content={"google": 1})], [ToolCall(0, None, "f", "{}")]),
+    ],
+)
+def test_tool_calls_are_read_however_they_are_written(
+    calls: list[dict[str, Any]], expected: list[Delta]
+) -> None:
+    assert says(tool_calls=calls) == expected
+
+
+def test_the_legacy_function_call_is_a_call() -> None:
+    assert says(function_call={"name": "f", "arguments": "{}"}) == [ToolCall(0, None, "f", "{}")]
+    assert says(function_call={"name": "", "arguments": ""}) == []
+
+
+def test_a_signature_beside_text_is_kept_for_the_text() -> None:
+    extra = {"google": {"thought_signature": "sig"}}
+    assert says(content="a", extra_content=extra) == [
+        Text("a"),
+        ReasoningState("gemini.thought_signature", "sig", "text"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "expected"),
+    [
+        (
+            {"type": "url_citation", "url_citation": {"url": "u", "title": "t", "end_index": 4}},
+            Annotation(
+                {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 4}
+            ),
+        ),
+        (
+            {"type": "url_citation", "url_citation": {"url": "u", "title": None}},
+            Annotation(
+                {"type": "url_citation", "url": "u", "title": "", "start_index": 0, "end_index": 0}
+            ),
+        ),
+        ({"type": "url_citation"}, Extra("annotation", {"type": "url_citation"})),
+        ("odd", Extra("annotation", "odd")),
+    ],
+)
+def test_citations_take_the_shape_of_annotations(annotation: object, expected: Delta) -> None:
+    assert says(annotations=[annotation]) == [expected]
+
+
+def test_annotations_that_are_no_list_are_left_alone() -> None:
+    assert says(annotations={"x": 1}) == []
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"citations": ["u"]},
+        {"search_results": [{"url": "u", "title": None}, {"url": "u"}]},
+        {"web_search": [{"link": "u"}, {"title": "no address"}, None]},
+    ],
+)
+def test_what_a_provider_found_by_itself_is_cited_once(found: dict[str, Any]) -> None:
+    cited = Annotation(
+        {"type": "url_citation", "url": "u", "title": "", "start_index": 0, "end_index": 0}
+    )
+    decoder = ChatDecoder()
+    frame = Frame(json.dumps({"choices": [], **found}).encode())
+    assert decoder.feed(frame) == [cited]
+    assert decoder.feed(frame) == []
+
+
+def test_results_that_are_no_list_say_nothing() -> None:
+    decoder = ChatDecoder()
+    assert decoder.feed(Frame(b'{"model": "m", "choices": [], "citations": "u"}')) == [Start("m")]
+
+
+# Who answers, which choice, and why it stopped
+
+
+def test_who_answers_is_told_once() -> None:
+    decoder = ChatDecoder()
+    chunk = Frame(b'{"id":"x","model":"m","choices":[]}')
+    assert decoder.feed(chunk) == [Start("m", "x")]
+    assert decoder.feed(chunk) == []
+
+
+def test_a_chunk_that_says_nothing_of_itself_is_no_start() -> None:
+    assert ChatDecoder().feed(Frame(b'{"choices":[]}')) == []
+    assert ChatDecoder().feed(Frame(b'{"model":3,"choices":[{}]}')) == [Start(None, None)]
+
+
+def test_only_the_first_choice_is_told() -> None:
+    chunk = {"choices": [{"index": 1, "delta": {"content": "b"}}, {"delta": {"content": "a"}}]}
+    assert feed(chunk) == [Extra("choice", 1), Text("a")]
+
+
+def test_a_whole_message_in_a_stream_counts_only_where_no_deltas_came() -> None:
+    whole = {"choices": [{"message": {"content": "all"}}]}
+    piece = {"choices": [{"delta": {"content": "a"}, "message": {"content": "a"}}]}
+    assert feed(whole) == [Text("all")]
+    assert feed(piece, whole) == [Text("a")]
+    assert feed({"choices": [{}]}) == []
+
+
+@pytest.mark.parametrize("reason", [None, "", 3, {}])
+def test_what_is_no_reason_says_nothing(reason: object) -> None:
+    assert feed({"choices": [{"delta": {}, "finish_reason": reason}]}) == []
+
+
+def test_a_reason_is_told_after_the_last_text() -> None:
+    chunk = {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}
+    assert feed(chunk) == [Text("a"), Finish("stop")]
+
+
+def test_the_end_marker_ends_the_stream() -> None:
+    decoder = ChatDecoder()
+    assert feed(b"[DONE]", decoder=decoder) == []
+    assert decoder.ended
+    assert decoder.close() == []
+
+
+def test_a_provider_that_never_says_why_is_taken_at_its_word() -> None:
+    assert feed(b"[DONE]", decoder=ChatDecoder(implied_finish="stop")) == [Finish("stop")]
+
+
+def test_an_implied_reason_never_replaces_one_that_was_given() -> None:
+    decoder = ChatDecoder(implied_finish="stop")
+    finish = {"choices": [{"delta": {}, "finish_reason": "length"}]}
+    assert feed(finish, b"[DONE]", decoder=decoder) == [Finish("length")]
+
+
+# Errors and noise
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"error": {"message": "x", "code": 502}},
+        {"error": {"message": "x"}, "choices": []},
+        {"error": "x"},
+        {"choices": [{"delta": {}, "error": {"message": "x"}}]},
+        {"base_resp": {"status_code": 1008, "status_msg": "x"}, "choices": None},
+        {"object": "error", "message": "x", "code": 400},
+    ],
+)
+def test_an_error_in_a_chunk_is_a_failure(chunk: dict[str, Any]) -> None:
+    [delta] = feed(chunk)
+    assert isinstance(delta, Failure)
+    [*_, last] = decode(json.dumps(chunk).encode())
+    assert isinstance(last, Failure)
+
+
+def test_what_was_said_and_spent_comes_before_the_error() -> None:
+    chunk = {
+        "choices": [{"delta": {"content": "a"}, "error": {"message": "x"}}],
+        "usage": {"prompt_tokens": 3},
+    }
+    usage, text, failure = feed(chunk)
+    assert (usage, text) == (Usage(3), Text("a"))
+    assert isinstance(failure, Failure)
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"base_resp": {"status_code": 0, "status_msg": ""}, "choices": []},
+        {"choices": [{"delta": {}, "error": {}}]},
+        {"choices": [], "error": None},
+        {"type": "ping"},
+    ],
+)
+def test_what_only_looks_like_an_error_is_none(chunk: dict[str, Any]) -> None:
+    assert feed(chunk) == []
+
+
+UNREADABLE = [
+    b"{",
+    b'{"choices":3}',
+    b"\xff",
+    b'{"choices":[3]}',
+    b"[" * 100_000,
+    b"[]",
+    b"<html>",
+]
+
+
+@pytest.mark.parametrize("data", UNREADABLE)
+def test_an_unreadable_frame_is_a_failure(data: bytes) -> None:
+    [delta] = feed(data)
+    assert isinstance(delta, Failure)
+    assert delta.fault.type == "protocol"
+
+
+@pytest.mark.parametrize("data", UNREADABLE)
+def test_an_unreadable_frame_after_the_reason_spoils_nothing(data: bytes) -> None:
+    finish = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+    assert feed(finish, data) == [Finish("stop"), Extra("unreadable_frame", len(data))]
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (rb"a\ud83d", "a\N{REPLACEMENT CHARACTER}"),
+        (rb"\ude00b", "\N{REPLACEMENT CHARACTER}b"),
+        (rb"\ud83d\ude00\ud83d", "\N{GRINNING FACE}\N{REPLACEMENT CHARACTER}"),
+        (b"a\xe2\x82", "a\N{REPLACEMENT CHARACTER}"),
+        (b"a\tb\x01", "a\tb\x01"),
+    ],
+)
+def test_half_a_character_does_not_cost_the_chunk(written: bytes, text: str) -> None:
+    chunk = b'{"choices":[{"delta":{"content":"%b"}}]}' % written
+    assert feed(chunk) == [Text(text)]
+    body = b'{"choices":[{"message":{"content":"%b"}}]}' % written
+    assert decode(body)[1:] == [Text(text), Finish(None)]
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
+def test_a_number_that_json_does_not_know_does_not_cost_the_chunk(number: bytes) -> None:
+    logprob = b'{"content":[{"token":"a","logprob":%b}]}' % number
+    chunk = b'{"choices":[{"delta":{"content":"a"},"logprobs":%b}]}' % logprob
+    assert feed(chunk) == [Text("a")]
+
+
+def test_an_error_in_a_mended_chunk_is_still_an_error() -> None:
+    [delta] = feed(rb'{"error":{"message":"\ud83d","code":429}}')
+    assert isinstance(delta, Failure)
+    assert delta.fault.type == "rate_limit"
+
+
+@pytest.mark.parametrize("data", [b'"ping"', b"1", b"null", b" ", b"true"])
+def test_a_bare_word_is_a_keep_alive(data: bytes) -> None:
+    assert feed(data) == [Extra("unreadable_frame", len(data))]

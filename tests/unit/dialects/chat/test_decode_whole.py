@@ -1,0 +1,85 @@
+"""Whole Chat Completions answers: the same deltas, in the order of the founding page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.core.stream.deltas import (
+    Annotation,
+    Delta,
+    Extra,
+    Failure,
+    Finish,
+    Reasoning,
+    ReasoningState,
+    Refusal,
+    Start,
+    Text,
+    ToolCall,
+    Usage,
+)
+from antiphon.dialects.chat.decode import decode
+
+
+def call(arguments: Any = None, **more: Any) -> dict[str, Any]:
+    return {"function": {"name": "f", "arguments": arguments}} | more
+
+
+def whole(message: dict[str, Any], **choice: Any) -> list[Delta]:
+    body = {"id": "x", "model": "m", "choices": [{"message": message, **choice}]}
+    start, *deltas = decode(json.dumps(body).encode())
+    assert start == Start("m", "x")
+    return deltas
+
+
+def test_a_whole_answer_thinks_then_calls_then_speaks() -> None:
+    message = {
+        "content": "c",
+        "refusal": "d",
+        "reasoning_content": "a",
+        "tool_calls": [call("{}", id="x"), call("{}", id="x")],
+        "annotations": [{"type": "url_citation", "url_citation": {"url": "u"}}],
+    }
+    deltas = whole(message, finish_reason="stop")
+    assert deltas[:5] == [
+        Reasoning("a"),
+        ToolCall(0, "x", "f", "{}"),
+        ToolCall(1, "x", "f", "{}"),
+        Text("c"),
+        Refusal("d"),
+    ]
+    assert isinstance(deltas[5], Annotation)
+    assert deltas[6:] == [Finish("stop")]
+
+
+def test_a_whole_answer_keeps_the_state_of_its_calls() -> None:
+    signed = call("{}", id="x", extra_content={"google": {"thought_signature": "sig"}})
+    assert whole({"tool_calls": [signed]}) == [
+        ReasoningState("gemini.thought_signature", "sig", "tool"),
+        ToolCall(0, "x", "f", "{}"),
+        Finish(None),
+    ]
+
+
+def test_only_the_first_choice_of_a_whole_answer_is_told() -> None:
+    body = {"choices": [{"index": 0, "message": {}}, {"index": 1, "message": {"content": "b"}}]}
+    assert decode(json.dumps(body).encode())[1:] == [Finish(None), Extra("choice", 1)]
+
+
+def test_a_whole_answer_may_come_as_one_delta() -> None:
+    body = {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}], "usage": {}}
+    assert decode(json.dumps(body).encode())[1:] == [Usage(), Text("a"), Finish("stop")]
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[]", b"[" * 100_000, b'{"choices":1}'])
+def test_a_body_that_cannot_be_read_is_a_failure(body: bytes) -> None:
+    [delta] = decode(body)
+    assert isinstance(delta, Failure)
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"choices":[]}', b'{"choices":null}'])
+def test_a_body_without_an_answer_only_starts(body: bytes) -> None:
+    assert decode(body) == [Start(None, None)]

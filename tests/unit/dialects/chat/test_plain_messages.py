@@ -1,0 +1,70 @@
+"""A plain dialogue: no tools, and user and assistant by turns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from antiphon.dialects.chat.plain_messages import dialogue
+
+
+def message(role: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"role": role, "content": content, **more}
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
+
+
+def test_neighbours_of_one_role_become_one_message() -> None:
+    told = dialogue(
+        [
+            message("system", "a"),
+            message("developer", "b"),
+            message("user", "c"),
+            message("system", "d"),
+            message("assistant", "e"),
+            message("assistant", "f"),
+        ]
+    )
+    assert told == [
+        message("system", "a"),
+        message("user", "b\n\nc\n\nd"),
+        message("assistant", "e\n\nf"),
+    ]
+
+
+def test_calls_and_answers_are_told_in_words() -> None:
+    told = dialogue(
+        [
+            message("user", "look!"),
+            message("assistant", None, tool_calls=[CALL], reasoning_content="hm"),
+            message("tool", "rain", tool_call_id="1"),
+            message("assistant", "I saw.", tool_calls=[CALL]),
+            message("tool", [{"type": "text", "text": "sun"}, {"type": "image_url"}]),
+            message("tool", ""),
+        ]
+    )
+    assert told == [
+        message("user", "look!"),
+        message("assistant", '[called look with {"a": 1}]'),
+        message("user", "[a tool answered]: rain"),
+        message("assistant", 'I saw.\n\n[called look with {"a": 1}]'),
+        message("user", "[a tool answered]: sun\n\n[a tool answered]: [nothing]"),
+    ]
+
+
+def test_the_first_word_is_the_users() -> None:
+    assert [each["role"] for each in dialogue([message("assistant", "hi")])] == [
+        "user",
+        "assistant",
+    ]
+    assert [each["role"] for each in dialogue([message("system", "s")])] == ["system", "user"]
+
+
+def test_pictures_stay_beside_words() -> None:
+    picture = {"type": "image_url", "image_url": {"url": "u"}}
+    told = dialogue([message("user", "look"), message("user", [picture])])
+    assert told == [message("user", [{"type": "text", "text": "look"}, picture])]
+
+
+def test_nothing_is_said_as_nothing() -> None:
+    assert dialogue([message("user", "")]) == [message("user", "[nothing]")]

@@ -1,0 +1,141 @@
+"""State that goes back to servers of Chat Completions: blocks of reasoning, and signatures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.core.history.steps import Called, Said, Step, TextPart, Thought
+from antiphon.core.stream.deltas import Delta, Reasoning, ReasoningState
+from antiphon.dialects.chat import decode as chat
+from antiphon.dialects.chat.reasoning_state import details, signature_beside, signed
+from antiphon.wire.sse import SSEDecoder
+from tests.support import corpus
+
+Body = dict[str, Any]
+
+
+def thought(*chunks: Any) -> Thought:
+    return Thought(states=tuple(ReasoningState("openrouter.reasoning_details", c) for c in chunks))
+
+
+def piece(text: str, index: int | None = 0, **more: Any) -> Body:
+    place = {} if index is None else {"index": index}
+    return {"type": "reasoning.text", "text": text, **place, **more}
+
+
+def test_pieces_of_one_block_become_one_in_their_order() -> None:
+    chunks = [[piece("a", format="x")], [piece("b")], [piece("", signature="s")]]
+    assert details([thought(*chunks)]) == [
+        {"type": "reasoning.text", "text": "ab", "index": 0, "format": "x", "signature": "s"}
+    ]
+
+
+def test_another_type_or_index_is_another_block() -> None:
+    summary = {"type": "reasoning.summary", "summary": "s", "index": 0}
+    encrypted = {"type": "reasoning.encrypted", "data": "d", "index": 0}
+    chunks = [[piece("a")], [summary], [piece("b", 1)], [encrypted], [piece("c", 1)], [piece("d")]]
+    assert details([thought(*chunks)]) == [piece("ad"), summary, piece("bc", 1), encrypted]
+
+
+def test_without_an_index_a_piece_goes_on_with_the_block_before_it() -> None:
+    other = {"type": "reasoning.encrypted", "data": "d"}
+    chunks = [[piece("a", None)], [piece("b", None)], [other], [piece("c", None)]]
+    assert details([thought(*chunks)]) == [piece("ab", None), other, piece("c", None)]
+
+
+def test_blocks_of_one_chunk_are_never_pieces_of_each_other() -> None:
+    whole = [piece("a"), piece("b"), piece("c", None), piece("d", None)]
+    assert details([thought(whole)]) == whole
+
+
+def test_what_is_unknown_of_a_block_goes_back_too_and_null_forgets_nothing() -> None:
+    begun = piece("a", id="r1", format=None, extra={"deep": 1})
+    later = piece("b", id=None, format="f")
+    assert details([thought([begun], [later])]) == [
+        piece("ab", id="r1", format="f", extra={"deep": 1})
+    ]
+
+
+def test_a_block_that_goes_on_behind_the_text_is_still_one() -> None:
+    steps: list[Step] = [
+        thought([piece("a")]),
+        Said("assistant", (TextPart("hi"),)),
+        thought([piece("", signature="s")]),
+    ]
+    assert details(steps) == [piece("a", signature="s")]
+
+
+@pytest.mark.parametrize("odd", ["text", None, [1, "x"], {}])
+def test_what_is_no_list_of_blocks_is_nothing(odd: Any) -> None:
+    assert details([thought(odd)]) == []
+    assert details([Thought(states=(ReasoningState("other", [piece("a")]),))]) == []
+
+
+def test_the_original_is_left_as_it_was() -> None:
+    chunk = [piece("a")]
+    assert details([thought(chunk, [piece("b")])]) == [piece("ab")]
+    assert chunk == [piece("a")]
+
+
+def test_recorded_blocks_come_together_to_what_was_thought() -> None:
+    """The text of the blocks is the reasoning; an encrypted block is as it came."""
+    recordings = [
+        case
+        for case in corpus.cases("chat", wire="sse")
+        if "reasoning_field:reasoning_details" in case.meta["quirks"]
+    ]
+    if not recordings:
+        pytest.skip(corpus.ABSENT)
+    for case in recordings:
+        found = deltas(case.data)
+        states = tuple(each for each in found if isinstance(each, ReasoningState))
+        blocks = details([Thought(states=states)])
+        places = [(block["type"], block.get("index")) for block in blocks]
+        assert len(places) == len(set(places)), case.id
+        thoughts = "".join(each.text for each in found if isinstance(each, Reasoning))
+        texts = [str(block.get("text") or block.get("summary") or "") for block in blocks]
+        assert "".join(texts) == thoughts, case.id
+
+
+def deltas(data: bytes) -> list[Delta]:
+    framer, decoder = SSEDecoder(), chat.ChatDecoder()
+    frames = [*framer.feed(data), *framer.close()]
+    return [delta for frame in frames for delta in decoder.feed(frame)]
+
+
+# --- signatures -----------------------------------------------------------------------------------
+
+
+def signature(value: Any, attach: Any) -> Thought:
+    return Thought(states=(ReasoningState("gemini.thought_signature", value, attach),))
+
+
+A, B = Called("a", "look", "{}"), Called("b", "look", "{}")
+
+
+def extra(value: str) -> Body:
+    return {"extra_content": {"google": {"thought_signature": value}}}
+
+
+def test_a_signature_goes_back_beside_the_call_that_it_stood_before() -> None:
+    steps: list[Step] = [signature("s", "tool"), A, B]
+    assert signed(steps, [{"id": "a"}, {"id": "b"}]) == [{"id": "a", **extra("s")}, {"id": "b"}]
+    steps = [signature("s", "tool"), A, signature("t", "tool"), B]
+    assert signed(steps, [{"id": "a"}, {"id": "b"}]) == [
+        {"id": "a", **extra("s")},
+        {"id": "b", **extra("t")},
+    ]
+
+
+def test_a_signature_of_the_text_goes_back_beside_it() -> None:
+    steps: list[Step] = [signature("s", "text"), Said("assistant", (TextPart("hi"),))]
+    assert signature_beside(steps) == extra("s")
+    assert signed([*steps, A], [{"id": "a"}]) == [{"id": "a"}]
+
+
+@pytest.mark.parametrize("odd", [None, 1, {"a": 1}])
+def test_what_is_no_signature_is_left_out(odd: Any) -> None:
+    assert signed([signature(odd, "tool"), A], [{"id": "a"}]) == [{"id": "a"}]
+    assert signature_beside([signature(odd, "text")]) == {}

@@ -1,0 +1,332 @@
+"""The reading half of Cohere's chat: events and whole answers become deltas."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.core.stream.deltas import (
+    Annotation,
+    Delta,
+    Extra,
+    Failure,
+    Finish,
+    Reasoning,
+    ReasoningState,
+    Start,
+    Text,
+    ToolCall,
+    ToolEnd,
+    Usage,
+)
+from antiphon.dialects.cohere.decode import CohereDecoder
+from antiphon.wire.sse import Frame
+
+CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": ""}}
+TOKENS = {"input_tokens": 9, "output_tokens": 5, "reasoning_tokens": 2}
+USAGE = {"billed_units": {"input_tokens": 1}, "tokens": TOKENS, "cached_tokens": 4}
+COUNTED = Usage(input_tokens=9, output_tokens=5, cached_tokens=4, reasoning_tokens=2)
+
+
+def event(kind: str, index: Any = None, **message: Any) -> Frame:
+    body: dict[str, Any] = {"type": kind, "delta": {"message": message}}
+    if index is not None:
+        body["index"] = index
+    return Frame(json.dumps(body).encode(), kind)
+
+
+def arguments(text: str, index: int = 0) -> Frame:
+    return event("tool-call-delta", index, tool_calls={"function": {"arguments": text}})
+
+
+def text(piece: str, index: int = 0) -> Frame:
+    return event("content-delta", index, content={"text": piece})
+
+
+def end(**delta: Any) -> Frame:
+    return Frame(json.dumps({"type": "message-end", "delta": delta}).encode())
+
+
+def fed(*frames: Frame) -> list[Delta]:
+    decoder = CohereDecoder()
+    return [delta for frame in frames for delta in decoder.feed(frame)] + decoder.close()
+
+
+def faults(deltas: list[Delta]) -> list[str]:
+    return [delta.fault.type for delta in deltas if isinstance(delta, Failure)]
+
+
+# --- text, thought, plans -------------------------------------------------------------------------
+
+
+def test_a_stream_thinks_speaks_and_ends() -> None:
+    start = {"id": "r", "type": "message-start", "delta": {"message": {"content": []}}}
+    assert fed(
+        Frame(json.dumps(start).encode()),
+        event("content-start", 0, content={"type": "thinking", "thinking": ""}),
+        event("content-delta", 0, content={"thinking": "h"}),
+        event("content-delta", 0, content={"thinking": "m"}),
+        event("content-end", 0),
+        event("content-start", 1, content={"type": "text", "text": ""}),
+        text("Well", 1),
+        event("content-end", 1),
+        end(finish_reason="COMPLETE", usage=USAGE),
+    ) == [
+        Start(None, "r"),
+        Reasoning("h"),
+        Reasoning("m"),
+        ReasoningState("cohere.thinking", "hm", "block"),
+        Text("Well"),
+        COUNTED,
+        Finish("COMPLETE"),
+    ]
+
+
+def test_thoughts_are_kept_one_by_one_even_if_nobody_says_where_they_end() -> None:
+    assert fed(
+        event("content-delta", 0, content={"thinking": "a"}),
+        event("content-delta", 1, content={"thinking": "b"}),
+        text("Well", 2),
+    ) == [
+        Reasoning("a"),
+        ReasoningState("cohere.thinking", "a", "block"),
+        Reasoning("b", part=1),
+        ReasoningState("cohere.thinking", "b", "block"),
+        Text("Well"),
+    ]
+
+
+def test_a_plan_is_thought_and_is_kept_before_the_call_it_leads_to() -> None:
+    assert fed(
+        event("tool-plan-delta", tool_plan="I will"),
+        event("tool-plan-delta", tool_plan=" look."),
+        event("tool-call-start", 0, tool_calls=CALL),
+        arguments('{"x":'),
+        arguments("1}"),
+        event("tool-call-end", 0),
+        end(finish_reason="TOOL_CALL"),
+    ) == [
+        Reasoning("I will"),
+        Reasoning(" look."),
+        ReasoningState("cohere.tool_plan", "I will look.", "block"),
+        ToolCall(0, "c", "look"),
+        ToolCall(0, arguments='{"x":'),
+        ToolCall(0, arguments="1}"),
+        ToolEnd(0),
+        Finish("TOOL_CALL"),
+    ]
+
+
+def test_a_thought_that_is_cut_off_is_kept_as_far_as_it_came() -> None:
+    assert fed(
+        event("content-delta", 0, content={"thinking": "hm"}), end(finish_reason="MAX_TOKENS")
+    ) == [
+        Reasoning("hm"),
+        ReasoningState("cohere.thinking", "hm", "block"),
+        Finish("MAX_TOKENS"),
+    ]
+
+
+def test_probabilities_and_unknown_content_are_only_worth_tracing() -> None:
+    scored = {"type": "content-delta", "index": 0, "logprobs": {"text": "a", "logprobs": [-1]}}
+    content = {"delta": {"message": {"content": {"text": "a"}}}}
+    frame = Frame(json.dumps(scored | content).encode())
+    assert fed(frame) == [Text("a"), Extra("logprobs", {"text": "a", "logprobs": [-1]})]
+    assert fed(event("content-start", 0, content={"type": "hologram"})) == [
+        Extra("content", {"type": "hologram"})
+    ]
+    assert fed(event("tool-plan-delta", tool_plan=1), event("content-delta", 0)) == []
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def test_calls_that_are_interleaved_are_told_apart() -> None:
+    other = CALL | {"id": "d"}
+    assert fed(
+        event("tool-call-start", 0, tool_calls=CALL),
+        event("tool-call-start", 1, tool_calls=[other]),
+        arguments("{", 0),
+        arguments("{}", 1),
+        event("tool-call-end", 1),
+        arguments("}", 0),
+        event("tool-call-end", 0),
+    ) == [
+        ToolCall(0, "c", "look"),
+        ToolCall(1, "d", "look"),
+        ToolCall(0, arguments="{"),
+        ToolCall(1, arguments="{}"),
+        ToolEnd(1),
+        ToolCall(0, arguments="}"),
+        ToolEnd(0),
+    ]
+
+
+def test_a_call_that_was_given_no_arguments_has_none() -> None:
+    assert fed(
+        event("tool-call-start", 0, tool_calls=CALL),
+        arguments(""),
+        event("tool-call-end", 0),
+    ) == [ToolCall(0, "c", "look"), ToolCall(0, arguments="{}"), ToolEnd(0)]
+
+
+def test_a_place_that_is_taken_again_is_another_call() -> None:
+    start = event("tool-call-start", 0, tool_calls=CALL)
+    stop = event("tool-call-end", 0)
+    calls = [d for d in fed(start, stop, start, stop) if isinstance(d, ToolEnd)]
+    assert [call.index for call in calls] == [0, 1]
+
+
+def test_a_piece_of_no_call_and_the_end_of_no_call_change_nothing() -> None:
+    stray, *rest = fed(arguments("{}"), event("tool-call-end", 3), event("tool-call-start", "x"))
+    assert isinstance(stray, Extra)
+    assert rest == []
+
+
+def test_an_odd_call_is_only_worth_tracing() -> None:
+    assert fed(event("tool-call-start", 0, tool_calls=["look"])) == [Extra("tool_call", '"look"')]
+    start = event("tool-call-start", 0, tool_calls=CALL)
+    [_, odd] = fed(start, event("tool-call-delta", 0, tool_calls="look"))
+    assert isinstance(odd, Extra)
+
+
+def test_an_index_that_is_no_number_means_the_first_call() -> None:
+    start = event("tool-call-start", "0", tool_calls=CALL)
+    assert fed(start, arguments("{}"))[-1] == ToolCall(0, arguments="{}")
+
+
+# --- citations ------------------------------------------------------------------------------------
+
+
+def citation(begin: int, end: int, *sources: Any, **fields: Any) -> dict[str, Any]:
+    return {"start": begin, "end": end, "text": "x", "sources": list(sources), **fields}
+
+
+PAGE = {"type": "document", "document": {"url": "https://x.test/", "title": "X"}}
+FOUND = {"type": "tool", "tool_output": {"url": "https://y.test/"}}
+PAPER = {"type": "document", "document": {"title": "no address"}}
+
+
+def note(url: str, title: str, begin: int, end: int) -> Annotation:
+    kind = {"type": "url_citation", "url": url, "title": title}
+    return Annotation({**kind, "start_index": begin, "end_index": end})
+
+
+def test_a_source_with_an_address_is_an_annotation() -> None:
+    cited = citation(0, 4, PAGE, PAPER, FOUND, type="TEXT_CONTENT")
+    assert fed(
+        text("Ruby"), event("citation-start", 0, citations=cited), event("citation-end", 0)
+    ) == [
+        Text("Ruby"),
+        note("https://x.test/", "X", 0, 4),
+        note("https://y.test/", "", 0, 4),
+    ]
+
+
+def test_a_citation_points_into_its_message_not_into_its_block() -> None:
+    deltas = fed(
+        text("One. ", 0),
+        text("Two.", 1),
+        event("citation-start", 0, citations=citation(0, 3, PAGE, content_index=1)),
+        event("citation-start", 1, citations=citation(0, 3, PAGE, content_index=0)),
+        event("citation-start", 2, citations=citation(0, 3, PAGE)),
+        event("content-delta", 2, content={"thinking": "hm"}),
+        text("Three.", 3),
+        event("citation-start", 3, citations=citation(0, 5, PAGE, content_index=3)),
+    )
+    places = [
+        (each.annotation["start_index"], each.annotation["end_index"])
+        for each in deltas
+        if isinstance(each, Annotation)
+    ]
+    assert places == [(5, 8), (0, 3), (5, 8), (0, 5)]
+
+
+@pytest.mark.parametrize(
+    "cited",
+    [
+        citation(0, 4, PAPER),
+        citation(0, 4, PAGE, type="PLAN"),
+        citation(0, 4, PAGE, type="THINKING_CONTENT"),
+        {"sources": 1},
+        "x",
+    ],
+)
+def test_what_cannot_be_shown_as_a_citation_is_only_worth_tracing(cited: Any) -> None:
+    assert fed(event("citation-start", 0, citations=cited)) == [Extra("citation", cited)]
+    assert fed(event("citation-start", 0)) == []
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [b"[DONE]", b'"[DONE]"', end().data])
+def test_the_provider_says_when_it_has_ended(data: bytes) -> None:
+    decoder = CohereDecoder()
+    decoder.feed(text("a"))
+    assert not decoder.ended
+    decoder.feed(Frame(data))
+    assert decoder.ended
+
+
+def test_an_end_that_says_nothing_gives_no_reason() -> None:
+    assert fed(Frame(b'{"type":"message-end"}')) == [Finish(None)]
+
+
+@pytest.mark.parametrize(
+    ("delta", "fault"),
+    [
+        ({"error": "internal server error", "finish_reason": "ERROR"}, "provider_overloaded"),
+        ({"error": "odd", "finish_reason": "ERROR"}, "provider_overloaded"),
+        ({"error": "odd", "finish_reason": "TIMEOUT"}, "timeout"),
+        ({"error": "too many tokens"}, "context_length"),
+        ({"error": {"message": "rate limit"}}, "rate_limit"),
+    ],
+)
+def test_an_error_at_the_end_is_a_failure(delta: dict[str, Any], fault: str) -> None:
+    assert faults(fed(text("a"), end(**delta))) == [fault]
+
+
+def test_a_bad_end_without_an_error_is_a_reason_like_any_other() -> None:
+    assert fed(end(finish_reason="ERROR")) == [Finish("ERROR")]
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        (USAGE, [COUNTED]),
+        ({"billed_units": {"input_tokens": 1, "output_tokens": 2}}, [Usage(1, 2)]),
+        ({"tokens": None}, []),
+        ([], []),
+    ],
+)
+def test_tokens_are_counted_as_they_were_used_else_as_they_were_paid_for(
+    usage: Any, counted: list[Delta]
+) -> None:
+    assert fed(end(usage=usage, finish_reason="COMPLETE")) == [*counted, Finish("COMPLETE")]
+
+
+# --- what is not as agreed ------------------------------------------------------------------------
+
+
+def test_an_unknown_event_is_the_error_it_carries_or_worth_tracing() -> None:
+    assert fed(Frame(b'{"type":"debug","prompt":"x"}')) == [
+        Extra("frame", {"type": "debug", "prompt": "x"})
+    ]
+    assert faults(fed(Frame(b'{"message":"invalid api token","id":"x"}'))) != []
+    assert faults(fed(Frame(b'{"type":"error","message":"rate limit"}'))) == ["rate_limit"]
+
+
+def test_an_event_is_known_by_its_name_on_the_wire_if_it_has_no_type() -> None:
+    body = b'{"index":0,"delta":{"message":{"content":{"text":"a"}}}}'
+    assert fed(Frame(body, "content-delta")) == [Text("a")]
+
+
+def test_a_broken_frame_breaks_the_stream_but_not_what_is_finished() -> None:
+    assert faults(fed(Frame(b'{"type":'))) == ["protocol"]
+    assert fed(end(finish_reason="COMPLETE"), Frame(b"oops")) == [
+        Finish("COMPLETE"),
+        Extra("unreadable_frame", 4),
+    ]

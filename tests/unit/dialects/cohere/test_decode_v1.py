@@ -1,0 +1,135 @@
+"""The first version of Cohere's chat is still read: from recordings, and through old proxies."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from antiphon import replay
+from antiphon.core.stream.deltas import (
+    Delta,
+    Extra,
+    Failure,
+    Finish,
+    Reasoning,
+    ReasoningState,
+    Start,
+    Text,
+    ToolCall,
+    ToolEnd,
+    Usage,
+)
+from antiphon.dialects.cohere.decode import CohereDecoder, decode
+from antiphon.wire.sse import Frame
+
+META = {"tokens": {"input_tokens": 3, "output_tokens": 4}}
+CALLS = [{"name": "look", "parameters": {"x": 1}}, {"name": "listen"}, 7]
+END = {"finish_reason": "COMPLETE", "response": {"text": "Well.", "meta": META}}
+CALLED = [
+    ToolCall(0, None, "look", '{"x": 1}'),
+    ToolEnd(0),
+    ToolCall(1, None, "listen", "{}"),
+    ToolEnd(1),
+    Extra("tool_call", "7"),
+]
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    return json.dumps({"is_finished": False, "event_type": kind, **fields}).encode()
+
+
+def fed(*lines: bytes) -> list[Delta]:
+    decoder = CohereDecoder()
+    return [delta for line in lines for delta in decoder.feed(Frame(line))]
+
+
+def test_a_stream_speaks_and_ends() -> None:
+    assert fed(
+        event("stream-start", generation_id="g"),
+        event("text-generation", text="We"),
+        event("text-generation", text="ll."),
+        event("text-generation", text=None),
+        event("citation-generation", citations=[]),
+        event("stream-end", **END),
+    ) == [
+        Start(None, "g"),
+        Text("We"),
+        Text("ll."),
+        Extra("frame", json.loads(event("citation-generation", citations=[]))),
+        Usage(3, 4),
+        Finish("COMPLETE"),
+    ]
+
+
+def test_the_end_of_the_stream_is_the_end() -> None:
+    decoder = CohereDecoder()
+    decoder.feed(Frame(event("text-generation", text="a")))
+    assert not decoder.ended
+    assert decoder.feed(Frame(event("stream-end", finish_reason="MAX_TOKENS", response=None))) == [
+        Finish("MAX_TOKENS")
+    ]
+    assert decoder.ended
+
+
+def test_calls_come_whole_behind_the_plan_that_was_streamed() -> None:
+    deltas = fed(
+        event("tool-calls-chunk", text="I will"),
+        event("tool-calls-chunk", text=" look."),
+        event("tool-calls-chunk", tool_call_delta={"index": 0, "name": "look"}),
+        event("tool-calls-generation", text="I will look.", tool_calls=CALLS),
+    )
+    state = ReasoningState("cohere.tool_plan", "I will look.", "block")
+    assert deltas == [Reasoning("I will"), Reasoning(" look."), state, *CALLED]
+
+
+def test_a_plan_that_was_not_streamed_comes_with_its_calls() -> None:
+    state = ReasoningState("cohere.tool_plan", "I will look.", "block")
+    calls = event("tool-calls-generation", text="I will look.", tool_calls=CALLS)
+    assert fed(calls) == [Reasoning("I will look."), state, *CALLED]
+    assert fed(event("tool-calls-generation", tool_calls=[])) == []
+
+
+def test_a_whole_answer_is_its_text() -> None:
+    body = {"generation_id": "g", "text": "Well.", "finish_reason": "COMPLETE", "meta": META}
+    assert decode(json.dumps(body).encode()) == [
+        Start(None, "g"),
+        Text("Well."),
+        Usage(3, 4),
+        Finish("COMPLETE"),
+    ]
+
+
+def test_the_text_of_a_whole_answer_that_calls_is_its_plan() -> None:
+    body = {"generation_id": "g", "text": "I will.", "tool_calls": CALLS, "citations": [1]}
+    assert decode(json.dumps(body).encode()) == [
+        Start(None, "g"),
+        Reasoning("I will."),
+        ReasoningState("cohere.tool_plan", "I will.", "block"),
+        *CALLED,
+        Extra("citations", [1]),
+        Finish(None),
+    ]
+
+
+def test_what_cannot_be_read_is_a_failure_or_worth_tracing() -> None:
+    odd = b'{"event_type":"stream-start","tool_calls":tru}'
+    assert isinstance(fed(odd)[0], Failure)
+    assert fed(b'{"generation_id":1,"text":["a"]}') == [Start(None, None), Finish(None)]
+    assert fed(b'{"event_type":"text-generation","text":"\xff"}') == [Text("\ufffd")]
+
+
+def test_the_deepest_nesting_is_survived() -> None:
+    nested = b"[" * 100_000 + b"]" * 100_000
+    assert isinstance(fed(b'{"generation_id":"g","text":%b}' % nested)[0], Failure)
+
+
+def test_lines_of_a_recording_replay_to_an_answer() -> None:
+    lines = [
+        event("stream-start", generation_id="g"),
+        event("text-generation", text="Well."),
+        event("stream-end", **END),
+    ]
+    final = replay(b"\n".join(lines), dialect="cohere")[-1]["response"]
+    assert final["status"] == "completed"
+    assert final["output"][0]["content"][0]["text"] == "Well."
+    assert final["usage"]["total_tokens"] == 7

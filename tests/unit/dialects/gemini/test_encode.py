@@ -1,0 +1,313 @@
+"""The writing half of Gemini: a plan becomes a request that the API takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.core.history.steps import Answered, Called, RefusalPart, Said, Step, TextPart
+from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
+from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks, encode
+from tests.support.dialect_samples.history import said
+from tests.support.request_validators.gemini import problems
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+LOOK = ToolDeclaration(name="look", description="Look.", parameters=CITY, strict=True)
+WAIT = ToolDeclaration(name="wait")
+SUBSET = GeminiQuirks(json_schema=False)
+
+
+def body(*history: Step, quirks: GeminiQuirks = PLAIN, **fields: Any) -> Body:
+    plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
+    found = encode(plan, stream=False, quirks=quirks).body
+    assert problems(found, signed=quirks.sentinel, json_beside_tools=quirks.json_beside_tools) == []
+    decoded: Body = json.loads(found)
+    return decoded
+
+
+def system(*history: Step, **fields: Any) -> list[str]:
+    return [part["text"] for part in body(*history, **fields)["systemInstruction"]["parts"]]
+
+
+# --- the request ----------------------------------------------------------------------------------
+
+
+def test_a_question_is_contents_to_the_path_of_its_model() -> None:
+    plan = Plan(provider="p", model="gemini-3-pro", history=(said("user", "hi"),))
+    outbound = encode(plan, stream=False)
+    assert outbound.path == "/models/gemini-3-pro:generateContent"
+    assert outbound.headers == {"content-type": "application/json", "accept": "application/json"}
+    assert outbound.body == b'{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}'
+
+
+def test_a_stream_is_asked_for_as_server_sent_events() -> None:
+    outbound = encode(Plan(provider="p", model="m"), stream=True)
+    assert outbound.path == "/models/m:streamGenerateContent?alt=sse"
+    assert outbound.headers["accept"] == "text/event-stream"
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        ("models/m", "/models/m:generateContent"),
+        ("tunedModels/mine-1", "/tunedModels/mine-1:generateContent"),
+        ("publishers/google/models/m@001", "/publishers/google/models/m@001:generateContent"),
+        ("../m", "/models/m:generateContent"),
+        ("a/../../m", "/a/m:generateContent"),
+        ("m?x=1#é", "/models/m%3Fx%3D1%23%C3%A9:generateContent"),
+    ],
+)
+def test_a_model_cannot_leave_its_place_in_the_path(model: str, path: str) -> None:
+    assert encode(Plan(provider="p", model=model), stream=False).path == path
+
+
+# --- what the system says -------------------------------------------------------------------------
+
+
+def test_instructions_and_what_the_system_says_first_are_the_system_instruction() -> None:
+    history = (said("developer", "a", "b"), said("system", "c"), said("user", "d"))
+    assert system(*history, instructions="Be brief.") == ["Be brief.", "a", "b", "c"]
+    assert body(*history)["contents"] == [{"role": "user", "parts": [{"text": "d"}]}]
+
+
+def test_a_refusal_of_the_system_is_text() -> None:
+    assert system(Said("system", (RefusalPart("no"),)), said("user", "hi")) == ["no"]
+
+
+def test_what_the_system_says_later_stays_in_its_place() -> None:
+    found = body(said("user", "a"), said("developer", "b"), said("assistant", "c"))
+    assert "systemInstruction" not in found
+    assert found["contents"] == [
+        {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]},
+        {"role": "model", "parts": [{"text": "c"}]},
+    ]
+
+
+def test_a_system_that_speaks_to_nobody_is_the_user() -> None:
+    found = body(said("system", "a"), said("developer", "b"), instructions="c")
+    assert found["systemInstruction"] == {"parts": [{"text": "c"}]}
+    assert found["contents"] == [{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}]
+
+
+def test_a_model_without_a_system_instruction_is_told_by_the_user() -> None:
+    quirks = GeminiQuirks(system_instruction=False)
+    found = body(said("user", "hi"), instructions="Be brief.", quirks=quirks)
+    assert found == {
+        "contents": [{"role": "user", "parts": [{"text": "Be brief."}, {"text": "hi"}]}]
+    }
+
+
+# --- tools ----------------------------------------------------------------------------------------
+
+
+def test_functions_are_declared_with_their_schema_as_it_is() -> None:
+    assert body(declarations=(LOOK, WAIT))["tools"] == [
+        {
+            "functionDeclarations": [
+                {"name": "look", "description": "Look.", "parametersJsonSchema": CITY},
+                {"name": "wait"},
+            ]
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent"),
+    [
+        ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+        ({"$ref": "#/$defs/A", "$defs": {}}, {"$ref": "#/$defs/A", "$defs": {}}),
+        (
+            {"type": "object", "additionalProperties": {}},
+            {"type": "object", "additionalProperties": {}},
+        ),
+        ({"type": "object", "properties": {}}, None),
+        ({"type": "object"}, None),
+        ({}, None),
+    ],
+)
+def test_a_schema_says_that_it_is_an_object_or_is_left_out(schema: Body, sent: Body | None) -> None:
+    declared = body(declarations=(ToolDeclaration(name="f", parameters=schema),))
+    [function] = declared["tools"][0]["functionDeclarations"]
+    assert function.get("parametersJsonSchema") == sent
+
+
+def test_a_model_that_takes_a_subset_of_schemas_gets_the_subset() -> None:
+    found = body(declarations=(LOOK, WAIT), quirks=SUBSET)
+    assert found["tools"][0]["functionDeclarations"] == [
+        {
+            "name": "look",
+            "description": "Look.",
+            "parameters": {
+                "type": "OBJECT",
+                "properties": {"city": {"type": "STRING"}},
+                "required": ["city"],
+            },
+        },
+        {"name": "wait"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "config"),
+    [
+        (ToolChoice(), None),
+        (ToolChoice("none"), {"mode": "NONE"}),
+        (ToolChoice("required"), {"mode": "ANY"}),
+        (ToolChoice("function", "look"), {"mode": "ANY", "allowedFunctionNames": ["look"]}),
+        (ToolChoice("function"), {"mode": "ANY"}),
+    ],
+)
+def test_a_choice_of_tools_is_a_mode(choice: ToolChoice, config: Body | None) -> None:
+    found = body(declarations=(LOOK,), tool_choice=choice).get("toolConfig")
+    assert found == (None if config is None else {"functionCallingConfig": config})
+
+
+def test_arguments_may_be_asked_for_as_they_are_written() -> None:
+    found = body(declarations=(LOOK,), quirks=GeminiQuirks(stream_arguments=True))
+    calling = found["toolConfig"]["functionCallingConfig"]
+    assert calling == {"streamFunctionCallArguments": True}
+
+
+def test_a_name_that_begins_with_a_digit_begins_with_something_else() -> None:
+    declared = ToolDeclaration(name="3d-look")
+    identities = ToolIdentityMap([ToolIdentity("3d-look", "3d-look")])
+    found = body(
+        said("user", "hi"),
+        Called("c", "3d-look", "{}"),
+        Answered("c", (TextPart("1"),), "3d-look"),
+        declarations=(declared,),
+        identities=identities,
+        tool_choice=ToolChoice("function", "3d-look"),
+    )
+    text = json.dumps(found)
+    assert text.count('"_3d-look"') == 4
+    assert '"3d-look"' not in text
+
+
+SEARCH = ({"type": "web_search"},)
+
+
+def test_search_is_the_providers_own() -> None:
+    assert body(native_tools=SEARCH) == {
+        "tools": [{"googleSearch": {}}],
+        "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
+    }
+
+
+def test_search_beside_functions_tells_of_both() -> None:
+    found = body(native_tools=SEARCH, declarations=(WAIT,))
+    assert found["tools"][1] == {"googleSearch": {}}
+    assert found["toolConfig"] == {"includeServerSideToolInvocations": True}
+
+
+def test_other_tools_of_providers_are_not_known() -> None:
+    assert "tools" not in body(native_tools=({"type": "hologram"}, {}))
+
+
+# --- how to answer --------------------------------------------------------------------------------
+
+
+def test_parameters_go_by_a_table_and_others_stay_behind() -> None:
+    parameters = {
+        "top_p": 0.5,
+        "temperature": 0,
+        "max_output_tokens": 100,
+        "presence_penalty": 1,
+        "frequency_penalty": None,
+        "service_tier": "flex",
+    }
+    assert body(parameters=parameters)["generationConfig"] == {
+        "maxOutputTokens": 100,
+        "temperature": 0,
+        "topP": 0.5,
+        "presencePenalty": 1,
+    }
+
+
+OBJECT = OutputContract(requested="json_object", asked="json_object")
+SCHEMA = OutputContract(
+    requested="json_schema", asked="json_schema", name="place", schema=CITY, strict=True
+)
+
+
+def test_json_is_asked_for_by_its_type_and_schema() -> None:
+    mime = {"responseMimeType": "application/json"}
+    assert body(contract=OBJECT)["generationConfig"] == mime
+    assert body(contract=SCHEMA)["generationConfig"] == {**mime, "responseJsonSchema": CITY}
+    assert body(contract=SCHEMA, quirks=SUBSET)["generationConfig"] == {
+        **mime,
+        "responseSchema": {
+            "type": "OBJECT",
+            "properties": {"city": {"type": "STRING"}},
+            "required": ["city"],
+            "propertyOrdering": ["city"],
+        },
+    }
+
+
+@pytest.mark.parametrize("tools", [{"declarations": (WAIT,)}, {"native_tools": SEARCH}])
+def test_a_model_that_may_call_tools_is_told_to_write_json(tools: Any) -> None:
+    assert "JSON" in system(contract=OBJECT, **tools)[0]
+    [told] = system(contract=SCHEMA, **tools)
+    assert "'place'" in told
+    assert "generationConfig" not in body(contract=SCHEMA, **tools)
+    quirks = GeminiQuirks(json_beside_tools=True)
+    found = body(contract=SCHEMA, quirks=quirks, **tools)
+    assert found["generationConfig"]["responseJsonSchema"] == CITY
+    assert "systemInstruction" not in found
+
+
+def test_a_format_that_the_plan_has_degraded_is_told() -> None:
+    contract = OutputContract(requested="json_schema", asked="json_object", schema=CITY)
+    found = body(contract=contract)
+    assert found["generationConfig"] == {"responseMimeType": "application/json"}
+    assert "JSON Schema" in found["systemInstruction"]["parts"][0]["text"]
+
+
+def test_a_schema_that_is_not_there_is_not_sent() -> None:
+    contract = OutputContract(requested="json_schema", asked="json_schema")
+    assert body(contract=contract)["generationConfig"] == {"responseMimeType": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("how", "effort", "config"),
+    [
+        ("level", "low", {"thinkingLevel": "low", "includeThoughts": True}),
+        ("level", None, {"includeThoughts": True}),
+        ("budget", "1024", {"thinkingBudget": 1024, "includeThoughts": True}),
+        ("budget", "-1", {"thinkingBudget": -1, "includeThoughts": True}),
+        ("budget", "0", {"thinkingBudget": 0}),
+        ("budget", "lots", {"includeThoughts": True}),
+        (None, "low", None),
+    ],
+)
+def test_effort_is_a_level_or_a_budget(how: Any, effort: str | None, config: Body | None) -> None:
+    found = body(effort=effort, quirks=GeminiQuirks(effort=how))
+    assert found.get("generationConfig") == (config and {"thinkingConfig": config})
+
+
+def test_thoughts_need_not_be_asked_for() -> None:
+    quirks = GeminiQuirks(effort="level", include_thoughts=False)
+    assert "generationConfig" not in body(quirks=quirks)
+    found = body(quirks=quirks, effort="high")["generationConfig"]
+    assert found == {"thinkingConfig": {"thinkingLevel": "high"}}
+
+
+# --- quirks by model ------------------------------------------------------------------------------
+
+
+def test_the_longest_beginning_of_a_name_chooses_the_quirks() -> None:
+    three, flash = GeminiQuirks(sentinel=True), GeminiQuirks(effort="level")
+    quirks = GeminiQuirks(models=(("gemini-3", three), ("gemini-3-flash", flash)))
+    assert quirks.of("gemini-3-pro-preview") is three
+    assert quirks.of("models/Gemini-3-Flash") is flash
+    assert quirks.of("gemini-2.5-pro") is quirks
+
+
+def test_a_request_is_written_with_the_quirks_of_its_model() -> None:
+    quirks = GeminiQuirks(models=(("m", GeminiQuirks(effort="level")),))
+    assert "thinkingConfig" in body(quirks=quirks)["generationConfig"]

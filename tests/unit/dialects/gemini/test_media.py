@@ -1,0 +1,134 @@
+"""Images, files and audio as parts of a turn, or as words about them."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.core.history.steps import (
+    AudioPart,
+    Called,
+    FilePart,
+    ImagePart,
+    Part,
+    Said,
+    TextPart,
+)
+from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks
+from tests.support.dialect_samples.gemini_history import answer, turns
+from tests.support.dialect_samples.history import said
+
+PIXEL = "iVBORw0KGgo="
+
+
+def user(*parts: Part, quirks: GeminiQuirks = PLAIN) -> list[Body]:
+    [turn] = turns(Said("user", parts), quirks=quirks)
+    found: list[Body] = turn["parts"]
+    return found
+
+
+def omitted(name: str) -> Body:
+    return {"text": f"[{name} omitted: its content cannot be read]"}
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        (
+            ImagePart(f"data:image/webp;base64,{PIXEL}", "high"),
+            {"inlineData": {"mimeType": "image/webp", "data": PIXEL}},
+        ),
+        (
+            ImagePart(f"data:;base64,{PIXEL}"),
+            {"inlineData": {"mimeType": "image/png", "data": PIXEL}},
+        ),
+        (ImagePart("data:image/png;base64,***"), omitted("image")),
+        (ImagePart("data:image/png;base64,"), omitted("image")),
+        (ImagePart("data:image/svg+xml,<svg/>"), omitted("image")),
+        (ImagePart("data:"), omitted("image")),
+        (
+            ImagePart("https://a.test/x.JPG?size=1#top"),
+            {"fileData": {"mimeType": "image/jpeg", "fileUri": "https://a.test/x.JPG?size=1#top"}},
+        ),
+        (
+            ImagePart("https://a.test/x"),
+            {"fileData": {"mimeType": "image/png", "fileUri": "https://a.test/x"}},
+        ),
+        (AudioPart(PIXEL, "mp3"), {"inlineData": {"mimeType": "audio/mp3", "data": PIXEL}}),
+        (AudioPart("é", "mp3"), omitted("audio")),
+        (
+            FilePart("a.pdf", data=f"data:application/octet-stream;base64,{PIXEL}"),
+            {"inlineData": {"mimeType": "application/pdf", "data": PIXEL}},
+        ),
+        (
+            FilePart("a.pdf", data=PIXEL),
+            {"inlineData": {"mimeType": "application/pdf", "data": PIXEL}},
+        ),
+        (FilePart(data=PIXEL), omitted("file")),
+        (
+            FilePart("a.xyz", data=f"data:;base64,{PIXEL}"),
+            omitted("a.xyz"),
+        ),
+        (
+            FilePart(url="https://a.test/b.pdf"),
+            {"fileData": {"mimeType": "application/pdf", "fileUri": "https://a.test/b.pdf"}},
+        ),
+        (FilePart("b", url="https://a.test/b"), {"text": "[b: https://a.test/b]"}),
+        (
+            FilePart("a.mp4", file_id="gs://bucket/a"),
+            {"fileData": {"mimeType": "video/mp4", "fileUri": "gs://bucket/a"}},
+        ),
+        (FilePart("a.pdf", file_id="file_1"), omitted("a.pdf")),
+    ],
+)
+def test_media_go_inline_or_by_address_or_are_told_of(part: Part, expected: Body) -> None:
+    assert user(TextPart("See:"), part) == [{"text": "See:"}, expected]
+
+
+def test_a_model_that_fetches_nothing_reads_the_address() -> None:
+    quirks = GeminiQuirks(links=False)
+    assert user(ImagePart("https://a.test/x.png"), quirks=quirks) == [
+        {"text": "[image: https://a.test/x.png]"}
+    ]
+    uri = "https://generativelanguage.googleapis.com/v1beta/files/x"
+    [part] = user(FilePart("x.pdf", file_id=uri), quirks=quirks)
+    assert part["fileData"]["fileUri"] == uri
+
+
+IMAGE = ImagePart(f"data:image/png;base64,{PIXEL}")
+INLINE = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
+
+
+def test_an_image_in_an_answer_stands_in_it_where_that_is_allowed() -> None:
+    history = (said("user", "hi"), Called("a", "look", "{}"), answer("a", "one", IMAGE))
+    *_, response = turns(*history, quirks=GeminiQuirks(media_in_answers=True))
+    assert response["parts"] == [
+        {
+            "functionResponse": {
+                "name": "look",
+                "id": "a",
+                "response": {"output": "one"},
+                "parts": [INLINE],
+            }
+        }
+    ]
+
+
+def test_an_image_in_an_answer_follows_it_elsewhere() -> None:
+    history = (
+        said("user", "hi"),
+        Called("a", "look", "{}"),
+        Called("b", "look", "{}"),
+        answer("a", IMAGE),
+        answer("b", "two"),
+        said("user", "Well?"),
+    )
+    *_, responses, shown = turns(*history)
+    assert len(responses["parts"]) == 2
+    assert shown == {"role": "user", "parts": [INLINE, {"text": "Well?"}]}
+
+
+def test_an_image_in_an_answer_that_cannot_be_read_is_told_of() -> None:
+    broken = ImagePart("data:image/png;base64,*")
+    *_, response = turns(said("user", "hi"), Called("a", "look", "{}"), answer("a", "one", broken))
+    output = response["parts"][0]["functionResponse"]["response"]["output"]
+    assert output == "one\n[image omitted: its content cannot be read]"

@@ -1,0 +1,279 @@
+"""Histories as turns of a user and a model, with every signature on the part it came on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.core.history.steps import (
+    Answered,
+    Called,
+    RefusalPart,
+    Said,
+    Step,
+    TextPart,
+    Thought,
+)
+from antiphon.core.plan.plan import Plan
+from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
+from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks, encode
+from antiphon.dialects.gemini.messages import OPENING, SENTINEL
+from tests.support.dialect_samples.gemini_history import answer, turns
+from tests.support.dialect_samples.history import said
+
+USER = {"role": "user", "parts": [{"text": "hi"}]}
+STRICT = GeminiQuirks(sentinel=True)
+
+
+def model(*own: Step, quirks: GeminiQuirks = PLAIN) -> list[Body]:
+    """The parts of a model's turn; the answers to its calls are made up."""
+    calls = [step for step in own if isinstance(step, Called)]
+    answers = [answer(call.call_id, "1") for call in calls]
+    _, turn, *_ = turns(said("user", "hi"), *own, *answers, quirks=quirks)
+    assert turn["role"] == "model"
+    parts: list[Body] = turn["parts"]
+    return parts
+
+
+# --- turns ----------------------------------------------------------------------------------------
+
+
+def test_turns_alternate_and_what_one_side_says_is_one_turn() -> None:
+    history = (said("user", "a"), said("user", "b"), said("assistant", "c"), said("assistant", "d"))
+    assert turns(*history, said("user", "e")) == [
+        {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]},
+        {"role": "model", "parts": [{"text": "c"}, {"text": "d"}]},
+        {"role": "user", "parts": [{"text": "e"}]},
+    ]
+
+
+def test_the_user_opens() -> None:
+    opening = {"role": "user", "parts": [{"text": OPENING}]}
+    assert turns(said("assistant", "a")) == [opening, {"role": "model", "parts": [{"text": "a"}]}]
+    assert turns() == [opening]
+
+
+def test_what_says_nothing_is_left_out() -> None:
+    assert turns(said("user", "hi"), said("assistant", ""), Thought("hm"), said("user", "")) == [
+        USER
+    ]
+
+
+def test_a_models_own_words_are_joined_as_it_wrote_them() -> None:
+    parts = (TextPart("Well, "), RefusalPart("no."))
+    assert model(Said("assistant", parts)) == [{"text": "Well, no."}]
+
+
+# --- calls and answers ----------------------------------------------------------------------------
+
+
+def test_parallel_calls_are_one_turn_and_their_answers_the_next() -> None:
+    history = (
+        said("user", "hi"),
+        said("assistant", "Let me look."),
+        Called("a1", "look", '{"x": 1}'),
+        Called("b2", "look", "{}"),
+        answer("a1", "1", "2"),
+        answer("b2"),
+        said("user", "Well?"),
+        said("developer", "Hurry."),
+    )
+    assert turns(*history) == [
+        USER,
+        {
+            "role": "model",
+            "parts": [
+                {"text": "Let me look."},
+                {"functionCall": {"name": "look", "id": "a1", "args": {"x": 1}}},
+                {"functionCall": {"name": "look", "id": "b2", "args": {}}},
+            ],
+        },
+        {
+            "role": "user",
+            "parts": [
+                {
+                    "functionResponse": {
+                        "name": "look",
+                        "id": "a1",
+                        "response": {"output": "1\n2"},
+                    }
+                },
+                {"functionResponse": {"name": "look", "id": "b2", "response": {"output": ""}}},
+            ],
+        },
+        {"role": "user", "parts": [{"text": "Well?"}, {"text": "Hurry."}]},
+    ]
+
+
+def test_a_call_goes_by_the_name_its_tool_was_declared_with() -> None:
+    known = ToolIdentityMap([ToolIdentity("files__read_1", "read", namespace="files")])
+    history = (
+        said("user", "hi"),
+        Called("x", "read", "{}", "files"),
+        Called("y", "read", "{}"),
+        Answered("x", (TextPart("1"),), "read"),
+        Answered("y", (TextPart("1"),), "read"),
+    )
+    _, call, answers = turns(*history, identities=known)
+    names = ["files__read_1", "read"]
+    assert [part["functionCall"]["name"] for part in call["parts"]] == names
+    assert [part["functionResponse"]["name"] for part in answers["parts"]] == names
+
+
+@pytest.mark.parametrize(
+    ("call_id", "quirks", "sent"),
+    [
+        ("v3yybtcf", PLAIN, "v3yybtcf"),
+        ("toolu_1", PLAIN, "toolu_1"),
+        ("call_1", PLAIN, None),
+        ("", PLAIN, None),
+        ("v3yybtcf", GeminiQuirks(call_ids=False), None),
+    ],
+)
+def test_ids_are_passed_unless_they_were_made_up(
+    call_id: str, quirks: GeminiQuirks, sent: str | None
+) -> None:
+    history = (said("user", "hi"), Called(call_id, "look", "{}"), answer(call_id, "1"))
+    _, call, response = turns(*history, quirks=quirks)
+    assert call["parts"][0]["functionCall"].get("id") == sent
+    assert response["parts"][0]["functionResponse"].get("id") == sent
+
+
+@pytest.mark.parametrize("text", ["", "nope", "[1]", "null", '{"a": ', "[" * 5000])
+def test_arguments_that_are_no_object_become_one(text: str) -> None:
+    [part] = model(Called("a", "look", text))
+    assert part["functionCall"]["args"] == {"arguments": text}
+
+
+def test_an_answer_to_nobody_still_has_a_name() -> None:
+    plan = Plan(provider="p", model="m", history=(Answered("x", (TextPart("1"),), "9"),))
+    body = json.loads(encode(plan, stream=False).body)
+    assert body["contents"][0]["parts"][0]["functionResponse"]["name"] == "_9"
+
+
+# --- what a model wants back ----------------------------------------------------------------------
+
+
+def signature(value: Any, attach: Any = "text") -> ReasoningState:
+    return ReasoningState("gemini.thought_signature", value, attach)
+
+
+def thought(*states: ReasoningState) -> Thought:
+    return Thought("", "A summary.", states=states)
+
+
+def placed(sig: str, **place: int) -> ReasoningState:
+    return signature({"signature": sig, **place})
+
+
+def echoed(part: Body, **place: int) -> ReasoningState:
+    return ReasoningState("gemini.part", {"part": part, **place}, "turn")
+
+
+CODE: Body = {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "Y29k"}
+RESULT: Body = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}
+
+
+def call_part(**more: Any) -> Body:
+    return {"functionCall": {"name": "look", "id": "a", "args": {}}, **more}
+
+
+def test_a_signature_returns_on_the_call_behind_it() -> None:
+    own = (thought(signature("c2ln", "tool")), Called("a", "look", "{}"), Called("b", "look", "{}"))
+    first, second = model(*own, quirks=STRICT)
+    assert first == call_part(thoughtSignature="c2ln")
+    assert "thoughtSignature" not in second
+
+
+def test_a_signature_whose_call_is_gone_is_left_out() -> None:
+    own = (
+        thought(signature("c2ln", "tool")),
+        said("assistant", "Hm."),
+        Called("a", "look", "{}"),
+    )
+    assert model(*own) == [{"text": "Hm."}, call_part()]
+
+
+def test_a_foreign_call_gets_the_sentinel_and_only_the_first_of_a_turn() -> None:
+    own = (Thought("hm"), Called("a", "look", "{}"), Called("b", "look", "{}"))
+    first, second = model(*own, quirks=STRICT)
+    assert first == call_part(thoughtSignature=SENTINEL)
+    assert "thoughtSignature" not in second
+    assert model(Called("a", "look", "{}")) == [call_part()]
+    assert model(said("assistant", "a"), quirks=STRICT) == [{"text": "a"}]
+
+
+def test_a_signature_returns_on_the_stretch_of_text_it_sat_on() -> None:
+    own = (said("assistant", "The end"), thought(placed("c2ln", start=0, end=4)))
+    assert model(*own) == [{"text": "The ", "thoughtSignature": "c2ln"}, {"text": "end"}]
+    own = (said("assistant", "The end"), thought(placed("c2ln", start=0, end=7)))
+    assert model(*own) == [{"text": "The end", "thoughtSignature": "c2ln"}]
+    own = (said("assistant", "The end"), thought(placed("c2ln", start=7, end=7)))
+    assert model(*own) == [{"text": "The end"}, {"text": "", "thoughtSignature": "c2ln"}]
+
+
+def test_a_signature_without_a_place_stands_behind_the_text() -> None:
+    own = (said("assistant", "a"), thought(placed("c2ln")))
+    assert model(*own) == [{"text": "a"}, {"text": "", "thoughtSignature": "c2ln"}]
+    assert model(Called("a", "look", "{}"), thought(placed("c2ln"))) == [
+        call_part(),
+        {"text": "", "thoughtSignature": "c2ln"},
+    ]
+
+
+def test_a_bare_signature_sits_on_all_of_the_text() -> None:
+    own = (said("assistant", "a"), thought(signature("c2ln")))
+    assert model(*own) == [{"text": "a", "thoughtSignature": "c2ln"}]
+
+
+def test_parts_are_echoed_where_they_stood() -> None:
+    own = (
+        thought(echoed(CODE), echoed(RESULT)),
+        said("assistant", "one two"),
+        thought(echoed(CODE, start=3), echoed(RESULT, start=3), placed("c2ln", start=7, end=7)),
+    )
+    assert model(*own) == [
+        *(CODE, RESULT),
+        {"text": "one"},
+        *(CODE, RESULT),
+        {"text": " two"},
+        {"text": "", "thoughtSignature": "c2ln"},
+    ]
+
+
+def test_state_that_leads_from_text_to_a_call_serves_both() -> None:
+    own = (
+        said("assistant", "ab"),
+        thought(placed("dA==", start=0, end=1), signature("c2ln", "tool")),
+        Called("a", "look", "{}"),
+    )
+    assert model(*own) == [
+        {"text": "a", "thoughtSignature": "dA=="},
+        {"text": "b"},
+        call_part(thoughtSignature="c2ln"),
+    ]
+
+
+def test_a_place_beyond_a_text_that_was_changed_is_its_end() -> None:
+    own = (said("assistant", "ab"), thought(placed("c2ln", start=5, end=9), echoed(CODE, start=7)))
+    assert model(*own) == [{"text": "ab"}, {"text": "", "thoughtSignature": "c2ln"}, CODE]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        signature(5),
+        signature({"sig": "x"}),
+        signature(5, "tool"),
+        ReasoningState("gemini.part", {"part": "odd"}, "turn"),
+        ReasoningState("gemini.part", "odd", "turn"),
+        ReasoningState("anthropic.signature", "odd", "block"),
+        ReasoningState("anthropic.signature", {"signature": "x"}, "text"),
+    ],
+)
+def test_state_of_another_shape_is_left_out(odd: ReasoningState) -> None:
+    own = (said("assistant", "a"), thought(odd), Called("a", "look", "{}"))
+    assert model(*own) == [{"text": "a"}, call_part()]

@@ -1,0 +1,229 @@
+"""The reading half of Ollama's own API: lines and whole answers become deltas."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.core.plan.plan import Plan
+from antiphon.core.stream.deltas import (
+    Delta,
+    Extra,
+    Failure,
+    Finish,
+    Reasoning,
+    Start,
+    Text,
+    ToolCall,
+    ToolEnd,
+    Usage,
+)
+from antiphon.dialects.ollama.decode import OllamaDecoder, OllamaDialect, decode
+from antiphon.dialects.ollama.encode import OllamaQuirks, encode
+from antiphon.wire.sse import Frame, NDJSONDecoder
+
+
+def line(message: Any = None, **fields: Any) -> bytes:
+    body = fields if message is None else {"message": message, **fields}
+    return json.dumps({"done": False, **body}).encode()
+
+
+def fed(*lines: bytes) -> list[Delta]:
+    decoder = OllamaDecoder()
+    deltas = [delta for each in lines for delta in decoder.feed(Frame(each))]
+    return deltas + decoder.close()
+
+
+def faults(deltas: list[Delta]) -> list[str]:
+    return [delta.fault.type for delta in deltas if isinstance(delta, Failure)]
+
+
+def test_a_stream_thinks_speaks_calls_and_ends() -> None:
+    call = {"id": "c", "function": {"index": 0, "name": "look", "arguments": {"x": 1}}}
+    assert fed(
+        line({"role": "assistant", "content": "", "thinking": "hm"}, model="m"),
+        line({"content": "Well", "thinking": None}, model="m"),
+        line({"content": "", "tool_calls": [call]}, model="m"),
+        line({"content": ""}, done=True, done_reason="stop", prompt_eval_count=3, eval_count=4),
+    ) == [
+        Start("m"),
+        Reasoning("hm"),
+        Text("Well"),
+        ToolCall(0, "c", "look", '{"x": 1}'),
+        ToolEnd(0),
+        Usage(input_tokens=3, output_tokens=4),
+        Finish("stop"),
+    ]
+
+
+def test_what_one_line_says_comes_in_the_order_it_was_thought() -> None:
+    calls = [{"function": {"name": "a", "arguments": {}}}, {"function": {"name": "b"}}]
+    said = {"content": "Well", "thinking": "hm", "tool_calls": calls, "images": ["AAAA"]}
+    assert fed(line(said)) == [
+        Reasoning("hm"),
+        Text("Well"),
+        Extra("images", ["AAAA"]),
+        ToolCall(0, None, "a", "{}"),
+        ToolEnd(0),
+        ToolCall(1, None, "b", "{}"),
+        ToolEnd(1),
+    ]
+
+
+def test_calls_of_several_lines_are_told_apart_whatever_index_they_have() -> None:
+    one = line({"tool_calls": [{"function": {"index": 0, "name": "a", "arguments": {}}}]})
+    calls = [delta for delta in fed(one, one) if isinstance(delta, ToolCall)]
+    assert [call.index for call in calls] == [0, 1]
+
+
+def test_an_odd_call_is_only_worth_tracing() -> None:
+    assert fed(line({"tool_calls": ["look"]})) == [Extra("tool_call", '"look"')]
+
+
+def test_a_completion_is_read_like_a_chat() -> None:
+    assert fed(
+        line(model="m", response="Well", thinking="hm"),
+        line(model="m", response="", done=True, done_reason="length", context=[1], eval_count=2),
+    ) == [Start("m"), Reasoning("hm"), Text("Well"), Usage(output_tokens=2), Finish("length")]
+
+
+def test_probabilities_come_with_their_text() -> None:
+    scored = [{"token": "a", "logprob": -1.0, "top_logprobs": [{"token": "b", "logprob": -2.0}]}]
+    [text] = fed(line({"content": "a"}, logprobs=scored))
+    assert isinstance(text, Text)
+    [token] = text.logprobs
+    assert (token["token"], token["logprob"]) == ("a", -1.0)
+    assert [other["token"] for other in token["top_logprobs"]] == ["b"]
+
+
+@pytest.mark.parametrize("field", ["content", "thinking"])
+def test_words_that_are_no_string_are_only_worth_tracing(field: str) -> None:
+    assert fed(line({field: ["a"]})) == [Extra(field, ["a"])]
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+def test_the_last_line_ends_the_stream() -> None:
+    decoder = OllamaDecoder()
+    decoder.feed(Frame(line({"content": "a"})))
+    assert not decoder.ended
+    decoder.feed(Frame(line({"content": ""}, done=True)))
+    assert decoder.ended
+
+
+def test_a_server_that_only_says_that_it_is_done_has_stopped() -> None:
+    assert fed(line({"content": "a"}, done=True)) == [Text("a"), Finish("stop")]
+
+
+def test_a_reason_counts_although_nobody_said_done() -> None:
+    decoder = OllamaDecoder()
+    assert decoder.feed(Frame(line({"content": ""}, done_reason="stop"))) == [Finish("stop")]
+    assert not decoder.ended
+
+
+@pytest.mark.parametrize("reason", ["load", "unload"])
+def test_a_server_that_only_moved_its_model_is_asked_again(reason: str) -> None:
+    [failure] = fed(line({"content": ""}, done=True, done_reason=reason))
+    assert isinstance(failure, Failure)
+    assert (failure.fault.type, failure.fault.retryable) == ("protocol", True)
+    spoken = fed(line({"content": "a"}), line({"content": ""}, done=True, done_reason=reason))
+    assert spoken == [Text("a"), Finish(reason)]
+
+
+@pytest.mark.parametrize("count", [None, 0, -1, "3", True])
+def test_an_odd_count_counts_nothing(count: Any) -> None:
+    last = line({"content": ""}, done=True, prompt_eval_count=count, eval_count=2)
+    assert fed(last) == [Usage(output_tokens=2), Finish("stop")]
+    assert fed(line({"content": ""}, done=True, eval_count=count)) == [Finish("stop")]
+
+
+# --- what is not as agreed ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("an error was encountered while running the model", "provider_overloaded"),
+        ("the input length exceeds the context length", "context_length"),
+        ("model 'x' not found", "model_error"),
+    ],
+)
+def test_an_error_in_the_stream_is_a_failure(text: str, fault: str) -> None:
+    assert faults(fed(line({"content": "a"}), json.dumps({"error": text}).encode())) == [fault]
+
+
+def test_what_stands_beside_an_error_comes_first() -> None:
+    text, failure = fed(line({"content": "a"}, error="broken"))
+    assert text == Text("a")
+    assert isinstance(failure, Failure)
+
+
+def test_an_empty_line_of_an_answer_says_nothing() -> None:
+    assert fed(line({"content": ""}), line(response=""), line({})) == []
+
+
+def test_a_line_without_an_answer_is_only_worth_tracing() -> None:
+    assert fed(b'{"status":"pulling"}') == [Extra("frame", {"status": "pulling"})]
+    assert fed(b'{"message":"a","model":"m"}') == [Extra("frame", {"message": "a", "model": "m"})]
+    assert faults(fed(b'{"message":"Too many requests","code":429}')) == ["rate_limit"]
+
+
+def test_a_broken_line_breaks_the_stream_but_not_what_is_finished() -> None:
+    assert faults(fed(b'{"message":')) == ["protocol"]
+    finish = line({"content": ""}, done_reason="stop")
+    assert fed(finish, b"oops") == [Finish("stop"), Extra("unreadable_frame", 4)]
+
+
+def test_half_a_character_does_not_cost_the_line() -> None:
+    assert fed(b'{"message":{"content":"a\\ud83d"}}') == [Text("a\ufffd")]
+
+
+# --- whole answers, and the dialect ---------------------------------------------------------------
+
+
+def test_a_whole_answer_is_one_line() -> None:
+    call = {"id": "c", "function": {"name": "look", "arguments": {"x": 1}}}
+    body = line(
+        {"content": "Well", "thinking": "hm", "tool_calls": [call]},
+        model="m",
+        done=True,
+        done_reason="stop",
+        eval_count=4,
+    )
+    assert decode(body) == fed(body)
+    assert decode(json.dumps(json.loads(body), indent=1).encode())[1:3] == [
+        Reasoning("hm"),
+        Text("Well"),
+    ]
+
+
+def test_a_recorded_stream_is_a_whole_answer_too() -> None:
+    lines = [line({"content": "a"}), line({"content": "b"}, done=True), line({"content": "c"})]
+    assert decode(b"\n".join(lines)) == [Text("a"), Text("b"), Finish("stop")]
+
+
+def test_a_whole_error_is_a_failure() -> None:
+    assert faults(decode(b'{"error":"model \'x\' not found"}')) == ["model_error"]
+    assert faults(decode(b"<html>")) == ["unknown"]
+
+
+def test_the_dialect_reads_lines_and_writes_requests() -> None:
+    dialect = OllamaDialect(quirks=OllamaQuirks(options={"num_ctx": 8192}))
+    [frame] = dialect.framer().feed(line({"content": "a"}) + b"\n")
+    assert isinstance(dialect.framer(), NDJSONDecoder)
+    assert dialect.decoder().feed(frame) == [Text("a")]
+    assert dialect.decode(line({"content": "a"})) == [Text("a")]
+    plan = Plan(provider="p", model="m")
+    outbound = dialect.encode(plan, stream=True)
+    assert outbound == encode(plan, stream=True, quirks=OllamaQuirks(options={"num_ctx": 8192}))
+    assert json.loads(outbound.body)["options"] == {"num_ctx": 8192}
+
+
+def test_an_error_is_classified_and_described() -> None:
+    dialect = OllamaDialect()
+    fault = dialect.classify(503, {}, b'{"error":"server busy, sk-1"}')
+    assert (fault.type, fault.retryable) == ("provider_overloaded", True)
+    assert "sk-1" not in dialect.describe(fault)

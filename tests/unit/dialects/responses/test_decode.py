@@ -1,0 +1,337 @@
+"""The Responses API of other servers, streamed: told once, in order, whatever they get wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.core.stream.deltas import (
+    Annotation,
+    Delta,
+    Extra,
+    Finish,
+    ItemEnd,
+    RawItem,
+    Reasoning,
+    ReasoningState,
+    Refusal,
+    Start,
+    Text,
+    ToolCall,
+    ToolEnd,
+)
+from antiphon.dialects.responses.decode import ResponsesDecoder
+from antiphon.wire.sse import Frame
+from tests.support.dialect_samples.responses import (
+    Document,
+    added,
+    done,
+    ended,
+    event,
+    feed,
+    message,
+    reasoning,
+    text,
+)
+
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look"}
+LOGPROB = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}
+
+
+# Pieces
+
+
+def test_a_response_says_once_who_answers() -> None:
+    response = {"id": "resp_1", "model": "gpt", "status": "in_progress", "output": []}
+    events = [event(kind, response=response) for kind in ("created", "queued", "in_progress")]
+    assert feed(*events) == [Start("gpt", "resp_1")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "expected"),
+    [
+        ("output_text.delta", {}, Text("a")),
+        ("refusal.delta", {}, Refusal("a")),
+        ("reasoning_text.delta", {"content_index": 2}, Reasoning("a", "raw", 2)),
+        ("reasoning.delta", {}, Reasoning("a")),
+        ("reasoning_summary_text.delta", {"summary_index": 1}, Reasoning("a", "summary", 1)),
+        ("function_call_arguments.delta", {}, ToolCall(0, arguments="a")),
+        ("custom_tool_call_input.delta", {}, ToolCall(0, arguments="a", kind="custom")),
+    ],
+)
+def test_a_delta_is_told_as_it_comes(kind: str, fields: Document, expected: Delta) -> None:
+    assert feed(event(kind, item_id="x", output_index=0, delta="a", **fields)) == [expected]
+
+
+@pytest.mark.parametrize("delta", ["", None, 5, {"stdout": "a"}])
+def test_a_delta_that_says_nothing_is_nothing(delta: object) -> None:
+    assert feed(event("output_text.delta", output_index=0, delta=delta)) == []
+
+
+def test_the_type_may_stand_in_the_frame_alone() -> None:
+    frame = Frame(b'{"delta":"a"}', "response.output_text.delta")
+    assert ResponsesDecoder().feed(frame) == [Text("a")]
+
+
+def test_logprobs_come_with_their_text_and_get_what_they_lack() -> None:
+    told = feed(text("a", logprobs=[{"token": "a", "logprob": -0.5}]))
+    assert told == [Text("a", (LOGPROB,))]
+
+
+def test_a_citation_gets_what_clients_insist_on() -> None:
+    cited = event(
+        "output_text.annotation.added", output_index=0, annotation={"type": "url_citation"}
+    )
+    odd = event("output_text.annotation.added", output_index=0, annotation="odd")
+    file = {"type": "file_citation", "file_id": "f"}
+    assert feed(text("a"), cited, odd, {**cited, "annotation": file}) == [
+        Text("a"),
+        Annotation({"type": "url_citation", "title": "", "start_index": 0, "end_index": 0}),
+        Annotation(file),
+    ]
+
+
+def test_a_message_keeps_its_label_whenever_it_is_told() -> None:
+    early = {"type": "message", "id": "msg_1", "phase": "commentary"}
+    late = message("b", id="msg_2", phase="final_answer")
+    told = feed(added(0, **early), text("a"), done(0, **message("a", **early)), done(1, **late))
+    assert told == [ItemEnd("commentary"), Text("a"), ItemEnd("final_answer"), Text("b")]
+    assert feed(added(0, **early), done(0, **message("a", id="msg_1"))) == [
+        ItemEnd("commentary"),
+        Text("a"),
+    ]
+
+
+@pytest.mark.parametrize("phase", [None, "", 5])
+def test_a_label_that_is_none_is_not_told(phase: object) -> None:
+    assert feed(added(0, type="message", id="msg_1", phase=phase), text("a")) == [Text("a")]
+
+
+def test_thought_and_calls_have_no_label() -> None:
+    thought = reasoning(id="rs_1", phase="commentary", content=[{"text": "hm"}])
+    assert feed(done(0, **thought)) == [Reasoning("hm")]
+    assert feed(added(0, **CALL, phase="commentary")) == [ToolCall(0, "call_1", "look")]
+
+
+def test_a_call_is_announced_named_and_ended() -> None:
+    told = feed(
+        added(0, **CALL, arguments=""),
+        event("function_call_arguments.delta", item_id="fc_1", output_index=0, delta='{"a"'),
+        event("function_call_arguments.delta", item_id="fc_1", output_index=0, delta=":1}"),
+        event("function_call_arguments.done", item_id="fc_1", arguments='{"a":1}'),
+        done(0, **CALL, arguments='{"a":1}', status="completed"),
+    )
+    assert told == [
+        ToolCall(0, "call_1", "look"),
+        ToolCall(0, arguments='{"a"'),
+        ToolCall(0, arguments=":1}"),
+        ToolEnd(0),
+    ]
+
+
+def test_a_call_that_was_cut_says_so() -> None:
+    assert feed(done(0, **CALL, arguments="{", status="incomplete"))[-1] == ToolEnd(0, False)
+
+
+def test_a_free_text_call_keeps_its_text() -> None:
+    item = CALL | {"type": "custom_tool_call", "id": "ctc_1", "input": "ls"}
+    assert feed(done(0, **item)) == [
+        ToolCall(0, "call_1", "look", kind="custom"),
+        ToolCall(0, arguments="ls", kind="custom"),
+        ToolEnd(0),
+    ]
+
+
+def test_a_namespace_does_not_change_the_name() -> None:
+    assert feed(added(0, **CALL, namespace="box"))[0] == ToolCall(0, "call_1", "look")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"), [({"a": 1}, '{"a":1}'), ([], "[]"), (None, ""), ("", "")]
+)
+def test_arguments_may_come_as_the_json_itself(arguments: object, text: str) -> None:
+    told = feed(done(0, **CALL, arguments=arguments))
+    written = [delta for delta in told if isinstance(delta, ToolCall) and delta.arguments]
+    assert written == ([ToolCall(0, arguments=text)] if text else [])
+
+
+@pytest.mark.parametrize("name", [None, "", 5])
+def test_a_call_without_a_name_is_no_call(name: object) -> None:
+    item = CALL | {"name": name, "call_id": None, "arguments": ""}
+    assert feed(done(0, **item)) == [Extra("call", item)]
+
+
+def test_a_call_that_the_provider_answers_itself_is_not_for_the_client() -> None:
+    item = {"type": "custom_tool_call", "id": "ctc_1", "name": "x_search", "input": "{}"}
+    told = feed(
+        added(0, **item),
+        event("custom_tool_call_input.delta", item_id="ctc_1", output_index=0, delta="{}"),
+        done(0, **item),
+        server_tools=frozenset({"x_search"}),
+    )
+    assert told == [Extra("call", item)]
+
+
+# Whole items, never doubled
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (message("a", "b"), [Text("a"), Text("b")]),
+        (message(), []),
+        ({"type": "message", "content": "a"}, [Text("a")]),
+        ({"type": "message", "content": ["a", 5]}, [Text("a")]),
+        ({"type": "message", "content": [{"type": "text", "text": "a"}]}, [Text("a")]),
+        ({"type": "message", "content": [{"type": "refusal", "refusal": "a"}]}, [Refusal("a")]),
+        (
+            {"type": "message", "content": [{"type": "image"}]},
+            [Extra("content_part", {"type": "image"})],
+        ),
+        (
+            message("a", role="user"),
+            [Extra("message", message("a", role="user"))],
+        ),
+        (
+            reasoning(summary=[{"text": "a"}, "b"], content=[{"text": "c"}, {"text": None}]),
+            [Reasoning("a", "summary"), Reasoning("b", "summary", 1), Reasoning("c")],
+        ),
+        (reasoning(encrypted_content=""), []),
+        ({"type": "compaction", "id": "cmp_1"}, [RawItem({"type": "compaction", "id": "cmp_1"})]),
+        ({"id": "x"}, [Extra("item", {"id": "x"})]),
+    ],
+)
+def test_an_item_that_came_without_deltas_is_told_whole(
+    item: Document, expected: list[Delta]
+) -> None:
+    assert feed(done(0, **item)) == expected
+    assert feed(ended(output=[item]))[1:-1] == expected
+
+
+def test_a_whole_message_comes_with_its_citations_and_probabilities() -> None:
+    file = {"type": "file_citation", "file_id": "f"}
+    part = {"type": "output_text", "text": "a", "annotations": [file], "logprobs": [LOGPROB]}
+    told = feed(done(0, type="message", content=[part]))
+    assert told == [Text("a", (LOGPROB,)), Annotation(file)]
+
+
+def test_what_was_told_is_not_told_again() -> None:
+    item = message("ab", id="msg_1")
+    told = feed(
+        added(0, type="message", id="msg_1", content=[]),
+        text("a"),
+        text("b"),
+        event("output_text.done", item_id="msg_1", output_index=0, content_index=0, text="ab"),
+        event("content_part.done", item_id="msg_1", output_index=0, part=item["content"][0]),
+        done(0, **item),
+        ended(output=[item]),
+    )
+    assert told == [Text("a"), Text("b"), Start(), Finish("completed")]
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        event("output_text.done", item_id="msg_1", output_index=0, content_index=0, text="abc"),
+        done(0, **message("abc", id="msg_1")),
+        ended(output=[message("abc", id="msg_1")]),
+    ],
+    ids=["part", "item", "response"],
+)
+def test_what_the_deltas_left_out_is_told_later(late: Document) -> None:
+    told = [delta for delta in feed(text("a"), late) if isinstance(delta, Text)]
+    assert told == [Text("a"), Text("bc")]
+
+
+@pytest.mark.parametrize("whole", [None, 5])
+def test_a_part_that_is_done_without_its_text_adds_nothing(whole: object) -> None:
+    assert feed(event("output_text.done", output_index=0, text=whole)) == []
+
+
+def test_what_was_told_stands_even_if_the_server_says_something_else_later() -> None:
+    events = [text("ab"), done(0, **message("axc", id="msg_1"))]
+    assert feed(*events) == [Text("ab")]
+    last = event("output_text.done", item_id="msg_1", content_index=0, text="axc")
+    assert feed(text("ab"), last) == [Text("ab")]
+
+
+def test_each_part_of_a_summary_is_told_once() -> None:
+    place = {"item_id": "rs_1", "output_index": 0}
+    parts = [{"type": "summary_text", "text": text} for text in ("one", "two")]
+    told = feed(
+        event("reasoning_summary_text.delta", **place, summary_index=0, delta="one"),
+        event("reasoning_summary_text.done", **place, summary_index=0, text="one"),
+        event("reasoning_summary_text.done", **place, summary_index=1, text="two"),
+        done(0, **reasoning(id="rs_1", summary=parts)),
+    )
+    assert told == [Reasoning("one", "summary"), Reasoning("two", "summary", 1)]
+
+
+def test_citations_that_were_told_are_not_told_again() -> None:
+    files = [{"type": "file_citation", "file_id": name} for name in "abc"]
+    item = message("x", id="msg_1")
+    item["content"][0]["annotations"] = files
+    told = feed(
+        text("x"),
+        event("output_text.annotation.added", item_id="msg_1", annotation=files[0]),
+        done(0, **item),
+    )
+    assert told == [Text("x"), *map(Annotation, files)]
+
+
+def test_a_call_is_told_once_however_often_it_comes() -> None:
+    item = CALL | {"arguments": "{}"}
+    told = feed(added(0, **item), done(0, **item), done(0, **item), ended(output=[item]))
+    assert told[:3] == [ToolCall(0, "call_1", "look"), ToolCall(0, arguments="{}"), ToolEnd(0)]
+    assert told[3:] == [Start(), Finish("completed")]
+
+
+# State
+
+
+def test_sealed_reasoning_is_state_to_hand_back() -> None:
+    item = reasoning(id="rs_1", encrypted_content="gAAA", format="v1", status="completed")
+    state = {"id": "rs_1", "summary": [], "encrypted_content": "gAAA", "format": "v1"}
+    assert feed(
+        added(0, **item | {"encrypted_content": "too early"}),
+        done(0, **item),
+        ended(output=[item | {"encrypted_content": "the same, sealed anew"}]),
+    ) == [
+        ReasoningState("openai.encrypted_content", state, "block"),
+        Start(),
+        Finish("completed"),
+    ]
+
+
+def test_state_does_not_hold_the_plain_text() -> None:
+    item = reasoning(content=[{"text": "hm"}], encrypted_content="x")
+    thought, state = feed(done(0, **item))
+    assert thought == Reasoning("hm")
+    assert isinstance(state, ReasoningState)
+    assert state.value == {"summary": [], "encrypted_content": "x"}
+
+
+# Items that other servers pass on
+
+
+def test_an_item_of_another_kind_is_passed_on_when_it_is_done() -> None:
+    item = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {}}
+    place = {"output_index": 0, "item_id": "ws_1"}
+    told = feed(
+        added(0, **item | {"status": "in_progress"}),
+        event("web_search_call.in_progress", **place),
+        event("web_search_call.searching", **place),
+        event("web_search_call.completed", **place),
+        done(0, **item),
+    )
+    stages = ("in_progress", "searching", "completed")
+    assert told == [*(Extra(f"response.web_search_call.{s}") for s in stages), RawItem(item)]
+
+
+def test_an_id_that_comes_twice_is_left_to_the_machine() -> None:
+    item = {"type": "web_search_call", "id": "ws_1"}
+    told = feed(added(0, **item), done(0, **item), ended(output=[item, item]))
+    assert told[:1] == [RawItem(item)]
+    twin = {"type": "web_search_call"}
+    assert feed(done(0, **twin), done(1, **twin)) == [RawItem(twin), RawItem(twin)]
+    other = {"type": "file_search_call"}
+    assert feed(done(0, **item), done(1, **other, id="ws_1")) == [RawItem(item), RawItem(other)]
