@@ -18,7 +18,7 @@ from antiphon.errors import (
     StoreError,
     StoreRefused,
 )
-from antiphon.store import reference
+from antiphon.store import item_references as reference
 from antiphon.store.chain import history
 from antiphon.store.store import Store, StoreLimits, Turn
 from antiphon.store.url import open_store

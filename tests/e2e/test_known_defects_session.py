@@ -19,11 +19,11 @@ import pytest
 
 from antiphon.config import StoreConfig
 from antiphon.errors import ChainNotFound
-from antiphon.store import trace_reader
 from antiphon.store.redact import Redactor
 from antiphon.store.store import StoreLimits
-from antiphon.store.trace import TraceOptions, TraceStore
-from antiphon.store.trace_row import TraceError, TraceStream, TraceUsage
+from antiphon.store.trace import reader as trace_reader
+from antiphon.store.trace.rows import TraceError, TraceStream, TraceUsage
+from antiphon.store.trace.trace_store import TraceOptions, TraceStore
 from antiphon.store.url import open_store
 from tests.support.checked_gateway import Document, configured, final, judged, kinds, scene, text
 from tests.support.gateways import events_of

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.store.redact import Redactor
-from antiphon.store.trace import TraceOptions, TraceStore
-from antiphon.store.trace_reader import TraceDetail, show
-from antiphon.store.trace_row import TraceFinish, TraceRequest, TraceRow, TraceStream
+from antiphon.store.trace.reader import TraceDetail, show
+from antiphon.store.trace.rows import TraceFinish, TraceRequest, TraceRow, TraceStream
+from antiphon.store.trace.trace_store import TraceOptions, TraceStore
 
 NOW_MS = 1_700_000_000_000
 CANARY = "canary-0123456789"

@@ -12,9 +12,9 @@ from antiphon.cli.terminal import is_terminal, make_console, write_lines
 from antiphon.cli.trace_page import detail_document, detail_page, summary_document, summary_table
 from antiphon.config import Config
 from antiphon.errors import AntiphonError
-from antiphon.store import trace_reader
-from antiphon.store.trace_reader import TraceDetail
-from antiphon.store.trace_row import StreamKind, TraceStream
+from antiphon.store.trace import reader as trace_reader
+from antiphon.store.trace.reader import TraceDetail
+from antiphon.store.trace.rows import StreamKind, TraceStream
 
 _SEARCHED = 1000  # so many of the latest requests can be named by the beginning of their id
 

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon.cli.terminal import make_table
-from antiphon.store.trace_reader import TraceDetail, TraceSummary
-from antiphon.store.trace_row import TraceFinish, TraceRequest, TraceUsage
+from antiphon.store.trace.reader import TraceDetail, TraceSummary
+from antiphon.store.trace.rows import TraceFinish, TraceRequest, TraceUsage
 
 _SHOWN_PIECES = 12
 _GLIMPSE = 120  # bytes of a piece: more than a line is no glimpse

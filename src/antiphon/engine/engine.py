@@ -37,7 +37,7 @@ from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider
 from antiphon.store.chain import history
-from antiphon.store.reference import resolved
+from antiphon.store.item_references import resolved
 from antiphon.store.store import Document, Store, Turn
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response

@@ -14,8 +14,7 @@ from antiphon.core.plan.plan import Diagnostic
 from antiphon.engine.rim import Rim
 from antiphon.pipeline.trace import RawTap, TraceStage
 from antiphon.store.redact import Redactor
-from antiphon.store.trace import TraceOptions, TraceStore
-from antiphon.store.trace_row import (
+from antiphon.store.trace.rows import (
     TraceAttempt,
     TraceDiagnostic,
     TraceError,
@@ -25,6 +24,7 @@ from antiphon.store.trace_row import (
     TraceStream,
     TraceUsage,
 )
+from antiphon.store.trace.trace_store import TraceOptions, TraceStore
 from antiphon.wire.response import Response
 from antiphon.wire.sse import SSEEncoder
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.store.chain import walk
-from antiphon.store.reference import Picked, Place, places
+from antiphon.store.item_references import Picked, Place, places
 from antiphon.store.store import Clock, Document, StoreLimits, Turn, decode_turn, encode_turn
 
 MAX_TURNS = 10_000

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.main import main
-from antiphon.store.trace_row import (
+from antiphon.store.trace.rows import (
     TraceAttempt,
     TraceDiagnostic,
     TraceError,

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from antiphon.errors import StoreError
-from antiphon.store.database import connect
 from antiphon.store.sqlite import PURGE_EVERY_S, PURGE_TURNS, SCHEMA, SQLiteStore
+from antiphon.store.sqlite_file import connect
 from antiphon.store.store import StoreLimits
 from tests.support.turns import Clock, ids, turn
 

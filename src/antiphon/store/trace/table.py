@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from antiphon.store.database import Schema, vacuum
-from antiphon.store.trace_row import TraceRequest, TraceRow
+from antiphon.store.sqlite_file import Schema, vacuum
+from antiphon.store.trace.rows import TraceRequest, TraceRow
 
 RETAIN_ROWS = 500  # looked at in one round, so that no flush waits long
 VACUUM_PAGES = 10_000

@@ -10,7 +10,7 @@ from collections import deque
 from threading import Event, Lock
 from typing import TypeAlias
 
-from antiphon.store.trace_row import TraceLoss, TraceRow, TraceStream
+from antiphon.store.trace.rows import TraceLoss, TraceRow, TraceStream
 
 Entry: TypeAlias = tuple[int, TraceRow]
 """When it was recorded, and what."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.store.redact import Redactor
-from antiphon.store.trace_row import TraceStream
+from antiphon.store.trace.rows import TraceStream
 
 _EDGE = 16 * 1024  # longer than any secret: one that is cut in two at the end is not recognised
 _FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from antiphon.errors import StoreError
-from antiphon.store.trace_reader import losses, requests, show
-from antiphon.store.trace_row import TraceError, TraceLoss, TraceRow
+from antiphon.store.trace.reader import losses, requests, show
+from antiphon.store.trace.rows import TraceError, TraceLoss, TraceRow
 from tests.support.traces import NOW_MS, raw, request, shown, stream, trace_at, written
 
 

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.store.database import connect_reader, naming
-from antiphon.store.trace_row import (
+from antiphon.store.sqlite_file import connect_reader, naming
+from antiphon.store.trace.rows import (
     TraceAttempt,
     TraceDiagnostic,
     TraceError,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import StoreError
-from antiphon.store.database import Schema, connect, connect_reader, transaction, vacuum
+from antiphon.store.sqlite_file import Schema, connect, connect_reader, transaction, vacuum
 
 FIRST = ("CREATE TABLE thing (name TEXT)", "INSERT INTO thing VALUES ('old')")
 SECOND = ("ALTER TABLE thing ADD COLUMN size INTEGER NOT NULL DEFAULT 7",)

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from antiphon.errors import StoreError
-from antiphon.store.database import Schema, connect
 from antiphon.store.sqlite import FIND_ITEM, SCHEMA, SQLiteStore
+from antiphon.store.sqlite_file import Schema, connect
 from tests.support.turns import Clock, ids, turn
 
 pytestmark = pytest.mark.anyio

@@ -11,16 +11,16 @@ import pytest
 
 from antiphon.errors import StoreError
 from antiphon.store.redact import REDACTED, Redactor
-from antiphon.store.trace import BATCH, TraceStore
-from antiphon.store.trace_payload import cut, kept
-from antiphon.store.trace_reader import TraceDetail, requests, show
-from antiphon.store.trace_row import (
+from antiphon.store.trace.payload import cut, kept
+from antiphon.store.trace.reader import TraceDetail, requests, show
+from antiphon.store.trace.rows import (
     TraceAttempt,
     TraceDiagnostic,
     TraceError,
     TraceRow,
     TraceUsage,
 )
+from antiphon.store.trace.trace_store import BATCH, TraceStore
 from tests.support.traces import (
     CANARY,
     NOW_MS,

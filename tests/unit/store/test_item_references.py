@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from antiphon.errors import InvalidRequest, StoreError
-from antiphon.store import reference
+from antiphon.store import item_references as reference
+from antiphon.store.item_references import resolved
 from antiphon.store.memory import MemoryStore
-from antiphon.store.reference import resolved
 from antiphon.store.sqlite import SQLiteStore
 from antiphon.wire.request import Request
 from tests.support.turns import Clock, turn

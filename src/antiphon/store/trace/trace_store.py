@@ -17,12 +17,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.errors import StoreError
-from antiphon.store.database import connect, transaction
 from antiphon.store.redact import Redactor
-from antiphon.store.trace_payload import counted, emptied, kept
-from antiphon.store.trace_queue import Entry, TraceQueue
-from antiphon.store.trace_row import TraceLoss, TraceRow, TraceStream, decode_row
-from antiphon.store.trace_table import SCHEMA, Record, insert, retain
+from antiphon.store.sqlite_file import connect, transaction
+from antiphon.store.trace.payload import counted, emptied, kept
+from antiphon.store.trace.queue import Entry, TraceQueue
+from antiphon.store.trace.rows import TraceLoss, TraceRow, TraceStream, decode_row
+from antiphon.store.trace.table import SCHEMA, Record, insert, retain
 
 RETAIN_EVERY_MS = 60_000
 BATCH = 500

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Struct
 
 from antiphon.errors import StoreError
-from antiphon.store.database import transaction
+from antiphon.store.sqlite_file import transaction
 
 T = TypeVar("T")
 Job: TypeAlias = Callable[[sqlite3.Connection], T]

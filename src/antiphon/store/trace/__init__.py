@@ -1,0 +1,3 @@
+"""The request trace: a SQLite file, its bounded queue, its writer and its readers."""
+
+from __future__ import annotations
