@@ -14,14 +14,14 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from antiphon.cli.probe import Probe, probe_all
-from antiphon.cli.settings import (
+from antiphon.cli.load_config import (
     add_config_option,
     find_settings,
     load_settings,
     store_url,
     trace_path,
 )
+from antiphon.cli.probe import Probe, probe_all
 from antiphon.cli.terminal import complain, is_terminal, make_console, make_table, write_lines
 from antiphon.config import Config
 from antiphon.engine.routing import make_router

@@ -13,8 +13,8 @@ from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.text import Text
 
-from antiphon.cli.draft import Draft, ProviderDraft, render
-from antiphon.cli.interview import BadAnswer, Interview
+from antiphon.cli.config_template import Draft, ProviderDraft, render
+from antiphon.cli.prompts import BadAnswer, Interview
 from antiphon.cli.terminal import complain, is_terminal, make_console, make_table
 from antiphon.config import ServerConfig, config_directory, find_config, parse_config
 from antiphon.errors import ConfigError

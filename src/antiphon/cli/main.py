@@ -56,7 +56,7 @@ def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """What we read ourselves, and what another program is given as it stands."""
     if [*words[:1]] != ["codex"]:
         return words, ()
-    from antiphon.cli.codex import split
+    from antiphon.cli.codex.command import split
 
     ours, foreign = split(words[1:])
     return ["codex", *ours], foreign
@@ -75,7 +75,8 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     for name, summary in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, formatter_class=raw)
         if name in argv:
-            import_module(f"antiphon.cli.{name}").add(command)
+            module = "codex.command" if name == "codex" else name
+            import_module(f"antiphon.cli.{module}").add(command)
     return parser
 
 

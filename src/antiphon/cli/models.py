@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from antiphon.cli.settings import add_config_option, load_settings
+from antiphon.cli.load_config import add_config_option, load_settings
 from antiphon.cli.terminal import is_terminal, make_console, make_table, write_lines
 from antiphon.core.planning.make_plan import RUNGS
 from antiphon.engine.routing import Router, make_router

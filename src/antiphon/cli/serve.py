@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon import __version__
-from antiphon.cli.settings import add_config_option, base_url, find_settings, load_settings
+from antiphon.cli.load_config import add_config_option, base_url, find_settings, load_settings
 from antiphon.cli.terminal import complain, is_terminal, make_console
 from antiphon.config import Config, ServerConfig
 from antiphon.engine.engine import Engine

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from antiphon.cli.settings import add_config_option, load_settings, trace_path
+from antiphon.cli.load_config import add_config_option, load_settings, trace_path
 from antiphon.cli.terminal import is_terminal, make_console, write_lines
-from antiphon.cli.trace_page import detail_document, detail_page, summary_document, summary_table
+from antiphon.cli.trace_view import detail_document, detail_page, summary_document, summary_table
 from antiphon.config import Config
 from antiphon.errors import AntiphonError
 from antiphon.store.trace import reader as trace_reader

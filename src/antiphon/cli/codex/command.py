@@ -19,12 +19,12 @@ from types import FrameType
 from typing import NoReturn, Self
 from urllib.parse import urlsplit
 
-from antiphon.cli import codex_setup
-from antiphon.cli.codex_config import KEY_VARIABLE, Settings
-from antiphon.cli.codex_file import replace_file
-from antiphon.cli.codex_gateway import Gateway, catalog_bytes, find_gateway, started_gateway
-from antiphon.cli.codex_setup import config_path, preferred_model
-from antiphon.cli.settings import add_config_option, load_settings
+from antiphon.cli.codex import setup as codex_setup
+from antiphon.cli.codex.config import KEY_VARIABLE, Settings
+from antiphon.cli.codex.files import replace_file
+from antiphon.cli.codex.gateway import Gateway, catalog_bytes, find_gateway, started_gateway
+from antiphon.cli.codex.setup import config_path, preferred_model
+from antiphon.cli.load_config import add_config_option, load_settings
 from antiphon.config import data_directory
 from antiphon.errors import AntiphonError
 

@@ -15,11 +15,11 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from antiphon.cli.codex_config import KEY_VARIABLE, Settings, installed, removed
-from antiphon.cli.codex_file import read_file, replace_file
-from antiphon.cli.codex_gateway import catalog_bytes, find_gateway
-from antiphon.cli.interview import Interview
-from antiphon.cli.settings import base_url, load_settings
+from antiphon.cli.codex.config import KEY_VARIABLE, Settings, installed, removed
+from antiphon.cli.codex.files import read_file, replace_file
+from antiphon.cli.codex.gateway import catalog_bytes, find_gateway
+from antiphon.cli.load_config import base_url, load_settings
+from antiphon.cli.prompts import Interview
 from antiphon.cli.terminal import make_console
 from antiphon.config import Config
 from antiphon.engine.routing import make_router

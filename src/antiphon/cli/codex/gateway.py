@@ -15,8 +15,8 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 import msgspec
 
-from antiphon.cli.codex_config import KEY_VARIABLE
-from antiphon.cli.settings import base_url, find_settings
+from antiphon.cli.codex.config import KEY_VARIABLE
+from antiphon.cli.load_config import base_url, find_settings
 from antiphon.config import Config
 from antiphon.errors import AntiphonError
 

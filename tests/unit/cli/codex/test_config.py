@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from antiphon.cli.codex_config import Settings, installed, removed
+from antiphon.cli.codex.config import Settings, installed, removed
 from antiphon.errors import ConfigError
 
 SETTINGS = Settings(base_url="http://127.0.0.1:8484/v1", model='odd "name"', catalog="/a b/c.json")
@@ -164,7 +164,7 @@ def test_the_options_of_one_run_say_the_same_as_the_file() -> None:
 
 
 def test_the_page_shows_what_is_written() -> None:
-    page = (Path(__file__).parents[3] / "docs/codex.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs/codex.md").read_text(encoding="utf-8")
     shown = Settings(
         base_url="http://127.0.0.1:8484/v1",
         model="deepseek/deepseek-v4-pro",

@@ -19,8 +19,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from antiphon.cli.codex import split
-from antiphon.cli.codex_gateway import find_gateway, started_gateway
+from antiphon.cli.codex.command import split
+from antiphon.cli.codex.gateway import find_gateway, started_gateway
 from antiphon.config import Config, ServerConfig
 from tests.support.commands import (
     COMMAND,

@@ -7,7 +7,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.cli.draft import HIDDEN, Draft, ProviderDraft, render
+from antiphon.cli.config_template import HIDDEN, Draft, ProviderDraft, render
 
 LOCAL = ProviderDraft(
     name="local", kind="chat", base_url="http://127.0.0.1:1/v1", api_key="s3cret", models=("a/b",)
