@@ -10,7 +10,7 @@ from pathlib import Path
 from antiphon.config import Config
 from antiphon.engine.routing import make_router
 from antiphon.providers.registry import SPECS, build_providers
-from antiphon.server.catalog import model_list
+from antiphon.server.model_catalog import model_list
 from tests.support.clients import mcp_server
 from tests.support.clients.codex import Ran
 from tests.support.clients.gateway import Stage, stage

@@ -12,7 +12,7 @@ import pytest
 from antiphon.config import LogConfig
 from antiphon.errors import ConfigError
 from antiphon.server.auth import refuse_open_door
-from antiphon.server.journal import open_journal
+from antiphon.server.log_output import open_journal
 from tests.support.client_answers import Answer
 from tests.support.commands import run
 from tests.support.gateways import Running, running, settings

@@ -14,7 +14,7 @@ import pytest
 
 from antiphon.config import LogConfig, TimeoutConfig
 from antiphon.pipeline.log import Entry
-from antiphon.server.journal import open_journal
+from antiphon.server.log_output import open_journal
 from tests.support.client_answers import Answer, ask
 from tests.support.gateways import Running, running, settings
 from tests.support.shared_gateway import UVLOOP

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from antiphon.config import CapsuleConfig, ProviderConfig, StoreConfig
-from antiphon.engine.rim import Rim
+from antiphon.engine.runtime import Rim
 from tests.support.checked_gateway import Scene, configured, scene
 from tests.support.client_answers import Answer, ask
 from tests.support.gateways import replaced, running, settings

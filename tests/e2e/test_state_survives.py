@@ -25,7 +25,7 @@ from antiphon.config import (
     StoreConfig,
     TraceConfig,
 )
-from antiphon.engine.rim import Rim
+from antiphon.engine.runtime import Rim
 from tests.support.client_answers import Answer, ask
 from tests.support.gateways import replaced, running, settings
 from tests.support.scripted_providers.anthropic import AnthropicSpeaker

@@ -22,7 +22,7 @@ from antiphon.config import (
     TimeoutConfig,
     TraceConfig,
 )
-from antiphon.engine.rim import Rim
+from antiphon.engine.runtime import Rim
 from tests.support.client_answers import Answer, ask
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.traces import shown

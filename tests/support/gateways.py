@@ -23,7 +23,7 @@ from antiphon.config import (
     TraceConfig,
 )
 from antiphon.engine.engine import Engine
-from antiphon.engine.rim import Rim
+from antiphon.engine.runtime import Rim
 from antiphon.pipeline.log import Entry
 from antiphon.server.serve import Gateway, open_engine
 

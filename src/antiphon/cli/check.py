@@ -24,12 +24,12 @@ from antiphon.cli.load_config import (
 from antiphon.cli.probe import Probe, probe_all
 from antiphon.cli.terminal import complain, is_terminal, make_console, make_table, write_lines
 from antiphon.config import Config
+from antiphon.engine.image_description import refuse_blind_model
 from antiphon.engine.routing import make_router
-from antiphon.engine.vision import refuse_blind_model
 from antiphon.errors import AntiphonError
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.server.auth import refuse_open_door
-from antiphon.server.client import Clients
+from antiphon.server.clients import Clients
 from antiphon.store.url import open_store
 
 _EPILOG = """\

@@ -20,7 +20,7 @@ from antiphon.cli.terminal import complain, is_terminal, make_console
 from antiphon.config import Config, ServerConfig
 from antiphon.engine.engine import Engine
 from antiphon.errors import ConfigError
-from antiphon.server.journal import open_journal
+from antiphon.server.log_output import open_journal
 from antiphon.server.serve import Gateway, serve
 
 _SHOWN_MODELS = 6

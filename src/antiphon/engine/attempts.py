@@ -15,7 +15,7 @@ from antiphon.core.history.steps import Thought
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.planning.next_round import Followup, followed, takes_over
 from antiphon.engine.course import Attempt, Change, Course
-from antiphon.engine.lessons import Lessons, is_about_value, named_parameter
+from antiphon.engine.rejected_parameters import Lessons, is_about_value, named_parameter
 from antiphon.engine.routing import Target
 from antiphon.engine.upstream import Upstream
 from antiphon.pipeline.bridge import Bridge

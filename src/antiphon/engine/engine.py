@@ -23,15 +23,15 @@ from antiphon.engine.attempts import Attempts
 from antiphon.engine.breaker import Breaker
 from antiphon.engine.course import Course, Health
 from antiphon.engine.exchange import Exchange, Parts
+from antiphon.engine.image_description import Look, see_nothing
 from antiphon.engine.journey import Journey
 from antiphon.engine.keyring import Keyring
-from antiphon.engine.lessons import Lessons
-from antiphon.engine.rim import Rim
+from antiphon.engine.rejected_parameters import Lessons
 from antiphon.engine.routing import Router, Target
+from antiphon.engine.runtime import Rim
 from antiphon.engine.searches import Search, find_nothing
 from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
-from antiphon.engine.vision import Look, see_nothing
 from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.log import Entry

@@ -29,7 +29,7 @@ from antiphon.core.faults.fault import (
 from antiphon.core.filters.filter import Again
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.journey import Journey
-from antiphon.engine.rim import Rim
+from antiphon.engine.runtime import Rim
 from antiphon.engine.searches import Search, Searches
 from antiphon.engine.timer import SilenceTimer
 from antiphon.engine.tracing import Attempted

@@ -15,10 +15,10 @@ from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Diagnostic, Plan
 from antiphon.engine.tracing import Attempted, ExchangeTrace
 from antiphon.pipeline.bridge import Bridge
+from antiphon.pipeline.client_profile import ProfileStage
 from antiphon.pipeline.contract import ContractStage
 from antiphon.pipeline.log import DiagnosticsStage, Entry, LogStage
 from antiphon.pipeline.persist import PersistStage
-from antiphon.pipeline.profile import ProfileStage
 from antiphon.pipeline.stage import Stage, Stages
 
 

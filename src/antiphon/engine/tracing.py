@@ -11,7 +11,7 @@ from antiphon.config import TraceConfig
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.faults.messages import describe
 from antiphon.core.plan.plan import Diagnostic
-from antiphon.engine.rim import Rim
+from antiphon.engine.runtime import Rim
 from antiphon.pipeline.trace import RawTap, TraceStage
 from antiphon.store.redact import Redactor
 from antiphon.store.trace.rows import (

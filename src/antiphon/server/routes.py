@@ -15,14 +15,14 @@ from antiphon.core.faults.fault import FaultType, shutdown_fault
 from antiphon.core.planning.make_plan import diagnostics_header
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.exchange import Exchange
+from antiphon.engine.image_description import see_nothing
 from antiphon.engine.timer import SilenceTimer
 from antiphon.engine.upstream import UpstreamError
-from antiphon.engine.vision import see_nothing
 from antiphon.errors import InvalidRequest
 from antiphon.server.app_keys import CLIENT, PROFILE, REQUEST_ID
-from antiphon.server.catalog import entity_tag, model_list
+from antiphon.server.errors import error_response, faulted, json_response
 from antiphon.server.event_stream import EventStream
-from antiphon.server.failure import error_response, faulted, json_response
+from antiphon.server.model_catalog import entity_tag, model_list
 from antiphon.wire.request import Request
 
 

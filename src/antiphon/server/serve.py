@@ -18,17 +18,17 @@ from aiohttp import web
 from antiphon.config import Config, data_directory
 from antiphon.core.history.capsule import Sealer
 from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.rim import Rim
+from antiphon.engine.image_description import Prepare, make_look
 from antiphon.engine.routing import make_router
+from antiphon.engine.runtime import Rim
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.tracing import open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
-from antiphon.engine.vision import Prepare, make_look
 from antiphon.errors import ConfigError
 from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.search.searcher import open_searcher
-from antiphon.server.app import make_app
+from antiphon.server.application import make_app
 from antiphon.server.auth import refuse_open_door
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store

@@ -25,7 +25,7 @@ from antiphon.config import Config
 from antiphon.engine.routing import make_router
 from antiphon.errors import ConfigError
 from antiphon.providers.registry import build_providers
-from antiphon.server.catalog import model_list
+from antiphon.server.model_catalog import model_list
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction

@@ -17,7 +17,7 @@ from antiphon import __version__
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.effort import RUNGS, climb
 from antiphon.engine.routing import Router
-from antiphon.server.instructions import CODING, TALKING
+from antiphon.server.agent_prompts import CODING, TALKING
 
 _ASSUMED_WINDOW = 128_000
 _LONG_ANSWER = 64_000

@@ -13,8 +13,8 @@ from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.pipeline.log import Entry
 from antiphon.server.app_keys import CLIENT, PROFILE, REQUEST_ID
 from antiphon.server.auth import Doorkeeper
-from antiphon.server.client import Clients
-from antiphon.server.failure import error_response, fit, refused
+from antiphon.server.clients import Clients
+from antiphon.server.errors import error_response, fit, refused
 from antiphon.server.routes import Routes
 
 

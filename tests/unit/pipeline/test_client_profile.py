@@ -8,7 +8,7 @@ from antiphon.core.client_profile import OTHER, PROFILES, Profile
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault, classify
 from antiphon.core.stream.deltas import Text
-from antiphon.pipeline.profile import ProfileStage
+from antiphon.pipeline.client_profile import ProfileStage
 from antiphon.pipeline.stage import failed
 from antiphon.wire.events import Event, Failed
 from tests.support.machines import machine

@@ -9,7 +9,7 @@ import pytest
 from antiphon.config import Config, ModelConfig, ProviderConfig
 from antiphon.engine.routing import make_router
 from antiphon.providers.registry import SPECS, build_providers
-from antiphon.server.catalog import entity_tag, model_list
+from antiphon.server.model_catalog import entity_tag, model_list
 
 KEYS = {name: "k" for spec in SPECS.values() for name in spec.api_key_env}
 

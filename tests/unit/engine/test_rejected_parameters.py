@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.core.faults.fault import ProviderFault, classify
 from antiphon.core.plan.plan import Outbound
-from antiphon.engine.lessons import Lessons, is_about_value, named_parameter
+from antiphon.engine.rejected_parameters import Lessons, is_about_value, named_parameter
 
 
 def outbound(**body: Any) -> Outbound:
