@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -29,6 +30,12 @@ ALLOWED["antiphon"] = PURE | {"replay"}  # the package itself: what it re-export
 ALLOWED["server"] |= {"antiphon"}
 ALLOWED["cli"] |= {"antiphon", "replay"}
 ALLOWED["__main__"] = {"cli"}
+
+# Inside core, from the bottom up: a package imports itself or one to the left of it.
+CORE_PACKAGES = """
+    lru diagnostic faults client_profile tools stream history structured_output freeform web_search
+    plan planning filters
+""".split()
 
 IMPURE = set(
     """
@@ -52,6 +59,7 @@ PROVIDER = re.compile(
 )
 
 FILE_LINES = 400
+PACKAGE_MODULES = 20
 FUNCTION_LINES = 40
 EMPTY_WORDS = {"base", "common", "handler", "helper", "impl", "manager", "misc", "util"}
 
@@ -108,6 +116,20 @@ def layer_offences(module: Module) -> list[str]:
         f"{module.path}:{line}: {module.layer} imports {name}"
         for line, name in module.imports()
         if name.split(".")[0] == "antiphon" and _layer_of(name) not in ALLOWED[module.layer]
+    ]
+
+
+def core_order_offences(module: Module) -> list[str]:
+    if module.layer != "core" or len(module.path.parts) < 2 or module.path.name == "__init__.py":
+        return []
+    own = module.path.parts[1].removesuffix(".py")
+    if own not in CORE_PACKAGES:
+        return [f"{module.path}: {own!r} has no place in CORE_PACKAGES"]
+    allowed = CORE_PACKAGES[: CORE_PACKAGES.index(own) + 1]
+    return [
+        f"{module.path}:{line}: core.{own} imports {name}"
+        for line, name in module.imports()
+        if name.startswith("antiphon.core.") and name.split(".")[2] not in allowed
     ]
 
 
@@ -170,6 +192,18 @@ def function_budget_offences(module: Module) -> list[str]:
     ]
 
 
+def package_budget_offences(modules: Iterable[Module]) -> list[str]:
+    """A package holds at most 20 modules; `providers` has one for each provider."""
+    count = Counter(
+        str(module.path.parent) for module in modules if module.path.name != "__init__.py"
+    )
+    return [
+        f"{package}: {number} modules"
+        for package, number in count.items()
+        if number > PACKAGE_MODULES and package != "providers"
+    ]
+
+
 def empty_name_offences(module: Module) -> list[str]:
     words = re.split(r"[/_]+", str(module.path.with_suffix("")))
     return [
@@ -197,6 +231,14 @@ def test_there_is_source_to_judge() -> None:
 
 def test_a_module_imports_only_its_own_or_a_lower_layer() -> None:
     assert offences(layer_offences) == []
+
+
+def test_a_core_package_imports_only_itself_or_a_lower_one() -> None:
+    assert offences(core_order_offences) == []
+
+
+def test_no_package_but_providers_has_more_modules_than_its_budget() -> None:
+    assert package_budget_offences(MODULES) == []
 
 
 def test_the_heart_and_the_stages_do_no_io_and_read_no_clock() -> None:
@@ -276,6 +318,19 @@ TABLE = "TABLE = {\n" + "    1: 1,\n" * (2 * FUNCTION_LINES) + "}\n"
             "antiphon imports antiphon.cli.main",
         ),
         (layer_offences, "extra/a.py", "", "extra/a.py: belongs to no layer"),
+        (
+            core_order_offences,
+            "core/stream/a.py",
+            "from antiphon.core.plan.plan import Plan",
+            "core.stream imports antiphon.core.plan.plan.Plan",
+        ),
+        (
+            core_order_offences,
+            "core/lru.py",
+            "from antiphon.core import faults",
+            "core.lru imports antiphon.core.faults",
+        ),
+        (core_order_offences, "core/extra/a.py", "", "'extra' has no place in CORE_PACKAGES"),
         (purity_offences, "core/a.py", "import asyncio", "imports asyncio"),
         (purity_offences, "wire/a.py", "from os import path", "imports os.path"),
         (purity_offences, "pipeline/a.py", "import time as t", "imports time"),
@@ -312,6 +367,12 @@ def test_a_planted_offence_is_caught(rule: Rule, path: str, source: str, offence
     assert offence in found
 
 
+def test_a_package_over_its_budget_is_caught() -> None:
+    crowded = [Module(f"core/filters/m{number}.py", "") for number in range(PACKAGE_MODULES + 1)]
+    assert package_budget_offences(crowded) == ["core/filters: 21 modules"]
+    assert package_budget_offences(crowded[1:]) == []
+
+
 @pytest.mark.parametrize(
     ("rule", "path", "source"),
     [
@@ -324,6 +385,11 @@ def test_a_planted_offence_is_caught(rule: Rule, path: str, source: str, offence
         (layer_offences, "replay.py", "from antiphon.pipeline.bridge import Bridge"),
         (layer_offences, "__init__.py", "from .replay import replay\n__version__ = '1'"),
         (layer_offences, "core/a.py", "import antiphonal.engine"),
+        (
+            core_order_offences,
+            "core/plan/a.py",
+            "from antiphon.core.stream.deltas import Delta\nimport antiphon.core.plan.plan",
+        ),
         (purity_offences, "core/a.py", "import json\nimport msgspec\nfrom typing import Any"),
         (purity_offences, "engine/a.py", "import asyncio\nimport aiohttp\nopen('x')"),
         (purity_offences, "core/a.py", "x = reader.open()"),

@@ -15,8 +15,6 @@ from msgspec import Struct, structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import ProviderFault, is_permanent
-from antiphon.core.filters.filter import Desk
-from antiphon.core.stream.deltas import Delta, ItemEnd, Refusal, Text
 
 EVERYONE = "*"
 """The name, in a configuration, of what counts for every client."""
@@ -113,29 +111,3 @@ def _note(code: Code, message: str, subject: str) -> Diagnostic:
     return Diagnostic(
         code=code, decision=Decision.DEGRADED, param="client", message=message, subject=subject
     )
-
-
-class RefusalDesk(Desk):
-    """Tells a refusal as text, in a message of its own. The last desk: others know a refusal."""
-
-    def __init__(self, profile: Profile) -> None:
-        super().__init__()
-        self._profile = profile
-        self._spoken: type[Delta] | None = None
-        self._noted = False
-
-    def feed(self, delta: Delta) -> list[Delta]:
-        if not isinstance(delta, Text | Refusal) or not delta.text:
-            return [delta]
-        turned = self._spoken is not None and self._spoken is not type(delta)
-        self._spoken = type(delta)
-        before: list[Delta] = [ItemEnd()] if turned else []
-        return [*before, self._told(delta) if isinstance(delta, Refusal) else delta]
-
-    def _told(self, refusal: Refusal) -> Text:
-        if not self._noted:
-            self._noted = True
-            name = self._profile.name
-            message = f"The refusal is told as text: {name} would drop the message."
-            self._note(Code.CLIENT_REFUSAL_AS_TEXT, "client", message, name)
-        return Text(refusal.text)

@@ -32,7 +32,7 @@ from antiphon.core.history.steps import (
     is_own,
 )
 from antiphon.core.plan.plan import Plan
-from antiphon.core.planning.toolbox import provider_name
+from antiphon.core.tools.naming import provider_name
 from antiphon.dialects.call_ids import CallIdForm, CallIds
 
 Body: TypeAlias = dict[str, Any]

@@ -9,9 +9,9 @@ import msgspec
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import FaultType, ProviderFault
-from antiphon.core.filters.filter import Again
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.steps import Thought
+from antiphon.core.plan.follow_up import Again
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.planning.next_round import Followup, followed, takes_over
 from antiphon.engine.course import Attempt, Change, Course

@@ -26,7 +26,7 @@ from antiphon.core.faults.fault import (
     protocol_fault,
     timeout_fault,
 )
-from antiphon.core.filters.filter import Again
+from antiphon.core.plan.follow_up import Again
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.journey import Journey
 from antiphon.engine.runtime import Rim

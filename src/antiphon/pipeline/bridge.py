@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
-from antiphon.core.filters.filter import Again, Desk
+from antiphon.core.filters.filter import Desk
 from antiphon.core.filters.web_search import SearchCall, SearchDesk, SearchOutcome
+from antiphon.core.plan.follow_up import Again
 from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.deltas import (
     Delta,

@@ -10,7 +10,6 @@ from antiphon.core.client_profile import (
     OTHER,
     PROFILES,
     Profile,
-    RefusalDesk,
     error_as_400,
     error_as_final,
     keepalive_as_comment,
@@ -18,6 +17,7 @@ from antiphon.core.client_profile import (
 )
 from antiphon.core.diagnostic import Decision
 from antiphon.core.faults.fault import classify
+from antiphon.core.filters.refusal_text import RefusalDesk
 from antiphon.core.stream.deltas import Delta, Finish, ItemEnd, Reasoning, Refusal, Text
 
 CODEX = PROFILES["codex"]

@@ -9,9 +9,10 @@ import pytest
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import timeout_fault
 from antiphon.core.filters.empty_answer import SilenceDesk
-from antiphon.core.filters.filter import Again, Desk
+from antiphon.core.filters.filter import Desk
 from antiphon.core.filters.structured_output import FormDesk
 from antiphon.core.history.steps import Said, TextPart
+from antiphon.core.plan.follow_up import Again
 from antiphon.core.plan.plan import ToolChoice
 from antiphon.core.stream.deltas import (
     Delta,

@@ -8,8 +8,9 @@ that was cut off while it thought, the response says so itself.
 from __future__ import annotations
 
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import Again, Desk
+from antiphon.core.filters.filter import Desk
 from antiphon.core.history.steps import Said, TextPart
+from antiphon.core.plan.follow_up import Again
 from antiphon.core.stream.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
 from antiphon.core.stream.finish import outcome
 

@@ -9,20 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from msgspec import Struct
-
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.history.steps import Step
-from antiphon.core.plan.plan import ToolChoice
+from antiphon.core.plan.follow_up import Again
 from antiphon.core.stream.deltas import Delta
-
-
-class Again(Struct, frozen=True, kw_only=True):
-    """Another round: the steps that join the history behind what was told, under the provider's
-    names for the tools, and a choice of tools that counts for this round alone."""
-
-    steps: tuple[Step, ...]
-    tool_choice: ToolChoice | None = None
 
 
 class Desk(ABC):

@@ -15,11 +15,12 @@ from functools import partial
 from msgspec import structs
 
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import Again, Desk
+from antiphon.core.filters.filter import Desk
 from antiphon.core.freeform.grammar import Checker, Problem, asks_for, build_checker
 from antiphon.core.freeform.unwrap import Unwrapper
 from antiphon.core.history.content import json_text
 from antiphon.core.history.steps import Answered, Called, Step, TextPart
+from antiphon.core.plan.follow_up import Again
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.stream.finish import outcome

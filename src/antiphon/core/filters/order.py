@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from antiphon.core.client_profile import Profile, RefusalDesk
+from antiphon.core.client_profile import Profile
 from antiphon.core.filters.citations import CitationDesk
 from antiphon.core.filters.empty_answer import SilenceDesk
 from antiphon.core.filters.filter import Desk
 from antiphon.core.filters.freeform_input import FreeformDesk
 from antiphon.core.filters.reasoning_summary import SummaryDesk
+from antiphon.core.filters.refusal_text import RefusalDesk
 from antiphon.core.filters.single_call import SingleCallDesk
 from antiphon.core.filters.structured_output import FormDesk
 from antiphon.core.filters.web_search import SearchDesk

@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import Again, Desk
+from antiphon.core.filters.filter import Desk
 from antiphon.core.filters.structured_repair import Draft, fitting, objected
+from antiphon.core.plan.follow_up import Again
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import (
     Annotation,

@@ -18,8 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import Again, Desk
+from antiphon.core.filters.filter import Desk
 from antiphon.core.history.content import json_text
+from antiphon.core.plan.follow_up import Again
 from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.stream.deltas import Delta, Finish, SearchBegun, SearchEnded, ToolCall, ToolEnd
 from antiphon.core.stream.finish import outcome

@@ -14,7 +14,7 @@ import msgspec
 from antiphon.core.diagnostic import Decision
 from antiphon.core.history.content import Item, Reader, json_text, mapping, mappings, string
 from antiphon.core.history.steps import Answered, Called, HistoryCode, Step, TextPart
-from antiphon.core.planning.toolbox import provider_name
+from antiphon.core.tools.naming import provider_name
 
 Steps: TypeAlias = Sequence[Step]
 

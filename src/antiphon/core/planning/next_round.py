@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from antiphon.core.filters.filter import Again
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.pairing import paired
 from antiphon.core.history.read_items import canonical
 from antiphon.core.history.steps import Answered, Called, Step
+from antiphon.core.plan.follow_up import Again
 from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.planning.unseal import unsealed
 from antiphon.core.tools.identity import ToolIdentityMap

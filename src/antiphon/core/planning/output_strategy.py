@@ -21,8 +21,8 @@ from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
 from antiphon.core.planning.declare_tools import Declared
 from antiphon.core.planning.effort import thinks
 from antiphon.core.planning.parse_tool import opened
-from antiphon.core.planning.toolbox import marked_name, provider_name
 from antiphon.core.structured_output.contract import FormatKind, OutputContract
+from antiphon.core.tools.naming import marked_name, provider_name
 
 
 class Asked(Struct, frozen=True, kw_only=True):

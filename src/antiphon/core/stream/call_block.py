@@ -18,14 +18,8 @@ import msgspec
 from antiphon.core.stream.deltas import ToolCall
 from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField
 from antiphon.core.stream.partial_call import learned
-from antiphon.core.tools.identity import (
-    Call,
-    ToolIdentity,
-    ToolIdentityMap,
-    as_custom_call,
-    as_function_call,
-    restore,
-)
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
+from antiphon.core.tools.restore import Call, as_custom_call, as_function_call, restore
 from antiphon.errors import InvalidTransition
 from antiphon.wire.events import (
     ArgumentsDelta,

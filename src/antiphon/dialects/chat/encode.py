@@ -29,9 +29,9 @@ from antiphon.core.history.steps import (
     is_own,
 )
 from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
-from antiphon.core.planning.toolbox import provider_name
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentityMap
+from antiphon.core.tools.naming import provider_name
 from antiphon.dialects.call_ids import CallIdForm, CallIds
 from antiphon.dialects.chat import reasoning_state as chat_state
 from antiphon.dialects.chat.plain_messages import dialogue

@@ -30,8 +30,8 @@ from antiphon.core.history.steps import (
     is_own,
 )
 from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
-from antiphon.core.planning.toolbox import provider_name
 from antiphon.core.tools.identity import ToolIdentityMap
+from antiphon.core.tools.naming import provider_name
 from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN
 
 Body: TypeAlias = dict[str, Any]

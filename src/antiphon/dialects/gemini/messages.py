@@ -26,9 +26,9 @@ from antiphon.core.history.steps import (
     Thought,
     is_own,
 )
-from antiphon.core.planning.toolbox import provider_name
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentityMap
+from antiphon.core.tools.naming import provider_name
 from antiphon.dialects.gemini import media as gemini_media
 from antiphon.dialects.gemini.quirks import GeminiQuirks
 from antiphon.dialects.message_writer import joined

@@ -29,8 +29,8 @@ from antiphon.core.history.steps import (
     is_own,
 )
 from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
-from antiphon.core.planning.toolbox import provider_name
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.naming import provider_name
 
 Body: TypeAlias = dict[str, Any]
 

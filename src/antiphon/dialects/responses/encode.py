@@ -33,8 +33,8 @@ from antiphon.core.history.steps import (
     is_own,
 )
 from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
-from antiphon.core.planning.toolbox import provider_name
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.naming import provider_name
 from antiphon.dialects.message_writer import joined
 from antiphon.dialects.responses.items import SCHEME
 

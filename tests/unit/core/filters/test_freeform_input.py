@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import Again, Desk
+from antiphon.core.filters.filter import Desk
 from antiphon.core.filters.freeform_input import FreeformDesk
 from antiphon.core.history.steps import Answered, Called, TextPart
+from antiphon.core.plan.follow_up import Again
 from antiphon.core.stream.deltas import (
     Delta,
     Finish,

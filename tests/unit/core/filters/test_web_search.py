@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.filters.filter import Again
 from antiphon.core.filters.web_search import SearchCall, SearchDesk, SearchOutcome
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
+from antiphon.core.plan.follow_up import Again
 from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.stream.deltas import (
     Delta,

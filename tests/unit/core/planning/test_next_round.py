@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.core.filters.filter import Again
 from antiphon.core.history.capsule import Unopened
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
+from antiphon.core.plan.follow_up import Again
 from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.planning.next_round import Followup, followed, takes_over
 from antiphon.core.structured_output.contract import OutputContract

@@ -11,7 +11,8 @@ import pytest
 from antiphon.core.diagnostic import Decision
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.parse_tool import Offer, family, read_offer
-from antiphon.core.tools.identity import Call, ToolIdentity, restore
+from antiphon.core.tools.identity import ToolIdentity
+from antiphon.core.tools.restore import Call, restore
 from antiphon.errors import InvalidRequest
 from antiphon.wire.items import FunctionCall
 

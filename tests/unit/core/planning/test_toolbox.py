@@ -9,8 +9,9 @@ import pytest
 
 from antiphon.core.history.steps import Called, Said, TextPart
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.toolbox import Toolbox, marked_name, provider_name
+from antiphon.core.planning.toolbox import Toolbox
 from antiphon.core.tools.identity import Grammar
+from antiphon.core.tools.naming import marked_name, provider_name
 from antiphon.errors import InvalidRequest
 
 VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from antiphon.core.tools.identity import Call, ToolIdentity, restore
+from antiphon.core.tools.identity import ToolIdentity
+from antiphon.core.tools.restore import Call, restore
 from antiphon.wire.items import FunctionCall, ToolSearchCall
 
 SEARCH = ToolIdentity("tool_search", "tool_search", "tool_search")

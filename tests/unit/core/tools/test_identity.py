@@ -7,14 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.tools.identity import (
-    NO_TOOLS,
-    Call,
-    ToolIdentity,
-    ToolIdentityMap,
-    ToolType,
-    restore,
-)
+from antiphon.core.tools.identity import NO_TOOLS, ToolIdentity, ToolIdentityMap, ToolType
+from antiphon.core.tools.restore import Call, restore
 from antiphon.errors import ToolCollision
 
 READ = ToolIdentity("mcp__files__read", "read", namespace="mcp__files")
