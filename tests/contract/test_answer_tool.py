@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from antiphon.core.filters.structured_output import FormDesk
+from antiphon.core.filters.structured_output import StructuredOutputFilter
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan.plan import Plan
 from antiphon.core.planning.make_plan import make_plan
-from antiphon.core.planning.next_round import Followup, followed
+from antiphon.core.planning.next_round import FinishedRound, followed
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.request import Request
 from tests.support.machines import documents, machine
@@ -84,7 +84,7 @@ def test_what_does_not_fit_is_asked_for_once_more_in_the_same_thread(
     speaker: Speaker, said: str
 ) -> None:
     plan = planned(speaker, SCHEMA, [LOOK])
-    desk = FormDesk.of(plan)
+    desk = StructuredOutputFilter.of(plan)
     assert desk is not None
     bridge = Bridge(machine(()), speaker.dialect, desks=[desk])
     turn = Turn(number=1, calls=(Call("answer_trip", said, ""),))
@@ -93,7 +93,9 @@ def test_what_does_not_fit_is_asked_for_once_more_in_the_same_thread(
     assert bridge.again is not None
     items = tuple(msgspec.to_builtins(item) for item in bridge.round_items)
     sealer = Sealer(["a key"], new_nonce=bytes, now=lambda: 1)
-    then = followed(plan, Followup(items, bridge.again), issuer=speaker.name, unseal=sealer.open)
+    then = followed(
+        plan, FinishedRound(items, bridge.again), issuer=speaker.name, unseal=sealer.open
+    )
     assert then.tool_choice == plan.tool_choice
     body = speaker.dialect.encode(then, stream=True).body
     assert speaker.problems(body) == []

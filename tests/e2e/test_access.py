@@ -12,7 +12,7 @@ import pytest
 from antiphon.config import LogConfig
 from antiphon.errors import ConfigError
 from antiphon.server.auth import refuse_open_door
-from antiphon.server.log_output import open_journal
+from antiphon.server.log_output import open_log
 from tests.support.client_answers import Answer
 from tests.support.commands import run
 from tests.support.gateways import Running, running, settings
@@ -123,7 +123,7 @@ async def test_with_keys_the_name_of_the_host_does_not_matter(guarded: Running) 
 async def test_a_key_is_never_written_down(tmp_path: Path, style: Literal["json", "text"]) -> None:
     """Neither a right one nor a wrong one; not in an answer either."""
     journal = io.StringIO()
-    emit = open_journal(LogConfig(level="debug", format=style), journal)
+    emit = open_log(LogConfig(level="debug", format=style), journal)
     secrets = (KEYS["alice"], "sk-intruder-1234567")
     async with running(settings(tmp_path, api_keys=KEYS)) as gateway:
         answers = [await knock(gateway, bearer(key)) for key in secrets]

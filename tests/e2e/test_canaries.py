@@ -14,7 +14,7 @@ import pytest
 
 from antiphon.config import LogConfig, TimeoutConfig
 from antiphon.pipeline.log import Entry
-from antiphon.server.log_output import open_journal
+from antiphon.server.log_output import open_log
 from tests.support.client_answers import Answer, ask
 from tests.support.gateways import Running, running, settings
 from tests.support.shared_gateway import UVLOOP
@@ -127,7 +127,7 @@ def rendered(log: list[Entry]) -> str:
     """The log in both of its styles, with everything in it."""
     out = io.StringIO()
     for style in ("json", "text"):
-        emit = open_journal(msgspec.convert({"level": "debug", "format": style}, LogConfig), out)
+        emit = open_log(msgspec.convert({"level": "debug", "format": style}, LogConfig), out)
         for entry in log:
             emit(entry)
     return out.getvalue()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from antiphon.config import CapsuleConfig, ProviderConfig, StoreConfig
-from antiphon.engine.runtime import Rim
+from antiphon.engine.runtime import Runtime
 from tests.support.checked_gateway import Scene, configured, scene
 from tests.support.client_answers import Answer, ask
 from tests.support.gateways import replaced, running, settings
@@ -178,7 +178,7 @@ async def test_a_reference_lives_as_long_as_the_turn_of_its_item(tmp_path: Path)
     async with upstream(playing(HELLO_WORLD)) as played:
         config = settings(tmp_path, played.url)
         config = replaced(config, store=StoreConfig(url="memory://", ttl_s=100))
-        async with running(config, Rim(now=lambda: now)) as gateway:
+        async with running(config, Runtime(now=lambda: now)) as gateway:
             scene = Scene(gateway, played)
             first = (await posted(scene, input="First.")).response
             items = [*(reference(item["id"]) for item in first["output"]), user("Second.")]

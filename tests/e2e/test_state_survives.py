@@ -25,7 +25,7 @@ from antiphon.config import (
     StoreConfig,
     TraceConfig,
 )
-from antiphon.engine.runtime import Rim
+from antiphon.engine.runtime import Runtime
 from tests.support.client_answers import Answer, ask
 from tests.support.gateways import replaced, running, settings
 from tests.support.scripted_providers.anthropic import AnthropicSpeaker
@@ -84,7 +84,7 @@ class Home:
 
     async def ask(self, items: list[Document], **more: Any) -> Answer:
         """A gateway that lives for one request."""
-        async with running(self.config(), Rim(now=lambda: self.now)) as gateway:
+        async with running(self.config(), Runtime(now=lambda: self.now)) as gateway:
             answer = await ask(gateway, asking(f"up/{self.model}", items, **more))
         assert answer.status == 200, answer.body
         assert answer.response["status"] == "completed"

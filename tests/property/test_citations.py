@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.filters.citations import CitationDesk
+from antiphon.core.filters.citations import CitationFilter
 from antiphon.core.stream.deltas import Annotation, Delta, Text
 from antiphon.core.web_search.sources import SearchResult, Sources
 
@@ -18,11 +18,11 @@ pieces = st.sampled_from(
 texts = st.lists(pieces, max_size=30).map("".join)
 
 
-def desk() -> CitationDesk:
+def desk() -> CitationFilter:
     sources = Sources()
     sources.add(SearchResult(title="One", url=URL))
     sources.add(SearchResult(title="Two", url="https://b.example/"))
-    return CitationDesk(sources)
+    return CitationFilter(sources)
 
 
 def fed(texts: list[str]) -> list[Delta]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.filters.freeform_input import FreeformDesk
+from antiphon.core.filters.freeform_input import FreeformInputFilter
 from antiphon.core.freeform.unwrap import Unwrapper
 from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
 from tests.support.patches import (
@@ -63,7 +63,7 @@ def test_nearly_all_calls_end_in_sound_input_if_the_second_answer_is_right() -> 
     for number, (name, text) in enumerate(corpus()):
         free: list[Delta] = [ToolCall(0, "c1", "apply_patch", text, "custom")]
         first = free if number % 2 else called(arguments(text))
-        results[name] = is_sound(answered(FreeformDesk(TOOLS), first, RIGHT))
+        results[name] = is_sound(answered(FreeformInputFilter(TOOLS), first, RIGHT))
     wrong = [name for name, sound in results.items() if not sound]
     assert len(results) >= 500
     assert len(wrong) <= len(results) // 100, wrong
@@ -72,13 +72,13 @@ def test_nearly_all_calls_end_in_sound_input_if_the_second_answer_is_right() -> 
 def test_what_is_only_wrapped_needs_no_second_answer() -> None:
     for text in sound_patches():
         for style, wrap in WRAPPERS.items():
-            desk = FreeformDesk(TOOLS)
+            desk = FreeformInputFilter(TOOLS)
             deltas = heard(desk, called(arguments(wrap(text))))
             assert desk.again is None, style
             assert inputs(deltas)[0].strip("\n") == text.strip("\n"), style
 
 
-def outcome(desk: FreeformDesk, pieces: list[str]) -> object:
+def outcome(desk: FreeformInputFilter, pieces: list[str]) -> object:
     """All that a round comes to, whatever the pieces it came in."""
     first: list[Delta] = [ToolCall(0, "c1", "apply_patch")]
     deltas = heard(desk, first + [ToolCall(0, arguments=piece) for piece in pieces])
@@ -92,10 +92,10 @@ def outcome(desk: FreeformDesk, pieces: list[str]) -> object:
 def test_a_cut_anywhere_changes_nothing(style: str, damage: str | None) -> None:
     text = DAMAGES[damage](RIGHT) if damage else RIGHT
     text = arguments(WRAPPERS[style](text))
-    expected = outcome(FreeformDesk(TOOLS), [text])
+    expected = outcome(FreeformInputFilter(TOOLS), [text])
     for place in range(len(text) + 1):
-        assert outcome(FreeformDesk(TOOLS), [text[:place], text[place:]]) == expected
-    assert outcome(FreeformDesk(TOOLS), list(text)) == expected
+        assert outcome(FreeformInputFilter(TOOLS), [text[:place], text[place:]]) == expected
+    assert outcome(FreeformInputFilter(TOOLS), list(text)) == expected
 
 
 @given(patches, wrappers, damages | st.none(), cut_lists)
@@ -103,12 +103,14 @@ def test_cuts_change_nothing(text: str, style: str, damage: str | None, cuts: li
     text = arguments(WRAPPERS[style](DAMAGES[damage](text) if damage else text))
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     pieces = [text[a:b] for a, b in pairwise(places)]
-    assert outcome(FreeformDesk(TOOLS), pieces) == outcome(FreeformDesk(TOOLS), [text])
+    assert outcome(FreeformInputFilter(TOOLS), pieces) == outcome(
+        FreeformInputFilter(TOOLS), [text]
+    )
 
 
 @given(patches, wrappers)
 def test_sound_patches_survive_their_wrappers(text: str, style: str) -> None:
-    desk = FreeformDesk(TOOLS)
+    desk = FreeformInputFilter(TOOLS)
     found = inputs(heard(desk, called(arguments(WRAPPERS[style](text)), size=11)))
     assert found[0].strip("\n") == text.strip("\n")
     assert desk.again is None
@@ -118,7 +120,7 @@ def test_sound_patches_survive_their_wrappers(text: str, style: str) -> None:
 def test_a_right_correction_always_wins(
     text: str, style: str, damage: str, right: str, second_style: str
 ) -> None:
-    desk = FreeformDesk(TOOLS)
+    desk = FreeformInputFilter(TOOLS)
     first = called(arguments(WRAPPERS[style](DAMAGES[damage](text))))
     assert is_sound(answered(desk, first, WRAPPERS[second_style](right)))
 
@@ -153,7 +155,7 @@ def test_unwrapping_marks_does_not_depend_on_cuts(text: str, cut: int, declared:
 @pytest.mark.parametrize("size", [1, 3, 4, 20])
 def test_sound_input_is_told_with_every_chunk(size: int) -> None:
     for text in sound_patches():
-        desk = FreeformDesk(TOOLS)
+        desk = FreeformInputFilter(TOOLS)
         desk.feed(ToolCall(0, "c1", "apply_patch", '{"input": "'))
         for place in range(0, len(text), size):
             piece = text[place : place + size]
@@ -167,7 +169,7 @@ def test_the_cost_of_a_chunk_does_not_grow() -> None:
     line = "+" + "x" * 78 + "\n"
 
     def seconds(count: int) -> float:
-        desk = FreeformDesk(TOOLS)
+        desk = FreeformInputFilter(TOOLS)
         deltas = called(arguments(patch("*** Add File: a\n" + line * count)), size=40)
         began = time.perf_counter()
         heard(desk, deltas)
@@ -179,5 +181,5 @@ def test_the_cost_of_a_chunk_does_not_grow() -> None:
 
 
 def test_a_desk_that_hears_nothing_of_its_tools_says_nothing() -> None:
-    deltas = heard(FreeformDesk(TOOLS), [])
+    deltas = heard(FreeformInputFilter(TOOLS), [])
     assert deltas == [Finish("tool_calls")]

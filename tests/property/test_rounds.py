@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 from antiphon.core.client_profile import PROFILES
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.filters.order import make_desks
+from antiphon.core.filters.order import make_filters
 from antiphon.core.filters.web_search import SearchOutcome
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.core.planning.make_plan import make_plan
-from antiphon.core.planning.next_round import Followup, followed
+from antiphon.core.planning.next_round import FinishedRound, followed
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,
@@ -118,7 +118,7 @@ class Run:
             seal=partial(self._sealer.seal, "i", "m"),
             empty_arguments="{}",
         )
-        desks = make_desks(self.plan, PROFILES[self.profile], new_id)
+        desks = make_filters(self.plan, PROFILES[self.profile], new_id)
         self.bridge = Bridge(self._machine, Script(Lines([])), desks=desks)
 
     def play(self, rounds: Sequence[Sequence[Sequence[Delta]]]) -> list[Document]:
@@ -146,7 +146,7 @@ class Run:
         elif (asked := bridge.again) is not None:
             told = msgspec.to_builtins(bridge.round_items)
             self.plan = followed(
-                self.plan, Followup(tuple(told), asked), issuer="i", unseal=self._sealer.open
+                self.plan, FinishedRound(tuple(told), asked), issuer="i", unseal=self._sealer.open
             )
             assert problems(ChatDialect().encode(self.plan, stream=True).body) == []
             bridge.next_round()

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.filters.structured_output import FormDesk
+from antiphon.core.filters.structured_output import StructuredOutputFilter
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.declare_tools import Declared
 from antiphon.core.planning.output_strategy import ask
@@ -154,7 +154,7 @@ def in_tool(contract: OutputContract, said: str, value: Any) -> str:
 
 def told(contract: OutputContract, rounds: Sequence[Sequence[Delta]]) -> tuple[Document, int]:
     """The response that a client gets, and how many rounds it took."""
-    desk, heart = FormDesk(contract), machine(())
+    desk, heart = StructuredOutputFilter(contract), machine(())
     stage = ContractStage(contract, provider="somebody")
     heart.start()
     taken = 0

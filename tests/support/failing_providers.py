@@ -22,7 +22,7 @@ from antiphon.config import (
     TimeoutConfig,
     TraceConfig,
 )
-from antiphon.engine.runtime import Rim
+from antiphon.engine.runtime import Runtime
 from tests.support.client_answers import Answer, ask
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.traces import shown
@@ -72,8 +72,8 @@ class Clock:
             await self._awake.wait()
         self.now += seconds
 
-    def rim(self) -> Rim:
-        return Rim(monotonic=self, sleep=self.sleep, random=lambda: self._jitter)
+    def rim(self) -> Runtime:
+        return Runtime(monotonic=self, sleep=self.sleep, random=lambda: self._jitter)
 
 
 async def hello(asked: Asked, line: Line) -> None:

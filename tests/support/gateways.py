@@ -23,7 +23,7 @@ from antiphon.config import (
     TraceConfig,
 )
 from antiphon.engine.engine import Engine
-from antiphon.engine.runtime import Rim
+from antiphon.engine.runtime import Runtime
 from antiphon.pipeline.log import Entry
 from antiphon.server.serve import Gateway, open_engine
 
@@ -85,7 +85,7 @@ def settings(
 
 
 @asynccontextmanager
-async def running(config: Config, rim: Rim | None = None) -> AsyncIterator[Running]:
+async def running(config: Config, rim: Runtime | None = None) -> AsyncIterator[Running]:
     log: list[Entry] = []
     async with open_engine(config, {}, log.append, rim) as engine:
         gateway = Gateway(engine, config)

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from antiphon.core.filters.freeform_input import FreeformDesk
+from antiphon.core.filters.freeform_input import FreeformInputFilter
 from antiphon.core.stream.deltas import Delta, Finish, Text, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.tools.identity import Grammar, ToolIdentity, ToolIdentityMap
 
@@ -148,7 +148,7 @@ def arguments(text: str) -> str:
 
 
 def heard(
-    desk: FreeformDesk, deltas: list[Delta], reason: str | None = "tool_calls"
+    desk: FreeformInputFilter, deltas: list[Delta], reason: str | None = "tool_calls"
 ) -> list[Delta]:
     """What a desk tells of one round."""
     told = [out for delta in [*deltas, Finish(reason)] for out in desk.feed(delta)]
@@ -173,7 +173,7 @@ def inputs(told: list[Delta]) -> dict[int, str]:
     return {index: text for index, text in texts.items() if index in ended}
 
 
-def answered(desk: FreeformDesk, first: list[Delta], second: str) -> str:
+def answered(desk: FreeformInputFilter, first: list[Delta], second: str) -> str:
     """The input that one call ends with, where the model would write this if asked again."""
     told = heard(desk, first)
     if desk.again is not None:

@@ -14,7 +14,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from antiphon.cli.config_template import Draft, ProviderDraft, render
-from antiphon.cli.prompts import BadAnswer, Interview
+from antiphon.cli.prompts import BadAnswer, Prompts
 from antiphon.cli.terminal import complain, is_terminal, make_console, make_table
 from antiphon.config import ServerConfig, config_directory, find_config, parse_config
 from antiphon.errors import ConfigError
@@ -46,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     console = make_console()
-    interview = Interview(console, silent=args.yes)
+    interview = Prompts(console, silent=args.yes)
     path = Path(args.output) if args.output else _ask_place(interview)
     draft = _ask_draft(interview, os.environ)
     _show_file(console, path, render(draft, hide_keys=True))
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 # The questions
 
 
-def _ask_place(interview: Interview) -> Path:
+def _ask_place(interview: Prompts) -> Path:
     here, home = _places()
     interview.tell(Text("Where should the configuration go?", style="bold"))
     for number, place, about in ((1, here, "for this directory"), (2, home, "for you, anywhere")):
@@ -81,7 +81,7 @@ def _places() -> tuple[Path, Path]:
     return Path("antiphon.toml"), config_directory(os.environ) / "antiphon.toml"
 
 
-def _ask_draft(interview: Interview, environment: Mapping[str, str]) -> Draft:
+def _ask_draft(interview: Prompts, environment: Mapping[str, str]) -> Draft:
     chosen = _ask_providers(interview, environment)
     providers = tuple(_ask_provider(interview, spec, environment) for spec in chosen)
     names = [*(provider.name for provider in providers), echo.SPEC.name]
@@ -96,7 +96,7 @@ def _ask_draft(interview: Interview, environment: Mapping[str, str]) -> Draft:
     )
 
 
-def _ask_providers(interview: Interview, environment: Mapping[str, str]) -> list[Spec]:
+def _ask_providers(interview: Prompts, environment: Mapping[str, str]) -> list[Spec]:
     found = [spec.name for spec in _offered() if is_at_hand(spec, environment)]
     table = make_table("", "name", "provider", "key in the environment", right=[""])
     for number, spec in enumerate(_offered(), 1):
@@ -120,9 +120,7 @@ def _key(spec: Spec, found: Sequence[str]) -> Text:
     return Text.assemble(("not set: ", "dim"), names)
 
 
-def _ask_provider(
-    interview: Interview, spec: Spec, environment: Mapping[str, str]
-) -> ProviderDraft:
+def _ask_provider(interview: Prompts, spec: Spec, environment: Mapping[str, str]) -> ProviderDraft:
     interview.tell(Text(f"\n{spec.title}", style="bold cyan"))
     if not spec.api_key_env:
         return _ask_server(interview, spec)
@@ -134,7 +132,7 @@ def _ask_provider(
     return ProviderDraft(name=spec.name, kind=spec.name, base_url=base_url, api_key=key)
 
 
-def _ask_server(interview: Interview, spec: Spec) -> ProviderDraft:
+def _ask_server(interview: Prompts, spec: Spec) -> ProviderDraft:
     """A server of one's own, with no models but those it is given here."""
     own = spec.name if spec.base_url else "local"
     name = interview.ask("What shall it be called?", own, lambda words: _server_name(words, own))
@@ -145,11 +143,11 @@ def _ask_server(interview: Interview, spec: Spec) -> ProviderDraft:
     return ProviderDraft(name=name, kind=spec.name, base_url=base_url, api_key=key, models=models)
 
 
-def _ask_key(interview: Interview) -> str:
+def _ask_key(interview: Prompts) -> str:
     return interview.ask_secret("The key, or ${NAME} of a variable (not shown as you type):")
 
 
-def _ask_fallback(interview: Interview, default: str, providers: Sequence[ProviderDraft]) -> str:
+def _ask_fallback(interview: Prompts, default: str, providers: Sequence[ProviderDraft]) -> str:
     """Clients ask for names of their own, such as gpt-5.5: somebody should answer."""
     known = {each.name: [*each.models, *_model_names(each.kind)] for each in providers}
     known[echo.SPEC.name] = _model_names(echo.SPEC.name)

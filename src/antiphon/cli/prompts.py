@@ -26,7 +26,7 @@ class Unanswered(AntiphonError):
     code = "cli.unanswered"
 
 
-class Interview:
+class Prompts:
     """Asks until an answer fits. With `silent`, every answer is the default."""
 
     def __init__(self, console: Console, *, silent: bool = False) -> None:

@@ -20,7 +20,7 @@ from antiphon.cli.terminal import complain, is_terminal, make_console
 from antiphon.config import Config, ServerConfig
 from antiphon.engine.engine import Engine
 from antiphon.errors import ConfigError
-from antiphon.server.log_output import open_journal
+from antiphon.server.log_output import open_log
 from antiphon.server.serve import Gateway, serve
 
 _SHOWN_MODELS = 6
@@ -51,7 +51,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     config = _overridden(load_settings(args.config), args)
-    emit = open_journal(config.log)
+    emit = open_log(config.log)
     announce = _announcer(config.server, find_settings(args.config))
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Shelf(Generic[K, V]):
+class LRUCache(Generic[K, V]):
     def __init__(self, make: Callable[[K], V], size: Callable[[K], int], most: int) -> None:
         """`size` tells how much room a key takes, and `most` how much there is."""
         self._make = make

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from antiphon.core.filters.text_tools.filter import CallGuard
+from antiphon.core.filters.text_tools.filter import TextToolCallFilter
 from antiphon.core.filters.text_tools.formats import FORMS
-from antiphon.core.filters.think_tags import ThinkGuard
+from antiphon.core.filters.think_tags import ThinkTagFilter
 from antiphon.core.stream.deltas import Delta, Reasoning, ReasoningState, ToolCall
 from antiphon.dialects.defaults import StreamDecoder
 from antiphon.errors import ConfigError
@@ -37,10 +37,10 @@ def build_guards(names: Sequence[str]) -> list[Guard]:
         raise ConfigError(f"There is no guard {unknown[0]!r}; known: {', '.join(GUARDS)}.")
     guards: list[Guard] = []
     if "think" in names or "think_open" in names:
-        guards.append(ThinkGuard(opened="think_open" in names))
+        guards.append(ThinkTagFilter(opened="think_open" in names))
     forms = [form for name, form in FORMS.items() if name in names]
     if forms:  # after the thought: a call that a model only thinks of is none
-        guards.append(CallGuard(forms))
+        guards.append(TextToolCallFilter(forms))
     return guards
 
 

@@ -11,11 +11,11 @@ from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import FaultType, ProviderFault
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.steps import Thought
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.planning.next_round import Followup, followed, takes_over
+from antiphon.core.planning.next_round import FinishedRound, followed, takes_over
 from antiphon.engine.course import Attempt, Change, Course
-from antiphon.engine.rejected_parameters import Lessons, is_about_value, named_parameter
+from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
 from antiphon.engine.routing import Target
 from antiphon.engine.upstream import Upstream
 from antiphon.pipeline.bridge import Bridge
@@ -42,7 +42,7 @@ class Attempts:
     """The attempts of one request. Plans are made beforehand, so nothing can be refused later."""
 
     course: Course
-    lessons: Lessons
+    lessons: RejectedParameters
     plans: Mapping[tuple[str, str], Plan]
     """By the names of provider and model."""
     bridge: Callable[[Plan, Target, Bridge | None], Bridge]
@@ -52,7 +52,7 @@ class Attempts:
     stream: bool
     _attempt: Attempt = field(init=False)
     _gear: Gear = field(init=False)
-    _rounds: list[Followup] = field(default_factory=list)
+    _rounds: list[FinishedRound] = field(default_factory=list)
     """What was said and found in earlier rounds of this answer."""
     _without_state: bool = False
     _without: list[str] = field(default_factory=list)
@@ -79,10 +79,10 @@ class Attempts:
             self._without_state = True
         return self._equipped(attempt)
 
-    def again(self, asked: Again) -> Gear:
+    def again(self, asked: FollowUp) -> Gear:
         """Another round: the same answer goes on, with what it has brought so far."""
         told = msgspec.to_builtins(self._gear.bridge.round_items)
-        self._rounds.append(Followup(tuple(told), asked))
+        self._rounds.append(FinishedRound(tuple(told), asked))
         self._gear.bridge.next_round()
         return self._equipped(self.course.again(self._gear.attempt, self._takes_over))
 

@@ -14,7 +14,7 @@ import msgspec
 from antiphon.config import AttemptConfig
 from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.faults.fault import shutdown_fault
-from antiphon.core.filters.order import make_desks
+from antiphon.core.filters.order import make_filters
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan.plan import Plan
 from antiphon.core.planning.make_plan import make_plan
@@ -26,9 +26,9 @@ from antiphon.engine.exchange import Exchange, Parts
 from antiphon.engine.image_description import Look, see_nothing
 from antiphon.engine.journey import Journey
 from antiphon.engine.keyring import Keyring
-from antiphon.engine.rejected_parameters import Lessons
+from antiphon.engine.rejected_parameters import RejectedParameters
 from antiphon.engine.routing import Router, Target
-from antiphon.engine.runtime import Rim
+from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import Search, find_nothing
 from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
@@ -67,8 +67,8 @@ class Engine:
     search: Search = find_nothing
     look: Look = see_nothing
     policy: AttemptConfig = field(default_factory=AttemptConfig)
-    lessons: Lessons = field(default_factory=Lessons)
-    rim: Rim = field(default_factory=Rim)
+    lessons: RejectedParameters = field(default_factory=RejectedParameters)
+    rim: Runtime = field(default_factory=Runtime)
     active: set[Exchange] = field(default_factory=set)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while no exchange is under way."""
@@ -199,7 +199,7 @@ class Engine:
             empty_arguments="{}",
         )
         reminders = self.policy.reminders
-        desks = make_desks(plan, profile, self.rim.new_id, reminders=reminders)
+        desks = make_filters(plan, profile, self.rim.new_id, reminders=reminders)
         return Bridge(machine, target.provider.dialect, guards, desks)
 
     async def _save(self, request: Request, response: Response, facts: Mapping[str, Any]) -> bool:

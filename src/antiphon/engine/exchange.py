@@ -26,12 +26,12 @@ from antiphon.core.faults.fault import (
     protocol_fault,
     timeout_fault,
 )
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.journey import Journey
-from antiphon.engine.runtime import Rim
+from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import Search, Searches
-from antiphon.engine.timer import SilenceTimer
+from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.tracing import Attempted
 from antiphon.engine.upstream import UpstreamAnswer, UpstreamError, error_body
 from antiphon.pipeline.bridge import Bridge
@@ -52,7 +52,7 @@ class Parts:
     journey: Journey
     save: Callable[[Response], Awaitable[bool]]
     finished: Callable[[Exchange], None]
-    rim: Rim
+    rim: Runtime
     search: Search
 
 
@@ -66,8 +66,8 @@ class Exchange:
         self._fell_silent: ProviderFault | None = None
         self._opening: asyncio.Timeout | None = None
         self._searches = Searches(parts.search)
-        self._silence: SilenceTimer | None = None
-        self._deadline: SilenceTimer | None = None
+        self._silence: InactivityTimer | None = None
+        self._deadline: InactivityTimer | None = None
         self._reading = False
         self._heard = False
         self._begun = False
@@ -95,13 +95,13 @@ class Exchange:
 
     def _set_deadline(self) -> None:
         total_s = self._gear.provider.timeouts.total_s
-        self._deadline = SilenceTimer(total_s, lambda: self.stop(timeout_fault("total")))
+        self._deadline = InactivityTimer(total_s, lambda: self.stop(timeout_fault("total")))
 
     async def _open_round(self) -> None:
         await self._attempted("first_token", self._first_words)
         timeouts = self._gear.provider.timeouts
         limit_s = _GRACE_S if self._bridge.finishing else timeouts.idle_s
-        self._silence = SilenceTimer(limit_s, self._fall_silent, repeat=True)
+        self._silence = InactivityTimer(limit_s, self._fall_silent, repeat=True)
 
     async def _first_words(self) -> None:
         answer = await self._ask()
@@ -192,7 +192,7 @@ class Exchange:
             return self._bridge.fail(self._stopped)
         return self._bridge.settle(found)
 
-    async def _next_round(self, asked: Again, ask: Callable[[], Awaitable[None]]) -> list[Event]:
+    async def _next_round(self, asked: FollowUp, ask: Callable[[], Awaitable[None]]) -> list[Event]:
         """Ask the provider again; a fault that no attempt could mend ends the answer."""
         if self._silence is not None:
             self._silence.cancel()

@@ -52,7 +52,7 @@ async def see_nothing(items: Sequence[Document], target: Target) -> Mapping[str,
     return NOTHING_SEEN
 
 
-class Vision:
+class ImageDescriber:
     def __init__(self, config: VisionConfig, prepare: Prepare) -> None:
         self._config = config
         self._prepare = prepare
@@ -140,7 +140,7 @@ def make_look(config: Config, router: Router, prepare: Prepare) -> Look:
     if not config.vision.model:
         return see_nothing
     refuse_blind_model(config, router)
-    return Vision(config.vision, prepare).look
+    return ImageDescriber(config.vision, prepare).look
 
 
 def refuse_blind_model(config: Config, router: Router) -> None:

@@ -39,7 +39,7 @@ _VALUE = re.compile(
 )
 
 
-class Lessons:
+class RejectedParameters:
     """Refused parameters, by provider and model, for as long as the process lives."""
 
     def __init__(self) -> None:

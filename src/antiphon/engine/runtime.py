@@ -38,7 +38,7 @@ def _now_ms() -> int:
 
 
 @dataclass(frozen=True)
-class Rim:
+class Runtime:
     """What the heart must not know where it comes from."""
 
     new_id: Callable[[str], str] = field(default_factory=RandomIds)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 
-class SilenceTimer:
+class InactivityTimer:
     """Calls back once nothing has happened for `limit_s` seconds. `touch` says something has.
 
     Touching costs one clock read: the timer looks at the time when it rings, and goes back to

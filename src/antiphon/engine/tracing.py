@@ -11,7 +11,7 @@ from antiphon.config import TraceConfig
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.faults.messages import describe
 from antiphon.core.plan.plan import Diagnostic
-from antiphon.engine.runtime import Rim
+from antiphon.engine.runtime import Runtime
 from antiphon.pipeline.trace import RawTap, TraceStage
 from antiphon.store.redact import Redactor
 from antiphon.store.trace.rows import (
@@ -184,7 +184,7 @@ def _encoded(stage: TraceStage) -> tuple[bytes, list[tuple[int, float]]]:
     return b"".join(pieces), offsets
 
 
-def open_tracer(config: TraceConfig, data: Path, rim: Rim, secrets: Sequence[str]) -> Tracer:
+def open_tracer(config: TraceConfig, data: Path, rim: Runtime, secrets: Sequence[str]) -> Tracer:
     if not config.enabled:
         return Tracer(None, rim.now_ms)
     options = TraceOptions(

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
-from antiphon.core.filters.filter import Desk
-from antiphon.core.filters.web_search import SearchCall, SearchDesk, SearchOutcome
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.filters.filter import DeltaFilter
+from antiphon.core.filters.web_search import SearchCall, SearchOutcome, WebSearchFilter
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.deltas import (
     Delta,
@@ -51,7 +51,7 @@ class Bridge:
         machine: ResponseMachine,
         dialect: Dialect,
         guards: Sequence[str] = (),
-        desks: Sequence[Desk] = (),
+        desks: Sequence[DeltaFilter] = (),
     ) -> None:
         """`guards` names what this model is known to leak into its text."""
         self._machine = machine
@@ -255,14 +255,14 @@ class Bridge:
         return desk.pending if self.waits and desk is not None else ()
 
     @property
-    def again(self) -> Again | None:
+    def again(self) -> FollowUp | None:
         """What the provider has to be asked next, if nothing has to be searched for."""
         if not self.waits or self.search is not None:
             return None
         wanted = [desk.again for desk in self._desks if desk.again is not None]
         choices = [each.tool_choice for each in wanted if each.tool_choice is not None]
         steps = tuple(step for each in wanted for step in each.steps)
-        return Again(steps=steps, tool_choice=choices[0] if choices else None)
+        return FollowUp(steps=steps, tool_choice=choices[0] if choices else None)
 
     @property
     def round_items(self) -> list[Item]:
@@ -298,8 +298,8 @@ class Bridge:
             desk.again = None
 
     @property
-    def _search_desk(self) -> SearchDesk | None:
-        return next((desk for desk in self._desks if isinstance(desk, SearchDesk)), None)
+    def _search_desk(self) -> WebSearchFilter | None:
+        return next((desk for desk in self._desks if isinstance(desk, WebSearchFilter)), None)
 
     def _end_round(self, events: list[Event]) -> None:
         if self.rounds and not self._spoke and not self.finishing:
@@ -322,7 +322,7 @@ class Bridge:
             final = final and not _wants(desk)
             self._collect(desk)
 
-    def _collect(self, desk: Desk) -> None:
+    def _collect(self, desk: DeltaFilter) -> None:
         self.diagnostics += desk.diagnostics
         desk.diagnostics.clear()
 
@@ -374,9 +374,9 @@ _ASIDE = frozenset({Start, Usage, Extra})
 _WORDS = Text | Reasoning | Refusal
 
 
-def _wants(desk: Desk) -> bool:
+def _wants(desk: DeltaFilter) -> bool:
     """Whether the answer cannot end yet, as far as this desk is concerned."""
-    return desk.again is not None or (isinstance(desk, SearchDesk) and bool(desk.pending))
+    return desk.again is not None or (isinstance(desk, WebSearchFilter) and bool(desk.pending))
 
 
 def _answers(delta: Delta) -> bool:

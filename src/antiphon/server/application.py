@@ -12,14 +12,14 @@ from antiphon.engine.engine import Engine
 from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.pipeline.log import Entry
 from antiphon.server.app_keys import CLIENT, PROFILE, REQUEST_ID
-from antiphon.server.auth import Doorkeeper
+from antiphon.server.auth import Authenticator
 from antiphon.server.clients import Clients
 from antiphon.server.errors import error_response, fit, refused
 from antiphon.server.routes import Routes
 
 
 def make_app(engine: Engine, config: Config) -> tuple[web.Application, Routes]:
-    doorkeeper = Doorkeeper(config.server.api_keys)
+    doorkeeper = Authenticator(config.server.api_keys)
     clients = Clients(config)
     routes = Routes(engine, config.server)
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from antiphon.errors import ConfigError, InvalidRequest
 
 
-class Doorkeeper:
+class Authenticator:
     def __init__(self, api_keys: Mapping[str, str]) -> None:
         self._keys = {name: key.encode() for name, key in api_keys.items()}
 

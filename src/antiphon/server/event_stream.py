@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from antiphon.engine.timer import SilenceTimer
+from antiphon.engine.timer import InactivityTimer
 from antiphon.pipeline.stage import terminal
 from antiphon.wire.events import Event, Keepalive
 from antiphon.wire.sse import DONE, SSEEncoder
@@ -39,7 +39,7 @@ class EventStream:
         self._comments = commented is not None
         self._commented = commented
         self._encoder = SSEEncoder()
-        self._timer: SilenceTimer | None = None
+        self._timer: InactivityTimer | None = None
         self._background: asyncio.Task[None] | None = None
         self._writing = False
         self.response = web.StreamResponse(headers=_HEADERS)
@@ -53,7 +53,7 @@ class EventStream:
         if self._timer is None:
             self.response.headers.update(self._headers())
             await self.response.prepare(self._request)
-            self._timer = SilenceTimer(self._keepalive_s, self._fall_silent, repeat=True)
+            self._timer = InactivityTimer(self._keepalive_s, self._fall_silent, repeat=True)
         if terminal(events) is not None:
             self._timer.cancel()  # nothing may follow, however slowly the client reads
         self._writing = True

@@ -18,7 +18,7 @@ _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _STYLES = {"debug": "dim", "info": "green", "warning": "yellow", "error": "bold red"}
 
 
-def open_journal(config: LogConfig, stream: TextIO | None = None) -> Callable[[Entry], None]:
+def open_log(config: LogConfig, stream: TextIO | None = None) -> Callable[[Entry], None]:
     out = stream or sys.stderr
     threshold = _LEVELS[config.level]
     as_text = config.format == "text" or (config.format == "auto" and out.isatty())

@@ -16,7 +16,7 @@ from antiphon.core.planning.make_plan import diagnostics_header
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.exchange import Exchange
 from antiphon.engine.image_description import see_nothing
-from antiphon.engine.timer import SilenceTimer
+from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.upstream import UpstreamError
 from antiphon.errors import InvalidRequest
 from antiphon.server.app_keys import CLIENT, PROFILE, REQUEST_ID
@@ -118,7 +118,7 @@ class _Patience:
         self._exchange = exchange
         self._stream = stream
         self._task: asyncio.Task[None] | None = None
-        self._timer = SilenceTimer(limit_s, self._ring)
+        self._timer = InactivityTimer(limit_s, self._ring)
 
     def _ring(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._begin())

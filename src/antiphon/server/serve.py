@@ -20,7 +20,7 @@ from antiphon.core.history.capsule import Sealer
 from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.image_description import Prepare, make_look
 from antiphon.engine.routing import make_router
-from antiphon.engine.runtime import Rim
+from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.tracing import open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
@@ -45,11 +45,11 @@ async def open_engine(
     config: Config,
     environment: Mapping[str, str],
     emit: Callable[[Entry], None],
-    rim: Rim | None = None,
+    rim: Runtime | None = None,
 ) -> AsyncIterator[Engine]:
     """Everything long-lived, opened and closed in order."""
     providers = build_providers(config, environment)
-    rim = rim or Rim()
+    rim = rim or Runtime()
     data = data_directory(environment)
     store = _store(config, data, rim)
     await store.open()
@@ -85,7 +85,7 @@ def _asking(engine: Engine) -> Prepare:
     return lambda request: engine.prepare(request, Caller("antiphon", engine.rim.new_id("req")))
 
 
-def _store(config: Config, data: Path, rim: Rim) -> Store:
+def _store(config: Config, data: Path, rim: Runtime) -> Store:
     limits = StoreLimits(
         ttl_s=config.store.ttl_s,
         max_turn_bytes=config.store.max_turn_bytes,
@@ -96,12 +96,12 @@ def _store(config: Config, data: Path, rim: Rim) -> Store:
     return open_store(url, limits=limits, now=rim.now)
 
 
-def _sealer(config: Config, data: Path, rim: Rim) -> Sealer:
+def _sealer(config: Config, data: Path, rim: Runtime) -> Sealer:
     keys = config.capsule.keys or [_kept_key(data / "capsule.key", rim)]
     return Sealer(keys, new_nonce=rim.new_nonce, now=rim.now, ttl_s=config.capsule.ttl_s)
 
 
-def _kept_key(path: Path, rim: Rim) -> str:
+def _kept_key(path: Path, rim: Runtime) -> str:
     """The key in this file, made on first use: what was sealed yesterday opens today."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

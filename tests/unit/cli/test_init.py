@@ -15,7 +15,7 @@ from antiphon.cli.main import main
 from antiphon.config import Config, load_config
 
 
-class Desk:
+class InitSession:
     """Somebody who answers, and the files they get."""
 
     def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -43,62 +43,64 @@ class Desk:
 
 
 @pytest.fixture
-def desk(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Desk:
-    return Desk(home, monkeypatch, capsys)
+def session(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> InitSession:
+    return InitSession(home, monkeypatch, capsys)
 
 
-def test_enter_everywhere_takes_the_providers_whose_keys_are_there(desk: Desk) -> None:
-    desk.set(DEEPSEEK_API_KEY="sk-in-the-environment")
-    assert desk.init(*[""] * 10) == 0
-    config = desk.config()
+def test_enter_everywhere_takes_the_providers_whose_keys_are_there(session: InitSession) -> None:
+    session.set(DEEPSEEK_API_KEY="sk-in-the-environment")
+    assert session.init(*[""] * 10) == 0
+    config = session.config()
     assert list(config.providers) == ["deepseek"]
     assert config.providers["deepseek"].api_keys == ["sk-in-the-environment"]
     assert config.default_provider == "deepseek"
     assert config.models["*"].startswith("deepseek/")
     assert config.server.port == 8484
-    assert "${DEEPSEEK_API_KEY}" in desk.file.read_text()
-    assert "sk-in-the-environment" not in desk.file.read_text() + desk.shown
+    assert "${DEEPSEEK_API_KEY}" in session.file.read_text()
+    assert "sk-in-the-environment" not in session.file.read_text() + session.shown
 
 
-def test_without_any_key_the_built_in_models_answer(desk: Desk) -> None:
-    assert desk.init(*[""] * 5) == 0
-    config = desk.config()
+def test_without_any_key_the_built_in_models_answer(session: InitSession) -> None:
+    assert session.init(*[""] * 5) == 0
+    config = session.config()
     assert (config.providers, config.default_provider) == ({}, "echo")
     assert config.models == {"*": "echo/echo"}
 
 
-def test_the_file_is_shown_before_it_is_written_and_is_private(desk: Desk) -> None:
-    assert desk.init(*[""] * 5) == 0
-    assert desk.shown.index(desk.file.read_text()) < desk.shown.index("Write antiphon.toml?")
-    assert stat.S_IMODE(desk.file.stat().st_mode) == 0o600
-    assert "antiphon check --live" in desk.shown
-    assert "antiphon serve" in desk.shown
+def test_the_file_is_shown_before_it_is_written_and_is_private(session: InitSession) -> None:
+    assert session.init(*[""] * 5) == 0
+    assert session.shown.index(session.file.read_text()) < session.shown.index(
+        "Write antiphon.toml?"
+    )
+    assert stat.S_IMODE(session.file.stat().st_mode) == 0o600
+    assert "antiphon check --live" in session.shown
+    assert "antiphon serve" in session.shown
 
 
-def test_it_may_go_to_the_configuration_directory(desk: Desk) -> None:
-    desk.set(XDG_CONFIG_HOME=str(desk.home / "conf"))
-    assert desk.init("2", *[""] * 4) == 0
-    assert desk.config(desk.home / "conf" / "antiphon" / "antiphon.toml").server.port == 8484
-    assert not desk.file.exists()
+def test_it_may_go_to_the_configuration_directory(session: InitSession) -> None:
+    session.set(XDG_CONFIG_HOME=str(session.home / "conf"))
+    assert session.init("2", *[""] * 4) == 0
+    assert session.config(session.home / "conf" / "antiphon" / "antiphon.toml").server.port == 8484
+    assert not session.file.exists()
 
 
-def test_a_typed_key_is_written_and_never_shown(desk: Desk) -> None:
-    assert desk.init("1", "deepseek", "", "n", "typed-key-123", "", "", "y") == 0
-    assert desk.config().providers["deepseek"].api_keys == ["typed-key-123"]
-    assert "typed-key-123" not in desk.shown + desk.complaint
+def test_a_typed_key_is_written_and_never_shown(session: InitSession) -> None:
+    assert session.init("1", "deepseek", "", "n", "typed-key-123", "", "", "y") == 0
+    assert session.config().providers["deepseek"].api_keys == ["typed-key-123"]
+    assert "typed-key-123" not in session.shown + session.complaint
 
 
-def test_a_key_may_be_another_variable(desk: Desk) -> None:
-    desk.set(TEAM_KEY="of-the-team")
-    assert desk.init("1", "deepseek", "", "n", "${TEAM_KEY}", "", "", "y") == 0
-    assert "${TEAM_KEY}" in desk.file.read_text()
-    assert desk.config().providers["deepseek"].api_keys == ["of-the-team"]
+def test_a_key_may_be_another_variable(session: InitSession) -> None:
+    session.set(TEAM_KEY="of-the-team")
+    assert session.init("1", "deepseek", "", "n", "${TEAM_KEY}", "", "", "y") == 0
+    assert "${TEAM_KEY}" in session.file.read_text()
+    assert session.config().providers["deepseek"].api_keys == ["of-the-team"]
 
 
-def test_any_other_server_gets_a_name_an_address_and_a_model(desk: Desk) -> None:
+def test_any_other_server_gets_a_name_an_address_and_a_model(session: InitSession) -> None:
     answers = ("chat", "lab", "http://lab:8000/v1/", "n", "org/model", "", "9001", "y")
-    assert desk.init("1", *answers) == 0
-    config = desk.config()
+    assert session.init("1", *answers) == 0
+    config = session.config()
     lab = config.providers["lab"]
     assert (lab.kind, lab.base_url, lab.api_keys) == ("chat", "http://lab:8000/v1", [])
     assert list(lab.models) == ["org/model"]
@@ -106,86 +108,88 @@ def test_any_other_server_gets_a_name_an_address_and_a_model(desk: Desk) -> None
     assert config.server.port == 9001
 
 
-def test_a_server_on_this_machine_is_known_by_its_own_name_and_address(desk: Desk) -> None:
-    assert desk.init("1", "ollama", "", "", "", "qwen3:8b", "", "", "y") == 0
-    ollama = desk.config().providers["ollama"]
+def test_a_server_on_this_machine_is_known_by_its_own_name_and_address(
+    session: InitSession,
+) -> None:
+    assert session.init("1", "ollama", "", "", "", "qwen3:8b", "", "", "y") == 0
+    ollama = session.config().providers["ollama"]
     assert (ollama.kind or "ollama", ollama.base_url) == ("ollama", "http://localhost:11434")
-    assert desk.config().models == {"*": "ollama/qwen3:8b"}
+    assert session.config().models == {"*": "ollama/qwen3:8b"}
 
 
-def test_a_key_that_serves_other_purposes_is_no_suggestion(desk: Desk) -> None:
-    desk.set(GITHUB_TOKEN="x", AZURE_OPENAI_API_KEY="y")
-    assert desk.init(args=("--yes",)) == 0
-    assert desk.config().providers == {}
+def test_a_key_that_serves_other_purposes_is_no_suggestion(session: InitSession) -> None:
+    session.set(GITHUB_TOKEN="x", AZURE_OPENAI_API_KEY="y")
+    assert session.init(args=("--yes",)) == 0
+    assert session.config().providers == {}
 
 
-def test_of_several_providers_one_is_the_default(desk: Desk) -> None:
-    desk.set(DEEPSEEK_API_KEY="a", ZHIPU_API_KEY="b")
-    assert desk.init("1", "1, zhipu", *[""] * 4, "zhipu", "none", "", "y") == 0
-    config = desk.config()
+def test_of_several_providers_one_is_the_default(session: InitSession) -> None:
+    session.set(DEEPSEEK_API_KEY="a", ZHIPU_API_KEY="b")
+    assert session.init("1", "1, zhipu", *[""] * 4, "zhipu", "none", "", "y") == 0
+    config = session.config()
     assert (list(config.providers), config.default_provider) == (["deepseek", "zhipu"], "zhipu")
     assert config.models == {}
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_again(desk: Desk) -> None:
+def test_an_answer_that_does_not_fit_is_asked_for_again(session: InitSession) -> None:
     answers = ("3", "1", "nobody", "none", "gpt", "none", "99999", "80", "perhaps", "y")
-    assert desk.init(*answers) == 0
+    assert session.init(*answers) == 0
     for advice in ("from 1 to 2", "'nobody' is none of", "provider/model, please", "to 65535"):
-        assert advice in desk.shown
-    assert "y or n, please" in desk.shown
-    assert desk.config().server.port == 80
+        assert advice in session.shown
+    assert "y or n, please" in session.shown
+    assert session.config().server.port == 80
 
 
-def test_a_bad_address_is_asked_for_again(desk: Desk) -> None:
-    assert desk.init("1", "chat", "echo", "lab", "lab:8000", "http://lab", *[""] * 5) == 0
-    assert "a URL such as" in desk.shown
-    assert "not the name of another provider" in desk.shown
-    assert desk.config().providers["lab"].base_url == "http://lab"
+def test_a_bad_address_is_asked_for_again(session: InitSession) -> None:
+    assert session.init("1", "chat", "echo", "lab", "lab:8000", "http://lab", *[""] * 5) == 0
+    assert "a URL such as" in session.shown
+    assert "not the name of another provider" in session.shown
+    assert session.config().providers["lab"].base_url == "http://lab"
 
 
-def test_an_existing_file_is_kept_unless_its_owner_agrees(desk: Desk) -> None:
-    desk.file.write_text("# mine\n")
-    assert desk.init(*[""] * 5) == 1
-    assert desk.file.read_text() == "# mine\n"
-    assert "Nothing was written." in desk.shown
+def test_an_existing_file_is_kept_unless_its_owner_agrees(session: InitSession) -> None:
+    session.file.write_text("# mine\n")
+    assert session.init(*[""] * 5) == 1
+    assert session.file.read_text() == "# mine\n"
+    assert "Nothing was written." in session.shown
 
-    desk.file.chmod(0o644)
-    assert desk.init(*[""] * 4, "y") == 0
-    assert desk.config().default_provider == "echo"
-    assert stat.S_IMODE(desk.file.stat().st_mode) == 0o600
-
-
-def test_yes_asks_nothing_and_replaces_nothing(desk: Desk) -> None:
-    assert desk.init(args=("--yes",)) == 0
-    first = desk.file.read_text()
-    assert "?" not in desk.shown
-    desk.set(DEEPSEEK_API_KEY="sk")
-    assert desk.init(args=("--yes",)) == 1
-    assert "exists and was left as it is; --force replaces it." in desk.complaint
-    assert desk.file.read_text() == first
-    assert desk.init(args=("--yes", "--force")) == 0
-    assert list(desk.config().providers) == ["deepseek"]
+    session.file.chmod(0o644)
+    assert session.init(*[""] * 4, "y") == 0
+    assert session.config().default_provider == "echo"
+    assert stat.S_IMODE(session.file.stat().st_mode) == 0o600
 
 
-def test_another_place_is_named_in_the_next_steps(desk: Desk) -> None:
-    assert desk.init(args=("--yes", "--output", "team/a.toml")) == 0
-    assert desk.config(desk.home / "team" / "a.toml").default_provider == "echo"
-    assert "antiphon serve --config team/a.toml" in desk.shown
+def test_yes_asks_nothing_and_replaces_nothing(session: InitSession) -> None:
+    assert session.init(args=("--yes",)) == 0
+    first = session.file.read_text()
+    assert "?" not in session.shown
+    session.set(DEEPSEEK_API_KEY="sk")
+    assert session.init(args=("--yes",)) == 1
+    assert "exists and was left as it is; --force replaces it." in session.complaint
+    assert session.file.read_text() == first
+    assert session.init(args=("--yes", "--force")) == 0
+    assert list(session.config().providers) == ["deepseek"]
 
 
-def test_a_variable_that_is_not_set_yet_is_pointed_out(desk: Desk) -> None:
-    assert desk.init("1", "deepseek", *[""] * 5) == 0
-    assert "the environment variable DEEPSEEK_API_KEY is not set" in desk.shown
+def test_another_place_is_named_in_the_next_steps(session: InitSession) -> None:
+    assert session.init(args=("--yes", "--output", "team/a.toml")) == 0
+    assert session.config(session.home / "team" / "a.toml").default_provider == "echo"
+    assert "antiphon serve --config team/a.toml" in session.shown
 
 
-def test_answers_that_end_too_early_write_nothing(desk: Desk) -> None:
-    assert desk.init("1", "deepseek") == 2
-    assert "no answer to 'Base URL?" in desk.complaint
-    assert "--yes takes the defaults" in desk.complaint
-    assert not desk.file.exists()
+def test_a_variable_that_is_not_set_yet_is_pointed_out(session: InitSession) -> None:
+    assert session.init("1", "deepseek", *[""] * 5) == 0
+    assert "the environment variable DEEPSEEK_API_KEY is not set" in session.shown
 
 
-def test_a_place_that_cannot_be_written_is_named(desk: Desk) -> None:
-    (desk.home / "file").write_text("")
-    assert desk.init(args=("--yes", "--output", "file/a.toml")) == 2
-    assert desk.complaint.startswith("antiphon: file/a.toml cannot be written:")
+def test_answers_that_end_too_early_write_nothing(session: InitSession) -> None:
+    assert session.init("1", "deepseek") == 2
+    assert "no answer to 'Base URL?" in session.complaint
+    assert "--yes takes the defaults" in session.complaint
+    assert not session.file.exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(session: InitSession) -> None:
+    (session.home / "file").write_text("")
+    assert session.init(args=("--yes", "--output", "file/a.toml")) == 2
+    assert session.complaint.startswith("antiphon: file/a.toml cannot be written:")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from antiphon.core.lru import Shelf
+from antiphon.core.lru import LRUCache
 
 
-def shelf(most: int) -> tuple[Shelf[str, str], list[str]]:
+def shelf(most: int) -> tuple[LRUCache[str, str], list[str]]:
     made: list[str] = []
 
     def make(key: str) -> str:
         made.append(key)
         return key.upper()
 
-    return Shelf(make, len, most), made
+    return LRUCache(make, len, most), made
 
 
 def test_what_is_kept_is_made_once() -> None:

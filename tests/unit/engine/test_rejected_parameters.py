@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.core.faults.fault import ProviderFault, classify
 from antiphon.core.plan.plan import Outbound
-from antiphon.engine.rejected_parameters import Lessons, is_about_value, named_parameter
+from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
 
 
 def outbound(**body: Any) -> Outbound:
@@ -21,7 +21,7 @@ def refusal(message: str, param: str | None = None) -> ProviderFault:
     return classify(400, {}, json.dumps({"error": error}).encode())
 
 
-def after(lessons: Lessons, asked: Outbound) -> dict[str, Any]:
+def after(lessons: RejectedParameters, asked: Outbound) -> dict[str, Any]:
     changed, _ = lessons.applied("p", "m", asked)
     document: dict[str, Any] = json.loads(changed.body)
     return document
@@ -54,11 +54,11 @@ def test_the_parameter_a_fault_complains_of_is_found(
 
 def test_nothing_changes_before_anything_was_learned() -> None:
     asked = outbound(top_p=0.5)
-    assert Lessons().applied("p", "m", asked) == (asked, [])
+    assert RejectedParameters().applied("p", "m", asked) == (asked, [])
 
 
 def test_a_refused_parameter_stays_out_and_the_client_is_told() -> None:
-    lessons = Lessons()
+    lessons = RejectedParameters()
     lessons.learn("p", "m", "top_p")
     changed, diagnostics = lessons.applied("p", "m", outbound(top_p=0.5, seed=1))
     assert json.loads(changed.body) == {"model": "m", "seed": 1, "messages": []}
@@ -66,21 +66,21 @@ def test_a_refused_parameter_stays_out_and_the_client_is_told() -> None:
 
 
 def test_a_lesson_is_only_for_the_provider_and_model_that_taught_it() -> None:
-    lessons = Lessons()
+    lessons = RejectedParameters()
     lessons.learn("p", "m", "top_p")
     asked = outbound(top_p=0.5)
     assert lessons.applied("p", "other", asked) == (asked, [])
 
 
 def test_what_is_not_asked_for_needs_no_word() -> None:
-    lessons = Lessons()
+    lessons = RejectedParameters()
     lessons.learn("p", "m", "top_p")
     lessons.learn("p", "m", "strict")
     assert lessons.applied("p", "m", outbound())[1] == []
 
 
 def test_messages_stay_last() -> None:
-    lessons = Lessons()
+    lessons = RejectedParameters()
     lessons.learn("p", "m", "max_tokens")
     document = after(lessons, outbound(max_tokens=5, tools=[]))
     assert list(document) == ["model", "tools", "max_completion_tokens", "messages"]
@@ -88,7 +88,7 @@ def test_messages_stay_last() -> None:
 
 
 def test_a_parameter_in_a_group_is_found_there() -> None:
-    lessons = Lessons()
+    lessons = RejectedParameters()
     lessons.learn("p", "m", "topK")
     assert after(lessons, outbound(generationConfig={"topK": 1, "topP": 1}))[
         "generationConfig"
@@ -96,7 +96,7 @@ def test_a_parameter_in_a_group_is_found_there() -> None:
 
 
 def test_strict_is_taken_out_of_every_tool() -> None:
-    lessons = Lessons()
+    lessons = RejectedParameters()
     lessons.learn("p", "m", "strict")
     tools = [
         {"type": "function", "function": {"name": "f", "strict": True}},
@@ -110,7 +110,7 @@ def test_what_was_said_is_not_touched_to_the_byte() -> None:
     asked = Outbound(
         path="/x", body=b'{"top_p":1,"messages":[{"n": 1.50, "big":12345678901234567890}]}'
     )
-    lessons = Lessons()
+    lessons = RejectedParameters()
     lessons.learn("p", "m", "top_p")
     changed, _ = lessons.applied("p", "m", asked)
     assert changed.body == b'{"messages":[{"n": 1.50, "big":12345678901234567890}]}'
@@ -147,7 +147,7 @@ def test_a_complaint_about_a_value_is_known_by_its_words(message: str, expected:
 
 
 def test_a_refused_value_is_left_out_without_a_lesson_and_under_every_name() -> None:
-    lessons = Lessons()
+    lessons = RejectedParameters()
     changed, told = lessons.applied("p", "m", outbound(max_tokens=10**9), ["max_tokens"])
     assert json.loads(changed.body) == {"model": "m", "messages": []}
     assert [each.param for each in told] == ["max_tokens"]

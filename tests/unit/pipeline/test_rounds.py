@@ -8,11 +8,11 @@ import pytest
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import timeout_fault
-from antiphon.core.filters.empty_answer import SilenceDesk
-from antiphon.core.filters.filter import Desk
-from antiphon.core.filters.structured_output import FormDesk
+from antiphon.core.filters.empty_answer import EmptyAnswerFilter
+from antiphon.core.filters.filter import DeltaFilter
+from antiphon.core.filters.structured_output import StructuredOutputFilter
 from antiphon.core.history.steps import Said, TextPart
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import ToolChoice
 from antiphon.core.stream.deltas import (
     Delta,
@@ -33,7 +33,7 @@ from tests.support.stream_validator import check
 NOTE = Diagnostic(code=Code.TOOL_DEGRADED, decision=Decision.DEGRADED, param="x", message="y")
 
 
-class Doubter(Desk):
+class Doubter(DeltaFilter):
     """A desk that keeps all text back, and asks so many times whether that is all."""
 
     def __init__(self, doubts: int, choice: ToolChoice | None = None) -> None:
@@ -55,7 +55,7 @@ class Doubter(Desk):
         if self._doubts:
             self._doubts -= 1
             step = Said("user", (TextPart("Is that all?"),))
-            self.again = Again(steps=(step,), tool_choice=self._choice)
+            self.again = FollowUp(steps=(step,), tool_choice=self._choice)
             return []
         held, self._held = self._held, []
         return held
@@ -217,7 +217,7 @@ def test_what_says_nothing_is_no_first_word(silent: Delta) -> None:
 
 @pytest.mark.parametrize("last", [Failure(timeout_fault("idle")), Finish("stop")])
 def test_a_draft_is_not_forgotten_before_there_is_another(last: Delta) -> None:
-    desk = FormDesk(OutputContract(requested="json_object"))
+    desk = StructuredOutputFilter(OutputContract(requested="json_object"))
     bridge = Bridge(machine(), spoken(Text("no JSON"), Finish("stop")), desks=[desk])
     events = read(bridge, 2)
     bridge.next_round()
@@ -230,7 +230,7 @@ def test_a_draft_is_not_forgotten_before_there_is_another(last: Delta) -> None:
 
 
 def test_a_whole_answer_that_cannot_be_asked_about_again_has_a_message_all_the_same() -> None:
-    desk = SilenceDesk()
+    desk = EmptyAnswerFilter()
     said = Script(Lines([[Reasoning("Hm."), Finish("stop")]]))
     bridge = Bridge(machine(), said, desks=[desk])
     events = bridge.answer(b"{}")

@@ -19,7 +19,7 @@ from antiphon.cli.codex.config import KEY_VARIABLE, Settings, installed, removed
 from antiphon.cli.codex.files import read_file, replace_file
 from antiphon.cli.codex.gateway import catalog_bytes, find_gateway
 from antiphon.cli.load_config import base_url, load_settings
-from antiphon.cli.prompts import Interview
+from antiphon.cli.prompts import Prompts
 from antiphon.cli.terminal import make_console
 from antiphon.config import Config
 from antiphon.engine.routing import make_router
@@ -149,7 +149,7 @@ class _Change:
         for sign, names in _catalog_changes(_slugs(known), _slugs(catalog)):
             line = f"{sign} {self.catalog.name}: {_listed(names)}"
             console.print(Text(line, _STYLES[sign]), soft_wrap=True)
-        if Interview(console, silent=silent).confirm("Write this?", default=True):
+        if Prompts(console, silent=silent).confirm("Write this?", default=True):
             return None
         console.print("Nothing was written.")
         return 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from antiphon.core.filters.filter import Desk
+from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -31,7 +31,7 @@ _NOTABLE = re.compile(r"[\[\]【】()`\n]")
 _OPENING, _CLOSING = "[【", "]】"
 
 
-class CitationDesk(Desk):
+class CitationFilter(DeltaFilter):
     """Behind the desk that searches, whose sources it is given."""
 
     def __init__(self, sources: Sources) -> None:

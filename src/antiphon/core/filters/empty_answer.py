@@ -8,9 +8,9 @@ that was cut off while it thought, the response says so itself.
 from __future__ import annotations
 
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import Desk
+from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.history.steps import Said, TextPart
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.stream.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
 from antiphon.core.stream.finish import outcome
 
@@ -19,7 +19,7 @@ _ONLY_THOUGHT = "The model only thought; it was asked to answer."
 _SILENT = "The model thought, but it did not answer."
 
 
-class SilenceDesk(Desk):
+class EmptyAnswerFilter(DeltaFilter):
     """The first desk: what another one keeps back was said all the same."""
 
     def __init__(self, *, reminds: bool = True) -> None:
@@ -58,5 +58,5 @@ class SilenceDesk(Desk):
         elif whole:
             self._thought = self._reminded = True
             self._note(Code.ANSWER_REMINDED, "output", _ONLY_THOUGHT)
-            self.again = Again(steps=(Said("user", (TextPart(_REMINDER),)),))
+            self.again = FollowUp(steps=(Said("user", (TextPart(_REMINDER),)),))
         return []

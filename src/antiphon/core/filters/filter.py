@@ -10,13 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.stream.deltas import Delta
 
 
-class Desk(ABC):
+class DeltaFilter(ABC):
     def __init__(self) -> None:
-        self.again: Again | None = None
+        self.again: FollowUp | None = None
         """What `close` asks for; None: nothing."""
         self.diagnostics: list[Diagnostic] = []
         """What became of the answer at this desk that a client should know."""

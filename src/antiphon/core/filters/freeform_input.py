@@ -15,16 +15,16 @@ from functools import partial
 from msgspec import structs
 
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import Desk
+from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.freeform.grammar import Checker, Problem, asks_for, build_checker
 from antiphon.core.freeform.unwrap import Unwrapper
 from antiphon.core.history.content import json_text
 from antiphon.core.history.steps import Answered, Called, Step, TextPart
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.stream.finish import outcome
-from antiphon.core.stream.partial_call import HeardCall
+from antiphon.core.stream.partial_call import PartialCall
 from antiphon.core.tools.identity import Grammar, ToolIdentityMap
 
 _ROUND = 1000
@@ -38,7 +38,7 @@ _MESSAGES = {
 }
 
 
-class FreeformDesk(Desk):
+class FreeformInputFilter(DeltaFilter):
     """Over all rounds of one answer."""
 
     def __init__(self, tools: ToolIdentityMap) -> None:
@@ -52,13 +52,13 @@ class FreeformDesk(Desk):
         self._begin_round()
 
     @classmethod
-    def of(cls, plan: Plan) -> FreeformDesk | None:
+    def of(cls, plan: Plan) -> FreeformInputFilter | None:
         """The desk for the answer to a plan; none if no tool has a grammar."""
         return cls(plan.identities) if _grammars(plan.identities) else None
 
     def _begin_round(self) -> None:
         self._reason: str | None = None
-        self._heard: dict[int, HeardCall] = {}
+        self._heard: dict[int, PartialCall] = {}
         self._others: set[int] = set()
         self._calls: dict[int, _Call] = {}
         self._held: list[_Call] = []
@@ -80,7 +80,7 @@ class FreeformDesk(Desk):
         if delta.index in self._calls:
             return self._grow(self._calls[delta.index], delta)
         is_first = delta.index not in self._heard
-        heard = self._heard.setdefault(delta.index, HeardCall(self._tools))
+        heard = self._heard.setdefault(delta.index, PartialCall(self._tools))
         heard.add(delta)
         if self._is_known(heard):
             return self._decide(delta.index)
@@ -88,7 +88,7 @@ class FreeformDesk(Desk):
             return []
         return [self._moved(ToolCall(delta.index, delta.call_id))]  # so that it keeps its place
 
-    def _is_known(self, heard: HeardCall) -> bool:
+    def _is_known(self, heard: PartialCall) -> bool:
         """Whether its name is certain: no more of it could make it another tool's."""
         if not heard.name or heard.arguments:
             return bool(heard.name)
@@ -188,12 +188,12 @@ def _grammars(tools: ToolIdentityMap) -> dict[str, Grammar]:
     return {name: each.grammar for name, each in found.items() if each and each.grammar}
 
 
-def _is_declared(heard: HeardCall) -> bool:
+def _is_declared(heard: PartialCall) -> bool:
     """The input comes in the JSON object that was asked for, and not as free text."""
     return not any(isinstance(each, ToolCall) and each.kind == "custom" for each in heard.deltas)
 
 
-def _ask(calls: list[_Call]) -> Again:
+def _ask(calls: list[_Call]) -> FollowUp:
     """All that is wrong, each call with its own answer."""
     steps: list[Step] = []
     answers: list[Step] = []
@@ -206,7 +206,7 @@ def _ask(calls: list[_Call]) -> Again:
         )
         steps.append(Called(call_id, call.name, arguments))
         answers.append(Answered(call_id, (TextPart(message),), call.name))
-    return Again(steps=(*steps, *answers))
+    return FollowUp(steps=(*steps, *answers))
 
 
 class _Input:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from antiphon.core.filters.filter import Desk
+from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.stream.deltas import Delta, Reasoning
 
 
-class SummaryDesk(Desk):
+class ReasoningSummaryFilter(DeltaFilter):
     def feed(self, delta: Delta) -> list[Delta]:
         if isinstance(delta, Reasoning) and delta.kind == "raw":
             return [structs.replace(delta, kind="retold")]

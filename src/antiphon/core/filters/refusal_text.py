@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from antiphon.core.client_profile import Profile
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import Desk
+from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.stream.deltas import Delta, ItemEnd, Refusal, Text
 
 
-class RefusalDesk(Desk):
+class RefusalTextFilter(DeltaFilter):
     """Tells a refusal as text, in a message of its own. The last desk: others know a refusal."""
 
     def __init__(self, profile: Profile) -> None:

@@ -7,13 +7,13 @@ the others again when it has seen the first one's answer.
 from __future__ import annotations
 
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import Desk
+from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.stream.deltas import Delta, ToolCall, ToolEnd, ToolRevision
 
 _DROPPED = "The model made several calls at once: only the first one is told."
 
 
-class SingleCallDesk(Desk):
+class SingleCallFilter(DeltaFilter):
     """Behind the desks that make calls of their own out of what a model says."""
 
     def __init__(self) -> None:

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import Desk
+from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.filters.structured_repair import Draft, fitting, objected
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import (
     Annotation,
@@ -34,13 +34,13 @@ from antiphon.core.stream.deltas import (
     ToolRevision,
 )
 from antiphon.core.stream.finish import outcome
-from antiphon.core.stream.partial_call import HeardCall
+from antiphon.core.stream.partial_call import PartialCall
 from antiphon.core.structured_output.contract import OutputContract, is_for_the_client
 
 _PARAM = "text.format"
 
 
-class FormDesk(Desk):
+class StructuredOutputFilter(DeltaFilter):
     """One answer with a contract, over all of its rounds."""
 
     def __init__(self, contract: OutputContract, *, holds: bool = False) -> None:
@@ -52,7 +52,7 @@ class FormDesk(Desk):
         self._asked_again = False
 
     @classmethod
-    def of(cls, plan: Plan) -> FormDesk | None:
+    def of(cls, plan: Plan) -> StructuredOutputFilter | None:
         """The desk for the answer to a plan; none if any text will do."""
         if plan.contract.requested == "text":
             return None
@@ -102,7 +102,7 @@ class FormDesk(Desk):
             return []
         if tool is None or delta.index in current.others:
             return [*current.let_go(), delta]
-        call = current.heard.setdefault(delta.index, HeardCall((tool,)))
+        call = current.heard.setdefault(delta.index, PartialCall((tool,)))
         call.add(delta)
         if not _is_named(call, tool):
             return []
@@ -138,7 +138,7 @@ class FormDesk(Desk):
         certain = len(found) == 1
         if not certain and not self._asked_again:
             self._asked_again = current.rejected = True
-            self.again = Again(steps=objected(self._contract, drafts))
+            self.again = FollowUp(steps=objected(self._contract, drafts))
             return []
         deltas = self._told(found[0]) if certain else self._given_up()
         self._round = _Round()
@@ -184,11 +184,11 @@ class _Round:
         self.streams = False
         """Nothing is held back any more."""
         self.reason: str | None = None
-        self.heard: dict[int, HeardCall] = {}
+        self.heard: dict[int, PartialCall] = {}
         """The calls of which it is not certain yet whose they are."""
         self.others: set[int] = set()
         """The calls that are the client's."""
-        self.answers: dict[int, HeardCall] = {}
+        self.answers: dict[int, PartialCall] = {}
         """The calls of the answer tool."""
         self.rejected = False
         """It does not fit, and the model is asked once more."""
@@ -224,7 +224,7 @@ class _Round:
         return deltas
 
 
-def _is_named(call: HeardCall, tool: str) -> bool:
+def _is_named(call: PartialCall, tool: str) -> bool:
     """Whether it is certain which tool is called: nothing else goes before the arguments."""
     whole = call.name == tool or not tool.startswith(call.name)
     return whole or bool(call.name and call.arguments)

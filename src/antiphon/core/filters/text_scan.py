@@ -57,7 +57,7 @@ class _Scores:
         return tuple(taken)
 
 
-class TextGuard(ABC):
+class TextScanFilter(ABC):
     """A filter over deltas that looks into the text and leaves the rest alone."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from antiphon.core.filters.text_scan import Fate, Piece, TextGuard
+from antiphon.core.filters.text_scan import Fate, Piece, TextScanFilter
 from antiphon.core.stream.deltas import Delta, Reasoning
 
 _NAMES = ("think", "thinking", "reasoning")
@@ -47,7 +47,7 @@ def _closer_of(name: str) -> _Closer:
     return re.compile(re.escape(tag)), tag.startswith
 
 
-class ThinkGuard(TextGuard):
+class ThinkTagFilter(TextScanFilter):
     """Turns the tagged thought at the beginning of the text into reasoning."""
 
     def __init__(self, *, opened: bool = False) -> None:

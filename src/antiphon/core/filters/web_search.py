@@ -18,13 +18,13 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import Desk
+from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.history.content import json_text
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.stream.deltas import Delta, Finish, SearchBegun, SearchEnded, ToolCall, ToolEnd
 from antiphon.core.stream.finish import outcome
-from antiphon.core.stream.partial_call import HeardCall
+from antiphon.core.stream.partial_call import PartialCall
 from antiphon.core.web_search.memory import HOSTED, SEARCH, Exchange, as_steps, remembered
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.sources import SearchResult, Sources
@@ -57,7 +57,7 @@ class SearchOutcome(Struct, frozen=True, kw_only=True):
     """Why it failed, in words that anybody may read."""
 
 
-class SearchDesk(Desk):
+class WebSearchFilter(DeltaFilter):
     """Over all rounds of one answer."""
 
     def __init__(self, plan: Plan, rules: SearchRules, new_id: Callable[[str], str]) -> None:
@@ -76,7 +76,7 @@ class SearchDesk(Desk):
         self._budget = min(limit, _MOST_SEARCHES)
         self._rounds = 0
         self._refusals = 0
-        self._heard: dict[int, HeardCall] = {}
+        self._heard: dict[int, PartialCall] = {}
         self._others: set[int] = set()
         self._reason: str | None = None
         self._goes_on = False
@@ -100,7 +100,7 @@ class SearchDesk(Desk):
     def _hear(self, delta: ToolCall) -> list[Delta]:
         if delta.index in self._others:
             return [delta]
-        call = self._heard.setdefault(delta.index, HeardCall(self._tools))
+        call = self._heard.setdefault(delta.index, PartialCall(self._tools))
         call.add(delta)
         if self._name.startswith(call.name) and (
             call.name == self._name or call.name not in self._tools
@@ -146,7 +146,7 @@ class SearchDesk(Desk):
             action["sources"] = [{"type": "url", "url": each.url} for each in found.results]
         return [SearchEnded(action, status), *self._settled()]
 
-    def _take(self, calls: list[HeardCall]) -> None:
+    def _take(self, calls: list[PartialCall]) -> None:
         """Sort out which of the calls are searches to be made."""
         self._rounds += 1
         refused = 0
@@ -166,7 +166,7 @@ class SearchDesk(Desk):
             message = f"The limit of searches was reached: {refused} more went without one."
             self._note(Code.SEARCH_LIMITED, "tools", message, SEARCH)
 
-    def _read(self, heard: HeardCall) -> SearchCall:
+    def _read(self, heard: PartialCall) -> SearchCall:
         arguments, queries = _read_arguments(heard.arguments)
         call_id = heard.call_id
         if not call_id or call_id in self._ids:  # some providers count anew in every round
@@ -188,7 +188,7 @@ class SearchDesk(Desk):
         ]
         if self._goes_on:
             asked = as_steps(exchanges, name=self._name, namespace=None)
-            self.again = Again(steps=asked, tool_choice=self._next_choice())
+            self.again = FollowUp(steps=asked, tool_choice=self._next_choice())
         return [remembered(exchanges)]
 
     def _next_choice(self) -> ToolChoice | None:

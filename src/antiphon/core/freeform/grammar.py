@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, ValidationError, convert
 
 from antiphon.core.freeform.grammar_limits import beyond, compiler_limits
-from antiphon.core.lru import Shelf
+from antiphon.core.lru import LRUCache
 from antiphon.core.tools.identity import Grammar
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _compile(grammar: Grammar) -> LLMatcher | str:
     return matcher.get_error() or first.get_error() or matcher
 
 
-_compiled = Shelf(_compile, lambda grammar: 1000 + len(grammar.definition), _KEPT_CHARACTERS)
+_compiled = LRUCache(_compile, lambda grammar: 1000 + len(grammar.definition), _KEPT_CHARACTERS)
 
 
 def _takes(matcher: LLMatcher, text: str) -> bool:

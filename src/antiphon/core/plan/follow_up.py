@@ -8,7 +8,7 @@ from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import ToolChoice
 
 
-class Again(Struct, frozen=True, kw_only=True):
+class FollowUp(Struct, frozen=True, kw_only=True):
     """Another round: the steps that join the history behind what was told, under the provider's
     names for the tools, and a choice of tools that counts for this round alone."""
 

@@ -11,20 +11,20 @@ from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.pairing import paired
 from antiphon.core.history.read_items import canonical
 from antiphon.core.history.steps import Answered, Called, Step
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.planning.unseal import unsealed
 from antiphon.core.tools.identity import ToolIdentityMap
 
 
-class Followup(Struct, frozen=True):
+class FinishedRound(Struct, frozen=True):
     """What a round left behind: the items it told, and what is to be asked next."""
 
     told: tuple[dict[str, Any], ...]
-    again: Again
+    again: FollowUp
 
 
-def followed(plan: Plan, followup: Followup, *, issuer: str, unseal: Unseal) -> Plan:
+def followed(plan: Plan, followup: FinishedRound, *, issuer: str, unseal: Unseal) -> Plan:
     """The plan of the round after this one. Its history only grows, so prompt caches survive."""
     told, _ = canonical(followup.told, inputs=frozenset({"text"}), tool_output_images=False)
     told, _ = unsealed(told, issuer=issuer, model=plan.model, unseal=unseal)

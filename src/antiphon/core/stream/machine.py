@@ -49,7 +49,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.core.stream.finish import Outcome, outcome
-from antiphon.core.stream.sequencer import Air, Block
+from antiphon.core.stream.sequencer import Block, OutputSequencer
 from antiphon.core.stream.usage import Meter, wire_usage
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
 from antiphon.errors import (
@@ -102,7 +102,7 @@ class ResponseMachine:
         self.seal = seal
         self._locale = locale
         self._empty_arguments = empty_arguments
-        self._air = Air()
+        self._air = OutputSequencer()
         self._calls: dict[int, CallBlock] = {}
         self._callers: dict[str, CallBlock] = {}
         self._meter = Meter()

@@ -11,7 +11,7 @@ from collections.abc import Container
 from antiphon.core.stream.deltas import ToolCall, ToolEnd, ToolRevision
 
 
-class HeardCall:
+class PartialCall:
     def __init__(self, tools: Container[str]) -> None:
         """`tools` are the names that the provider knows."""
         self.name = ""

@@ -23,7 +23,7 @@ from antiphon.wire.items import Item, Status
 Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | SearchBlock | CallBlock
 
 
-class Air:
+class OutputSequencer:
     def __init__(self) -> None:
         self.holder: Block | None = None
         self._items: list[Item] = []

@@ -17,7 +17,7 @@ import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.lru import Shelf
+from antiphon.core.lru import LRUCache
 
 MAX_BYTES = 512 * 1024
 MAX_STEPS = 100_000
@@ -230,5 +230,5 @@ def _refuse_to_fetch(uri: str) -> Any:
     raise ValueError(f"remote reference {uri!r} is not allowed")
 
 
-schemas = Shelf(Schema, lambda data: 1000 + len(data), _KEPT_BYTES)
+schemas = LRUCache(Schema, lambda data: 1000 + len(data), _KEPT_BYTES)
 """By their JSON."""

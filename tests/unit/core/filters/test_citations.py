@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.filters.citations import CitationDesk
+from antiphon.core.filters.citations import CitationFilter
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -39,7 +39,7 @@ def citations(deltas: list[Delta]) -> list[Any]:
 
 def cited(*texts: str) -> list[tuple[str, str]]:
     """What is marked in a text, and which source it cites."""
-    desk = CitationDesk(sources())
+    desk = CitationFilter(sources())
     whole = "".join(texts)
     deltas = [out for text in texts for out in desk.feed(Text(text))]
     assert "".join(delta.text for delta in deltas if isinstance(delta, Text)) == whole
@@ -49,7 +49,7 @@ def cited(*texts: str) -> list[tuple[str, str]]:
 
 
 def test_a_mark_is_a_citation_in_the_shape_of_the_api() -> None:
-    desk = CitationDesk(sources())
+    desk = CitationFilter(sources())
     citation = {
         "type": "url_citation",
         "start_index": 9,
@@ -131,7 +131,7 @@ BESIDES: list[Delta] = [
 
 @pytest.mark.parametrize("between", ENDINGS, ids=lambda delta: type(delta).__name__)
 def test_places_are_counted_from_the_start_of_the_message(between: Delta) -> None:
-    desk = CitationDesk(sources())
+    desk = CitationFilter(sources())
     deltas = [out for delta in (Text("ab["), between, Text("1][1]")) for out in desk.feed(delta)]
     assert between in deltas
     assert [each["start_index"] for each in citations(deltas)] == [2]
@@ -139,13 +139,13 @@ def test_places_are_counted_from_the_start_of_the_message(between: Delta) -> Non
 
 @pytest.mark.parametrize("between", BESIDES, ids=lambda delta: type(delta).__name__)
 def test_what_makes_no_item_does_not_end_a_message(between: Delta) -> None:
-    desk = CitationDesk(sources())
+    desk = CitationFilter(sources())
     deltas = [out for delta in (Text("ab["), between, Text("1]")) for out in desk.feed(delta)]
     assert [each["start_index"] for each in citations(deltas)] == [2]
 
 
 def test_a_round_that_is_over_ends_its_message() -> None:
-    desk = CitationDesk(sources())
+    desk = CitationFilter(sources())
     desk.feed(Text("Let me see."))
     assert desk.close(final=True) == []
     [citation] = citations(desk.feed(Text("[1]")))
@@ -155,7 +155,7 @@ def test_a_round_that_is_over_ends_its_message() -> None:
 
 def test_a_source_that_is_found_later_can_be_cited_from_then_on() -> None:
     known = sources()
-    desk = CitationDesk(known)
+    desk = CitationFilter(known)
     assert citations(desk.feed(Text("[3]"))) == []
     known.add(SearchResult(title="Third", url="https://c.example/"))
     [citation] = citations(desk.feed(Text("[3]")))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.filters.empty_answer import SilenceDesk
+from antiphon.core.filters.empty_answer import EmptyAnswerFilter
 from antiphon.core.stream.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
 
 THOUGHT, STOP = Reasoning("Hm."), Finish("stop")
 
 
-def closed(*deltas: Delta, reminds: bool = True) -> SilenceDesk:
-    desk = SilenceDesk(reminds=reminds)
+def closed(*deltas: Delta, reminds: bool = True) -> EmptyAnswerFilter:
+    desk = EmptyAnswerFilter(reminds=reminds)
     assert [out for delta in deltas for out in desk.feed(delta)] == list(deltas)
     assert desk.close(final=True) == []
     return desk

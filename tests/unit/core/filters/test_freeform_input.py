@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import Desk
-from antiphon.core.filters.freeform_input import FreeformDesk
+from antiphon.core.filters.filter import DeltaFilter
+from antiphon.core.filters.freeform_input import FreeformInputFilter
 from antiphon.core.history.steps import Answered, Called, TextPart
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.stream.deltas import (
     Delta,
     Finish,
@@ -40,20 +40,20 @@ BAD = GOOD.replace("+two", "two")
 OTHER = patch("*** Delete File: b\n")
 
 
-def desk() -> FreeformDesk:
-    return FreeformDesk(TOOLS)
+def desk() -> FreeformInputFilter:
+    return FreeformInputFilter(TOOLS)
 
 
-def codes(subject: Desk) -> list[str]:
+def codes(subject: DeltaFilter) -> list[str]:
     return [diagnostic.code for diagnostic in subject.diagnostics]
 
 
-def asked(subject: Desk) -> Again:
+def asked(subject: DeltaFilter) -> FollowUp:
     assert subject.again is not None
     return subject.again
 
 
-def told(subject: Desk, *deltas: Delta) -> list[Delta]:
+def told(subject: DeltaFilter, *deltas: Delta) -> list[Delta]:
     return [out for delta in deltas for out in subject.feed(delta)]
 
 
@@ -109,7 +109,9 @@ def test_wrapped_input_is_unwrapped_and_says_so(style: str) -> None:
 
 def test_a_grammar_of_json_gets_its_json() -> None:
     form = Grammar("lark", 'start: "{" /[^}]*/ "}"')
-    subject = FreeformDesk(ToolIdentityMap([ToolIdentity("q", "query", "custom", grammar=form)]))
+    subject = FreeformInputFilter(
+        ToolIdentityMap([ToolIdentity("q", "query", "custom", grammar=form)])
+    )
     text = '{"command": "ls"}'
     assert inputs(heard(subject, called(arguments(text), name="q"))) == {0: text}
     assert codes(subject) == []
@@ -137,7 +139,7 @@ def test_a_tool_whose_grammar_cannot_be_read_passes_untouched() -> None:
     broken = Grammar("lark", "start: missing")
     tools = ToolIdentityMap([ToolIdentity("t", "t", "custom", grammar=broken)])
     deltas: list[Delta] = [ToolCall(0, "c1", "t", '{"input": "a"}'), ToolEnd(0)]
-    assert told(FreeformDesk(tools), *deltas) == deltas
+    assert told(FreeformInputFilter(tools), *deltas) == deltas
 
 
 def test_a_name_may_come_in_pieces_and_again() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from antiphon.core.filters.reasoning_summary import SummaryDesk
+from antiphon.core.filters.reasoning_summary import ReasoningSummaryFilter
 from antiphon.core.stream.deltas import Delta, Finish, Reasoning, ReasoningState, Text
 from antiphon.pipeline.bridge import Bridge
 from tests.support.machines import Document, Lines, Script, documents, machine
@@ -20,7 +20,7 @@ def seal(states: Sequence[ReasoningState], text: str) -> str:
 
 def told(*deltas: Delta) -> list[Document]:
     lines = Lines([[delta] for delta in (*deltas, Finish("stop"))])
-    bridge = Bridge(machine(seal=seal), Script(lines), desks=[SummaryDesk()])
+    bridge = Bridge(machine(seal=seal), Script(lines), desks=[ReasoningSummaryFilter()])
     events = [event for _ in (*deltas, 0) for event in bridge.feed(b"x")] + bridge.close()
     found = documents(events)
     check(found)

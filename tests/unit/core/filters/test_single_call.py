@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.core.filters.single_call import SingleCallDesk
+from antiphon.core.filters.single_call import SingleCallFilter
 from antiphon.core.stream.deltas import Delta, Text, ToolCall, ToolEnd, ToolRevision
 
 FIRST, SECOND = ToolCall(0, "a", "f", '{"n":'), ToolCall(1, "b", "f", "{}")
@@ -10,7 +10,7 @@ REST = ToolCall(0, arguments="1}")
 
 
 def told(*deltas: Delta) -> tuple[list[Delta], list[str]]:
-    desk = SingleCallDesk()
+    desk = SingleCallFilter()
     out = [each for delta in deltas for each in desk.feed(delta)]
     assert desk.close(final=True) == []
     assert desk.again is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.filters.think_tags import ThinkGuard
+from antiphon.core.filters.think_tags import ThinkTagFilter
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,
@@ -19,7 +19,7 @@ from tests.support.dialect_samples.leaked_markup import read, text_of, thought_o
 
 
 def fed(*deltas: Delta, opened: bool = False) -> list[Delta]:
-    guard = ThinkGuard(opened=opened)
+    guard = ThinkTagFilter(opened=opened)
     return [out for delta in deltas for out in guard.feed(delta)] + guard.close()
 
 
@@ -90,7 +90,7 @@ def test_an_answer_may_begin_inside_of_the_block(text: str, thought: str, answer
 
 
 def test_thought_leaves_as_it_comes_but_for_what_may_be_its_end() -> None:
-    guard = ThinkGuard()
+    guard = ThinkTagFilter()
     told = [guard.feed(Text(fragment)) for fragment in ("<think>a<", "b</th", "is</thin", "k>c")]
     assert told == [
         [Reasoning("a")],
@@ -101,13 +101,13 @@ def test_thought_leaves_as_it_comes_but_for_what_may_be_its_end() -> None:
 
 
 def test_another_tag_is_not_waited_for() -> None:
-    assert ThinkGuard().feed(Text("<think>a</rea")) == [Reasoning("a</rea")]
-    assert ThinkGuard().feed(Text("<xsl:t")) == []
-    assert ThinkGuard().feed(Text("<xsl:te")) == [Text("<xsl:te")]
+    assert ThinkTagFilter().feed(Text("<think>a</rea")) == [Reasoning("a</rea")]
+    assert ThinkTagFilter().feed(Text("<xsl:t")) == []
+    assert ThinkTagFilter().feed(Text("<xsl:te")) == [Text("<xsl:te")]
 
 
 def test_text_leaves_at_once_when_no_block_can_come_any_more() -> None:
-    guard = ThinkGuard()
+    guard = ThinkTagFilter()
     assert guard.feed(Text("\n")) == []
     assert guard.feed(Text("<thi")) == []
     assert guard.feed(Text("s")) == []

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.filters.web_search import SearchCall, SearchDesk, SearchOutcome
+from antiphon.core.filters.web_search import SearchCall, SearchOutcome, WebSearchFilter
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.stream.deltas import (
     Delta,
@@ -41,7 +41,7 @@ def desk(
     choice: ToolChoice | None = None,
     history: tuple[Step, ...] = (),
     **rules: Any,
-) -> SearchDesk:
+) -> WebSearchFilter:
     plan = Plan(
         provider="p",
         model="m",
@@ -49,7 +49,7 @@ def desk(
         identities=ToolIdentityMap(tools or (OURS, THEIRS)),
         tool_choice=choice or ToolChoice(),
     )
-    return SearchDesk(plan, SearchRules(**rules), counting_ids())
+    return WebSearchFilter(plan, SearchRules(**rules), counting_ids())
 
 
 def search(query: str = "berlin", index: int = 0, call_id: str | None = None) -> ToolCall:
@@ -57,12 +57,12 @@ def search(query: str = "berlin", index: int = 0, call_id: str | None = None) ->
     return ToolCall(index, call_id or f"call_{index}", "web_search", arguments)
 
 
-def heard(at: SearchDesk, *deltas: Delta, final: bool = True) -> list[Delta]:
+def heard(at: WebSearchFilter, *deltas: Delta, final: bool = True) -> list[Delta]:
     """One round: what is passed on."""
     return [*(out for delta in deltas for out in at.feed(delta)), *at.close(final=final)]
 
 
-def settled(at: SearchDesk, *results: SearchResult, failed: bool = False) -> list[Delta]:
+def settled(at: WebSearchFilter, *results: SearchResult, failed: bool = False) -> list[Delta]:
     """Every pending search, with the same outcome."""
     told: list[Delta] = []
     while at.pending:
@@ -72,17 +72,17 @@ def settled(at: SearchDesk, *results: SearchResult, failed: bool = False) -> lis
     return told
 
 
-def asked(at: SearchDesk) -> Again:
+def asked(at: WebSearchFilter) -> FollowUp:
     assert at.again is not None
     return at.again
 
 
-def answers(at: SearchDesk) -> list[str]:
+def answers(at: WebSearchFilter) -> list[str]:
     parts = [step.parts[0] for step in asked(at).steps if isinstance(step, Answered)]
     return [part.text for part in parts if isinstance(part, TextPart)]
 
 
-def queries(at: SearchDesk) -> list[tuple[str, ...]]:
+def queries(at: WebSearchFilter) -> list[tuple[str, ...]]:
     return [call.queries for call in at.pending]
 
 
@@ -117,7 +117,7 @@ def test_a_search_that_found_something_asks_again_with_numbered_sources() -> Non
     text = "[1] Berlin\nhttps://a.example/berlin\nA city.\n\n[2] Paris\nhttps://b.example/paris\n"
     action = {"type": "search", "query": "berlin", "queries": ["berlin"]}
     assert told[:2] == [SearchBegun(action), SearchEnded(action, "completed")]
-    assert asked(at) == Again(
+    assert asked(at) == FollowUp(
         steps=(
             Called("call_0", "web_search", '{"query":"berlin"}'),
             Answered("call_0", (TextPart(f"{text}Another."),), "web_search"),

@@ -6,9 +6,9 @@ from typing import Any
 
 from antiphon.core.history.capsule import Unopened
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
-from antiphon.core.plan.follow_up import Again
+from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan, ToolChoice
-from antiphon.core.planning.next_round import Followup, followed, takes_over
+from antiphon.core.planning.next_round import FinishedRound, followed, takes_over
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.core.web_search.rules import SearchRules
@@ -35,7 +35,7 @@ def plan(choice: ToolChoice | None = None, **more: Any) -> Plan:
 
 
 def after(before: Plan, *steps: Step, told: tuple[dict[str, Any], ...] = (), **more: Any) -> Plan:
-    followup = Followup(told, Again(steps=steps, **more))
+    followup = FinishedRound(told, FollowUp(steps=steps, **more))
     return followed(before, followup, issuer="i", unseal=lambda _: Unopened.FOREIGN)
 
 

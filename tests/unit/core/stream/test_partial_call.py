@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.stream.deltas import ToolCall, ToolEnd
-from antiphon.core.stream.partial_call import HeardCall, learned
+from antiphon.core.stream.partial_call import PartialCall, learned
 
 TOOLS = ("read", "read_file", "gogo")
 
@@ -34,7 +34,7 @@ def test_the_tools_tell_a_piece_of_a_name_from_the_name_again(pieces: list[str],
 
 
 def test_the_first_id_counts_and_all_arguments_do() -> None:
-    call = HeardCall(TOOLS)
+    call = PartialCall(TOOLS)
     deltas: list[ToolCall | ToolEnd] = [
         ToolCall(0, "", "re"),
         ToolCall(0, "c1", "ad", '{"a"'),

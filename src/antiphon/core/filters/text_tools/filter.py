@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from antiphon.core.filters.text_scan import Fate, Piece, TextGuard
+from antiphon.core.filters.text_scan import Fate, Piece, TextScanFilter
 from antiphon.core.filters.text_tools.formats import Call, Form
 from antiphon.core.filters.text_tools.scanner import Mismatch, Source
 from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, ToolCall
@@ -88,7 +88,7 @@ class _Block:
         return self._text
 
 
-class CallGuard(TextGuard):
+class TextToolCallFilter(TextScanFilter):
     """Turns blocks of the given forms into calls."""
 
     def __init__(self, forms: Iterable[Mapping[str, Form]]) -> None:
