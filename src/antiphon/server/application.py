@@ -25,7 +25,7 @@ def make_app(engine: Engine, config: Config) -> tuple[web.Application, Routes]:
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        request[REQUEST_ID] = request_id = engine.rim.new_id("req")
+        request[REQUEST_ID] = request_id = engine.services.runtime.new_id("req")
         request[PROFILE] = profile = clients.profile(request.headers)
         try:
             if not request.path.startswith("/health"):
@@ -39,11 +39,11 @@ def make_app(engine: Engine, config: Config) -> tuple[web.Application, Routes]:
             raise  # the client has gone, and there is nobody to answer
         except AntiphonError as error:
             facts = {"request_id": request_id, "code": error.code, "reason": error.message}
-            engine.emit(Entry("request.failed", "error", facts))
+            engine.services.emit(Entry("request.failed", "error", facts))
             response = _own_failure(error)
         except Exception as error:  # a bug: the client gets a clean 500, the operator its name
             facts = {"request_id": request_id, "error": type(error).__name__}
-            engine.emit(Entry("request.crashed", "error", facts))
+            engine.services.emit(Entry("request.crashed", "error", facts))
             response = _own_failure(error)
         fit(response, profile)
         if not response.prepared:

@@ -13,9 +13,9 @@ from antiphon.config import ServerConfig
 from antiphon.core.client_profile import Profile, keepalive_as_comment
 from antiphon.core.faults.fault import FaultType, shutdown_fault
 from antiphon.core.planning.make_plan import diagnostics_header
-from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.exchange import Exchange
-from antiphon.engine.image_description import see_nothing
+from antiphon.engine.engine import Engine
+from antiphon.engine.run import Run
+from antiphon.engine.services import Caller
 from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.upstream import UpstreamError
 from antiphon.errors import InvalidRequest
@@ -48,7 +48,7 @@ class Routes:
         return json_response({"status": status}, status=200 if self.ready else 503)
 
     async def models(self, http: web.Request) -> web.StreamResponse:
-        document = model_list(self.engine.router, sees=self.engine.look is not see_nothing)
+        document = model_list(self.engine.router, sees=self.engine.describe_images is not None)
         headers = {"etag": entity_tag(document)}
         if headers["etag"] in http.headers.get("if-none-match", ""):
             return web.Response(status=304, headers=headers)
@@ -68,40 +68,38 @@ class Routes:
         if not self.ready:  # asked now and not before: the body may have been long in coming
             return _going_down(profile)
         caller = Caller(http[CLIENT], http[REQUEST_ID], profile)
-        exchange = await self.engine.prepare(request, caller)
-        try:
-            if request.stream:
-                return await self._stream(http, exchange)
-            response = await exchange.whole()
-            return json_response(response, headers=_headers(http, exchange))
-        except UpstreamError as error:
-            return faulted(error.fault, profile)
-        finally:
-            exchange.close()
+        async with await self.engine.create(request, caller) as run:
+            try:
+                if request.stream:
+                    return await self._stream(http, run)
+                response = await run.response()
+                return json_response(response, headers=_headers(http, run))
+            except UpstreamError as error:
+                return faulted(error.fault, profile)
 
-    async def _stream(self, http: web.Request, exchange: Exchange) -> web.StreamResponse:
+    async def _stream(self, http: web.Request, run: Run) -> web.StreamResponse:
         # What is told of the plan waits for the first event: until then, the plan may change.
-        headers = partial(_headers, http, exchange)
-        commented = partial(exchange.note, [keepalive_as_comment(http[PROFILE])])
+        headers = partial(_headers, http, run)
+        commented = partial(run.add_diagnostic, keepalive_as_comment(http[PROFILE]))
         stream = EventStream(
             http,
             headers,
             keepalive_s=self.config.keepalive_s,
             commented=commented if http[PROFILE].keepalive == "comment" else None,
         )
-        patience = _Patience(self.config.commit_after_s, exchange, stream)
+        patience = _Patience(self.config.commit_after_s, run, stream)
         try:
             try:
-                await exchange.open()
+                await run.open()
             except UpstreamError as error:
                 await patience.over()
                 if not stream.begun and error.fault.type is not FaultType.context_length:
                     raise
                 # Clients compact a thread only if they hear of the overflow inside a stream.
-                await stream.send(await exchange.fail(error.fault))
+                await stream.send(await run.fail(error.fault))
                 return await stream.end()
             await patience.over()
-            async with aclosing(exchange.batches()) as batches:
+            async with aclosing(run.events()) as batches:
                 async for events in batches:
                     await stream.send(events)
             return await stream.end()
@@ -114,8 +112,8 @@ class _Patience:
     """Begins the answer for an upstream that is slow to speak, so that the client is not left
     without a byte. Until then, a fault can still be an HTTP error."""
 
-    def __init__(self, limit_s: float, exchange: Exchange, stream: EventStream) -> None:
-        self._exchange = exchange
+    def __init__(self, limit_s: float, run: Run, stream: EventStream) -> None:
+        self._run = run
         self._stream = stream
         self._task: asyncio.Task[None] | None = None
         self._timer = InactivityTimer(limit_s, self._ring)
@@ -124,7 +122,7 @@ class _Patience:
         self._task = asyncio.get_running_loop().create_task(self._begin())
 
     async def _begin(self) -> None:
-        await self._stream.send(self._exchange.start())
+        await self._stream.send(self._run.start())
 
     async def over(self) -> None:
         self._timer.cancel()
@@ -158,8 +156,8 @@ def _going_down(profile: Profile) -> web.StreamResponse:
     return response
 
 
-def _headers(http: web.Request, exchange: Exchange) -> dict[str, str]:
+def _headers(http: web.Request, run: Run) -> dict[str, str]:
     headers = {"x-request-id": http[REQUEST_ID]}
-    if exchange.diagnostics:
-        headers["antiphon-diagnostics"] = diagnostics_header(exchange.diagnostics)
+    if run.diagnostics:
+        headers["antiphon-diagnostics"] = diagnostics_header(run.diagnostics)
     return headers

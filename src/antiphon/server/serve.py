@@ -17,11 +17,13 @@ from aiohttp import web
 
 from antiphon.config import Config, data_directory
 from antiphon.core.history.capsule import Sealer
-from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.image_description import Prepare, make_look
+from antiphon.engine.engine import Engine
+from antiphon.engine.health import HealthRegistry
+from antiphon.engine.image_description import CreateRun, make_image_describer
 from antiphon.engine.routing import make_router
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
+from antiphon.engine.services import Caller, Services
 from antiphon.engine.tracing import open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.errors import ConfigError
@@ -55,8 +57,8 @@ async def open_engine(
     await store.open()
     tracer = open_tracer(config.trace, data, rim, _secrets(config, providers))
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
-        engine = Engine(
-            router=make_router(config, providers),
+        router = make_router(config, providers)
+        services = Services(
             search=open_searcher(config, session) or find_nothing,
             http=HTTPUpstream(),
             in_process=EchoUpstream(),
@@ -64,11 +66,14 @@ async def open_engine(
             tracer=tracer,
             emit=emit,
             sealer=_sealer(config, data, rim),
-            policy=config.attempts,
-            rim=rim,
+            health=HealthRegistry(config.attempts, rim.monotonic),
+            attempts=config.attempts,
+            runtime=rim,
         )
+        engine = Engine(router, services)
         try:
-            engine.look = make_look(config, engine.router, _asking(engine))
+            create = _create_own_run(engine)
+            engine.describe_images = make_image_describer(config, engine.router, create)
             yield engine
         finally:
             await engine.close()
@@ -80,9 +85,10 @@ def _secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]:
     return [*keys, *config.server.api_keys.values(), *filter(None, [config.search.api_key])]
 
 
-def _asking(engine: Engine) -> Prepare:
-    """How the gateway itself asks a model for something."""
-    return lambda request: engine.prepare(request, Caller("antiphon", engine.rim.new_id("req")))
+def _create_own_run(engine: Engine) -> CreateRun:
+    """Return how the gateway itself creates a run."""
+    new_id = engine.services.runtime.new_id
+    return lambda request: engine.create(request, Caller("antiphon", new_id("req")))
 
 
 def _store(config: Config, data: Path, rim: Runtime) -> Store:
@@ -161,7 +167,7 @@ class Gateway:
     async def _idle(self, limit_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                await self._engine.idle.wait()
+                await self._engine.active.wait_idle()
 
 
 def _allow_many_lines() -> None:
