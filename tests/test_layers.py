@@ -7,6 +7,7 @@ half run every rule over the source tree; those of the second plant an offence a
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import sys
 from collections import Counter
@@ -15,6 +16,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import pytest
+
+from antiphon import errors
 
 PACKAGE = Path(__file__).parents[1] / "src" / "antiphon"
 
@@ -30,6 +33,10 @@ ALLOWED["antiphon"] = PURE | {"replay"}  # the package itself: what it re-export
 ALLOWED["server"] |= {"antiphon"}
 ALLOWED["cli"] |= {"antiphon", "replay"}
 ALLOWED["__main__"] = {"cli"}
+
+# errors.py is the lowest layer, but `UpstreamError` carries a fault: for the type checker alone, it
+# names the class of core that describes one. At run time it imports nothing.
+TYPE_ONLY = {("errors", "antiphon.core.faults.fault.ProviderFault")}
 
 # Inside core, from the bottom up: a package imports itself or one to the left of it.
 CORE_PACKAGES = """
@@ -92,6 +99,19 @@ class Module:
                 origin = self._origin(node)
                 yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
 
+    @property
+    def type_checking_lines(self) -> set[int]:
+        """Lines inside of `if TYPE_CHECKING:`."""
+        return {
+            line
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.If)
+            and isinstance(node.test, ast.Name)
+            and node.test.id == "TYPE_CHECKING"
+            for statement in node.body
+            for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+        }
+
     def _origin(self, node: ast.ImportFrom) -> str:
         if not node.level:
             return node.module or ""
@@ -115,7 +135,9 @@ def layer_offences(module: Module) -> list[str]:
     return [
         f"{module.path}:{line}: {module.layer} imports {name}"
         for line, name in module.imports()
-        if name.split(".")[0] == "antiphon" and _layer_of(name) not in ALLOWED[module.layer]
+        if name.split(".")[0] == "antiphon"
+        and _layer_of(name) not in ALLOWED[module.layer]
+        and not ((module.layer, name) in TYPE_ONLY and line in module.type_checking_lines)
     ]
 
 
@@ -213,6 +235,25 @@ def empty_name_offences(module: Module) -> list[str]:
     ]
 
 
+def error_class_offences(module: Module) -> list[str]:
+    """An exception is a class derived from a builtin one, from one of errors.py, or named so."""
+    if str(module.path) == "errors.py":
+        return []
+    return [
+        f"{module.path}:{node.lineno}: the error class {node.name} belongs into errors.py"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef)
+        and any(_is_exception(ast.unparse(parent).split(".")[-1]) for parent in node.bases)
+    ]
+
+
+def _is_exception(name: str) -> bool:
+    found = getattr(builtins, name, None) or getattr(errors, name, None)
+    if isinstance(found, type):
+        return issubclass(found, BaseException)
+    return name.endswith(("Error", "Exception"))
+
+
 # --- the rules over the source tree ---------------------------------------------------------------
 
 MODULES = [
@@ -241,12 +282,16 @@ def test_no_package_but_providers_has_more_modules_than_its_budget() -> None:
     assert package_budget_offences(MODULES) == []
 
 
-def test_the_heart_and_the_stages_do_no_io_and_read_no_clock() -> None:
+def test_pure_layers_do_no_io_and_read_no_clock() -> None:
     assert offences(purity_offences) == []
 
 
 def test_core_wire_and_pipeline_name_no_provider() -> None:
     assert offences(provider_name_offences) == []
+
+
+def test_every_error_class_stands_in_errors_py() -> None:
+    assert offences(error_class_offences) == []
 
 
 def test_no_file_is_longer_than_its_budget() -> None:
@@ -265,6 +310,7 @@ def test_no_module_has_a_name_that_explains_nothing() -> None:
 
 LONG_FUNCTION = "def long():\n" + "    x = 1\n" * FUNCTION_LINES
 FULL_FUNCTION = "def full():\n" + "    x = 1\n" * (FUNCTION_LINES - 1)
+FAULT = "from antiphon.core.faults.fault import ProviderFault"
 TABLE = "TABLE = {\n" + "    1: 1,\n" * (2 * FUNCTION_LINES) + "}\n"
 
 
@@ -354,6 +400,23 @@ TABLE = "TABLE = {\n" + "    1: 1,\n" * (2 * FUNCTION_LINES) + "}\n"
         (provider_name_offences, "pipeline/a.py", "x = f'{y} on Groq'", "names Groq"),
         (provider_name_offences, "core/a.py", "x = b'gemini'", "names gemini"),
         (provider_name_offences, "core/mistral.py", "", "names mistral"),
+        (layer_offences, "errors.py", f"{FAULT}\n", "errors imports antiphon.core.faults.fault"),
+        (
+            layer_offences,
+            "errors.py",
+            "if TYPE_CHECKING:\n    from antiphon.wire.items import Item",
+            "errors.py:2: errors imports antiphon.wire.items.Item",
+        ),
+        (error_class_offences, "cli/a.py", "class Lost(Exception): ...", "error class Lost"),
+        (error_class_offences, "wire/a.py", "class _Lost(ValueError): ...", "error class _Lost"),
+        (error_class_offences, "cli/a.py", "class Lost(errors.AntiphonError): ...", "class Lost"),
+        (error_class_offences, "core/a.py", "class Lost(InvalidRequest): ...", "error class Lost"),
+        (
+            error_class_offences,
+            "core/a.py",
+            "def f():\n    class Lost(msgspec.DecodeError): ...",
+            "a.py:2: the error class Lost",
+        ),
         (file_budget_offences, "cli/a.py", "x = 1\n" * (FILE_LINES + 1), "401 lines"),
         (function_budget_offences, "cli/a.py", LONG_FUNCTION, "long has 41 lines"),
         (function_budget_offences, "cli/a.py", f"async {LONG_FUNCTION}", "long has 41 lines"),
@@ -396,6 +459,9 @@ def test_a_package_over_its_budget_is_caught() -> None:
         (provider_name_offences, "core/a.py", '"""Seen at DeepSeek."""\n# and Groq\nx = 1'),
         (provider_name_offences, "core/a.py", "x: int\n'Mistral sends none.'"),
         (provider_name_offences, "dialects/anthropic.py", "x = 'anthropic'"),
+        (layer_offences, "errors.py", f"if TYPE_CHECKING:\n    {FAULT}"),
+        (error_class_offences, "errors.py", "class Lost(Exception): ..."),
+        (error_class_offences, "wire/a.py", "class ResponseError(Struct, frozen=True): ..."),
         (file_budget_offences, "cli/a.py", "x = 1\n" * FILE_LINES),
         (function_budget_offences, "cli/a.py", FULL_FUNCTION),
         (function_budget_offences, "cli/a.py", TABLE),

@@ -13,8 +13,7 @@ from msgspec import Struct
 from antiphon.config import CapsuleConfig, Config, StoreConfig, TraceConfig
 from antiphon.core.faults.messages import describe
 from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.upstream import UpstreamError
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, UpstreamError
 from antiphon.providers.registry import Provider
 from antiphon.server.serve import open_engine
 from antiphon.store.redact import Redactor

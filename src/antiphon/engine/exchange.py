@@ -33,7 +33,8 @@ from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import Search, Searches
 from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.tracing import Attempted
-from antiphon.engine.upstream import UpstreamAnswer, UpstreamError, error_body
+from antiphon.engine.upstream import UpstreamAnswer, error_body
+from antiphon.errors import UpstreamError
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.stage import terminal
 from antiphon.wire.events import Completed, Created, Event, Failed, Incomplete, InProgress

@@ -23,8 +23,7 @@ from antiphon.core.history.read_items import image_urls
 from antiphon.core.history.steps import HistoryCode
 from antiphon.engine.exchange import Exchange
 from antiphon.engine.routing import Router, Target
-from antiphon.engine.upstream import UpstreamError
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.store.store import Document
 from antiphon.wire.items import Message, OutputText
 from antiphon.wire.request import Request

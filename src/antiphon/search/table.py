@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import aiohttp
 
 from antiphon.config import Config
+from antiphon.errors import SearchError
 from antiphon.search import brave, searxng, tavily, zhipu
-from antiphon.search.backend import Backend, HTTPBackend, SearchError, Vendor
+from antiphon.search.backend import Backend, HTTPBackend, Vendor
 from antiphon.search.recorded import RecordedBackend, load_answers
 
 VENDORS: Mapping[str, Vendor] = {

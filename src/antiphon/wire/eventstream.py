@@ -17,6 +17,7 @@ from zlib import crc32
 
 import msgspec
 
+from antiphon.errors import BrokenEventStream
 from antiphon.wire.sse import Frame
 
 HeaderValue: TypeAlias = bool | int | str | bytes
@@ -30,10 +31,6 @@ _PRELUDE = 12
 _CHECKSUM = 4
 _MOST_HEADERS = 128 * 1024
 _MOST_PAYLOAD = 24 * 1024 * 1024  # the protocol's own limit: a length beyond it is a mistake
-
-
-class _Broken(ValueError):
-    """The bytes are no message."""
 
 
 class EventStreamDecoder:
@@ -51,7 +48,7 @@ class EventStreamDecoder:
         frames: list[Frame] = []
         try:
             self._read(frames)
-        except _Broken as error:
+        except BrokenEventStream as error:
             frames.append(self._end(str(error)))
         return frames
 
@@ -85,18 +82,18 @@ def _number(data: bytes) -> int:
 def _length(prelude: bytes) -> int:
     """The length of the message that begins so."""
     if crc32(prelude[:8]) != _number(prelude[8:]):
-        raise _Broken("The checksum of a message's prelude is wrong.")
+        raise BrokenEventStream("The checksum of a message's prelude is wrong.")
     total, headers = _number(prelude[:4]), _number(prelude[4:8])
     payload = total - headers - _PRELUDE - _CHECKSUM
     if headers > _MOST_HEADERS or not 0 <= payload <= _MOST_PAYLOAD:
-        raise _Broken("A message has an impossible length.")
+        raise BrokenEventStream("A message has an impossible length.")
     return total
 
 
 def _frame(message: bytes) -> Frame:
     content = message[:-_CHECKSUM]
     if crc32(content) != _number(message[-_CHECKSUM:]):
-        raise _Broken("The checksum of a message is wrong.")
+        raise BrokenEventStream("The checksum of a message is wrong.")
     end = _PRELUDE + _number(message[4:8])
     return _named(read_headers(content[_PRELUDE:end]), content[end:])
 
@@ -145,7 +142,7 @@ def _value(kind: int, reader: _Reader) -> HeaderValue:
         return reader.take(reader.number(2))
     if kind == _UUID:
         return reader.take(_UUID_SIZE)
-    raise _Broken("A header has an unknown type.")
+    raise BrokenEventStream("A header has an unknown type.")
 
 
 class _Reader:
@@ -159,7 +156,7 @@ class _Reader:
 
     def take(self, size: int) -> bytes:
         if size > self.left:
-            raise _Broken("A header is cut off.")
+            raise BrokenEventStream("A header is cut off.")
         self._at += size
         return self._data[self._at - size : self._at]
 

@@ -14,8 +14,8 @@ import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.structured_output.json_schema import TooMuchWork, schemas
-from antiphon.errors import InvalidOutputFormat
+from antiphon.core.structured_output.json_schema import schemas
+from antiphon.errors import InvalidOutputFormat, SchemaTooComplex
 from antiphon.wire.items import Document, Item, Message, OutputText, Reasoning
 from antiphon.wire.response import Response
 
@@ -78,7 +78,7 @@ class OutputContract(Struct, frozen=True, kw_only=True):
             yield Objection((), "json", "It is not valid JSON.")
         except ValueError:  # the validator does not go that deep
             yield Objection((), "depth", "It is nested too deeply.")
-        except TooMuchWork:
+        except SchemaTooComplex:
             yield Objection((), "size", "It is too large to be checked.")
         else:
             for error in errors:
