@@ -65,6 +65,13 @@ PROVIDER = re.compile(
     re.IGNORECASE,
 )
 
+KNOWN_DUPLICATES: frozenset[str] = frozenset(
+    """
+    Call CallBlock Draft Exchange Gateway Media Row Schema Source Sources TextBlock Upstream
+    _Call _Data _Event _Function _Message _Reader _Reply _ToolUse _Writer
+    """.split()
+)
+
 FILE_LINES = 400
 PACKAGE_MODULES = 20
 FUNCTION_LINES = 40
@@ -247,6 +254,33 @@ def error_class_offences(module: Module) -> list[str]:
     ]
 
 
+def duplicate_class_offences(modules: Iterable[Module]) -> list[str]:
+    """A class name, private or not, is defined once in the whole package."""
+    places: dict[str, list[str]] = {}
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{module.path}:{node.lineno}")
+    return [
+        f"class {name} is defined more than once: {', '.join(where)}"
+        for name, where in places.items()
+        if len(where) > 1 and name not in KNOWN_DUPLICATES
+    ]
+
+
+def document_alias_offences(module: Module) -> list[str]:
+    """`Document` is one alias: `antiphon.wire.items.Document`."""
+    if module.path == PurePosixPath("wire/items.py"):
+        return []
+    return [
+        f"{module.path}:{node.lineno}: defines {name.id} again; import it from antiphon.wire.items"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for name in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(name, ast.Name) and name.id == "Document"
+    ]
+
+
 def _is_exception(name: str) -> bool:
     found = getattr(builtins, name, None) or getattr(errors, name, None)
     if isinstance(found, type):
@@ -292,6 +326,14 @@ def test_core_wire_and_pipeline_name_no_provider() -> None:
 
 def test_every_error_class_stands_in_errors_py() -> None:
     assert offences(error_class_offences) == []
+
+
+def test_a_class_name_is_defined_once() -> None:
+    assert duplicate_class_offences(MODULES) == []
+
+
+def test_document_is_one_type_alias() -> None:
+    assert offences(document_alias_offences) == []
 
 
 def test_no_file_is_longer_than_its_budget() -> None:
@@ -417,6 +459,8 @@ TABLE = "TABLE = {\n" + "    1: 1,\n" * (2 * FUNCTION_LINES) + "}\n"
             "def f():\n    class Lost(msgspec.DecodeError): ...",
             "a.py:2: the error class Lost",
         ),
+        (document_alias_offences, "core/a.py", "Document = dict", "a.py:1: defines Document"),
+        (document_alias_offences, "store/a.py", "Document: TypeAlias = dict", "defines Document"),
         (file_budget_offences, "cli/a.py", "x = 1\n" * (FILE_LINES + 1), "401 lines"),
         (function_budget_offences, "cli/a.py", LONG_FUNCTION, "long has 41 lines"),
         (function_budget_offences, "cli/a.py", f"async {LONG_FUNCTION}", "long has 41 lines"),
@@ -434,6 +478,14 @@ def test_a_package_over_its_budget_is_caught() -> None:
     crowded = [Module(f"core/filters/m{number}.py", "") for number in range(PACKAGE_MODULES + 1)]
     assert package_budget_offences(crowded) == ["core/filters: 21 modules"]
     assert package_budget_offences(crowded[1:]) == []
+
+
+def test_a_class_name_defined_twice_is_caught() -> None:
+    twice = [Module("core/a.py", "class _A: ..."), Module("cli/b.py", "x = 1\nclass _A: ...")]
+    assert duplicate_class_offences(twice) == [
+        "class _A is defined more than once: core/a.py:1, cli/b.py:2"
+    ]
+    assert duplicate_class_offences(twice[1:]) == []
 
 
 @pytest.mark.parametrize(
@@ -462,6 +514,8 @@ def test_a_package_over_its_budget_is_caught() -> None:
         (layer_offences, "errors.py", f"if TYPE_CHECKING:\n    {FAULT}"),
         (error_class_offences, "errors.py", "class Lost(Exception): ..."),
         (error_class_offences, "wire/a.py", "class ResponseError(Struct, frozen=True): ..."),
+        (document_alias_offences, "wire/items.py", "Document: TypeAlias = dict[str, Any]"),
+        (document_alias_offences, "core/a.py", "from antiphon.wire.items import Document"),
         (file_budget_offences, "cli/a.py", "x = 1\n" * FILE_LINES),
         (function_budget_offences, "cli/a.py", FULL_FUNCTION),
         (function_budget_offences, "cli/a.py", TABLE),

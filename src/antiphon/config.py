@@ -198,12 +198,12 @@ class Config(Struct, frozen=True, kw_only=True):
     clients: dict[str, ClientConfig] = field(default_factory=dict)
     """By the name of a profile (`codex` …); `*` is every client."""
     log: LogConfig = LogConfig()
-    source: Source | None = None
+    source: ConfigSource | None = None
     """Where it was read from, so that later checks can name the line, too. Not a key."""
 
     def mistake(self, path: Iterable[str], problem: str) -> ConfigError:
         """What to raise about the value at this path."""
-        return (self.source or Source()).mistake([*path], problem)
+        return (self.source or ConfigSource()).mistake([*path], problem)
 
 
 # Where it is
@@ -250,7 +250,7 @@ def load_config(path: Path, environment: Mapping[str, str]) -> Config:
 
 
 def parse_config(text: str, environment: Mapping[str, str], *, name: str) -> Config:
-    source = Source(name, text)
+    source = ConfigSource(name, text)
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -270,7 +270,7 @@ def hint(word: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(choices)}"
 
 
-class Source:
+class ConfigSource:
     """A file's text, to find the line where a key stands."""
 
     def __init__(self, name: str = "", text: str = "") -> None:
@@ -318,7 +318,7 @@ def _quoted(key: str) -> str:
     return key if re.fullmatch(r"[\w-]+", key) else f'"{key}"'
 
 
-def _interpolated(value: Any, environment: Mapping[str, str], source: Source) -> Any:
+def _interpolated(value: Any, environment: Mapping[str, str], source: ConfigSource) -> Any:
     def walk(value: Any, path: list[str]) -> Any:
         if isinstance(value, str):
             return re.sub(r"\$\{(\w+)\}", lambda found: look_up(found[1], path), value)
@@ -338,7 +338,7 @@ def _interpolated(value: Any, environment: Mapping[str, str], source: Source) ->
     return walk(value, [])
 
 
-def _built(kind: Any, value: Any, path: list[str], source: Source) -> Any:
+def _built(kind: Any, value: Any, path: list[str], source: ConfigSource) -> Any:
     """The value as this type, table by table, so that a mistake has an exact place."""
     if isinstance(value, dict):
         if isinstance(kind, type) and issubclass(kind, Struct):
@@ -382,7 +382,9 @@ def _literals(kind: Any) -> list[str]:
     return [word for inner in get_args(kind) for word in _literals(inner)]
 
 
-def _table(kind: type[Struct], value: dict[str, Any], path: list[str], source: Source) -> Struct:
+def _table(
+    kind: type[Struct], value: dict[str, Any], path: list[str], source: ConfigSource
+) -> Struct:
     types = {known.name: known.type for known in msgspec.structs.fields(kind)}
     types.pop("source", None)
     for key in value:

@@ -24,8 +24,7 @@ from antiphon.core.history.steps import HistoryCode
 from antiphon.engine.exchange import Exchange
 from antiphon.engine.routing import Router, Target
 from antiphon.errors import InvalidRequest, UpstreamError
-from antiphon.store.store import Document
-from antiphon.wire.items import Message, OutputText
+from antiphon.wire.items import Document, Message, OutputText
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 

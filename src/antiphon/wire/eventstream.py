@@ -123,7 +123,7 @@ _UUID, _UUID_SIZE = 9, 16
 
 def read_headers(data: bytes) -> dict[str, HeaderValue]:
     """All headers of a message by their names; raises `ValueError` if that is not what they are."""
-    reader = _Reader(data)
+    reader = _HeaderReader(data)
     headers: dict[str, HeaderValue] = {}
     while reader.left:
         name = reader.text(reader.number(1))
@@ -131,7 +131,7 @@ def read_headers(data: bytes) -> dict[str, HeaderValue]:
     return headers
 
 
-def _value(kind: int, reader: _Reader) -> HeaderValue:
+def _value(kind: int, reader: _HeaderReader) -> HeaderValue:
     if kind in _BOOLEANS:
         return _BOOLEANS[kind]
     if kind in _NUMBERS:
@@ -145,7 +145,7 @@ def _value(kind: int, reader: _Reader) -> HeaderValue:
     raise BrokenEventStream("A header has an unknown type.")
 
 
-class _Reader:
+class _HeaderReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0

@@ -6,12 +6,12 @@ growing item is a block (`core.block`), and becomes one of these when somebody l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-Document: TypeAlias = Mapping[str, Any]
+Document: TypeAlias = dict[str, Any]
 Status: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 
 
@@ -45,7 +45,7 @@ class Message(Struct, frozen=True, tag_field="type", tag="message", kw_only=True
     """Whether it is the answer or a word on the way to it: a label of the provider's."""
 
 
-class Reasoning(Struct, frozen=True, tag_field="type", tag="reasoning", kw_only=True):
+class ReasoningItem(Struct, frozen=True, tag_field="type", tag="reasoning", kw_only=True):
     id: str
     status: Status
     summary: Sequence[SummaryText] = ()
@@ -105,5 +105,5 @@ class ToolSearchCall(Struct, frozen=True, tag_field="type", tag="tool_search_cal
 CallItem: TypeAlias = (
     FunctionCall | CustomToolCall | ShellCall | LocalShellCall | ApplyPatchCall | ToolSearchCall
 )
-Item: TypeAlias = Message | Reasoning | CallItem | Document
+Item: TypeAlias = Message | ReasoningItem | CallItem | Document
 """What stands in `output`; a plain document is an item of a kind that we pass on as it came."""

@@ -7,12 +7,13 @@ does not document stays in `raw`, and `unknown` says what it was called.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct, field
 
 from antiphon.errors import InvalidRequest
 from antiphon.wire.body import decode
+from antiphon.wire.items import Document
 from antiphon.wire.request_format import answer, reasoning
 from antiphon.wire.request_items import items, part
 from antiphon.wire.request_tools import tool_choice, tools
@@ -35,8 +36,6 @@ from antiphon.wire.validate import (
     word,
     wrong_value,
 )
-
-Document: TypeAlias = dict[str, Any]
 
 
 def _plain_text() -> Document:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from antiphon.core.structured_output.json_schema import schemas
 from antiphon.errors import InvalidOutputFormat, SchemaTooComplex
-from antiphon.wire.items import Document, Item, Message, OutputText, Reasoning
+from antiphon.wire.items import Document, Item, Message, OutputText, ReasoningItem
 from antiphon.wire.response import Response
 
 FormatKind: TypeAlias = Literal["text", "json_object", "json_schema"]
@@ -146,7 +146,7 @@ def _answer(response: Response) -> str | None:
     """The text of the answer, or None where there is none to check yet."""
     texts: list[str] = []
     for item in response.output:
-        if isinstance(item, Reasoning) or _is_aside(item):
+        if isinstance(item, ReasoningItem) or _is_aside(item):
             continue
         if not isinstance(item, Message):
             return None  # a call: the answer comes in a later turn
