@@ -16,7 +16,7 @@ from antiphon.dialects.dialect import Framer, resolve
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
 from antiphon.wire.response import Response
-from antiphon.wire.sse import NDJSONDecoder, wire_document
+from antiphon.wire.sse import NDJSONDecoder, event_to_dict
 
 
 def replay(
@@ -32,7 +32,7 @@ def replay(
     it, if known; `cuts` the byte offsets at which the network cut the stream.
     """
     events = replay_events(data, dialect=dialect, request=request, cuts=cuts)
-    return [wire_document(event, number) for number, event in enumerate(events)]
+    return [event_to_dict(event, number) for number, event in enumerate(events)]
 
 
 def replay_events(

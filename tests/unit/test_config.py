@@ -1,4 +1,4 @@
-"""`antiphon.toml`: what it means, and what is said about a mistake in it."""
+"""`antiphon.toml`: values, defaults, and the messages about errors in it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def parsed(text: str) -> Config:
 
 
 def mistake(text: str) -> str:
-    """What is said about a file: reading it, finding its providers, following its aliases."""
+    """The message about an error in a file, its providers or its aliases."""
     with pytest.raises(ConfigError) as caught:
         used(text)
     return caught.value.message
@@ -65,7 +65,7 @@ def used(text: str) -> None:
     make_router(config, build_providers(config, ENVIRONMENT))
 
 
-def test_a_file_is_read_with_its_secrets_from_the_environment() -> None:
+def test_a_file_is_read_with_secrets_from_the_environment() -> None:
     config = parsed(FILE)
     assert config.default_provider == "deepseek"
     assert (config.server.port, config.server.keepalive_s) == (9000, 5.0)
@@ -86,7 +86,7 @@ def test_a_file_is_read_with_its_secrets_from_the_environment() -> None:
     )
 
 
-def test_no_secret_is_shown_by_accident() -> None:
+def test_the_repr_of_a_config_hides_its_secrets() -> None:
     config = parsed(FILE)
     shown = f"{config} {build_providers(config, ENVIRONMENT)}"
     assert "deepseek" in shown
@@ -132,7 +132,7 @@ def test_an_empty_file_means_the_defaults() -> None:
         ("source = 'x'", "antiphon.toml:1: source: unknown key; did you mean 'store'?"),
     ],
 )
-def test_an_unknown_key_at_any_depth_is_told_with_the_nearest_one(text: str, message: str) -> None:
+def test_an_unknown_key_at_any_depth_is_rejected_with_a_suggestion(text: str, message: str) -> None:
     assert mistake(text) == message
 
 
@@ -177,7 +177,7 @@ def test_an_unknown_key_at_any_depth_is_told_with_the_nearest_one(text: str, mes
         ),
     ],
 )
-def test_a_wrong_value_is_told_with_what_was_expected(text: str, message: str) -> None:
+def test_an_invalid_value_is_rejected_with_what_is_expected(text: str, message: str) -> None:
     assert mistake(text) == f"antiphon.toml:{message}"
 
 
@@ -202,7 +202,7 @@ def test_a_wrong_value_is_told_with_what_was_expected(text: str, message: str) -
         ),
     ],
 )
-def test_a_missing_secret_is_a_mistake_and_no_secret_is_repeated(text: str, message: str) -> None:
+def test_a_missing_secret_is_rejected_and_no_secret_is_quoted(text: str, message: str) -> None:
     assert mistake(text) == f"antiphon.toml:{message}"
 
 
@@ -215,7 +215,7 @@ def test_a_missing_secret_is_a_mistake_and_no_secret_is_repeated(text: str, mess
         ("x = '''", "antiphon.toml"),
     ],
 )
-def test_bad_toml_is_told_with_its_line(text: str, place: str) -> None:
+def test_invalid_toml_is_rejected_with_its_line(text: str, place: str) -> None:
     where, _, problem = mistake(text).partition(": not valid TOML: ")
     assert where == place
     assert problem
@@ -265,25 +265,23 @@ def test_bad_toml_is_told_with_its_line(text: str, place: str) -> None:
         ),
     ],
 )
-def test_a_provider_or_an_alias_that_leads_nowhere_is_told_with_its_line(
-    text: str, message: str
-) -> None:
+def test_an_invalid_provider_or_alias_is_rejected_with_its_line(text: str, message: str) -> None:
     assert mistake(text) == f"antiphon.toml:{message}"
 
 
-def test_the_line_of_a_key_is_not_confused_by_comments_values_and_other_tables() -> None:
+def test_the_line_of_a_key_is_found_despite_comments_values_and_other_tables() -> None:
     text = '# port = 1\n[trace]\npath = "port = 2"\n[server] # the server\n\n  port = "x"\n'
     assert mistake(text) == "antiphon.toml:6: server.port: expected a whole number, got text"
 
 
-def test_a_mistake_in_a_configuration_without_a_file_names_just_the_key() -> None:
+def test_an_error_in_a_config_without_a_file_names_just_the_key() -> None:
     config = Config(providers={"mine": ProviderConfig(kind="chat")})
     with pytest.raises(ConfigError) as caught:
         build_providers(config, {})
     assert caught.value.message == 'providers.mine.base_url: is needed for kind = "chat"'
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_the_error_about_an_unreadable_file_names_it(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"x = '\xff'")
     with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file"):
         load_config(tmp_path / "none.toml", {})
@@ -291,7 +289,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         load_config(tmp_path / "latin.toml", {})
 
 
-def test_a_mistake_in_a_loaded_file_names_its_path(tmp_path: Path) -> None:
+def test_an_error_in_a_loaded_file_names_its_path(tmp_path: Path) -> None:
     path = tmp_path / "antiphon.toml"
     path.write_text("[server]\nprot = 1\n", encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
@@ -299,7 +297,7 @@ def test_a_mistake_in_a_loaded_file_names_its_path(tmp_path: Path) -> None:
     assert caught.value.message.startswith(f"{path}:2: server.prot:")
 
 
-def test_the_file_that_was_asked_for_comes_first_then_here_then_home(tmp_path: Path) -> None:
+def test_an_explicit_file_comes_before_the_working_directory_and_home(tmp_path: Path) -> None:
     home, here = tmp_path / "home", tmp_path / "here"
     at_home = home / ".config" / "antiphon" / "antiphon.toml"
     at_home.parent.mkdir(parents=True)
@@ -315,7 +313,7 @@ def test_the_file_that_was_asked_for_comes_first_then_here_then_home(tmp_path: P
     assert find_config("mine.toml", named, here) == Path("mine.toml")
 
 
-def test_the_directories_of_the_user_follow_the_xdg_variables(tmp_path: Path) -> None:
+def test_user_directories_follow_the_xdg_variables(tmp_path: Path) -> None:
     other = tmp_path / "antiphon" / "antiphon.toml"
     other.parent.mkdir()
     other.touch()

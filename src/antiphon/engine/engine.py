@@ -42,7 +42,7 @@ from antiphon.store.store import Store, Turn
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
-from antiphon.wire.response_from_request import opened
+from antiphon.wire.response_from_request import create_response
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,9 @@ class Engine:
         for target in targets[1:]:
             with contextlib.suppress(InvalidRequest):  # then this one is no fallback
                 plans[target.name] = self._plan(request, items, seen, target)
-        response = opened(request, response_id=self.rim.new_id("resp"), created_at=self.rim.now())
+        response = create_response(
+            request, response_id=self.rim.new_id("resp"), created_at=self.rim.now()
+        )
         attempts = Attempts(
             course=self._course([target for target in targets if target.name in plans]),
             lessons=self.lessons,

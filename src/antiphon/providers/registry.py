@@ -108,7 +108,7 @@ class Provider(Struct, frozen=True, kw_only=True):
             headers = {**self.headers, **outbound.headers}
             url = self.address(outbound)
             body, service = outbound.body, auth.service
-            return authorize(key, "POST", url, headers, body, service=service, at=now())
+            return authorize(key, "POST", url, headers, body, service=service, timestamp=now())
         return {auth.header: f"Bearer {key}" if auth.scheme == "bearer" else key}
 
     def models(self) -> list[str]:

@@ -1,7 +1,7 @@
-"""Output items and their content parts, exactly as clients read them.
+"""Output items and their content parts, as the API sends them.
 
-A field that the API omits rather than sends as null is `UNSET` here. Items are immutable: a
-growing item is a block (`core.block`), and becomes one of these when somebody looks.
+A field that the API omits rather than sends as null is `UNSET` by default. Items are immutable; one
+that is still being generated is a block (`core.stream.blocks`), which builds these.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 Document: TypeAlias = dict[str, Any]
+"""A JSON object. The only alias of this name."""
 Status: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 
 
@@ -42,7 +43,7 @@ class Message(Struct, frozen=True, tag_field="type", tag="message", kw_only=True
     role: Literal["assistant"] = "assistant"
     content: Sequence[OutputText | RefusalText] = ()
     phase: str | UnsetType = UNSET
-    """Whether it is the answer or a word on the way to it: a label of the provider's."""
+    """The provider's label: commentary before the answer, or the final answer."""
 
 
 class ReasoningItem(Struct, frozen=True, tag_field="type", tag="reasoning", kw_only=True):
@@ -93,7 +94,7 @@ class ApplyPatchCall(Struct, frozen=True, tag_field="type", tag="apply_patch_cal
 
 
 class ToolSearchCall(Struct, frozen=True, tag_field="type", tag="tool_search_call", kw_only=True):
-    """A search for more tools. Its arguments are an object, not a string of JSON."""
+    """A search for further tools. Its arguments are an object, not a JSON string."""
 
     id: str
     call_id: str
@@ -106,4 +107,4 @@ CallItem: TypeAlias = (
     FunctionCall | CustomToolCall | ShellCall | LocalShellCall | ApplyPatchCall | ToolSearchCall
 )
 Item: TypeAlias = Message | ReasoningItem | CallItem | Document
-"""What stands in `output`; a plain document is an item of a kind that we pass on as it came."""
+"""An element of `output`; a plain object is an item of a type that passes through unchanged."""
