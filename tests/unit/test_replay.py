@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 import antiphon
 from antiphon import replay
+from antiphon.core.stream.deltas import Finish, Text
 from antiphon.errors import UnknownDialect
-from antiphon.replay import replay_events
-from antiphon.wire.sse import event_to_dict
 from tests.support.openai_sdk_check import consult
 from tests.support.stream_validator import check
 from tests.support.wire_schemas import check_response
@@ -31,9 +32,20 @@ def replay_body(
     return events
 
 
-def test_the_package_exports_replay() -> None:
+def test_the_package_exports_replay_and_parse_delta() -> None:
     assert antiphon.replay is replay
     assert isinstance(antiphon.__version__, str)
+    deltas: list[antiphon.Delta] = antiphon.parse_delta({"text": "Hello", "finishReason": "stop"})
+    assert deltas == [Text("Hello"), Finish("stop")]
+    assert all(hasattr(antiphon, name) for name in antiphon.__all__)
+
+
+def test_importing_the_package_loads_no_server_store_or_cryptography() -> None:
+    script = "import antiphon, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    loaded = set(done.stdout.decode().split())
+    assert "antiphon.replay" in loaded
+    assert not loaded & {"aiohttp", "asyncio", "cryptography", "llguidance", "sqlite3"}
 
 
 def test_events_are_plain_dicts_in_sequence() -> None:
@@ -45,8 +57,6 @@ def test_events_are_plain_dicts_in_sequence() -> None:
 
 def test_the_same_recording_gives_the_same_events() -> None:
     assert replay(STREAM) == replay(STREAM)
-    structs = replay_events(STREAM)
-    assert [event_to_dict(event, n) for n, event in enumerate(structs)] == replay(STREAM)
 
 
 @pytest.mark.parametrize("cuts", [[], [0], [-5, 10**9], [3, 3, 3], range(len(STREAM)), {9, 2}])

@@ -149,7 +149,7 @@ def refuse_blind_model(config: Config, router: Router) -> None:
     try:
         target = router.resolve(name)
     except InvalidRequest as error:
-        raise config.mistake(("vision", "model"), error.message) from error
+        raise config.error_at(("vision", "model"), error.message) from error
     if "image" not in target.capabilities.inputs:
         problem = f"{name!r} takes no images; choose a model that does, or say so in its `inputs`"
-        raise config.mistake(("vision", "model"), problem)
+        raise config.error_at(("vision", "model"), problem)

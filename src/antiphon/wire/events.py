@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from antiphon.wire.items import Document, Item, Part, SummaryText
 from antiphon.wire.response import Response
@@ -216,8 +216,6 @@ class SearchCompleted(
 
 class Keepalive(Struct, frozen=True, tag_field="type", tag="keepalive"):
     """Sent while there is no output; comments would not reset every client's idle timer."""
-
-    note: str | UnsetType = UNSET
 
 
 Terminal: TypeAlias = Completed | Incomplete | Failed
