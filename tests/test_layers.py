@@ -1,7 +1,7 @@
-"""The laws of docs/architecture.md that a machine can check: layers, purity, names and budgets.
+"""Rules of docs/architecture.md about the source tree: layers, purity, names and sizes.
 
-A rule is a function from a module to its offences, one line of text each. The tests of the first
-half run every rule over the source tree; those of the second plant an offence and see it caught.
+A rule is a function from a module to its offences, one line of text each. The first tests run every
+rule over the source tree; the others check that each rule detects an offence.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from antiphon import errors
 
 PACKAGE = Path(__file__).parents[1] / "src" / "antiphon"
 
-# From the bottom up: a module imports its own layer or one to the left of it.
+# From the lowest to the highest: a module imports from its own layer or a lower one.
 LAYERS = """
     errors config wire core dialects search providers pipeline store engine server cli
 """.split()
 PURE = {"errors", "wire", "core", "dialects", "pipeline"}
 ALLOWED = {layer: set(LAYERS[: rank + 1]) for rank, layer in enumerate(LAYERS)}
-ALLOWED |= {layer: ALLOWED[layer] & PURE for layer in PURE}  # a pure module stands on pure ones
+ALLOWED |= {layer: ALLOWED[layer] & PURE for layer in PURE}  # a pure module imports only pure ones
 ALLOWED["replay"] = PURE | {"replay"}
 ALLOWED["antiphon"] = PURE | {"replay"}  # the package itself: what it re-exports
 ALLOWED["server"] |= {"antiphon"}
@@ -38,7 +38,7 @@ ALLOWED["__main__"] = {"cli"}
 # names the class of core that describes one. At run time it imports nothing.
 TYPE_ONLY = {("errors", "antiphon.core.faults.fault.ProviderFault")}
 
-# Inside core, from the bottom up: a package imports itself or one to the left of it.
+# Packages of core, from the lowest to the highest: a package imports from itself or a lower one.
 CORE_PACKAGES = """
     lru diagnostic faults client_profile tools stream history structured_output freeform web_search
     plan planning filters
@@ -153,7 +153,7 @@ def core_order_offences(module: Module) -> list[str]:
         return []
     own = module.path.parts[1].removesuffix(".py")
     if own not in CORE_PACKAGES:
-        return [f"{module.path}: {own!r} has no place in CORE_PACKAGES"]
+        return [f"{module.path}: {own!r} is missing in CORE_PACKAGES"]
     allowed = CORE_PACKAGES[: CORE_PACKAGES.index(own) + 1]
     return [
         f"{module.path}:{line}: core.{own} imports {name}"
@@ -236,7 +236,7 @@ def package_budget_offences(modules: Iterable[Module]) -> list[str]:
 def empty_name_offences(module: Module) -> list[str]:
     words = re.split(r"[/_]+", str(module.path.with_suffix("")))
     return [
-        f"{module.path}: {word!r} says nothing"
+        f"{module.path}: {word!r} does not describe its content"
         for word in words
         if {word, word.removesuffix("s")} & EMPTY_WORDS
     ]
@@ -247,7 +247,7 @@ def error_class_offences(module: Module) -> list[str]:
     if str(module.path) == "errors.py":
         return []
     return [
-        f"{module.path}:{node.lineno}: the error class {node.name} belongs into errors.py"
+        f"{module.path}:{node.lineno}: move the error class {node.name} to errors.py"
         for node in ast.walk(module.tree)
         if isinstance(node, ast.ClassDef)
         and any(_is_exception(ast.unparse(parent).split(".")[-1]) for parent in node.bases)
@@ -300,7 +300,7 @@ def offences(rule: Rule) -> list[str]:
     return [offence for module in MODULES for offence in rule(module)]
 
 
-def test_there_is_source_to_judge() -> None:
+def test_the_source_tree_is_found() -> None:
     assert MODULES
 
 
@@ -324,7 +324,7 @@ def test_core_wire_and_pipeline_name_no_provider() -> None:
     assert offences(provider_name_offences) == []
 
 
-def test_every_error_class_stands_in_errors_py() -> None:
+def test_every_error_class_is_defined_in_errors_py() -> None:
     assert offences(error_class_offences) == []
 
 
@@ -344,7 +344,7 @@ def test_no_function_is_longer_than_its_budget() -> None:
     assert offences(function_budget_offences) == []
 
 
-def test_no_module_has_a_name_that_explains_nothing() -> None:
+def test_no_module_has_a_meaningless_name() -> None:
     assert offences(empty_name_offences) == []
 
 
@@ -418,7 +418,7 @@ TABLE = "TABLE = {\n" + "    1: 1,\n" * (2 * FUNCTION_LINES) + "}\n"
             "from antiphon.core import faults",
             "core.lru imports antiphon.core.faults",
         ),
-        (core_order_offences, "core/extra/a.py", "", "'extra' has no place in CORE_PACKAGES"),
+        (core_order_offences, "core/extra/a.py", "", "'extra' is missing in CORE_PACKAGES"),
         (purity_offences, "core/a.py", "import asyncio", "imports asyncio"),
         (purity_offences, "wire/a.py", "from os import path", "imports os.path"),
         (purity_offences, "pipeline/a.py", "import time as t", "imports time"),
@@ -457,30 +457,35 @@ TABLE = "TABLE = {\n" + "    1: 1,\n" * (2 * FUNCTION_LINES) + "}\n"
             error_class_offences,
             "core/a.py",
             "def f():\n    class Lost(msgspec.DecodeError): ...",
-            "a.py:2: the error class Lost",
+            "a.py:2: move the error class Lost",
         ),
         (document_alias_offences, "core/a.py", "Document = dict", "a.py:1: defines Document"),
         (document_alias_offences, "store/a.py", "Document: TypeAlias = dict", "defines Document"),
         (file_budget_offences, "cli/a.py", "x = 1\n" * (FILE_LINES + 1), "401 lines"),
         (function_budget_offences, "cli/a.py", LONG_FUNCTION, "long has 41 lines"),
         (function_budget_offences, "cli/a.py", f"async {LONG_FUNCTION}", "long has 41 lines"),
-        (empty_name_offences, "core/utils.py", "", "'utils' says nothing"),
-        (empty_name_offences, "core/stream_handler.py", "", "'handler' says nothing"),
-        (empty_name_offences, "core/helpers/a.py", "", "'helpers' says nothing"),
+        (empty_name_offences, "core/utils.py", "", "'utils' does not describe its content"),
+        (
+            empty_name_offences,
+            "core/stream_handler.py",
+            "",
+            "'handler' does not describe its content",
+        ),
+        (empty_name_offences, "core/helpers/a.py", "", "'helpers' does not describe its content"),
     ],
 )
-def test_a_planted_offence_is_caught(rule: Rule, path: str, source: str, offence: str) -> None:
+def test_an_offence_is_detected(rule: Rule, path: str, source: str, offence: str) -> None:
     [found] = rule(Module(path, source))
     assert offence in found
 
 
-def test_a_package_over_its_budget_is_caught() -> None:
+def test_a_package_over_its_budget_is_detected() -> None:
     crowded = [Module(f"core/filters/m{number}.py", "") for number in range(PACKAGE_MODULES + 1)]
     assert package_budget_offences(crowded) == ["core/filters: 21 modules"]
     assert package_budget_offences(crowded[1:]) == []
 
 
-def test_a_class_name_defined_twice_is_caught() -> None:
+def test_a_class_name_defined_twice_is_detected() -> None:
     twice = [Module("core/a.py", "class _A: ..."), Module("cli/b.py", "x = 1\nclass _A: ...")]
     assert duplicate_class_offences(twice) == [
         "class _A is defined more than once: core/a.py:1, cli/b.py:2"
@@ -522,5 +527,5 @@ def test_a_class_name_defined_twice_is_caught() -> None:
         (empty_name_offences, "core/database.py", ""),
     ],
 )
-def test_what_the_laws_allow_is_left_alone(rule: Rule, path: str, source: str) -> None:
+def test_allowed_code_has_no_offences(rule: Rule, path: str, source: str) -> None:
     assert rule(Module(path, source)) == []

@@ -11,11 +11,11 @@ Errors that reach a client, an operator or a caller of the library:
     - InvalidOutputFormat    bridge.response.invalid_output_format: the output breaks its contract
     - ToolCollision          bridge.request.tool_collision: two tools get the same provider name
   - UnknownDialect         dialect.unknown: no dialect has this name
-  - InvalidRequest         a mistake in a client's request, with the parameter it is about
+  - InvalidRequest         a client's request is invalid, with the parameter it is about
     - ChainNotFound          previous_response_not_found: a response of the chain is not stored
     - ChainCycle             previous_response_cycle: a response of the chain is its own ancestor
     - ChainTooDeep           previous_response_chain_too_deep: the chain exceeds the limit
-  - ConfigError            config.invalid: a mistake in antiphon.toml, with file, line and key
+  - ConfigError            config.invalid: antiphon.toml is invalid, with file, line and key
   - StoreError             store.failed: a store cannot be opened, read or written
     - StoreRefused           store.refused: one response is too large, or cannot be encoded
   - UpstreamError          upstream: a provider failed before the client received any output
@@ -27,7 +27,7 @@ Errors that reach a client, an operator or a caller of the library:
   - InvalidAnswer          cli.bad_answer: an answer to a prompt is not valid
   - UnansweredPrompt       cli.unanswered: the input ended before a prompt was answered
 
-Errors that one module raises and its caller always catches; nobody else sees them:
+Internal errors, which one module raises and its caller always catches:
 
 - FormatMismatch           text does not match a format of tool calls
 - SchemaTooComplex         checking a value against a JSON Schema would take too long
@@ -185,7 +185,7 @@ class StoreRefused(StoreError):
 
 
 class UpstreamError(AntiphonError):
-    """A provider failed before the client received any output; `fault` says how."""
+    """A provider failed before the client received any output; see `fault`."""
 
     code = "upstream"
 

@@ -143,6 +143,7 @@ def test_an_unknown_key_at_any_depth_is_rejected_with_a_suggestion(text: str, me
         ("[server]\nport = 65536", "2: server.port: must be an integer <= 65535"),
         ("[server]\nport = -1", "2: server.port: must be an integer >= 0"),
         ("[server]\nhost = ''", "2: server.host: must not be empty"),
+        ("[server]\nlocale = ''", "2: server.locale: must not be empty"),
         ("[server]\nkeepalive_s = 0", "2: server.keepalive_s: must be a number > 0.0"),
         ("[server]\nkeepalive_s = nan", "2: server.keepalive_s: must be a number > 0.0"),
         ("[server]\nkeepalive_s = inf", "2: server.keepalive_s: must be a number <= 604800.0"),
