@@ -1,12 +1,13 @@
-"""The laws of docs/architecture.md that a machine can check: layers, purity, names and budgets.
+"""Rules of docs/architecture.md about the source tree: layers, purity, names and sizes.
 
-A rule is a function from a module to its offences, one line of text each. The tests of the first
-half run every rule over the source tree; those of the second plant an offence and see it caught.
+A rule is a function from a module to its offences, one line of text each. The first tests run every
+rule over the source tree; the others check that each rule detects an offence.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import sys
 from collections import Counter
@@ -16,22 +17,28 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from antiphon import errors
+
 PACKAGE = Path(__file__).parents[1] / "src" / "antiphon"
 
-# From the bottom up: a module imports its own layer or one to the left of it.
+# From the lowest to the highest: a module imports from its own layer or a lower one.
 LAYERS = """
     errors config wire core dialects search providers pipeline store engine server cli
 """.split()
 PURE = {"errors", "wire", "core", "dialects", "pipeline"}
 ALLOWED = {layer: set(LAYERS[: rank + 1]) for rank, layer in enumerate(LAYERS)}
-ALLOWED |= {layer: ALLOWED[layer] & PURE for layer in PURE}  # a pure module stands on pure ones
+ALLOWED |= {layer: ALLOWED[layer] & PURE for layer in PURE}  # a pure module imports only pure ones
 ALLOWED["replay"] = PURE | {"replay"}
 ALLOWED["antiphon"] = PURE | {"replay"}  # the package itself: what it re-exports
 ALLOWED["server"] |= {"antiphon"}
 ALLOWED["cli"] |= {"antiphon", "replay"}
 ALLOWED["__main__"] = {"cli"}
 
-# Inside core, from the bottom up: a package imports itself or one to the left of it.
+# errors.py is the lowest layer, but `UpstreamError` carries a fault: for the type checker alone, it
+# names the class of core that describes one. At run time it imports nothing.
+TYPE_ONLY = {("errors", "antiphon.core.faults.fault.ProviderFault")}
+
+# Packages of core, from the lowest to the highest: a package imports from itself or a lower one.
 CORE_PACKAGES = """
     lru diagnostic faults client_profile tools stream history structured_output freeform web_search
     plan planning filters
@@ -56,6 +63,13 @@ PROVIDER = re.compile(
     "anthropic|bedrock|cerebras|claude|dashscope|deepseek|fireworks|gemini|groq|kimi|minimax|mistral"
     "|moonshot|ollama|openrouter|perplexity|qwen|sambanova|siliconflow|vllm|volcengine|xiaomi|zhipu",
     re.IGNORECASE,
+)
+
+KNOWN_DUPLICATES: frozenset[str] = frozenset(
+    """
+    Call CallBlock Draft Exchange Gateway Media Row Schema Source Sources TextBlock Upstream
+    _Call _Data _Event _Function _Message _Reader _Reply _ToolUse _Writer
+    """.split()
 )
 
 FILE_LINES = 400
@@ -92,6 +106,19 @@ class Module:
                 origin = self._origin(node)
                 yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
 
+    @property
+    def type_checking_lines(self) -> set[int]:
+        """Lines inside of `if TYPE_CHECKING:`."""
+        return {
+            line
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.If)
+            and isinstance(node.test, ast.Name)
+            and node.test.id == "TYPE_CHECKING"
+            for statement in node.body
+            for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+        }
+
     def _origin(self, node: ast.ImportFrom) -> str:
         if not node.level:
             return node.module or ""
@@ -115,7 +142,9 @@ def layer_offences(module: Module) -> list[str]:
     return [
         f"{module.path}:{line}: {module.layer} imports {name}"
         for line, name in module.imports()
-        if name.split(".")[0] == "antiphon" and _layer_of(name) not in ALLOWED[module.layer]
+        if name.split(".")[0] == "antiphon"
+        and _layer_of(name) not in ALLOWED[module.layer]
+        and not ((module.layer, name) in TYPE_ONLY and line in module.type_checking_lines)
     ]
 
 
@@ -124,7 +153,7 @@ def core_order_offences(module: Module) -> list[str]:
         return []
     own = module.path.parts[1].removesuffix(".py")
     if own not in CORE_PACKAGES:
-        return [f"{module.path}: {own!r} has no place in CORE_PACKAGES"]
+        return [f"{module.path}: {own!r} is missing in CORE_PACKAGES"]
     allowed = CORE_PACKAGES[: CORE_PACKAGES.index(own) + 1]
     return [
         f"{module.path}:{line}: core.{own} imports {name}"
@@ -207,10 +236,56 @@ def package_budget_offences(modules: Iterable[Module]) -> list[str]:
 def empty_name_offences(module: Module) -> list[str]:
     words = re.split(r"[/_]+", str(module.path.with_suffix("")))
     return [
-        f"{module.path}: {word!r} says nothing"
+        f"{module.path}: {word!r} does not describe its content"
         for word in words
         if {word, word.removesuffix("s")} & EMPTY_WORDS
     ]
+
+
+def error_class_offences(module: Module) -> list[str]:
+    """An exception is a class derived from a builtin one, from one of errors.py, or named so."""
+    if str(module.path) == "errors.py":
+        return []
+    return [
+        f"{module.path}:{node.lineno}: move the error class {node.name} to errors.py"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef)
+        and any(_is_exception(ast.unparse(parent).split(".")[-1]) for parent in node.bases)
+    ]
+
+
+def duplicate_class_offences(modules: Iterable[Module]) -> list[str]:
+    """A class name, private or not, is defined once in the whole package."""
+    places: dict[str, list[str]] = {}
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{module.path}:{node.lineno}")
+    return [
+        f"class {name} is defined more than once: {', '.join(where)}"
+        for name, where in places.items()
+        if len(where) > 1 and name not in KNOWN_DUPLICATES
+    ]
+
+
+def document_alias_offences(module: Module) -> list[str]:
+    """`Document` is one alias: `antiphon.wire.items.Document`."""
+    if module.path == PurePosixPath("wire/items.py"):
+        return []
+    return [
+        f"{module.path}:{node.lineno}: defines {name.id} again; import it from antiphon.wire.items"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for name in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(name, ast.Name) and name.id == "Document"
+    ]
+
+
+def _is_exception(name: str) -> bool:
+    found = getattr(builtins, name, None) or getattr(errors, name, None)
+    if isinstance(found, type):
+        return issubclass(found, BaseException)
+    return name.endswith(("Error", "Exception"))
 
 
 # --- the rules over the source tree ---------------------------------------------------------------
@@ -225,7 +300,7 @@ def offences(rule: Rule) -> list[str]:
     return [offence for module in MODULES for offence in rule(module)]
 
 
-def test_there_is_source_to_judge() -> None:
+def test_the_source_tree_is_found() -> None:
     assert MODULES
 
 
@@ -241,12 +316,24 @@ def test_no_package_but_providers_has_more_modules_than_its_budget() -> None:
     assert package_budget_offences(MODULES) == []
 
 
-def test_the_heart_and_the_stages_do_no_io_and_read_no_clock() -> None:
+def test_pure_layers_do_no_io_and_read_no_clock() -> None:
     assert offences(purity_offences) == []
 
 
 def test_core_wire_and_pipeline_name_no_provider() -> None:
     assert offences(provider_name_offences) == []
+
+
+def test_every_error_class_is_defined_in_errors_py() -> None:
+    assert offences(error_class_offences) == []
+
+
+def test_a_class_name_is_defined_once() -> None:
+    assert duplicate_class_offences(MODULES) == []
+
+
+def test_document_is_one_type_alias() -> None:
+    assert offences(document_alias_offences) == []
 
 
 def test_no_file_is_longer_than_its_budget() -> None:
@@ -257,7 +344,7 @@ def test_no_function_is_longer_than_its_budget() -> None:
     assert offences(function_budget_offences) == []
 
 
-def test_no_module_has_a_name_that_explains_nothing() -> None:
+def test_no_module_has_a_meaningless_name() -> None:
     assert offences(empty_name_offences) == []
 
 
@@ -265,6 +352,7 @@ def test_no_module_has_a_name_that_explains_nothing() -> None:
 
 LONG_FUNCTION = "def long():\n" + "    x = 1\n" * FUNCTION_LINES
 FULL_FUNCTION = "def full():\n" + "    x = 1\n" * (FUNCTION_LINES - 1)
+FAULT = "from antiphon.core.faults.fault import ProviderFault"
 TABLE = "TABLE = {\n" + "    1: 1,\n" * (2 * FUNCTION_LINES) + "}\n"
 
 
@@ -330,7 +418,7 @@ TABLE = "TABLE = {\n" + "    1: 1,\n" * (2 * FUNCTION_LINES) + "}\n"
             "from antiphon.core import faults",
             "core.lru imports antiphon.core.faults",
         ),
-        (core_order_offences, "core/extra/a.py", "", "'extra' has no place in CORE_PACKAGES"),
+        (core_order_offences, "core/extra/a.py", "", "'extra' is missing in CORE_PACKAGES"),
         (purity_offences, "core/a.py", "import asyncio", "imports asyncio"),
         (purity_offences, "wire/a.py", "from os import path", "imports os.path"),
         (purity_offences, "pipeline/a.py", "import time as t", "imports time"),
@@ -354,23 +442,55 @@ TABLE = "TABLE = {\n" + "    1: 1,\n" * (2 * FUNCTION_LINES) + "}\n"
         (provider_name_offences, "pipeline/a.py", "x = f'{y} on Groq'", "names Groq"),
         (provider_name_offences, "core/a.py", "x = b'gemini'", "names gemini"),
         (provider_name_offences, "core/mistral.py", "", "names mistral"),
+        (layer_offences, "errors.py", f"{FAULT}\n", "errors imports antiphon.core.faults.fault"),
+        (
+            layer_offences,
+            "errors.py",
+            "if TYPE_CHECKING:\n    from antiphon.wire.items import Item",
+            "errors.py:2: errors imports antiphon.wire.items.Item",
+        ),
+        (error_class_offences, "cli/a.py", "class Lost(Exception): ...", "error class Lost"),
+        (error_class_offences, "wire/a.py", "class _Lost(ValueError): ...", "error class _Lost"),
+        (error_class_offences, "cli/a.py", "class Lost(errors.AntiphonError): ...", "class Lost"),
+        (error_class_offences, "core/a.py", "class Lost(InvalidRequest): ...", "error class Lost"),
+        (
+            error_class_offences,
+            "core/a.py",
+            "def f():\n    class Lost(msgspec.DecodeError): ...",
+            "a.py:2: move the error class Lost",
+        ),
+        (document_alias_offences, "core/a.py", "Document = dict", "a.py:1: defines Document"),
+        (document_alias_offences, "store/a.py", "Document: TypeAlias = dict", "defines Document"),
         (file_budget_offences, "cli/a.py", "x = 1\n" * (FILE_LINES + 1), "401 lines"),
         (function_budget_offences, "cli/a.py", LONG_FUNCTION, "long has 41 lines"),
         (function_budget_offences, "cli/a.py", f"async {LONG_FUNCTION}", "long has 41 lines"),
-        (empty_name_offences, "core/utils.py", "", "'utils' says nothing"),
-        (empty_name_offences, "core/stream_handler.py", "", "'handler' says nothing"),
-        (empty_name_offences, "core/helpers/a.py", "", "'helpers' says nothing"),
+        (empty_name_offences, "core/utils.py", "", "'utils' does not describe its content"),
+        (
+            empty_name_offences,
+            "core/stream_handler.py",
+            "",
+            "'handler' does not describe its content",
+        ),
+        (empty_name_offences, "core/helpers/a.py", "", "'helpers' does not describe its content"),
     ],
 )
-def test_a_planted_offence_is_caught(rule: Rule, path: str, source: str, offence: str) -> None:
+def test_an_offence_is_detected(rule: Rule, path: str, source: str, offence: str) -> None:
     [found] = rule(Module(path, source))
     assert offence in found
 
 
-def test_a_package_over_its_budget_is_caught() -> None:
+def test_a_package_over_its_budget_is_detected() -> None:
     crowded = [Module(f"core/filters/m{number}.py", "") for number in range(PACKAGE_MODULES + 1)]
     assert package_budget_offences(crowded) == ["core/filters: 21 modules"]
     assert package_budget_offences(crowded[1:]) == []
+
+
+def test_a_class_name_defined_twice_is_detected() -> None:
+    twice = [Module("core/a.py", "class _A: ..."), Module("cli/b.py", "x = 1\nclass _A: ...")]
+    assert duplicate_class_offences(twice) == [
+        "class _A is defined more than once: core/a.py:1, cli/b.py:2"
+    ]
+    assert duplicate_class_offences(twice[1:]) == []
 
 
 @pytest.mark.parametrize(
@@ -396,11 +516,16 @@ def test_a_package_over_its_budget_is_caught() -> None:
         (provider_name_offences, "core/a.py", '"""Seen at DeepSeek."""\n# and Groq\nx = 1'),
         (provider_name_offences, "core/a.py", "x: int\n'Mistral sends none.'"),
         (provider_name_offences, "dialects/anthropic.py", "x = 'anthropic'"),
+        (layer_offences, "errors.py", f"if TYPE_CHECKING:\n    {FAULT}"),
+        (error_class_offences, "errors.py", "class Lost(Exception): ..."),
+        (error_class_offences, "wire/a.py", "class ResponseError(Struct, frozen=True): ..."),
+        (document_alias_offences, "wire/items.py", "Document: TypeAlias = dict[str, Any]"),
+        (document_alias_offences, "core/a.py", "from antiphon.wire.items import Document"),
         (file_budget_offences, "cli/a.py", "x = 1\n" * FILE_LINES),
         (function_budget_offences, "cli/a.py", FULL_FUNCTION),
         (function_budget_offences, "cli/a.py", TABLE),
         (empty_name_offences, "core/database.py", ""),
     ],
 )
-def test_what_the_laws_allow_is_left_alone(rule: Rule, path: str, source: str) -> None:
+def test_allowed_code_has_no_offences(rule: Rule, path: str, source: str) -> None:
     assert rule(Module(path, source)) == []

@@ -1,6 +1,7 @@
-"""`antiphon.toml` → `Config`. A mistake names the file, the line, the key and the nearest good key.
+"""Configuration: `antiphon.toml` is read into a `Config`.
 
-Strings may hold `${NAME}`: the value comes from the environment, so a file needs no secrets.
+An error names the file, the line and the key, and suggests the nearest valid key or value.
+`${NAME}` in a string is replaced by an environment variable, so that the file needs no secrets.
 """
 
 from __future__ import annotations
@@ -22,34 +23,36 @@ Count: TypeAlias = Annotated[int, Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=7 * 24 * 3600)]
 Secret: TypeAlias = Annotated[str, Meta(min_length=1)]
 Address: TypeAlias = Annotated[str, Meta(pattern=r"^([a-z]+://\S*)?$")]
-Guard: TypeAlias = Literal["think", "think_open", "hermes", "qwen_xml", "kimi", "glm", "mistral"]
+TextLeak: TypeAlias = Literal["think", "think_open", "hermes", "qwen_xml", "kimi", "glm", "mistral"]
 WebSearch: TypeAlias = Literal["native", "managed", "refuse", "ignore"]
 
 
-def _silent(value: object) -> str:
-    """What is shown of a value that holds secrets: a traceback or a log may end up anywhere."""
+def _hide_values(value: object) -> str:
+    """The repr of a struct with secrets, which must not appear in tracebacks or logs."""
     return f"{type(value).__name__}(…)"
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     port: Port = 8484
-    """0 takes a free one."""
+    """0 selects a free port."""
     api_keys: dict[str, Secret] = field(default_factory=dict)
-    """Named keys of clients. Without any, only loopback is served."""
+    """Clients' keys by name. Without any, the server accepts only loopback addresses."""
     max_body_bytes: Count = 64 * 1024 * 1024
     keepalive_s: Seconds = 15.0
-    """How long a stream may be silent before the client hears a keep-alive event."""
+    """Seconds without output before a stream sends a keep-alive event."""
     commit_after_s: Seconds = 15.0
-    """How long an upstream may be silent before we answer 200 all the same."""
+    """Seconds without output before a stream starts with status 200 regardless."""
     shutdown_s: Annotated[float, Meta(ge=0, le=3600)] = 20.0
-    """How long streams may go on after SIGTERM."""
+    """Seconds that streams may continue after SIGTERM."""
+    locale: Annotated[str, Meta(min_length=1)] = "en"
+    """Language of fault descriptions for requests without a usable Accept-Language."""
 
-    __repr__ = _silent
+    __repr__ = _hide_values
 
 
 class TimeoutConfig(Struct, frozen=True, kw_only=True):
-    """How long an upstream may take: to connect, to its first byte, between bytes, in all."""
+    """Timeouts of a provider: to connect, to the first byte, between bytes, in total."""
 
     connect_s: Seconds = 10.0
     first_token_s: Seconds = 300.0
@@ -58,13 +61,13 @@ class TimeoutConfig(Struct, frozen=True, kw_only=True):
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True):
-    """What is known better here than in the provider's own data: `Capabilities`, field by field."""
+    """Overrides of a model's `Capabilities`, field by field."""
 
     context_window: Count | None = None
     max_output_tokens: Count | None = None
     inputs: list[Literal["text", "image", "file", "file_url", "audio"]] | None = None
     efforts: dict[str, str] | None = None
-    """The requested effort → the provider's word for it; an empty word leaves it out."""
+    """The requested effort → the provider's value; an empty value omits the parameter."""
     thinks_unasked: bool | None = None
     fixed_by_thinking: list[str] | None = None
     forced_choice_stops_thinking: bool | None = None
@@ -82,24 +85,24 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     tool_output_images: bool | None = None
     replay_reasoning: Literal["never", "tool_turns", "always"] | None = None
     developer_role: bool | None = None
-    guards: list[Guard] | None = None
-    """What the model leaks into its text: tagged thought, or calls in one of these forms."""
+    guards: list[TextLeak] | None = None
+    """Formats in which the model leaks reasoning or tool calls into its text."""
 
 
 class ProviderConfig(Struct, frozen=True, kw_only=True):
     kind: str = ""
-    """Which provider's data to use; the entry's own name by default."""
+    """Provider data to use; by default the provider with the name of the entry."""
     base_url: Address = ""
     api_keys: list[Secret] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
-    """Parameters of the address; an empty one leaves out the provider's own."""
+    """Query parameters of the URL; an empty value removes the provider's default."""
     timeouts: TimeoutConfig = TimeoutConfig()
     web_search: WebSearch | None = None
     models: dict[str, ModelConfig] = field(default_factory=dict)
-    """By the model's name; `*` is every model without an entry. Listed by `/v1/models`."""
+    """By model name; `*` applies to models without an entry. Listed by `/v1/models`."""
 
-    __repr__ = _silent
+    __repr__ = _hide_values
 
 
 class StoreConfig(Struct, frozen=True, kw_only=True):
@@ -121,55 +124,55 @@ class TraceConfig(Struct, frozen=True, kw_only=True):
 
 
 class AttemptConfig(Struct, frozen=True, kw_only=True):
-    """How often, and for how long, a request is tried before the client hears of a fault."""
+    """Retries of a request before the client receives a fault."""
 
     max_attempts: Count = 4
     max_s: Seconds = 360.0
     backoff_s: Annotated[float, Meta(ge=0)] = 0.5
     max_backoff_s: Annotated[float, Meta(ge=0)] = 8.0
     breaker_threshold: Count = 5
-    """So many faults of a provider in a row, and it is left alone for a while."""
+    """Consecutive faults of a provider that open its circuit breaker."""
     breaker_rest_s: Seconds = 30.0
     reminders: bool = True
-    """Whether a model that thought, and then fell silent, is asked once more to answer."""
+    """Whether a model that sent only reasoning, and no answer, gets one more request."""
 
 
 class CapsuleConfig(Struct, frozen=True, kw_only=True):
-    """Provider state that clients carry for us, sealed."""
+    """Encryption of provider state that clients store (`encrypted_content`)."""
 
     keys: list[Secret] = field(default_factory=list)
-    """The first seals, all open: put a new one in front to rotate. By default a key is made and
-    kept beside the store."""
+    """The first key encrypts, all decrypt: insert a new one first to rotate. By default a key is
+    generated and stored next to the store."""
     ttl_s: Count = 90 * 24 * 3600
 
-    __repr__ = _silent
+    __repr__ = _hide_values
 
 
 class SearchConfig(Struct, frozen=True, kw_only=True):
-    """Where the gateway searches the web for models that cannot."""
+    """The search engine for models without web search of their own."""
 
     backend: Literal["", "searxng", "tavily", "brave", "zhipu", "recorded"] = ""
-    """Empty: nowhere."""
+    """Empty: no web search."""
     url: Address = ""
-    """Of the server; the backend's own by default. For `recorded`, the `file:` of its answers."""
+    """URL of the engine; the backend's default if empty. For `recorded`, a `file:` URL."""
     api_key: str = ""
     max_results: Annotated[int, Meta(ge=1, le=20)] = 5
     timeout_s: Seconds = 10.0
 
-    __repr__ = _silent
+    __repr__ = _hide_values
 
 
 class VisionConfig(Struct, frozen=True, kw_only=True):
-    """Who looks at images for models that cannot."""
+    """The model that describes images for models without image input."""
 
     model: str = ""
-    """A name that clients could ask for. Empty: a marker stands in for each image."""
+    """A model name as in requests. Empty: each image is replaced by a placeholder."""
     cache_entries: Count = 1000
     timeout_s: Seconds = 60.0
 
 
 class ClientConfig(Struct, frozen=True, kw_only=True):
-    """How clients of a kind are spoken to; what is not said here, their profile knows."""
+    """Overrides of the profile of a kind of client."""
 
     refusals: Literal["refusal", "text"] | None = None
     permanent_errors: Literal["exact", "400"] | None = None
@@ -188,7 +191,7 @@ class Config(Struct, frozen=True, kw_only=True):
     models: dict[str, str] = field(default_factory=dict)
     """Aliases: the name a client uses → `provider/model`. `*` is everything else."""
     fallbacks: dict[str, list[str]] = field(default_factory=dict)
-    """A name or `provider/model` → what is asked next when it cannot answer, in this order."""
+    """A name or `provider/model` → the models to try when it fails, in this order."""
     attempts: AttemptConfig = AttemptConfig()
     store: StoreConfig = StoreConfig()
     trace: TraceConfig = TraceConfig()
@@ -196,47 +199,46 @@ class Config(Struct, frozen=True, kw_only=True):
     search: SearchConfig = SearchConfig()
     vision: VisionConfig = VisionConfig()
     clients: dict[str, ClientConfig] = field(default_factory=dict)
-    """By the name of a profile (`codex` …); `*` is every client."""
+    """By profile name (`codex` …); `*` applies to every client."""
     log: LogConfig = LogConfig()
-    source: Source | None = None
-    """Where it was read from, so that later checks can name the line, too. Not a key."""
+    source: ConfigSource | None = None
+    """The file it was read from, so that later checks can name the line. Not a key."""
 
-    def mistake(self, path: Iterable[str], problem: str) -> ConfigError:
-        """What to raise about the value at this path."""
-        return (self.source or Source()).mistake([*path], problem)
+    def error_at(self, path: Iterable[str], problem: str) -> ConfigError:
+        """Make the error about the value at a path of keys."""
+        return (self.source or ConfigSource()).error_at([*path], problem)
 
 
-# Where it is
+# --- files ----------------------------------------------------------------------------------------
 
 
 def find_config(
     explicit: str | None, environment: Mapping[str, str], cwd: Path | None
 ) -> Path | None:
-    """The file that was asked for, or the first that exists: here, if we may look there, then in
-    the user's home."""
-    asked = explicit or environment.get("ANTIPHON_CONFIG")
-    if asked:
-        return Path(asked)
-    places = (*([cwd] if cwd else []), config_directory(environment))
-    found = (place / "antiphon.toml" for place in places)
-    return next((path for path in found if path.is_file()), None)
+    """Find the file: an explicit one, else in `cwd` if given, else in the user's directory."""
+    named = explicit or environment.get("ANTIPHON_CONFIG")
+    if named:
+        return Path(named)
+    directories = (*([cwd] if cwd else []), config_directory(environment))
+    paths = (directory / "antiphon.toml" for directory in directories)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def config_directory(environment: Mapping[str, str]) -> Path:
-    """Where a user's own configuration is."""
-    return _directory(environment, "XDG_CONFIG_HOME", ".config")
+    """The user's configuration directory."""
+    return _user_directory(environment, "XDG_CONFIG_HOME", ".config")
 
 
 def data_directory(environment: Mapping[str, str]) -> Path:
-    """Where the store and the trace live unless configuration says otherwise."""
-    return _directory(environment, "XDG_DATA_HOME", ".local/share")
+    """The default directory of the store and the trace."""
+    return _user_directory(environment, "XDG_DATA_HOME", ".local/share")
 
 
-def _directory(environment: Mapping[str, str], variable: str, default: str) -> Path:
-    given = Path(environment.get(variable, ""))
-    if not given.is_absolute():  # unset, or relative, which the XDG specification says to ignore
-        given = Path(environment.get("HOME") or "~").expanduser() / default
-    return given / "antiphon"
+def _user_directory(environment: Mapping[str, str], variable: str, default: str) -> Path:
+    directory = Path(environment.get(variable, ""))
+    if not directory.is_absolute():  # unset, or relative, which the XDG specification ignores
+        directory = Path(environment.get("HOME") or "~").expanduser() / default
+    return directory / "antiphon"
 
 
 def load_config(path: Path, environment: Mapping[str, str]) -> Config:
@@ -245,59 +247,57 @@ def load_config(path: Path, environment: Mapping[str, str]) -> Config:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: it is not UTF-8 text") from error
+        raise ConfigError(f"{path}: not valid TOML: not encoded in UTF-8") from error
     return parse_config(text, environment, name=str(path))
 
 
 def parse_config(text: str, environment: Mapping[str, str], *, name: str) -> Config:
-    source = Source(name, text)
+    source = ConfigSource(name, text)
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise source.syntax_error(str(error)) from error
-    config = _built(Config, _interpolated(document, environment, source), [], source)
+    config = _convert(Config, _interpolate(document, environment, source), [], source)
     assert isinstance(config, Config)
     return msgspec.structs.replace(config, source=source)
 
 
-# What is wrong, and where
+# --- errors ---------------------------------------------------------------------------------------
 
 
-def hint(word: str, known: Iterable[str]) -> str:
-    """What was probably meant by a word that is not known."""
-    choices = list(known)
-    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
+def suggest(value: str, known: Iterable[str]) -> str:
+    """Suggest the known value nearest to an unknown one, or list all of them."""
+    near = difflib.get_close_matches(value, choices := list(known), n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(choices)}"
 
 
-class Source:
-    """A file's text, to find the line where a key stands."""
+class ConfigSource:
+    """Name and text of a configuration file, to find the line of a key."""
 
     def __init__(self, name: str = "", text: str = "") -> None:
         self._name = name
         self._lines = text.splitlines()
 
-    def mistake(self, path: list[str], problem: str, *, inside: str = "") -> ConfigError:
-        """`inside` is the place within a value: `[1]` of a list."""
-        number = self._line(path)
-        line = f":{number}" if number is not None else ""
-        where = f"{self._name}{line}: " if self._name else ""
-        return ConfigError(f"{where}{'.'.join(map(_quoted, path))}{inside}: {problem}")
+    def error_at(self, path: list[str], problem: str, *, inside: str = "") -> ConfigError:
+        """Make the error about a key; `inside` locates it within the value: `[1]` of a list."""
+        line = f":{number}" if (number := self._find_line(path)) else ""
+        location = f"{self._name}{line}: " if self._name else ""
+        return ConfigError(f"{location}{'.'.join(map(_quote_key, path))}{inside}: {problem}")
 
     def syntax_error(self, problem: str) -> ConfigError:
-        place = re.search(r" \(at line (\d+), column \d+\)$", problem)
-        line, words = (f":{place[1]}", problem[: place.start()]) if place else ("", problem)
-        return ConfigError(f"{self._name}{line}: not valid TOML: {words}")
+        found = re.search(r" \(at line (\d+), column \d+\)$", problem)
+        line, reason = (f":{found[1]}", problem[: found.start()]) if found else ("", problem)
+        return ConfigError(f"{self._name}{line}: not valid TOML: {reason}")
 
-    def _line(self, path: list[str]) -> int | None:
-        """The line of the key, or of the nearest table around it."""
+    def _find_line(self, path: list[str]) -> int | None:
+        """Find the line of a key, or of the innermost table around it."""
         table: list[str] = []
         best, depth = None, 0
         for number, line in enumerate(self._lines, 1):
             if header := re.match(rf"\s*\[\[?({_KEYS})\]", line):
-                found = table = _keys(header[1])
+                found = table = _split_key(header[1])
             elif entry := re.match(rf"\s*({_KEYS})=", line):
-                found = table + _keys(entry[1])
+                found = table + _split_key(entry[1])
             else:
                 continue
             if len(found) > depth and path[: len(found)] == found:
@@ -309,16 +309,18 @@ _KEY = r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[\w-]+'
 _KEYS = rf"\s*(?:{_KEY})\s*(?:\.\s*(?:{_KEY})\s*)*"
 
 
-def _keys(dotted: str) -> list[str]:
-    """The keys of `a."b.c".d`."""
+def _split_key(dotted: str) -> list[str]:
+    """Split a dotted key: `a."b.c".d`."""
     return [key.strip("\"'") for key in re.findall(_KEY, dotted)]
 
 
-def _quoted(key: str) -> str:
+def _quote_key(key: str) -> str:
     return key if re.fullmatch(r"[\w-]+", key) else f'"{key}"'
 
 
-def _interpolated(value: Any, environment: Mapping[str, str], source: Source) -> Any:
+def _interpolate(value: Any, environment: Mapping[str, str], source: ConfigSource) -> Any:
+    """Replace `${NAME}` in every string by the environment variable of this name."""
+
     def walk(value: Any, path: list[str]) -> Any:
         if isinstance(value, str):
             return re.sub(r"\$\{(\w+)\}", lambda found: look_up(found[1], path), value)
@@ -332,62 +334,67 @@ def _interpolated(value: Any, environment: Mapping[str, str], source: Source) ->
         found = environment.get(name)
         if not found:
             problem = "is empty" if found is not None else "is not set"
-            raise source.mistake(path, f"the environment variable {name} {problem}")
+            advice = f"set it, or remove ${{{name}}}"
+            raise source.error_at(path, f"the environment variable {name} {problem}; {advice}")
         return found
 
     return walk(value, [])
 
 
-def _built(kind: Any, value: Any, path: list[str], source: Source) -> Any:
-    """The value as this type, table by table, so that a mistake has an exact place."""
+def _convert(kind: Any, value: Any, path: list[str], source: ConfigSource) -> Any:
+    """Convert a value to a type, table by table, so that an error has an exact path."""
     if isinstance(value, dict):
         if isinstance(kind, type) and issubclass(kind, Struct):
-            return _table(kind, value, path, source)
+            return _convert_table(kind, value, path, source)
         if getattr(kind, "__origin__", None) is dict:
             inner = kind.__args__[1]
-            return {key: _built(inner, each, [*path, key], source) for key, each in value.items()}
+            return {key: _convert(inner, each, [*path, key], source) for key, each in value.items()}
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at `$")
-        raise source.mistake(path, _plain(problem, kind), inside=place.rstrip("`")) from error
+        problem, _, inside = str(error).partition(" - at `$")
+        raise source.error_at(path, _describe(problem, kind), inside=inside.rstrip("`")) from error
 
 
-def _plain(problem: str, kind: Any) -> str:
-    """The library's sentence in plain words; of several allowed ones, the nearest."""
+def _describe(problem: str, kind: Any) -> str:
+    """Describe a validation error of msgspec in the terms of TOML."""
     if enum := re.fullmatch(r"Invalid enum value '(.*)'", problem):
-        return f"{enum[1]!r} is not allowed; {hint(enum[1], _literals(kind))}"
-    words = problem.replace(" | null", "")
-    words = re.sub(r"`str` matching regex .*", "a URL such as https://host/path", words)
-    words = re.sub(r"`(\w+)`", lambda found: _TYPES.get(found[1], found[1]), words)
-    words = re.sub(r"`([^`]*)`", r"\1", words)
-    return words[:1].lower() + words[1:]
+        return f"{enum[1]!r} is not supported; {suggest(enum[1], _allowed_values(kind))}"
+    if problem == "Expected `str` of length >= 1":
+        return "must not be empty"
+    problem = problem.replace(" | null", "")
+    problem = re.sub(r"`str` matching regex .*", "a URL such as https://host/path", problem)
+    problem = re.sub(r"`(\w+)`", lambda found: _TYPE_NAMES.get(found[1], found[1]), problem)
+    problem = re.sub(r"`([^`]*)`", r"\1", problem)
+    return problem.replace("Expected ", "must be ", 1).replace(", got ", ", not ", 1)
 
 
-_TYPES = {
-    "array": "a list",
+_TYPE_NAMES = {
+    "array": "an array",
     "bool": "true or false",
     "float": "a number",
-    "int": "a whole number",
-    "null": "nothing",
+    "int": "an integer",
+    "null": "null",
     "object": "a table",
-    "str": "text",
+    "str": "a string",
 }
 
 
-def _literals(kind: Any) -> list[str]:
-    """The words that a type allows, at any depth."""
+def _allowed_values(kind: Any) -> list[str]:
+    """List the strings that a type allows, at any depth."""
     if get_origin(kind) is Literal:
         return [*get_args(kind)]
-    return [word for inner in get_args(kind) for word in _literals(inner)]
+    return [value for inner in get_args(kind) for value in _allowed_values(inner)]
 
 
-def _table(kind: type[Struct], value: dict[str, Any], path: list[str], source: Source) -> Struct:
+def _convert_table(
+    kind: type[Struct], value: dict[str, Any], path: list[str], source: ConfigSource
+) -> Struct:
     types = {known.name: known.type for known in msgspec.structs.fields(kind)}
     types.pop("source", None)
     for key in value:
         if key not in types:
-            raise source.mistake([*path, key], f"unknown key; {hint(key, types)}")
+            raise source.error_at([*path, key], f"unknown key; {suggest(key, types)}")
     return kind(
-        **{key: _built(types[key], each, [*path, key], source) for key, each in value.items()}
+        **{key: _convert(types[key], each, [*path, key], source) for key, each in value.items()}
     )

@@ -1,32 +1,52 @@
-"""Every error Antiphon raises, on one page.
+"""Every error class of Antiphon, with its code.
 
-- AntiphonError
-  - BridgeError            a stream or a request that cannot be bridged
-    - OutputBeforeStart      bridge.stream.output_before_start
-    - DeltaAfterTerminal     bridge.stream.delta_after_terminal
-    - InvalidTransition      bridge.stream.invalid_transition
-    - IncompleteToolCall     bridge.stream.incomplete_tool_call
-    - InvalidOutputFormat    bridge.response.invalid_output_format
-    - ToolCollision          bridge.request.tool_collision
-  - InvalidRequest         a client's mistake, with the parameter it is about
-    - ChainNotFound          previous_response_not_found
-    - ChainCycle             previous_response_cycle
-    - ChainTooDeep           previous_response_chain_too_deep
-  - ConfigError            a mistake in antiphon.toml, with its file, line and key
-  - StoreError             store.failed: a store that cannot be opened, read or written
-    - StoreRefused           store.refused: one turn that is too much for it
-  - UnknownDialect         dialect.unknown
+Errors that reach a client, an operator or a caller of the library:
 
-A `BridgeError` of a stream leaves the state of whoever raised it unchanged.
+- AntiphonError            the root; every error has a `code` and a `message`
+  - BridgeError            a stream or a request that cannot be translated
+    - OutputBeforeStart      bridge.stream.output_before_start: a delta comes before the start
+    - DeltaAfterTerminal     bridge.stream.delta_after_terminal: a delta comes after the end
+    - InvalidTransition      bridge.stream.invalid_transition: a delta is malformed, or out of order
+    - IncompleteToolCall     bridge.stream.incomplete_tool_call: the provider ended a call early
+    - InvalidOutputFormat    bridge.response.invalid_output_format: the output breaks its contract
+    - ToolCollision          bridge.request.tool_collision: two tools get the same provider name
+  - UnknownDialect         dialect.unknown: no dialect has this name
+  - InvalidRequest         a client's request is invalid, with the parameter it is about
+    - ChainNotFound          previous_response_not_found: a response of the chain is not stored
+    - ChainCycle             previous_response_cycle: a response of the chain is its own ancestor
+    - ChainTooDeep           previous_response_chain_too_deep: the chain exceeds the limit
+  - ConfigError            config.invalid: antiphon.toml is invalid, with file, line and key
+  - StoreError             store.failed: a store cannot be opened, read or written
+    - StoreRefused           store.refused: one response is too large, or cannot be encoded
+  - UpstreamError          upstream: a provider failed before the client received any output
+  - SearchError            search.failed: a search engine failed or sent an unreadable answer
+  - UnreadableFile         cli.unreadable_file: a file named on the command line cannot be read
+  - CodexNotFound          cli.no_codex: the `codex` command is not installed
+  - GatewayError           cli.gateway: the gateway that a command needs does not work
+  - TraceNotFound          cli.no_trace: there is no trace, or no such request in it
+  - InvalidAnswer          cli.bad_answer: an answer to a prompt is not valid
+  - UnansweredPrompt       cli.unanswered: the input ended before a prompt was answered
+
+Internal errors, which one module raises and its caller always catches:
+
+- FormatMismatch           text does not match a format of tool calls
+- SchemaTooComplex         checking a value against a JSON Schema would take too long
+- NoSampleExists           no value for a JSON Schema was found within the limits
+- BrokenEventStream        bytes are not an Amazon event stream message
+
+A `BridgeError` of a stream leaves the state of the object that raised it unchanged.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:  # errors.py is the lowest layer: at run time it imports nothing of Antiphon
+    from antiphon.core.faults.fault import ProviderFault
 
 
 class AntiphonError(Exception):
-    """The root: every error has a stable `code` and a message fit for people."""
+    """The root: every error has a stable `code` and a readable `message`."""
 
     code: ClassVar[str] = "antiphon"
 
@@ -36,27 +56,35 @@ class AntiphonError(Exception):
 
 
 class BridgeError(AntiphonError):
-    """A stream or a request that cannot be bridged."""
+    """A stream or a request that cannot be translated."""
 
 
 class OutputBeforeStart(BridgeError):
+    """A delta comes before the response was started."""
+
     code = "bridge.stream.output_before_start"
 
 
 class DeltaAfterTerminal(BridgeError):
+    """A delta comes after the response has ended."""
+
     code = "bridge.stream.delta_after_terminal"
 
 
 class InvalidTransition(BridgeError):
+    """A delta is malformed, or does not fit the state of its block."""
+
     code = "bridge.stream.invalid_transition"
 
 
 class IncompleteToolCall(BridgeError):
+    """The provider ended the stream before a tool call was complete."""
+
     code = "bridge.stream.incomplete_tool_call"
 
 
 class InvalidOutputFormat(BridgeError):
-    """The answer is not what the output contract promised."""
+    """The output does not satisfy the requested format."""
 
     code = "bridge.response.invalid_output_format"
 
@@ -68,19 +96,19 @@ class InvalidOutputFormat(BridgeError):
 
 
 class ToolCollision(BridgeError):
-    """Two different tools ask for the same name at the provider."""
+    """Two different tools would get the same name at the provider."""
 
     code = "bridge.request.tool_collision"
 
 
 class UnknownDialect(AntiphonError):
-    """A dialect was asked for by a name that none has."""
+    """No dialect has the requested name."""
 
     code = "dialect.unknown"
 
 
 class InvalidRequest(AntiphonError):
-    """The client asked for something that cannot be; names the parameter."""
+    """A client's request is invalid; `param` names the parameter."""
 
     code = "invalid_value"
 
@@ -101,13 +129,13 @@ class InvalidRequest(AntiphonError):
 
 
 class ConfigError(AntiphonError):
-    """A mistake in the configuration."""
+    """The configuration is invalid; the message names the file, the line and the key."""
 
     code = "config.invalid"
 
 
 class ChainNotFound(InvalidRequest):
-    """A turn that a chain needs is not stored: never was, deleted, evicted or expired."""
+    """A response of the chain is not stored: never was, deleted, evicted or expired."""
 
     def __init__(self, response_id: str) -> None:
         super().__init__(
@@ -119,11 +147,11 @@ class ChainNotFound(InvalidRequest):
 
 
 class ChainCycle(InvalidRequest):
-    """Following the parents leads back to a turn that was already passed."""
+    """A response of the chain is its own ancestor."""
 
     def __init__(self, response_id: str) -> None:
         super().__init__(
-            f"The chain of previous responses returns to '{response_id}' and has no beginning.",
+            f"The chain of previous responses is a cycle: '{response_id}' precedes itself.",
             param="previous_response_id",
             code="previous_response_cycle",
         )
@@ -131,12 +159,12 @@ class ChainCycle(InvalidRequest):
 
 
 class ChainTooDeep(InvalidRequest):
-    """More turns than the operator allows in one chain."""
+    """The chain has more responses than the operator allows (`store.max_chain`)."""
 
     def __init__(self, response_id: str, limit: int) -> None:
         super().__init__(
-            f"The chain that ends at '{response_id}' has more than {limit} responses,"
-            " the most this server follows.",
+            f"The chain of previous responses that ends at '{response_id}' has more than {limit}"
+            " responses, the maximum of this server. Send the history in 'input' instead.",
             param="previous_response_id",
             code="previous_response_chain_too_deep",
         )
@@ -151,6 +179,74 @@ class StoreError(AntiphonError):
 
 
 class StoreRefused(StoreError):
-    """The store works, but does not take this turn."""
+    """The store works, but one response is too large for it, or cannot be encoded."""
 
     code = "store.refused"
+
+
+class UpstreamError(AntiphonError):
+    """A provider failed before the client received any output; see `fault`."""
+
+    code = "upstream"
+
+    def __init__(self, fault: ProviderFault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+class SearchError(AntiphonError):
+    """A search engine failed, or its answer cannot be read."""
+
+    code = "search.failed"
+
+
+class UnreadableFile(AntiphonError):
+    """A file named on the command line cannot be read."""
+
+    code = "cli.unreadable_file"
+
+
+class CodexNotFound(AntiphonError):
+    """The `codex` command is not installed."""
+
+    code = "cli.no_codex"
+
+
+class GatewayError(AntiphonError):
+    """The gateway that a command needs does not start, or does not answer as it should."""
+
+    code = "cli.gateway"
+
+
+class TraceNotFound(AntiphonError):
+    """There is no trace, or it does not contain the request."""
+
+    code = "cli.no_trace"
+
+
+class InvalidAnswer(AntiphonError):
+    """An answer to a prompt is not valid; the prompt is shown again with the message."""
+
+    code = "cli.bad_answer"
+
+
+class UnansweredPrompt(AntiphonError):
+    """The input ended before a prompt was answered."""
+
+    code = "cli.unanswered"
+
+
+class FormatMismatch(Exception):
+    """Text does not match the format of tool calls that it is read as."""
+
+
+class SchemaTooComplex(Exception):
+    """Checking a value against a JSON Schema would take too long."""
+
+
+class NoSampleExists(Exception):
+    """No value satisfies a JSON Schema, or none was found within the limits."""
+
+
+class BrokenEventStream(ValueError):
+    """Bytes are not an Amazon event stream message."""

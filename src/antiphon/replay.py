@@ -1,6 +1,6 @@
-"""Recorded provider bytes in, the Responses events a client would have seen out.
+"""Replay of recorded provider bytes as Responses events.
 
-Ids and times are made up from counters, so the same recording always gives the same events.
+Ids come from counters and times are 0, so the same recording always gives the same events.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any
 
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.dialect import Framer, resolve
+from antiphon.dialects.dialect import Dialect, Framer, resolve
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
+from antiphon.wire.items import Document
 from antiphon.wire.response import Response
-from antiphon.wire.sse import NDJSONDecoder, wire_document
+from antiphon.wire.sse import NDJSONDecoder, event_to_dict
 
 
 def replay(
@@ -25,69 +26,63 @@ def replay(
     dialect: str = "chat",
     request: Mapping[str, Any] | None = None,
     cuts: Iterable[int] = (),
-) -> list[dict[str, Any]]:
-    """The events of a recording, as plain wire dictionaries.
+) -> list[Document]:
+    """Convert a recording to the events that a client would receive, as plain dicts.
 
-    `data` is a stream or a whole JSON body; `request` the native request that was recorded with
-    it, if known; `cuts` the byte offsets at which the network cut the stream.
+    `data` is a stream or a complete JSON body. `request` is the native request that was recorded
+    with it, if known: its model and its tools. `cuts` are the byte offsets of chunk boundaries.
     """
-    events = replay_events(data, dialect=dialect, request=request, cuts=cuts)
-    return [wire_document(event, number) for number, event in enumerate(events)]
+    events = _replay_events(data, resolve(dialect), request or {}, cuts)
+    return [event_to_dict(event, number) for number, event in enumerate(events)]
 
 
-def replay_events(
-    data: bytes,
-    *,
-    dialect: str = "chat",
-    request: Mapping[str, Any] | None = None,
-    cuts: Iterable[int] = (),
+def _replay_events(
+    data: bytes, dialect: Dialect, request: Mapping[str, Any], cuts: Iterable[int]
 ) -> list[Event]:
-    """The same as `replay`, as event structs."""
-    request = request or {}
-    new_id = _counting_ids()
-    response = Response(id=new_id("resp"), created_at=0, model=_text(request.get("model")))
+    new_id = _make_id_counter()
+    response = Response(id=new_id("resp"), created_at=0, model=_model_of(request))
     machine = ResponseMachine(
-        response, new_id=new_id, now=lambda: 0, tools=_declared_tools(request)
+        response, new_id=new_id, now=lambda: 0, tools=_read_declared_tools(request)
     )
-    spoken = resolve(dialect)
-    bridge = Bridge(machine, spoken)
-    if _is_whole(data, spoken.framer()):
+    bridge = Bridge(machine, dialect)
+    if _is_complete_body(data, dialect.framer()):
         return bridge.answer(data)
     events: list[Event] = []
-    for chunk in _chunks(data, cuts):
+    for chunk in _split_at(data, cuts):
         events += bridge.feed(chunk)
     return events + bridge.close()
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+def _model_of(request: Mapping[str, Any]) -> str:
+    model = request.get("model")
+    return model if isinstance(model, str) else ""
 
 
-def _is_whole(data: bytes, framer: Framer) -> bool:
-    """One JSON document; where every line of a stream is one, a single line."""
+def _is_complete_body(data: bytes, framer: Framer) -> bool:
+    """Whether the data is one JSON document; of newline-delimited JSON, a single line."""
     if isinstance(framer, NDJSONDecoder):
         return len(framer.feed(data) + framer.close()) <= 1
     return data.lstrip()[:1] in (b"{", b"[")
 
 
-def _chunks(data: bytes, cuts: Iterable[int]) -> Iterator[bytes]:
+def _split_at(data: bytes, cuts: Iterable[int]) -> Iterator[bytes]:
     offsets = sorted({min(max(cut, 0), len(data)) for cut in cuts} | {0, len(data)})
     for begin, end in pairwise(offsets):
         yield data[begin:end]
 
 
-def _counting_ids() -> Callable[[str], str]:
-    given: Counter[str] = Counter()
+def _make_id_counter() -> Callable[[str], str]:
+    counts: Counter[str] = Counter()
 
     def new_id(prefix: str) -> str:
-        given[prefix] += 1
-        return f"{prefix}_{given[prefix]:04d}"
+        counts[prefix] += 1
+        return f"{prefix}_{counts[prefix]:04d}"
 
     return new_id
 
 
-def _declared_tools(request: Mapping[str, Any]) -> ToolIdentityMap:
-    """The functions a recorded native request declared, under the names it gave them."""
+def _read_declared_tools(request: Mapping[str, Any]) -> ToolIdentityMap:
+    """Read the functions that a recorded native request declares."""
     tools = request.get("tools")
     names: dict[str, None] = {}
     for tool in tools if isinstance(tools, list) else ():

@@ -22,7 +22,7 @@ from antiphon.core.planning.make_plan import make_plan
 from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.wire.request import Request
-from antiphon.wire.response_from_request import opened
+from antiphon.wire.response_from_request import create_response
 from tests.support import captured_requests as captured
 
 Steps = tuple[str | int, ...]
@@ -89,7 +89,7 @@ def effect(body: Mapping[str, Any], dialect: str) -> tuple[bytes, ...]:
     """What the provider is sent, what the client is answered and told, how the answer is read."""
     request, plan = planned(body, dialect)
     outbound = provider(dialect).dialect.encode(plan, stream=True)
-    response = opened(request, response_id="resp_1", created_at=1)
+    response = create_response(request, response_id="resp_1", created_at=1)
     others = [plan.contract, plan.requested_effort, plan.include_logprobs, plan.diagnostics]
     parts = outbound.body, msgspec.json.encode(response), msgspec.json.encode(others)
     return outbound.path.encode(), *parts

@@ -10,7 +10,7 @@ import pytest
 from openai.types.responses import Response as OfficialResponse
 
 from antiphon.wire.request import Request
-from antiphon.wire.response_from_request import opened
+from antiphon.wire.response_from_request import create_response
 from tests.support import captured_requests as captured
 
 BODIES = captured.bodies()
@@ -43,7 +43,7 @@ def test_what_codex_sets_reaches_the_typed_fields(body: dict[str, Any]) -> None:
 @every_body
 def test_the_response_to_codex_is_one_the_official_client_accepts(body: dict[str, Any]) -> None:
     request = Request.parse(json.dumps(body).encode())
-    response = opened(request, response_id="resp_1", created_at=1)
+    response = create_response(request, response_id="resp_1", created_at=1)
     document = msgspec.json.decode(msgspec.json.encode(response))
     accepted = OfficialResponse.model_validate(document)
     assert [tool.type for tool in accepted.tools] == [each["type"] for each in request.tools]

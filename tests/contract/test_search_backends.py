@@ -21,7 +21,8 @@ from aiohttp import web
 from antiphon.config import Config, SearchConfig
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.search.backend import Backend, Options, SearchError
+from antiphon.errors import SearchError
+from antiphon.search.backend import Backend, Options
 from antiphon.search.table import VENDORS, open_backend
 
 KEY = "sk-secret-of-the-operator"

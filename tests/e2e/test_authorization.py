@@ -81,6 +81,6 @@ async def test_a_signature_holds_for_what_arrives() -> None:
         secret_key="secret",
         region="us-east-1",
         service="bedrock",
-        at=asked.headers["x-amz-date"],
+        timestamp=asked.headers["x-amz-date"],
     )
     assert asked.headers["authorization"] == expected["authorization"]

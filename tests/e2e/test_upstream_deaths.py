@@ -12,7 +12,8 @@ import pytest
 
 from antiphon import replay
 from antiphon.core.plan.plan import Outbound
-from antiphon.engine.upstream import HTTPUpstream, UpstreamError
+from antiphon.engine.upstream import HTTPUpstream
+from antiphon.errors import UpstreamError
 from antiphon.providers.registry import build_providers
 from tests.support.corpus import ABSENT, cases
 from tests.support.gateways import settings

@@ -1,4 +1,4 @@
-"""Binary framing holds for any stream, any cut and any damage."""
+"""Binary framing of any stream, at any chunk boundaries, with any damage."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ streams = st.lists(messages, max_size=6)
 cuts = st.lists(st.integers(0, 400), max_size=12)
 
 
-def written(said: list[tuple[str, bytes]]) -> bytes:
+def encode(content: list[tuple[str, bytes]]) -> bytes:
     return b"".join(
-        message(payload, header(":event-type", name.encode())) for name, payload in said
+        message(payload, header(":event-type", name.encode())) for name, payload in content
     )
 
 
-def read(data: bytes, places: list[int]) -> list[Frame]:
+def read(data: bytes, offsets: list[int]) -> list[Frame]:
     decoder = EventStreamDecoder()
     frames: list[Frame] = []
-    at = 0
-    for place in [*sorted(places), len(data)]:
-        frames += decoder.feed(data[at:place])
-        at = max(at, min(place, len(data)))
+    start = 0
+    for offset in [*sorted(offsets), len(data)]:
+        frames += decoder.feed(data[start:offset])
+        start = max(start, min(offset, len(data)))
     return frames + decoder.close()
 
 
 @given(streams, cuts)
-def test_what_was_written_is_read_however_it_was_cut(
-    said: list[tuple[str, bytes]], places: list[int]
+def test_encoded_messages_are_decoded_at_any_chunk_boundaries(
+    content: list[tuple[str, bytes]], offsets: list[int]
 ) -> None:
-    assert read(written(said), places) == [Frame(payload, name) for name, payload in said]
+    assert read(encode(content), offsets) == [Frame(payload, name) for name, payload in content]
 
 
 @given(streams, cuts, st.integers(0, 10_000), st.integers(1, 255))
-def test_damage_spares_what_came_before_it_and_ends_the_stream(
-    said: list[tuple[str, bytes]], places: list[int], place: int, mask: int
+def test_a_damaged_byte_ends_the_stream_after_the_frames_before_it(
+    content: list[tuple[str, bytes]], offsets: list[int], offset: int, mask: int
 ) -> None:
-    data = bytearray(written([*said, ("", b"")]))
-    place %= len(data)
-    data[place] ^= mask
-    frames = read(bytes(data), places)
-    whole = [Frame(payload, name) for name, payload in [*said, ("", b"")]]
+    data = bytearray(encode([*content, ("", b"")]))
+    offset %= len(data)
+    data[offset] ^= mask
+    frames = read(bytes(data), offsets)
+    whole = [Frame(payload, name) for name, payload in [*content, ("", b"")]]
     assert frames[-1].event == BROKEN
     assert frames[:-1] == whole[: len(frames) - 1]
-    assert len(written([*said, ("", b"")][: len(frames) - 1])) <= place
+    assert len(encode([*content, ("", b"")][: len(frames) - 1])) <= offset
 
 
 @given(st.binary(max_size=200), cuts)
-def test_any_bytes_give_the_same_frames_however_they_were_cut(
-    data: bytes, places: list[int]
+def test_any_bytes_give_the_same_frames_at_any_chunk_boundaries(
+    data: bytes, offsets: list[int]
 ) -> None:
-    assert read(data, places) == read(data, [])
+    assert read(data, offsets) == read(data, [])

@@ -1,4 +1,4 @@
-"""Nothing a client can send does anything but parse or say what is wrong with it."""
+"""Any bytes either parse as a request, or raise an `InvalidRequest` with the path."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from openai.types.responses import Response as OfficialResponse
 
 from antiphon.errors import InvalidRequest
-from antiphon.wire.body import DEPTH
+from antiphon.wire.body import MAX_DEPTH
 from antiphon.wire.request import Request
-from antiphon.wire.response_from_request import opened
+from antiphon.wire.response_from_request import create_response
 from tests.support import captured_requests as captured
 from tests.support.full_request import CHOICES, FULL, ITEMS, TOOLS
 
@@ -68,7 +68,7 @@ def parsed(body: bytes) -> Request | InvalidRequest:
 
 
 def check(document: dict[str, Any], parent: str = "") -> None:
-    """The document parses and can be answered, or the error names a place below the parent."""
+    """The document parses and creates a response, or the error names a path below the parent."""
     outcome = parsed(json.dumps(document).encode())
     if isinstance(outcome, InvalidRequest):
         param = outcome.param or ""
@@ -77,42 +77,42 @@ def check(document: dict[str, Any], parent: str = "") -> None:
         assert param.split(".")[0].split("[")[0] in {*document, "model"}
         return
     assert outcome.raw == document
-    response = opened(outcome, response_id="resp_1", created_at=1)
+    response = create_response(outcome, response_id="resp_1", created_at=1)
     answer = msgspec.json.decode(msgspec.json.encode(response))
     accepted = OfficialResponse.model_validate(answer)
     assert accepted.model == document["model"]
 
 
 @given(st.binary() | st.text().map(str.encode) | json_values.map(json.dumps).map(str.encode))
-def test_any_bytes_parse_or_are_a_client_error(body: bytes) -> None:
+def test_any_bytes_parse_or_raise_invalid_request(body: bytes) -> None:
     outcome = parsed(body)
     assert isinstance(outcome, Request) or outcome.status == 400
 
 
 @slow
 @given(st.dictionaries(st.sampled_from(sorted(FULL)) | words | st.text(), json_values))
-def test_any_object_parses_or_names_its_parameter(document: dict[str, Any]) -> None:
+def test_any_object_parses_or_is_rejected_with_its_parameter(document: dict[str, Any]) -> None:
     check({"model": "m", **document})
 
 
-def places(value: Any, path: Steps = ()) -> Iterator[Steps]:
-    """Every place in a document but the document itself."""
+def paths(value: Any, path: Steps = ()) -> Iterator[Steps]:
+    """The path of every value inside a document."""
     inner = value.items() if isinstance(value, dict) else enumerate(value)
     for step, child in inner:
         yield (*path, step)
         if isinstance(child, dict | list):
-            yield from places(child, (*path, step))
+            yield from paths(child, (*path, step))
 
 
-def spelled(path: Steps) -> str:
+def spell_path(path: Steps) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
 
 
 @st.composite
 def mutations(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
-    """A good document with one place of it changed, and the path of what is around that place."""
-    document = json.loads(json.dumps(draw(st.sampled_from(DOCUMENTS))))  # no part in two places
-    *above, last = draw(st.sampled_from(list(places(document))))
+    """A valid document with one value changed, and the path of its parent."""
+    document = json.loads(json.dumps(draw(st.sampled_from(DOCUMENTS))))  # a deep copy
+    *above, last = draw(st.sampled_from(list(paths(document))))
     parent: Any = document
     for step in above:
         parent = parent[step]
@@ -122,12 +122,12 @@ def mutations(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
         del parent[last]
     elif isinstance(parent, dict):
         parent[draw(words)] = draw(json_values)
-    return document, spelled(tuple(above))
+    return document, spell_path(tuple(above))
 
 
 @slow
 @given(mutations())
-def test_one_change_in_a_good_request_is_answered_or_blamed_on_its_place(
+def test_one_change_in_a_valid_request_is_accepted_or_rejected_with_its_path(
     mutation: tuple[dict[str, Any], str],
 ) -> None:
     document, parent = mutation
@@ -138,10 +138,10 @@ def test_one_change_in_a_good_request_is_answered_or_blamed_on_its_place(
 def test_nesting_is_bounded(depth: int, brackets: tuple[str, str], closed: bool) -> None:
     nested = brackets[0] * depth + ("1" + brackets[1] * depth if closed else "")
     outcome = parsed(f'{{"model": "m", "extra": {nested}{"}" if closed else ""}'.encode())
-    assert isinstance(outcome, Request) == (closed and depth < DEPTH)
+    assert isinstance(outcome, Request) == (closed and depth < MAX_DEPTH)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_good_request_is_answered(document: dict[str, Any]) -> None:
+def test_every_valid_request_creates_a_response(document: dict[str, Any]) -> None:
     assert isinstance(parsed(json.dumps(document).encode()), Request)
     check(document)

@@ -14,7 +14,7 @@ from antiphon.dialects.dialect import ChatDialect, Framer, StreamDecoder
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
 from antiphon.wire.response import Response
-from antiphon.wire.sse import Frame, wire_document
+from antiphon.wire.sse import Frame, event_to_dict
 
 Document = dict[str, Any]
 
@@ -121,4 +121,4 @@ def run(deltas: Iterable[Delta], tools: Iterable[ToolIdentity] = TOOLS) -> list[
 
 
 def documents(events: Iterable[Event]) -> list[Document]:
-    return [wire_document(event, number) for number, event in enumerate(events)]
+    return [event_to_dict(event, number) for number, event in enumerate(events)]

@@ -1,4 +1,4 @@
-"""`antiphon.toml`: what it means, and what is said about a mistake in it."""
+"""`antiphon.toml`: values, defaults, and the messages about errors in it."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def parsed(text: str) -> Config:
     return parse_config(text, ENVIRONMENT, name="antiphon.toml")
 
 
-def mistake(text: str) -> str:
-    """What is said about a file: reading it, finding its providers, following its aliases."""
+def error_message(text: str) -> str:
+    """The message about an error in a file, its providers or its aliases."""
     with pytest.raises(ConfigError) as caught:
         used(text)
     return caught.value.message
@@ -65,7 +65,7 @@ def used(text: str) -> None:
     make_router(config, build_providers(config, ENVIRONMENT))
 
 
-def test_a_file_is_read_with_its_secrets_from_the_environment() -> None:
+def test_a_file_is_read_with_secrets_from_the_environment() -> None:
     config = parsed(FILE)
     assert config.default_provider == "deepseek"
     assert (config.server.port, config.server.keepalive_s) == (9000, 5.0)
@@ -86,7 +86,7 @@ def test_a_file_is_read_with_its_secrets_from_the_environment() -> None:
     )
 
 
-def test_no_secret_is_shown_by_accident() -> None:
+def test_the_repr_of_a_config_hides_its_secrets() -> None:
     config = parsed(FILE)
     shown = f"{config} {build_providers(config, ENVIRONMENT)}"
     assert "deepseek" in shown
@@ -132,53 +132,54 @@ def test_an_empty_file_means_the_defaults() -> None:
         ("source = 'x'", "antiphon.toml:1: source: unknown key; did you mean 'store'?"),
     ],
 )
-def test_an_unknown_key_at_any_depth_is_told_with_the_nearest_one(text: str, message: str) -> None:
-    assert mistake(text) == message
+def test_an_unknown_key_at_any_depth_is_rejected_with_a_suggestion(text: str, message: str) -> None:
+    assert error_message(text) == message
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[server]\nport = "80"', "2: server.port: expected a whole number, got text"),
-        ("[server]\nport = 65536", "2: server.port: expected a whole number <= 65535"),
-        ("[server]\nport = -1", "2: server.port: expected a whole number >= 0"),
-        ("[server]\nhost = ''", "2: server.host: expected text of length >= 1"),
-        ("[server]\nkeepalive_s = 0", "2: server.keepalive_s: expected a number > 0.0"),
-        ("[server]\nkeepalive_s = nan", "2: server.keepalive_s: expected a number > 0.0"),
-        ("[server]\nkeepalive_s = inf", "2: server.keepalive_s: expected a number <= 604800.0"),
-        ("[server]\nmax_body_bytes = 0", "2: server.max_body_bytes: expected a whole number >= 1"),
+        ('[server]\nport = "80"', "2: server.port: must be an integer, not a string"),
+        ("[server]\nport = 65536", "2: server.port: must be an integer <= 65535"),
+        ("[server]\nport = -1", "2: server.port: must be an integer >= 0"),
+        ("[server]\nhost = ''", "2: server.host: must not be empty"),
+        ("[server]\nlocale = ''", "2: server.locale: must not be empty"),
+        ("[server]\nkeepalive_s = 0", "2: server.keepalive_s: must be a number > 0.0"),
+        ("[server]\nkeepalive_s = nan", "2: server.keepalive_s: must be a number > 0.0"),
+        ("[server]\nkeepalive_s = inf", "2: server.keepalive_s: must be a number <= 604800.0"),
+        ("[server]\nmax_body_bytes = 0", "2: server.max_body_bytes: must be an integer >= 1"),
         (
             "[providers.chat.timeouts]\nconnect_s = -2.5",
-            "2: providers.chat.timeouts.connect_s: expected a number > 0.0",
+            "2: providers.chat.timeouts.connect_s: must be a number > 0.0",
         ),
-        ("[store]\nttl_s = 0", "2: store.ttl_s: expected a whole number >= 1"),
-        ("[store]\nmax_chain = '5'", "2: store.max_chain: expected a whole number, got text"),
-        ("[store]\nurl = 'turns.db'", "2: store.url: expected a URL such as https://host/path"),
-        ("[trace]\nenabled = 'yes'", "2: trace.enabled: expected true or false, got text"),
+        ("[store]\nttl_s = 0", "2: store.ttl_s: must be an integer >= 1"),
+        ("[store]\nmax_chain = '5'", "2: store.max_chain: must be an integer, not a string"),
+        ("[store]\nurl = 'turns.db'", "2: store.url: must be a URL such as https://host/path"),
+        ("[trace]\nenabled = 'yes'", "2: trace.enabled: must be true or false, not a string"),
         (
             "[log]\nlevel = 'wrning'",
-            "2: log.level: 'wrning' is not allowed; did you mean 'warning'?",
+            "2: log.level: 'wrning' is not supported; did you mean 'warning'?",
         ),
-        ("providers = 3", "1: providers: expected a table, got a whole number"),
-        ("[providers]\nchat = 'x'", "2: providers.chat: expected a table, got text"),
-        ("[models]\nfast = 3", "2: models.fast: expected text, got a whole number"),
+        ("providers = 3", "1: providers: must be a table, not an integer"),
+        ("[providers]\nchat = 'x'", "2: providers.chat: must be a table, not a string"),
+        ("[models]\nfast = 3", "2: models.fast: must be a string, not an integer"),
         (
             "[providers.chat.models]\nx.inputs = ['text', 'imgae']",
-            "2: providers.chat.models.x.inputs[1]: 'imgae' is not allowed; did you mean 'image'?",
+            "2: providers.chat.models.x.inputs[1]: 'imgae' is not supported; did you mean 'image'?",
         ),
         (
             "[providers.chat]\nbase_url = 'localhost:8000'",
-            "2: providers.chat.base_url: expected a URL such as https://host/path",
+            "2: providers.chat.base_url: must be a URL such as https://host/path",
         ),
         (
             "[providers.chat]\nweb_search = 'on'",
-            "2: providers.chat.web_search: 'on' is not allowed;"
+            "2: providers.chat.web_search: 'on' is not supported;"
             " known: native, managed, refuse, ignore",
         ),
     ],
 )
-def test_a_wrong_value_is_told_with_what_was_expected(text: str, message: str) -> None:
-    assert mistake(text) == f"antiphon.toml:{message}"
+def test_an_invalid_value_is_rejected_with_what_is_expected(text: str, message: str) -> None:
+    assert error_message(text) == f"antiphon.toml:{message}"
 
 
 @pytest.mark.parametrize(
@@ -186,24 +187,26 @@ def test_a_wrong_value_is_told_with_what_was_expected(text: str, message: str) -
     [
         (
             "[providers.deepseek]\napi_keys = [\n  '${NOBODY}',\n]",
-            "2: providers.deepseek.api_keys: the environment variable NOBODY is not set",
+            "2: providers.deepseek.api_keys: the environment variable NOBODY is not set;"
+            " set it, or remove ${NOBODY}",
         ),
         (
             "[server]\napi_keys = { alice = '${EMPTY}' }",
-            "2: server.api_keys.alice: the environment variable EMPTY is empty",
+            "2: server.api_keys.alice: the environment variable EMPTY is empty;"
+            " set it, or remove ${EMPTY}",
         ),
         (
             "[providers.deepseek]\napi_keys = ['x', '']",
-            "2: providers.deepseek.api_keys[1]: expected text of length >= 1",
+            "2: providers.deepseek.api_keys[1]: must not be empty",
         ),
         (
             "[server.api_keys]\nalice = 'x'\nbob = ''",
-            "3: server.api_keys.bob: expected text of length >= 1",
+            "3: server.api_keys.bob: must not be empty",
         ),
     ],
 )
-def test_a_missing_secret_is_a_mistake_and_no_secret_is_repeated(text: str, message: str) -> None:
-    assert mistake(text) == f"antiphon.toml:{message}"
+def test_a_missing_secret_is_rejected_and_no_secret_is_quoted(text: str, message: str) -> None:
+    assert error_message(text) == f"antiphon.toml:{message}"
 
 
 @pytest.mark.parametrize(
@@ -215,8 +218,8 @@ def test_a_missing_secret_is_a_mistake_and_no_secret_is_repeated(text: str, mess
         ("x = '''", "antiphon.toml"),
     ],
 )
-def test_bad_toml_is_told_with_its_line(text: str, place: str) -> None:
-    where, _, problem = mistake(text).partition(": not valid TOML: ")
+def test_invalid_toml_is_rejected_with_its_line(text: str, place: str) -> None:
+    where, _, problem = error_message(text).partition(": not valid TOML: ")
     assert where == place
     assert problem
     assert "at line" not in problem
@@ -265,33 +268,31 @@ def test_bad_toml_is_told_with_its_line(text: str, place: str) -> None:
         ),
     ],
 )
-def test_a_provider_or_an_alias_that_leads_nowhere_is_told_with_its_line(
-    text: str, message: str
-) -> None:
-    assert mistake(text) == f"antiphon.toml:{message}"
+def test_an_invalid_provider_or_alias_is_rejected_with_its_line(text: str, message: str) -> None:
+    assert error_message(text) == f"antiphon.toml:{message}"
 
 
-def test_the_line_of_a_key_is_not_confused_by_comments_values_and_other_tables() -> None:
+def test_the_line_of_a_key_is_found_despite_comments_values_and_other_tables() -> None:
     text = '# port = 1\n[trace]\npath = "port = 2"\n[server] # the server\n\n  port = "x"\n'
-    assert mistake(text) == "antiphon.toml:6: server.port: expected a whole number, got text"
+    assert error_message(text) == "antiphon.toml:6: server.port: must be an integer, not a string"
 
 
-def test_a_mistake_in_a_configuration_without_a_file_names_just_the_key() -> None:
+def test_an_error_in_a_config_without_a_file_names_just_the_key() -> None:
     config = Config(providers={"mine": ProviderConfig(kind="chat")})
     with pytest.raises(ConfigError) as caught:
         build_providers(config, {})
     assert caught.value.message == 'providers.mine.base_url: is needed for kind = "chat"'
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_the_error_about_an_unreadable_file_names_it(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"x = '\xff'")
     with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file"):
         load_config(tmp_path / "none.toml", {})
-    with pytest.raises(ConfigError, match=r"latin\.toml: not valid TOML: it is not UTF-8 text"):
+    with pytest.raises(ConfigError, match=r"latin\.toml: not valid TOML: not encoded in UTF-8"):
         load_config(tmp_path / "latin.toml", {})
 
 
-def test_a_mistake_in_a_loaded_file_names_its_path(tmp_path: Path) -> None:
+def test_an_error_in_a_loaded_file_names_its_path(tmp_path: Path) -> None:
     path = tmp_path / "antiphon.toml"
     path.write_text("[server]\nprot = 1\n", encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
@@ -299,7 +300,7 @@ def test_a_mistake_in_a_loaded_file_names_its_path(tmp_path: Path) -> None:
     assert caught.value.message.startswith(f"{path}:2: server.prot:")
 
 
-def test_the_file_that_was_asked_for_comes_first_then_here_then_home(tmp_path: Path) -> None:
+def test_an_explicit_file_comes_before_the_working_directory_and_home(tmp_path: Path) -> None:
     home, here = tmp_path / "home", tmp_path / "here"
     at_home = home / ".config" / "antiphon" / "antiphon.toml"
     at_home.parent.mkdir(parents=True)
@@ -315,7 +316,7 @@ def test_the_file_that_was_asked_for_comes_first_then_here_then_home(tmp_path: P
     assert find_config("mine.toml", named, here) == Path("mine.toml")
 
 
-def test_the_directories_of_the_user_follow_the_xdg_variables(tmp_path: Path) -> None:
+def test_user_directories_follow_the_xdg_variables(tmp_path: Path) -> None:
     other = tmp_path / "antiphon" / "antiphon.toml"
     other.parent.mkdir()
     other.touch()

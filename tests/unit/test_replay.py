@@ -1,17 +1,18 @@
-"""Replay: recorded bytes in, plain wire dictionaries out, always the same."""
+"""`replay`: recorded bytes to Responses events, deterministically."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 import antiphon
 from antiphon import replay
+from antiphon.core.stream.deltas import Finish, Text
 from antiphon.errors import UnknownDialect
-from antiphon.replay import replay_events
-from antiphon.wire.sse import wire_document
 from tests.support.openai_sdk_check import consult
 from tests.support.stream_validator import check
 from tests.support.wire_schemas import check_response
@@ -21,7 +22,9 @@ FINISH = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
 STREAM = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in (CHUNK, FINISH))
 
 
-def whole(message: dict[str, Any], finish_reason: str | None = "stop") -> list[dict[str, Any]]:
+def replay_body(
+    message: dict[str, Any], finish_reason: str | None = "stop"
+) -> list[dict[str, Any]]:
     body = {"model": "answering", "choices": [{"message": message, "finish_reason": finish_reason}]}
     events = replay(json.dumps(body, indent=1).encode())
     check(events)
@@ -29,12 +32,23 @@ def whole(message: dict[str, Any], finish_reason: str | None = "stop") -> list[d
     return events
 
 
-def test_replay_is_what_the_package_offers() -> None:
+def test_the_package_exports_replay_and_parse_delta() -> None:
     assert antiphon.replay is replay
     assert isinstance(antiphon.__version__, str)
+    deltas: list[antiphon.Delta] = antiphon.parse_delta({"text": "Hello", "finishReason": "stop"})
+    assert deltas == [Text("Hello"), Finish("stop")]
+    assert all(hasattr(antiphon, name) for name in antiphon.__all__)
 
 
-def test_events_are_plain_and_numbered() -> None:
+def test_importing_the_package_loads_no_server_store_or_cryptography() -> None:
+    script = "import antiphon, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    loaded = set(done.stdout.decode().split())
+    assert "antiphon.replay" in loaded
+    assert not loaded & {"aiohttp", "asyncio", "cryptography", "llguidance", "sqlite3"}
+
+
+def test_events_are_plain_dicts_in_sequence() -> None:
     events = replay(STREAM)
     assert json.loads(json.dumps(events)) == events
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
@@ -43,8 +57,6 @@ def test_events_are_plain_and_numbered() -> None:
 
 def test_the_same_recording_gives_the_same_events() -> None:
     assert replay(STREAM) == replay(STREAM)
-    structs = replay_events(STREAM)
-    assert [wire_document(event, n) for n, event in enumerate(structs)] == replay(STREAM)
 
 
 @pytest.mark.parametrize("cuts", [[], [0], [-5, 10**9], [3, 3, 3], range(len(STREAM)), {9, 2}])
@@ -52,7 +64,7 @@ def test_cuts_may_be_any_offsets(cuts: Any) -> None:
     assert replay(STREAM, cuts=cuts) == replay(STREAM)
 
 
-def test_a_whole_body_is_known_by_its_first_letter() -> None:
+def test_a_complete_json_body_is_recognized_by_its_first_byte() -> None:
     body = (
         b" \n"
         + json.dumps({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}).encode()
@@ -63,13 +75,13 @@ def test_a_whole_body_is_known_by_its_first_letter() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"<html>Bad Gateway</html>", b"\xff\xfe", b"data: [DONE]\n\n"]
 )
-def test_bytes_without_an_answer_are_a_failure(data: bytes) -> None:
+def test_bytes_without_a_response_give_a_failed_response(data: bytes) -> None:
     events = replay(data)
     check(events)
     assert events[-1]["type"] == "response.failed"
 
 
-def test_an_unknown_dialect_is_named_with_those_we_know() -> None:
+def test_an_unknown_dialect_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(UnknownDialect, match=r"'morse'.*chat") as raised:
         replay(STREAM, dialect="morse")
     assert raised.value.code == "dialect.unknown"
@@ -85,9 +97,7 @@ def test_an_unknown_dialect_is_named_with_those_we_know() -> None:
         ({"model": 3, "tools": "odd"}, "answering"),
     ],
 )
-def test_the_model_is_the_one_the_request_named(
-    request_body: dict[str, Any] | None, model: str
-) -> None:
+def test_the_model_is_that_of_the_request(request_body: dict[str, Any] | None, model: str) -> None:
     assert replay(STREAM, request=request_body)[0]["response"]["model"] == model
 
 
@@ -113,9 +123,9 @@ def test_a_tool_the_request_declared_is_announced_before_its_arguments(
 # Whole answers
 
 
-def test_a_whole_answer_is_ordered_reasoning_calls_message() -> None:
+def test_a_complete_answer_is_ordered_reasoning_calls_message() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    events = whole({"content": "c", "reasoning_content": "r", "tool_calls": [call]})
+    events = replay_body({"content": "c", "reasoning_content": "r", "tool_calls": [call]})
     assert [item["type"] for item in events[-1]["response"]["output"]] == [
         "reasoning",
         "function_call",
@@ -124,14 +134,16 @@ def test_a_whole_answer_is_ordered_reasoning_calls_message() -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", []])
-def test_a_whole_answer_without_text_has_an_empty_message(content: object) -> None:
-    [message] = whole({"content": content})[-1]["response"]["output"]
+def test_a_complete_answer_without_text_has_an_empty_message(content: object) -> None:
+    [message] = replay_body({"content": content})[-1]["response"]["output"]
     assert message["content"][0]["text"] == ""
 
 
-def test_a_whole_answer_that_only_calls_has_no_message() -> None:
+def test_a_complete_answer_with_only_calls_has_no_message() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    [item] = whole({"content": None, "tool_calls": [call]}, "tool_calls")[-1]["response"]["output"]
+    [item] = replay_body({"content": None, "tool_calls": [call]}, "tool_calls")[-1]["response"][
+        "output"
+    ]
     assert item["type"] == "function_call"
 
 
@@ -144,14 +156,16 @@ def test_a_whole_answer_that_only_calls_has_no_message() -> None:
         (None, "failed"),
     ],
 )
-def test_a_whole_answer_ends_by_the_table(reason: str | None, status: str) -> None:
-    response = whole({"content": "a"}, reason)[-1]["response"]
+def test_the_finish_reason_of_a_complete_answer_decides_its_status(
+    reason: str | None, status: str
+) -> None:
+    response = replay_body({"content": "a"}, reason)[-1]["response"]
     assert response["status"] == status
     assert response["output"][0]["content"][0]["text"] == "a"
 
 
-def test_a_whole_answer_has_every_field_that_is_always_there() -> None:
-    events = whole({"content": "a"})
+def test_a_complete_answer_has_every_required_field() -> None:
+    events = replay_body({"content": "a"})
     for event in (events[0], events[-1]):
         check_response(event["response"], "here")
     final = events[-1]["response"]
@@ -173,14 +187,14 @@ LINES = (
 )
 
 
-def test_lines_of_json_are_a_stream_wherever_they_are_cut() -> None:
-    whole = replay(LINES, dialect="ollama")
-    deltas = [event["delta"] for event in whole if event["type"].endswith("text.delta")]
+def test_ndjson_is_a_stream_at_any_chunk_boundaries() -> None:
+    replay_body = replay(LINES, dialect="ollama")
+    deltas = [event["delta"] for event in replay_body if event["type"].endswith("text.delta")]
     assert deltas == ["Hel", "lo"]
-    assert replay(LINES, dialect="ollama", cuts=range(len(LINES))) == whole
+    assert replay(LINES, dialect="ollama", cuts=range(len(LINES))) == replay_body
 
 
-def test_a_single_line_of_json_is_a_whole_answer() -> None:
+def test_a_single_line_of_ndjson_is_a_complete_answer() -> None:
     [line, _] = LINES.splitlines()
     assert replay(line, dialect="ollama")[-1]["type"].startswith("response.")
 
@@ -188,7 +202,7 @@ def test_a_single_line_of_json_is_a_whole_answer() -> None:
 @pytest.mark.parametrize(
     "tool", [{"name": "f", "input_schema": {}}, {"type": "function", "name": "f"}]
 )
-def test_tools_are_known_in_every_dialects_form(tool: dict[str, Any]) -> None:
+def test_declared_tools_are_read_in_the_form_of_every_dialect(tool: dict[str, Any]) -> None:
     piece = {"index": 0, "id": "c1", "function": {"name": "f", "arguments": ""}}
     chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]}
     data = b"data: " + json.dumps(chunk).encode() + b"\n\n"

@@ -14,10 +14,10 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from antiphon.cli.config_template import Draft, ProviderDraft, render
-from antiphon.cli.prompts import BadAnswer, Prompts
+from antiphon.cli.prompts import Prompts
 from antiphon.cli.terminal import complain, is_terminal, make_console, make_table
 from antiphon.config import ServerConfig, config_directory, find_config, parse_config
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, InvalidAnswer
 from antiphon.providers import echo
 from antiphon.providers.registry import is_at_hand, known_specs
 from antiphon.providers.spec import Spec
@@ -157,7 +157,9 @@ def _ask_fallback(interview: Prompts, default: str, providers: Sequence[Provider
         prefix, _, model = words.partition("/")
         if words.lower() == "none" or (model and prefix in known):
             return _optional(words)
-        raise BadAnswer(f"provider/model, please, with a provider of {', '.join(known)}; or none")
+        raise InvalidAnswer(
+            f"provider/model, please, with a provider of {', '.join(known)}; or none"
+        )
 
     return interview.ask("Which model answers to names that nobody knows?", suggestion, read)
 
@@ -183,26 +185,26 @@ def _one_of(words: str, names: Sequence[str]) -> str:
         return names[int(words) - 1]
     if words.lower() in names:
         return words.lower()
-    raise BadAnswer(f"{words!r} is none of {', '.join(names)}")
+    raise InvalidAnswer(f"{words!r} is none of {', '.join(names)}")
 
 
 def _number(words: str, least: int, most: int) -> int:
     if words.isdecimal() and least <= int(words) <= most:
         return int(words)
-    raise BadAnswer(f"a number from {least} to {most}, please")
+    raise InvalidAnswer(f"a number from {least} to {most}, please")
 
 
 def _url(words: str) -> str:
     if re.fullmatch(r"https?://[^\s/]\S*", words):
         return words.rstrip("/")
-    raise BadAnswer("a URL such as https://host/path, please")
+    raise InvalidAnswer("a URL such as https://host/path, please")
 
 
 def _server_name(words: str, own: str) -> str:
     free = words == own or words not in known_specs()
     if re.fullmatch(r"[A-Za-z0-9_-]+", words) and free:
         return words
-    raise BadAnswer("letters, digits, - and _, and not the name of another provider")
+    raise InvalidAnswer("letters, digits, - and _, and not the name of another provider")
 
 
 def _optional(words: str) -> str:

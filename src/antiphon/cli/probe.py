@@ -14,8 +14,7 @@ from antiphon.config import CapsuleConfig, Config, StoreConfig, TraceConfig
 from antiphon.core.faults.messages import describe
 from antiphon.engine.engine import Engine
 from antiphon.engine.services import Caller
-from antiphon.engine.upstream import UpstreamError
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, UpstreamError
 from antiphon.providers.registry import Provider
 from antiphon.server.serve import open_engine
 from antiphon.store.redact import Redactor

@@ -11,19 +11,9 @@ from typing import TypeVar
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from antiphon.errors import AntiphonError
+from antiphon.errors import InvalidAnswer, UnansweredPrompt
 
 A = TypeVar("A")
-
-
-class BadAnswer(AntiphonError):
-    """An answer that does not fit its question, and why."""
-
-    code = "cli.bad_answer"
-
-
-class Unanswered(AntiphonError):
-    code = "cli.unanswered"
 
 
 class Prompts:
@@ -38,7 +28,7 @@ class Prompts:
             self._console.print(what, soft_wrap=isinstance(what, Text))
 
     def ask(self, question: str, default: str, read: Callable[[str], A]) -> A:
-        """The answer as `read` makes it of the words; it raises `BadAnswer` to be asked again."""
+        """Ask until `read` accepts the answer; it raises `InvalidAnswer` to be asked again."""
         if self._silent:
             return read(default)
         shown = f" [{default}]" if default else ""
@@ -46,7 +36,7 @@ class Prompts:
             words = self._hear(Text.assemble((question, "bold"), (shown, "dim"), " "))
             try:
                 return read(words.strip() or default)
-            except BadAnswer as error:
+            except InvalidAnswer as error:
                 self._console.print(Text(f"  {error.message}", style="yellow"))
 
     def confirm(self, question: str, *, default: bool) -> bool:
@@ -73,9 +63,9 @@ class Prompts:
             raise self._unanswered(prompt)
         return words
 
-    def _unanswered(self, prompt: Text) -> Unanswered:
+    def _unanswered(self, prompt: Text) -> UnansweredPrompt:
         question = prompt.plain.strip()
-        return Unanswered(
+        return UnansweredPrompt(
             f"no answer to {question!r}, so nothing was written; --yes takes the defaults."
         )
 
@@ -85,4 +75,4 @@ def _yes_or_no(words: str) -> bool:
         return True
     if words.lower() in ("n", "no"):
         return False
-    raise BadAnswer("y or n, please")
+    raise InvalidAnswer("y or n, please")

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from antiphon.cli.terminal import is_terminal, make_console, write_lines
 from antiphon.dialects.dialect import DIALECTS
-from antiphon.errors import AntiphonError
+from antiphon.errors import UnreadableFile
 from antiphon.replay import replay
 
 _STYLES: Mapping[str, str] = {
@@ -34,10 +34,6 @@ examples:
   antiphon trace show ID --stream raw | antiphon replay -
                                                      what happened here, once more
 """
-
-
-class UnreadableFile(AntiphonError):
-    code = "cli.unreadable_file"
 
 
 def add(parser: argparse.ArgumentParser) -> None:

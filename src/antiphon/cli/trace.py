@@ -11,7 +11,7 @@ from antiphon.cli.load_config import add_config_option, load_settings, trace_pat
 from antiphon.cli.terminal import is_terminal, make_console, write_lines
 from antiphon.cli.trace_view import detail_document, detail_page, summary_document, summary_table
 from antiphon.config import Config
-from antiphon.errors import AntiphonError
+from antiphon.errors import TraceNotFound
 from antiphon.store.trace import reader as trace_reader
 from antiphon.store.trace.reader import TraceDetail
 from antiphon.store.trace.rows import StreamKind, TraceStream
@@ -26,10 +26,6 @@ examples:
   antiphon trace show resp_… | jq .usage
   antiphon trace show req_3f9a --stream raw > upstream.sse
 """
-
-
-class NoTrace(AntiphonError):
-    code = "cli.no_trace"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +106,7 @@ def _path(args: argparse.Namespace) -> Path:
     config = load_settings(args.config)
     path = Path(args.file) if args.file else trace_path(config)
     if not path.is_file():
-        raise NoTrace(f"there is no trace at {path}: {_advice(args, config)}")
+        raise TraceNotFound(f"there is no trace at {path}: {_advice(args, config)}")
     return path
 
 
@@ -134,7 +130,7 @@ def _find(path: Path, id: str | None) -> TraceDetail:
 def _latest(path: Path) -> str:
     found = trace_reader.requests(path, 1)
     if not found:
-        raise NoTrace(f"{path} has no requests yet.")
+        raise TraceNotFound(f"{path} has no requests yet.")
     return found[0].request.request_id
 
 
@@ -148,16 +144,16 @@ def _completed(path: Path, beginning: str) -> str:
     ]
     if not found:
         problem = f"nothing is known of {beginning!r}: `antiphon trace list` shows what is."
-        raise NoTrace(problem)
+        raise TraceNotFound(problem)
     if len(found) > 1:
-        raise NoTrace(f"{len(found)} requests begin with {beginning!r}: give more of the id.")
+        raise TraceNotFound(f"{len(found)} requests begin with {beginning!r}: give more of the id.")
     return found[0]
 
 
 def _stream(detail: TraceDetail, kind: str) -> TraceStream:
     found = next((stream for stream in detail.streams if stream.kind == kind), None)
     if found is None or not found.blob:
-        raise NoTrace(
+        raise TraceNotFound(
             f"the {kind} bytes of this request were not kept: set payloads = true under [trace],"
             " and send it again."
         )

@@ -16,7 +16,8 @@ from antiphon.core.planning.next_round import FinishedRound, followed, takes_ove
 from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
 from antiphon.engine.routing import Target
 from antiphon.engine.timer import InactivityTimer
-from antiphon.engine.upstream import Upstream, UpstreamAnswer, UpstreamError, error_body
+from antiphon.engine.upstream import Upstream, UpstreamAnswer, error_body
+from antiphon.errors import UpstreamError
 
 _GRACE_S = 2.0  # how long usage may follow a finish reason
 

@@ -21,9 +21,9 @@ from antiphon.engine.services import ActiveRuns, Caller, PreparedRequest, Servic
 from antiphon.errors import InvalidRequest
 from antiphon.store.chain import history
 from antiphon.store.item_references import resolved
-from antiphon.store.store import Document
+from antiphon.wire.items import Document
 from antiphon.wire.request import Request
-from antiphon.wire.response_from_request import opened
+from antiphon.wire.response_from_request import create_response
 
 
 @dataclass
@@ -53,7 +53,9 @@ class Engine:
             with suppress(InvalidRequest):  # then this target is no fallback
                 plans[target.name] = self._plan(request, items, descriptions, target)
         runtime = services.runtime
-        response = opened(request, response_id=runtime.new_id("resp"), created_at=runtime.now())
+        response = create_response(
+            request, response_id=runtime.new_id("resp"), created_at=runtime.now()
+        )
         planned = tuple(target for target in targets if target.name in plans)
         return Run(services, PreparedRequest(request, caller, response, planned, plans))
 

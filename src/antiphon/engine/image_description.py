@@ -23,10 +23,8 @@ from antiphon.core.history.read_items import image_urls
 from antiphon.core.history.steps import HistoryCode
 from antiphon.engine.routing import Router, Target
 from antiphon.engine.run import Run
-from antiphon.engine.upstream import UpstreamError
-from antiphon.errors import InvalidRequest
-from antiphon.store.store import Document
-from antiphon.wire.items import Message, OutputText
+from antiphon.errors import InvalidRequest, UpstreamError
+from antiphon.wire.items import Document, Message, OutputText
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 
@@ -144,7 +142,7 @@ def check_vision_model(config: Config, router: Router) -> None:
     try:
         target = router.resolve(name)
     except InvalidRequest as error:
-        raise config.mistake(("vision", "model"), error.message) from error
+        raise config.error_at(("vision", "model"), error.message) from error
     if "image" not in target.capabilities.inputs:
         problem = f"{name!r} takes no images; choose a model that does, or add to its `inputs`"
-        raise config.mistake(("vision", "model"), problem)
+        raise config.error_at(("vision", "model"), problem)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from antiphon.config import Config, hint
+from antiphon.config import Config, suggest
 from antiphon.core.plan.plan import Capabilities
 from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import Provider
@@ -119,16 +119,16 @@ def make_router(config: Config, providers: Mapping[str, Provider]) -> Router:
     """Make the router of a configuration; a name in it without a target raises `ConfigError`."""
     default = config.default_provider
     if default and default not in providers:
-        problem = f"there is no provider {default!r}; {hint(default, providers)}"
-        raise config.mistake(("default_provider",), problem)
+        problem = f"there is no provider {default!r}; {suggest(default, providers)}"
+        raise config.error_at(("default_provider",), problem)
     router = Router(providers, config.models, default, config.fallbacks)
     for name, following in config.fallbacks.items():
         for target in following:
             if router.direct(target) is None:
-                raise config.mistake(("fallbacks", name), _explain_unknown(target, providers))
+                raise config.error_at(("fallbacks", name), _explain_unknown(target, providers))
     for alias, target in config.models.items():
         if router.direct(target) is None:
-            raise config.mistake(("models", alias), _explain_unknown(target, providers))
+            raise config.error_at(("models", alias), _explain_unknown(target, providers))
     return router
 
 
@@ -137,5 +137,5 @@ def _explain_unknown(target: str, providers: Mapping[str, Provider]) -> str:
     if not model:
         return f"{target!r} is not of the form provider/model"
     if prefix not in providers:
-        return f"there is no provider {prefix!r}; {hint(prefix, providers)}"
-    return f"{prefix!r} has no model {model!r}; {hint(model, providers[prefix].models())}"
+        return f"there is no provider {prefix!r}; {suggest(prefix, providers)}"
+    return f"{prefix!r} has no model {model!r}; {suggest(model, providers[prefix].models())}"

@@ -42,7 +42,7 @@ from antiphon.engine.searches import Searches
 from antiphon.engine.services import PreparedRequest, Services
 from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.tracing import AttemptRecord, RunTrace
-from antiphon.engine.upstream import UpstreamError
+from antiphon.errors import UpstreamError
 from antiphon.pipeline.log import Entry
 from antiphon.pipeline.stage import terminal
 from antiphon.wire.events import Event

@@ -12,24 +12,14 @@ from typing import Protocol
 import aiohttp
 
 from antiphon.config import TimeoutConfig
-from antiphon.core.faults.fault import ProviderFault, connection_fault, timeout_fault
+from antiphon.core.faults.fault import connection_fault, timeout_fault
 from antiphon.core.plan.plan import Outbound
-from antiphon.errors import AntiphonError
+from antiphon.errors import UpstreamError
 from antiphon.providers import echo
 from antiphon.providers.registry import Provider
 
 _HEADER_LIMIT = 64 * 1024  # some providers send many headers
 _ERROR_BODY_LIMIT = 1024 * 1024
-
-
-class UpstreamError(AntiphonError):
-    """A provider's fault before anything was sent to the client."""
-
-    code = "upstream"
-
-    def __init__(self, fault: ProviderFault) -> None:
-        super().__init__(fault.message)
-        self.fault = fault
 
 
 class UpstreamAnswer(Protocol):

@@ -18,8 +18,8 @@ a format is asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -28,8 +28,7 @@ from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.make_plan import RUNGS
 from antiphon.providers.sample import sample
 from antiphon.providers.spec import Model, Spec
-
-Document: TypeAlias = Mapping[str, Any]
+from antiphon.wire.items import Document
 
 _MODELS = "echo reasoner refuser error-400 error-401 error-429 error-500 error-503 error-midway cut"
 _MAX_WORDS = 8192

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
-from antiphon.config import Config, ModelConfig, ProviderConfig, TimeoutConfig, WebSearch, hint
+from antiphon.config import Config, ModelConfig, ProviderConfig, TimeoutConfig, WebSearch, suggest
 from antiphon.core.plan.plan import Capabilities, Outbound
 from antiphon.dialects.dialect import Dialect, build
 from antiphon.providers import (
@@ -108,7 +108,7 @@ class Provider(Struct, frozen=True, kw_only=True):
             headers = {**self.headers, **outbound.headers}
             url = self.address(outbound)
             body, service = outbound.body, auth.service
-            return authorize(key, "POST", url, headers, body, service=service, at=now())
+            return authorize(key, "POST", url, headers, body, service=service, timestamp=now())
         return {auth.header: f"Bearer {key}" if auth.scheme == "bearer" else key}
 
     def models(self) -> list[str]:
@@ -185,15 +185,15 @@ def _provider(
     base_url = (entry.base_url or spec.base_url).rstrip("/")
     if not base_url:
         problem = f'is needed for kind = "{spec.name}"'
-        raise config.mistake(("providers", name, "base_url"), problem)
+        raise config.error_at(("providers", name, "base_url"), problem)
     search_limits = obeyed(config)
     if entry.web_search == "managed" and search_limits is None:
         problem = "the gateway can search only with [search] backend"
-        raise config.mistake(("providers", name, "web_search"), problem)
+        raise config.error_at(("providers", name, "web_search"), problem)
     keys = entry.api_keys or list(filter(None, map(environment.get, spec.api_key_env)))
     if spec.needs_key and not keys:
         problem = f"at least one key is needed (or set {' or '.join(spec.api_key_env)})"
-        raise config.mistake(("providers", name, "api_keys"), problem)
+        raise config.error_at(("providers", name, "api_keys"), problem)
     return Provider(
         name=name,
         spec=spec,
@@ -212,13 +212,17 @@ def _provider(
 def _spec(name: str, entry: ProviderConfig, config: Config) -> Spec:
     """The data that an entry builds upon, and that its name can be told apart in `a/b`."""
     if "/" in name or not name:
-        raise config.mistake(("providers", name), "a provider's name has no slash and is not empty")
+        raise config.error_at(
+            ("providers", name), "a provider's name has no slash and is not empty"
+        )
     kind = entry.kind or name
     specs = known_specs()
     if kind not in specs:
         path = ("providers", name, "kind") if entry.kind else ("providers", name)
-        unknown = f'unknown kind {kind!r}; {hint(kind, specs)} (kind = "chat" is any other server)'
-        raise config.mistake(path, plugins().problems.get(kind, unknown))
+        unknown = (
+            f'unknown kind {kind!r}; {suggest(kind, specs)} (kind = "chat" is any other server)'
+        )
+        raise config.error_at(path, plugins().problems.get(kind, unknown))
     return specs[kind]
 
 

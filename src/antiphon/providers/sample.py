@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import jsonschema_rs
 
+from antiphon.errors import NoSampleExists
+
 Schema: TypeAlias = Mapping[str, Any]
 
 _STEPS = 2_000  # a small schema may describe a very large instance
@@ -21,14 +23,10 @@ def sample(schema: Any, text: str) -> Any:
     """An instance of `schema`; strings in it are made of `text`. None where none was found."""
     try:
         return _Sampler(schema, text or "echo").value(schema)
-    except (_NoWay, RecursionError):
+    except (NoSampleExists, RecursionError):
         return None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None  # a client may send anything: this is no schema
-
-
-class _NoWay(Exception):
-    """Nothing fits here, or not within the limits."""
 
 
 class _Sampler:
@@ -44,7 +42,7 @@ class _Sampler:
         """An instance; those of different numbers differ where they can."""
         self._steps -= 1
         if schema is False or self._steps < 0 or self._depth > _DEPTH:
-            raise _NoWay
+            raise NoSampleExists
         if not isinstance(schema, Mapping):
             return self._text
         self._depth += 1
@@ -72,9 +70,9 @@ class _Sampler:
         for branch in branches:
             try:
                 return self._joined(rest, [branch], number)
-            except _NoWay:
+            except NoSampleExists:
                 continue
-        raise _NoWay
+        raise NoSampleExists
 
     def _joined(self, schema: Any, parts: list[Any], number: int) -> Any:
         """An instance of all of them at once."""
@@ -92,7 +90,7 @@ class _Sampler:
         if reference is None:
             return schema
         if reference in self._open:
-            raise _NoWay
+            raise NoSampleExists
         self._open.append(reference)
         return _merged(self._resolved(reference), _without(schema, "$ref"))
 
@@ -101,7 +99,7 @@ class _Sampler:
         for step in reference.removeprefix("#").split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
             if key not in node:
-                raise _NoWay
+                raise NoSampleExists
             node = node[key]
         return node
 
@@ -113,9 +111,9 @@ class _Sampler:
             if make is not None:
                 try:
                     return make(self, schema, number)
-                except _NoWay:
+                except NoSampleExists:
                     continue
-        raise _NoWay
+        raise NoSampleExists
 
     def object(self, schema: Schema, number: int) -> dict[str, Any]:
         properties = schema.get("properties")
@@ -135,7 +133,7 @@ class _Sampler:
     def _optional(self, name: str, schema: Any, number: int) -> dict[str, Any]:
         try:
             return {name: self.value(schema, number)}
-        except _NoWay:
+        except NoSampleExists:
             return {}
 
     def array(self, schema: Schema, number: int) -> list[Any]:
@@ -148,7 +146,7 @@ class _Sampler:
         for place, inner in enumerate(schemas[:most]):
             try:
                 made.append(self.value(inner, number + place))
-            except _NoWay:
+            except NoSampleExists:
                 if len(made) < least:
                     raise
         return made
@@ -162,7 +160,7 @@ class _Sampler:
         likely = [*sized, *_LIKELY, *_runs(least)] if "pattern" in schema else []
         try:
             return str(_first_valid(schema, likely))
-        except _NoWay:
+        except NoSampleExists:
             return sized[0]  # a text that misses the pattern is better than no instance at all
 
     def number(self, schema: Schema, number: int) -> Any:
@@ -217,10 +215,10 @@ def _first_valid(schema: Schema, candidates: Iterable[Any]) -> Any:
     try:
         validator = jsonschema_rs.validator_for(leaf)
     except (jsonschema_rs.ValidationError, ValueError) as error:
-        raise _NoWay from error
+        raise NoSampleExists from error
     found = next((each for each in candidates if validator.is_valid(each)), None)
     if found is None:
-        raise _NoWay
+        raise NoSampleExists
     return found
 
 

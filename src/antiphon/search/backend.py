@@ -17,16 +17,10 @@ from msgspec import Struct
 from antiphon.config import SearchConfig
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.errors import AntiphonError
+from antiphon.errors import SearchError
 
 _ANSWER_BYTES = 4 * 1024 * 1024
 _OPERATOR_CHARS = 200  # engines refuse or cut long queries
-
-
-class SearchError(AntiphonError):
-    """A search engine did not answer, or not in its own form."""
-
-    code = "search.failed"
 
 
 class Options(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.search.backend import Options, SearchError
+from antiphon.errors import SearchError
+from antiphon.search.backend import Options
 
 Answers: TypeAlias = Mapping[str, tuple[SearchResult, ...] | Literal["failed"]]
 

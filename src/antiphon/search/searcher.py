@@ -15,7 +15,8 @@ from antiphon.config import Config
 from antiphon.core.filters.web_search import SearchCall, SearchOutcome
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.search.backend import Backend, Options, SearchError
+from antiphon.errors import SearchError
+from antiphon.search.backend import Backend, Options
 from antiphon.search.table import open_backend
 
 _MOST_RESULTS = 20  # as many as Brave and Tavily give at a time

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import aiohttp
 
 from antiphon.config import Config
+from antiphon.errors import SearchError
 from antiphon.search import brave, searxng, tavily, zhipu
-from antiphon.search.backend import Backend, HTTPBackend, SearchError, Vendor
+from antiphon.search.backend import Backend, HTTPBackend, Vendor
 from antiphon.search.recorded import RecordedBackend, load_answers
 
 VENDORS: Mapping[str, Vendor] = {
@@ -33,14 +34,14 @@ def obeyed(config: Config) -> frozenset[str] | None:
     if not vendor.url:
         _need_url(config, "the address of the server")
     if vendor.needs_key and not config.search.api_key:
-        raise config.mistake(("search", "api_key"), f'is needed for backend = "{name}"')
+        raise config.error_at(("search", "api_key"), f'is needed for backend = "{name}"')
     return _KEPT | vendor.obeys
 
 
 def _need_url(config: Config, what: str) -> None:
     if not config.search.url:
         problem = f'{what} is needed for backend = "{config.search.backend}"'
-        raise config.mistake(("search", "url"), problem)
+        raise config.error_at(("search", "url"), problem)
 
 
 def open_backend(config: Config, session: aiohttp.ClientSession) -> Backend | None:
@@ -50,5 +51,5 @@ def open_backend(config: Config, session: aiohttp.ClientSession) -> Backend | No
         try:
             return RecordedBackend(load_answers(config.search.url))
         except SearchError as error:
-            raise config.mistake(("search", "url"), error.message) from error
+            raise config.error_at(("search", "url"), error.message) from error
     return HTTPBackend(VENDORS[config.search.backend], config.search, session)

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 
 from msgspec import structs
 
-from antiphon.config import Config, hint
+from antiphon.config import Config, suggest
 from antiphon.core.client_profile import EVERYONE, PROFILES, Profile, resolve
 
 
@@ -16,8 +16,8 @@ class Clients:
         """A profile that there is not is a mistake in the file."""
         for name in config.clients:
             if name not in PROFILES and name != EVERYONE:
-                problem = f"there is no such profile; {hint(name, [*PROFILES, EVERYONE])}"
-                raise config.mistake(("clients", name), problem)
+                problem = f"there is no such profile; {suggest(name, [*PROFILES, EVERYONE])}"
+                raise config.error_at(("clients", name), problem)
         overrides = {name: structs.asdict(each) for name, each in config.clients.items()}
         self._resolve = lru_cache(maxsize=64)(partial(resolve, overrides=overrides))
 

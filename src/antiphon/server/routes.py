@@ -17,8 +17,7 @@ from antiphon.engine.engine import Engine
 from antiphon.engine.run import Run
 from antiphon.engine.services import Caller
 from antiphon.engine.timer import InactivityTimer
-from antiphon.engine.upstream import UpstreamError
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.server.app_keys import CLIENT, PROFILE, REQUEST_ID
 from antiphon.server.errors import error_response, faulted, json_response
 from antiphon.server.event_stream import EventStream

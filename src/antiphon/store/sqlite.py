@@ -19,7 +19,8 @@ from antiphon.store.chain import walk
 from antiphon.store.item_references import Picked, Place, places
 from antiphon.store.sqlite_file import Schema, connect, connect_reader, naming, snapshot, vacuum
 from antiphon.store.sqlite_writer import Job, T, Writer
-from antiphon.store.store import Clock, Document, StoreLimits, Turn, decode_turn, encode_turn
+from antiphon.store.store import Clock, StoreLimits, Turn, decode_turn, encode_turn
+from antiphon.wire.items import Document
 
 READERS = 3
 PURGE_EVERY_S = 60

@@ -1,1 +1,1 @@
-"""What bytes look like on the wire we serve; knows nothing of providers."""
+"""The wire format of the Responses API, and the framing of streams; independent of providers."""

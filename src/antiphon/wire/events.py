@@ -1,6 +1,6 @@
-"""Every event a client may see. The tag of a struct is the event's name on the wire.
+"""The streaming events of the API. The tag of a struct is the event's `type`.
 
-Sequence numbers are given by the encoder: one counter per stream, so nobody else keeps one.
+Events have no sequence number: `SSEEncoder` adds it, so that there is one counter per stream.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from antiphon.wire.items import Document, Item, Part, SummaryText
 from antiphon.wire.response import Response
@@ -215,9 +215,7 @@ class SearchCompleted(
 
 
 class Keepalive(Struct, frozen=True, tag_field="type", tag="keepalive"):
-    """Sent in silence. A real event, because comments do not reset every client's idle timer."""
-
-    note: str | UnsetType = UNSET
+    """Sent while there is no output; comments would not reset every client's idle timer."""
 
 
 Terminal: TypeAlias = Completed | Incomplete | Failed
@@ -226,7 +224,7 @@ TERMINALS: Mapping[str, type[Terminal]] = {
     "incomplete": Incomplete,
     "failed": Failed,
 }
-"""By the status of the response that they end."""
+"""The terminal event for each final status of a response."""
 Event: TypeAlias = (
     TextDelta
     | ReasoningDelta

@@ -1,12 +1,12 @@
-"""Amazon's event stream: messages with a length, headers and two checksums, over plain bytes.
+"""Decoder of Amazon's binary event stream (`application/vnd.amazon.eventstream`).
 
-A message is: u32 length of it all, u32 length of the headers, CRC-32 of these two, the headers, the
-payload, CRC-32 of everything before. Numbers are big-endian.
+A message is: u32 length of the message, u32 length of the headers, CRC-32 of these two, the
+headers, the payload, CRC-32 of everything before. Numbers are big-endian.
 
-1. Where the network cuts is of no consequence: the same bytes give the same frames.
-2. Every byte is copied and summed a fixed number of times, however small the pieces.
-3. Both checksums are checked. A stream that breaks its own form cannot be picked up again: what was
-   whole before is delivered, then one frame named `BROKEN` says why, then nothing more.
+1. Chunk boundaries do not matter: the same bytes give the same frames.
+2. Every byte is copied and checksummed a fixed number of times, however small the chunks.
+3. Both checksums are checked. Decoding cannot resume after a malformed message: the frames before
+   it are delivered, then one frame named `BROKEN` with the reason, then nothing more.
 """
 
 from __future__ import annotations
@@ -17,31 +17,29 @@ from zlib import crc32
 
 import msgspec
 
+from antiphon.errors import BrokenEventStream
 from antiphon.wire.sse import Frame
 
 HeaderValue: TypeAlias = bool | int | str | bytes
 
 BROKEN = "!broken"
-"""The name of the frame that ends a broken stream; its data is the reason."""
-EXCEPTION = "exception:"
-"""What stands before the type of an exception in the name of its frame."""
+"""The name of the last frame of a malformed stream; its data is the reason."""
+EXCEPTION_PREFIX = "exception:"
+"""Precedes the type of an exception in the name of its frame."""
 
-_PRELUDE = 12
-_CHECKSUM = 4
-_MOST_HEADERS = 128 * 1024
-_MOST_PAYLOAD = 24 * 1024 * 1024  # the protocol's own limit: a length beyond it is a mistake
-
-
-class _Broken(ValueError):
-    """The bytes are no message."""
+_PRELUDE_BYTES = 12
+_CHECKSUM_BYTES = 4
+# The protocol's own limits: a length beyond them is an error.
+_MAX_HEADER_BYTES = 128 * 1024
+_MAX_PAYLOAD_BYTES = 24 * 1024 * 1024
 
 
 class EventStreamDecoder:
-    """Bytes in, frames out. An event's frame bears its type, an exception's `exception:` and it."""
+    """Incremental decoder. A frame is named by its event type, or `exception:` and its type."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._need = _PRELUDE  # bytes until the next thing can be read: a prelude or a message
+        self._need = _PRELUDE_BYTES  # the length of the next prelude, or of the whole message
         self._broken = False
 
     def feed(self, chunk: bytes) -> list[Frame]:
@@ -51,120 +49,123 @@ class EventStreamDecoder:
         frames: list[Frame] = []
         try:
             self._read(frames)
-        except _Broken as error:
-            frames.append(self._end(str(error)))
+        except BrokenEventStream as error:
+            frames.append(self._fail(str(error)))
         return frames
 
     def close(self) -> list[Frame]:
         if self._broken or not self._buffer:
             return []
-        return [self._end("The stream ends inside of a message.")]
+        return [self._fail("The stream ends inside a message.")]
 
-    def _end(self, reason: str) -> Frame:
+    def _fail(self, reason: str) -> Frame:
         self._broken = True
         self._buffer.clear()
         return Frame(reason.encode(), BROKEN)
 
     def _read(self, frames: list[Frame]) -> None:
-        """Every whole message in the buffer, which then keeps only what is left."""
-        at = 0
-        while len(self._buffer) - at >= self._need:
-            if self._need == _PRELUDE:  # a message is longer, be it empty
-                self._need = _length(bytes(self._buffer[at : at + _PRELUDE]))
+        """Decode every complete message in the buffer, and remove it from there."""
+        start = 0
+        while len(self._buffer) - start >= self._need:
+            if self._need == _PRELUDE_BYTES:  # every message is longer than its prelude
+                self._need = _message_length(bytes(self._buffer[start : start + _PRELUDE_BYTES]))
                 continue
-            frames.append(_frame(bytes(self._buffer[at : at + self._need])))
-            at += self._need
-            self._need = _PRELUDE
-        del self._buffer[:at]
+            frames.append(_decode_message(bytes(self._buffer[start : start + self._need])))
+            start += self._need
+            self._need = _PRELUDE_BYTES
+        del self._buffer[:start]
 
 
-def _number(data: bytes) -> int:
+def _read_uint(data: bytes) -> int:
     return int.from_bytes(data, "big")
 
 
-def _length(prelude: bytes) -> int:
-    """The length of the message that begins so."""
-    if crc32(prelude[:8]) != _number(prelude[8:]):
-        raise _Broken("The checksum of a message's prelude is wrong.")
-    total, headers = _number(prelude[:4]), _number(prelude[4:8])
-    payload = total - headers - _PRELUDE - _CHECKSUM
-    if headers > _MOST_HEADERS or not 0 <= payload <= _MOST_PAYLOAD:
-        raise _Broken("A message has an impossible length.")
+def _message_length(prelude: bytes) -> int:
+    """Read the length of a message from its prelude."""
+    if crc32(prelude[:8]) != _read_uint(prelude[8:]):
+        raise BrokenEventStream("The checksum of a message's prelude is wrong.")
+    total, headers = _read_uint(prelude[:4]), _read_uint(prelude[4:8])
+    payload = total - headers - _PRELUDE_BYTES - _CHECKSUM_BYTES
+    if headers > _MAX_HEADER_BYTES or not 0 <= payload <= _MAX_PAYLOAD_BYTES:
+        raise BrokenEventStream("The length of a message is invalid.")
     return total
 
 
-def _frame(message: bytes) -> Frame:
-    content = message[:-_CHECKSUM]
-    if crc32(content) != _number(message[-_CHECKSUM:]):
-        raise _Broken("The checksum of a message is wrong.")
-    end = _PRELUDE + _number(message[4:8])
-    return _named(read_headers(content[_PRELUDE:end]), content[end:])
+def _decode_message(message: bytes) -> Frame:
+    content = message[:-_CHECKSUM_BYTES]
+    if crc32(content) != _read_uint(message[-_CHECKSUM_BYTES:]):
+        raise BrokenEventStream("The checksum of a message is wrong.")
+    end = _PRELUDE_BYTES + _read_uint(message[4:8])
+    return _make_frame(read_headers(content[_PRELUDE_BYTES:end]), content[end:])
 
 
-def _named(headers: Mapping[str, HeaderValue], payload: bytes) -> Frame:
-    kind = _text(headers, ":message-type")
-    if kind == "exception":
-        return Frame(payload, EXCEPTION + _text(headers, ":exception-type"))
-    if kind == "error":  # one that the service had no shape for: all of it is in the headers
-        document = {"message": _text(headers, ":error-message")}
-        return Frame(msgspec.json.encode(document), EXCEPTION + _text(headers, ":error-code"))
-    return Frame(payload, _text(headers, ":event-type"))
+def _make_frame(headers: Mapping[str, HeaderValue], payload: bytes) -> Frame:
+    message_type = _string_header(headers, ":message-type")
+    if message_type == "exception":
+        return Frame(payload, EXCEPTION_PREFIX + _string_header(headers, ":exception-type"))
+    if message_type == "error":  # an unmodeled error: its headers hold all of it
+        document = {"message": _string_header(headers, ":error-message")}
+        name = EXCEPTION_PREFIX + _string_header(headers, ":error-code")
+        return Frame(msgspec.json.encode(document), name)
+    return Frame(payload, _string_header(headers, ":event-type"))
 
 
-def _text(headers: Mapping[str, HeaderValue], name: str) -> str:
+def _string_header(headers: Mapping[str, HeaderValue], name: str) -> str:
     value = headers.get(name)
     return value if isinstance(value, str) else ""
 
 
-# Headers: a byte for the length of the name, the name, a byte for the type, the value.
+# A header: u8 length of the name, the name, u8 type of the value, the value.
 
-_BYTES, _STRING = 6, 7
-_BOOLEANS = {0: True, 1: False}
-_NUMBERS = {2: 1, 3: 2, 4: 4, 5: 8, 8: 8}  # type → size; the last is a time in milliseconds
-_UUID, _UUID_SIZE = 9, 16
+_BYTES_TYPE, _STRING_TYPE = 6, 7
+_BOOLEAN_TYPES = {0: True, 1: False}
+_INTEGER_TYPES = {2: 1, 3: 2, 4: 4, 5: 8, 8: 8}  # type → bytes; 8 is a time in milliseconds
+_UUID_TYPE, _UUID_BYTES = 9, 16
 
 
 def read_headers(data: bytes) -> dict[str, HeaderValue]:
-    """All headers of a message by their names; raises `ValueError` if that is not what they are."""
-    reader = _Reader(data)
+    """Decode the headers of a message; raises `BrokenEventStream` if they are malformed."""
+    reader = _HeaderReader(data)
     headers: dict[str, HeaderValue] = {}
-    while reader.left:
-        name = reader.text(reader.number(1))
-        headers[name] = _value(reader.number(1), reader)
+    while reader.remaining:
+        name = reader.read_string(reader.read_uint(1))
+        headers[name] = _read_value(reader.read_uint(1), reader)
     return headers
 
 
-def _value(kind: int, reader: _Reader) -> HeaderValue:
-    if kind in _BOOLEANS:
-        return _BOOLEANS[kind]
-    if kind in _NUMBERS:
-        return int.from_bytes(reader.take(_NUMBERS[kind]), "big", signed=True)
-    if kind == _STRING:
-        return reader.text(reader.number(2))
-    if kind == _BYTES:
-        return reader.take(reader.number(2))
-    if kind == _UUID:
-        return reader.take(_UUID_SIZE)
-    raise _Broken("A header has an unknown type.")
+def _read_value(value_type: int, reader: _HeaderReader) -> HeaderValue:
+    if value_type in _BOOLEAN_TYPES:
+        return _BOOLEAN_TYPES[value_type]
+    if value_type in _INTEGER_TYPES:
+        return int.from_bytes(reader.read_bytes(_INTEGER_TYPES[value_type]), "big", signed=True)
+    if value_type == _STRING_TYPE:
+        return reader.read_string(reader.read_uint(2))
+    if value_type == _BYTES_TYPE:
+        return reader.read_bytes(reader.read_uint(2))
+    if value_type == _UUID_TYPE:
+        return reader.read_bytes(_UUID_BYTES)
+    raise BrokenEventStream("A header has an unknown type.")
 
 
-class _Reader:
+class _HeaderReader:
+    """Cursor over the bytes of headers."""
+
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 0
+        self._offset = 0
 
     @property
-    def left(self) -> int:
-        return len(self._data) - self._at
+    def remaining(self) -> int:
+        return len(self._data) - self._offset
 
-    def take(self, size: int) -> bytes:
-        if size > self.left:
-            raise _Broken("A header is cut off.")
-        self._at += size
-        return self._data[self._at - size : self._at]
+    def read_bytes(self, size: int) -> bytes:
+        if size > self.remaining:
+            raise BrokenEventStream("A header is truncated.")
+        self._offset += size
+        return self._data[self._offset - size : self._offset]
 
-    def number(self, size: int) -> int:
-        return _number(self.take(size))
+    def read_uint(self, size: int) -> int:
+        return _read_uint(self.read_bytes(size))
 
-    def text(self, size: int) -> str:
-        return self.take(size).decode("utf-8", "replace")
+    def read_string(self, size: int) -> str:
+        return self.read_bytes(size).decode("utf-8", "replace")

@@ -1,17 +1,18 @@
-"""Output items and their content parts, exactly as clients read them.
+"""Output items and their content parts, as the API sends them.
 
-A field that the API omits rather than sends as null is `UNSET` here. Items are immutable: a
-growing item is a block (`core.block`), and becomes one of these when somebody looks.
+A field that the API omits rather than sends as null is `UNSET` by default. Items are immutable; one
+that is still being generated is a block (`core.stream.blocks`), which builds these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-Document: TypeAlias = Mapping[str, Any]
+Document: TypeAlias = dict[str, Any]
+"""A JSON object. The only alias of this name."""
 Status: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 
 
@@ -42,10 +43,10 @@ class Message(Struct, frozen=True, tag_field="type", tag="message", kw_only=True
     role: Literal["assistant"] = "assistant"
     content: Sequence[OutputText | RefusalText] = ()
     phase: str | UnsetType = UNSET
-    """Whether it is the answer or a word on the way to it: a label of the provider's."""
+    """The provider's label: commentary before the answer, or the final answer."""
 
 
-class Reasoning(Struct, frozen=True, tag_field="type", tag="reasoning", kw_only=True):
+class ReasoningItem(Struct, frozen=True, tag_field="type", tag="reasoning", kw_only=True):
     id: str
     status: Status
     summary: Sequence[SummaryText] = ()
@@ -93,7 +94,7 @@ class ApplyPatchCall(Struct, frozen=True, tag_field="type", tag="apply_patch_cal
 
 
 class ToolSearchCall(Struct, frozen=True, tag_field="type", tag="tool_search_call", kw_only=True):
-    """A search for more tools. Its arguments are an object, not a string of JSON."""
+    """A search for further tools. Its arguments are an object, not a JSON string."""
 
     id: str
     call_id: str
@@ -105,5 +106,5 @@ class ToolSearchCall(Struct, frozen=True, tag_field="type", tag="tool_search_cal
 CallItem: TypeAlias = (
     FunctionCall | CustomToolCall | ShellCall | LocalShellCall | ApplyPatchCall | ToolSearchCall
 )
-Item: TypeAlias = Message | Reasoning | CallItem | Document
-"""What stands in `output`; a plain document is an item of a kind that we pass on as it came."""
+Item: TypeAlias = Message | ReasoningItem | CallItem | Document
+"""An element of `output`; a plain object is an item of a type that passes through unchanged."""

@@ -1,54 +1,53 @@
-"""A request: a typed view over the document a client sent, which it keeps untouched.
+"""The body of `POST /v1/responses`: a typed view over the JSON object that a client sent.
 
-Everything the API documents is read once, here, and a mistake names its parameter. What the API
-does not document stays in `raw`, and `unknown` says what it was called.
+Every field that the API documents is validated here, once, and an error names its parameter. The
+object itself stays unchanged in `raw`; `unknown` lists the fields that the API does not document.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct, field
 
 from antiphon.errors import InvalidRequest
-from antiphon.wire.body import decode
-from antiphon.wire.request_format import answer, reasoning
-from antiphon.wire.request_items import items, part
-from antiphon.wire.request_tools import tool_choice, tools
+from antiphon.wire.body import decode_body
+from antiphon.wire.items import Document
+from antiphon.wire.request_format import reasoning_options, text_options
+from antiphon.wire.request_items import content_part, input_items
+from antiphon.wire.request_tools import tool_choice, tool_list
 from antiphon.wire.validate import (
     Reader,
     Readers,
-    document,
-    either,
-    flag,
-    label,
-    many,
-    mapping,
-    missing,
+    any_object,
+    boolean,
+    by_type,
+    enum,
+    integer,
+    invalid_value,
+    list_of,
+    map_of,
+    missing_parameter,
+    non_empty_string,
     number,
-    shape,
-    short,
-    tagged,
-    text,
-    whole,
-    word,
-    wrong_value,
+    object_of,
+    string,
+    string_up_to,
+    tagged_union,
 )
 
-Document: TypeAlias = dict[str, Any]
 
-
-def _plain_text() -> Document:
+def _plain_text_format() -> Document:
     return {"type": "text"}
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a client asks for. Absent and null fields have the API's defaults, or None."""
+    """A validated request. Absent and null fields have the API's defaults, or None."""
 
     raw: Document
     unknown: tuple[str, ...] = ()
-    """Names of top-level fields that no version of the API has."""
+    """Top-level fields that no version of the API documents."""
 
     model: str
     input: tuple[Document, ...] = ()
@@ -68,7 +67,7 @@ class Request(Struct, frozen=True, kw_only=True):
     parallel_tool_calls: bool | None = None
     max_tool_calls: int | None = None
 
-    text_format: Document = field(default_factory=_plain_text)
+    text_format: Document = field(default_factory=_plain_text_format)
     verbosity: str | None = None
     reasoning: Document | None = None
     effort: str | None = None
@@ -91,25 +90,25 @@ class Request(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, body: bytes) -> Request:
-        """Read a body, or raise the `InvalidRequest` that says what is wrong with it."""
-        raw = decode(body)
-        given = {name: value for name, value in raw.items() if value is not None}
-        _refuse_moved(given)
-        if "model" not in given:
-            raise missing("model")
-        values = _read(_FIELDS, given)
-        _read(_CHECKED, given)
-        _refuse_contradictions(values)
-        unknown = tuple(name for name in given if name not in _KNOWN)
-        return cls(raw=raw, unknown=unknown, **values, **_spread(given))
+        """Decode and validate a body, or raise an `InvalidRequest`."""
+        raw = decode_body(body)
+        fields = {name: value for name, value in raw.items() if value is not None}
+        _reject_chat_completions_fields(fields)
+        if "model" not in fields:
+            raise missing_parameter("model")
+        values = _read_fields(_FIELDS, fields)
+        _read_fields(_CHECKED_FIELDS, fields)
+        _reject_conflicts(values)
+        unknown = tuple(name for name in fields if name not in _KNOWN_FIELDS)
+        return cls(raw=raw, unknown=unknown, **values, **_read_nested_fields(fields))
 
 
 # --- the fields -----------------------------------------------------------------------------------
 
-METADATA_PAIRS = 16
-METADATA_KEY_LENGTH = 64
-METADATA_VALUE_LENGTH = 512
-INCLUDABLE = (
+MAX_METADATA_PAIRS = 16
+MAX_METADATA_KEY_LENGTH = 64
+MAX_METADATA_VALUE_LENGTH = 512
+INCLUDE_VALUES = (
     "file_search_call.results",
     "web_search_call.results",
     "web_search_call.action.sources",
@@ -121,94 +120,97 @@ INCLUDABLE = (
 )
 
 
-def _include(value: Any, param: str) -> frozenset[str]:
-    return frozenset(many(word(*INCLUDABLE))(value, param))
+def _include_set(value: Any, param: str) -> frozenset[str]:
+    return frozenset(list_of(enum(*INCLUDE_VALUES))(value, param))
 
 
-def _id(value: Any, param: str) -> str:
-    return str(shape({"id": label})(value, param)["id"])
+def _object_id(value: Any, param: str) -> str:
+    return str(object_of({"id": non_empty_string})(value, param)["id"])
 
 
 def _metadata(value: Any, param: str) -> dict[str, str]:
-    pairs = mapping(short(METADATA_VALUE_LENGTH))(value, param)
-    if len(pairs) > METADATA_PAIRS:
-        problem = f"must have at most {METADATA_PAIRS} pairs; it has {len(pairs)}."
-        raise wrong_value(param, problem, "object_above_max_properties")
+    pairs = map_of(string_up_to(MAX_METADATA_VALUE_LENGTH))(value, param)
+    if len(pairs) > MAX_METADATA_PAIRS:
+        problem = f"must have at most {MAX_METADATA_PAIRS} pairs; it has {len(pairs)}."
+        raise invalid_value(param, problem, "object_above_max_properties")
     longest = max(map(len, pairs), default=0)
-    if longest > METADATA_KEY_LENGTH:
-        problem = f"has a key of {longest} characters; at most {METADATA_KEY_LENGTH} are allowed."
-        raise wrong_value(param, problem, "string_above_max_length")
+    if longest > MAX_METADATA_KEY_LENGTH:
+        problem = f"has a key of {longest} characters; the maximum is {MAX_METADATA_KEY_LENGTH}."
+        raise invalid_value(param, problem, "string_above_max_length")
     return pairs
 
 
 _FIELDS: Readers = {
-    "model": label,
-    "input": items,
-    "instructions": text,
-    "previous_response_id": label,
-    "conversation": either("a string or an object", {str: label, dict: _id}),
-    "prompt": shape(
-        {"id": label},
+    "model": non_empty_string,
+    "input": input_items,
+    "instructions": string,
+    "previous_response_id": non_empty_string,
+    "conversation": by_type("a string or an object", {str: non_empty_string, dict: _object_id}),
+    "prompt": object_of(
+        {"id": non_empty_string},
         {
-            "version": text,
-            "variables": mapping(either("a string or a part", {str: text, dict: part})),
+            "version": string,
+            "variables": map_of(by_type("a string or a part", {str: string, dict: content_part})),
         },
     ),
-    "stream": flag,
-    "stream_options": shape({}, {"include_obfuscation": flag}),
-    "store": flag,
-    "background": flag,
-    "include": _include,
-    "tools": tools,
+    "stream": boolean,
+    "stream_options": object_of({}, {"include_obfuscation": boolean}),
+    "store": boolean,
+    "background": boolean,
+    "include": _include_set,
+    "tools": tool_list,
     "tool_choice": tool_choice,
-    "parallel_tool_calls": flag,
-    "max_tool_calls": whole(1),
-    "reasoning": reasoning,
-    # The API itself asks for 16; a well-known client warms its model up with 1.
-    "max_output_tokens": whole(1),
+    "parallel_tool_calls": boolean,
+    "max_tool_calls": integer(1),
+    "reasoning": reasoning_options,
+    # The API itself requires 16; a well-known client sends 1 to warm up its model.
+    "max_output_tokens": integer(1),
     "temperature": number(0, 2),
     "top_p": number(0, 1),
-    "top_logprobs": whole(0, 20),
+    "top_logprobs": integer(0, 20),
     "presence_penalty": number(-2, 2),
     "frequency_penalty": number(-2, 2),
-    "truncation": word("auto", "disabled"),
-    "context_management": many(
-        tagged({"compaction": shape({}, {"compact_threshold": whole(1000)})}), least=1
+    "truncation": enum("auto", "disabled"),
+    "context_management": list_of(
+        tagged_union({"compaction": object_of({}, {"compact_threshold": integer(1000)})}),
+        min_items=1,
     ),
     "metadata": _metadata,
-    "service_tier": word("auto", "default", "flex", "scale", "priority", "fast", "ultrafast"),
-    "prompt_cache_key": text,
-    "safety_identifier": short(128),
-    "user": text,
+    "service_tier": enum("auto", "default", "flex", "scale", "priority", "fast", "ultrafast"),
+    "prompt_cache_key": string,
+    "safety_identifier": string_up_to(128),
+    "user": string,
 }
 
-_MODE = shape({"mode": word("score", "block")})
-# Read, so that a mistake is found, and left in `raw` for whoever can do something about it.
-_CHECKED: Readers = {
-    "text": answer,
-    "moderation": shape({"model": text}, {"policy": shape({}, {"input": _MODE, "output": _MODE})}),
-    "access_programs": shape({}, {"cyber": word("standard", "daybreak_blue", "daybreak_red")}),
-    "image": shape({}, {"context_compression": word("auto", "enabled", "disabled")}),
-    "prompt_cache_options": shape(
+_MODE = object_of({"mode": enum("score", "block")})
+# Validated, and left in `raw` for the code that uses them.
+_CHECKED_FIELDS: Readers = {
+    "text": text_options,
+    "moderation": object_of(
+        {"model": string}, {"policy": object_of({}, {"input": _MODE, "output": _MODE})}
+    ),
+    "access_programs": object_of({}, {"cyber": enum("standard", "daybreak_blue", "daybreak_red")}),
+    "image": object_of({}, {"context_compression": enum("auto", "enabled", "disabled")}),
+    "prompt_cache_options": object_of(
         {},
         {
-            "mode": word("implicit", "explicit"),
-            "ttl": word("30m", "12h"),
-            "prewarm": flag,
-            "comparison_response_id": text,
+            "mode": enum("implicit", "explicit"),
+            "ttl": enum("30m", "12h"),
+            "prewarm": boolean,
+            "comparison_response_id": string,
         },
     ),
-    "prompt_cache_retention": word("in_memory", "in-memory", "24h"),
-    "multi_agent": document,
-    "client_metadata": document,
-    # a request that came in a WebSocket frame
-    "type": word("response.create"),
-    "generate": flag,
-    "stream_id": text,
+    "prompt_cache_retention": enum("in_memory", "in-memory", "24h"),
+    "multi_agent": any_object,
+    "client_metadata": any_object,
+    # only in requests that arrive in a WebSocket frame
+    "type": enum("response.create"),
+    "generate": boolean,
+    "stream_id": string,
 }
-_KNOWN = {*_FIELDS, *_CHECKED}
+_KNOWN_FIELDS = {*_FIELDS, *_CHECKED_FIELDS}
 
-_MOVED = {
+_CHAT_COMPLETIONS_FIELDS = {
     "messages": "input",
     "max_tokens": "max_output_tokens",
     "max_completion_tokens": "max_output_tokens",
@@ -217,37 +219,37 @@ _MOVED = {
     "functions": "tools",
     "function_call": "tool_choice",
 }
-"""Chat Completions' own names: to ignore them would answer another question than the client's."""
+"""Fields of Chat Completions → the field to use instead. Ignoring them would change the request."""
 
 
-def _read(readers: Mapping[str, Reader[Any]], given: Document) -> Document:
-    return {name: read(given[name], name) for name, read in readers.items() if name in given}
+def _read_fields(readers: Mapping[str, Reader[Any]], fields: Document) -> Document:
+    return {name: read(fields[name], name) for name, read in readers.items() if name in fields}
 
 
-def _spread(given: Document) -> Document:
-    """The fields that the API keeps inside of others."""
-    wanted, thought = given.get("text", {}), given.get("reasoning", {})
+def _read_nested_fields(fields: Document) -> Document:
+    """Read the fields that the API nests in `text` and `reasoning`."""
+    text, reasoning = fields.get("text", {}), fields.get("reasoning", {})
     return {
-        "text_format": wanted.get("format") or _plain_text(),
-        "verbosity": wanted.get("verbosity"),
-        "effort": thought.get("effort"),
-        "summary": thought.get("summary") or thought.get("generate_summary"),
+        "text_format": text.get("format") or _plain_text_format(),
+        "verbosity": text.get("verbosity"),
+        "effort": reasoning.get("effort"),
+        "summary": reasoning.get("summary") or reasoning.get("generate_summary"),
     }
 
 
-def _refuse_moved(given: Document) -> None:
-    for name, home in _MOVED.items():
-        if name in given:
-            problem = f"belongs to the Chat Completions API; use '{home}' here."
-            raise wrong_value(name, problem, "unsupported_parameter")
+def _reject_chat_completions_fields(fields: Document) -> None:
+    for name, replacement in _CHAT_COMPLETIONS_FIELDS.items():
+        if name in fields:
+            problem = f"is a parameter of the Chat Completions API; use '{replacement}' instead."
+            raise invalid_value(name, problem, "unsupported_parameter")
 
 
-def _refuse_contradictions(values: Document) -> None:
+def _reject_conflicts(values: Document) -> None:
     if "previous_response_id" in values and "conversation" in values:
         raise InvalidRequest(
-            "'previous_response_id' and 'conversation' cannot be used together: give one of them.",
+            "'previous_response_id' and 'conversation' cannot be used together; send one of them.",
             param="previous_response_id",
             code="mutually_exclusive_parameters",
         )
     if values.get("background") and values.get("store") is False:
-        raise wrong_value("background", "needs 'store' to be true.")
+        raise invalid_value("background", "requires 'store' to be true.")

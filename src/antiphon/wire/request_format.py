@@ -1,43 +1,52 @@
-"""How an answer is asked to look: its format, and how long it should be thought about."""
+"""Validation of `text` (output format and verbosity) and `reasoning` (effort and summary)."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from antiphon.wire.validate import document, flag, label, shape, tagged, text, word, wrong_value
+from antiphon.wire.validate import (
+    any_object,
+    boolean,
+    enum,
+    invalid_value,
+    non_empty_string,
+    object_of,
+    string,
+    tagged_union,
+)
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def _schema_name(value: Any, param: str) -> str:
-    given = text(value, param)
-    if not _NAME.fullmatch(given):
-        raise wrong_value(param, "must be 1 to 64 letters, digits, underscores and dashes.")
-    return given
+    name = string(value, param)
+    if not _NAME.fullmatch(name):
+        raise invalid_value(param, "must be 1 to 64 letters, digits, underscores and dashes.")
+    return name
 
 
-output_format = tagged(
+output_format = tagged_union(
     {
-        "text": shape({}),
-        "json_object": shape({}),
-        "json_schema": shape(
-            {"name": _schema_name, "schema": document}, {"description": text, "strict": flag}
+        "text": object_of({}),
+        "json_object": object_of({}),
+        "json_schema": object_of(
+            {"name": _schema_name, "schema": any_object}, {"description": string, "strict": boolean}
         ),
     }
 )
 
-_SUMMARY = word("auto", "concise", "detailed")
+_SUMMARY = enum("auto", "concise", "detailed")
 
-answer = shape({}, {"format": output_format, "verbosity": word("low", "medium", "high")})
-reasoning = shape(
+text_options = object_of({}, {"format": output_format, "verbosity": enum("low", "medium", "high")})
+reasoning_options = object_of(
     {},
     {
-        # Catalogs carry efforts of their own: which of them a model knows is the plan's business.
-        "effort": label,
+        # Model catalogs have efforts beyond those of the API; the plan maps them to the model's.
+        "effort": non_empty_string,
         "summary": _SUMMARY,
         "generate_summary": _SUMMARY,
-        "context": word("auto", "current_turn", "all_turns"),
-        "mode": text,
+        "context": enum("auto", "current_turn", "all_turns"),
+        "mode": string,
     },
 )

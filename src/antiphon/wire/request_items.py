@@ -1,167 +1,185 @@
-"""The items of a request's input.
+"""Validation of `input`: its items and their content parts.
 
-A history must stay servable: what is read here is only what we could not work without. Types that
-nobody knows yet and fields that belong to others pass as they are, and the plan degrades them
-where everybody can see it.
+A client must be able to continue any history, so only the fields that the gateway needs are
+required. Unknown types and other fields pass unchanged; the plan decides what becomes of them, and
+reports what it leaves out as diagnostics.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from antiphon.wire.items import Document
 from antiphon.wire.request_format import output_format
-from antiphon.wire.request_tools import tools
+from antiphon.wire.request_tools import tool_list
 from antiphon.wire.validate import (
     Reader,
     Readers,
-    anything,
-    document,
-    either,
-    flag,
-    label,
-    many,
-    missing,
+    any_object,
+    any_value,
+    boolean,
+    by_type,
+    enum,
+    list_of,
+    missing_parameter,
+    non_empty_string,
     nullable,
-    shape,
-    short,
-    tagged,
-    text,
-    word,
+    object_of,
+    string,
+    string_up_to,
+    tagged_union,
 )
 
-INPUT_CHARACTERS = 10 * 1024 * 1024
+MAX_INPUT_CHARS = 10 * 1024 * 1024
 
-# --- parts ----------------------------------------------------------------------------------------
+# --- content parts --------------------------------------------------------------------------------
 
 
-def _one_of(*names: str, of: Reader[dict[str, Any]]) -> Reader[dict[str, Any]]:
-    """A shape that is about something only if one of these fields is there."""
+def _with_any_of(*names: str, of: Reader[Document]) -> Reader[Document]:
+    """An object that has at least one of these fields."""
 
-    def read(value: Any, param: str) -> dict[str, Any]:
-        given = of(value, param)
-        if all(given.get(name) is None for name in names):
-            raise missing(f"{param}.{names[0]}", f" (or {', '.join(map(repr, names[1:]))})")
-        return given
+    def read(value: Any, param: str) -> Document:
+        fields = of(value, param)
+        if all(fields.get(name) is None for name in names):
+            raise missing_parameter(
+                f"{param}.{names[0]}", f" (or {', '.join(map(repr, names[1:]))})"
+            )
+        return fields
 
     return read
 
 
-_IMAGE = shape(
-    {}, {"image_url": text, "file_id": text, "detail": word("low", "high", "auto", "original")}
+_IMAGE = object_of(
+    {}, {"image_url": string, "file_id": string, "detail": enum("low", "high", "auto", "original")}
 )
-_FILE = shape(
+_FILE = object_of(
     {},
-    {"file_data": text, "file_url": text, "file_id": text, "filename": text, "detail": text},
+    {
+        "file_data": string,
+        "file_url": string,
+        "file_id": string,
+        "filename": string,
+        "detail": string,
+    },
 )
-_SOUND = shape({}, {"input_audio": shape({"data": text, "format": text}), "audio_url": text})
+_AUDIO = object_of(
+    {}, {"input_audio": object_of({"data": string, "format": string}), "audio_url": string}
+)
 
-part = tagged(
+content_part = tagged_union(
     {
         **dict.fromkeys(
             ("input_text", "output_text", "text", "reasoning_text", "summary_text"),
-            shape({"text": text}),
+            object_of({"text": string}),
         ),
-        "refusal": shape({"refusal": text}),
-        "input_image": _one_of("image_url", "file_id", of=_IMAGE),
-        "input_file": _one_of("file_data", "file_url", "file_id", of=_FILE),
-        "input_audio": _one_of("input_audio", "audio_url", of=_SOUND),
-        "input_video": shape({"video_url": text}),
+        "refusal": object_of({"refusal": string}),
+        "input_image": _with_any_of("image_url", "file_id", of=_IMAGE),
+        "input_file": _with_any_of("file_data", "file_url", "file_id", of=_FILE),
+        "input_audio": _with_any_of("input_audio", "audio_url", of=_AUDIO),
+        "input_video": object_of({"video_url": string}),
     },
-    others=True,
+    allow_unknown=True,
 )
-_parts = many(part)
-_said = nullable(either("a string or an array of parts", {str: text, list: _parts}))
+_parts = list_of(content_part)
+_content = nullable(by_type("a string or an array of parts", {str: string, list: _parts}))
 
 # --- items ----------------------------------------------------------------------------------------
 
-_documents = many(document)
+_objects = list_of(any_object)
 
 
-def _item(needs: Readers | None = None, **takes: Reader[Any]) -> Reader[dict[str, Any]]:
-    return shape(needs or {}, {"id": text, "status": text, **takes})
+def _item(required: Readers | None = None, **optional: Reader[Any]) -> Reader[Document]:
+    return object_of(required or {}, {"id": string, "status": string, **optional})
 
 
-_CALL_ID: Readers = {"call_id": text}
-_OUTPUT = _item({**_CALL_ID, "output": _said}, name=text)
+_CALL_ID: Readers = {"call_id": string}
+_CALL_OUTPUT = _item({**_CALL_ID, "output": _content}, name=string)
 
 _ITEMS: Readers = {
     "message": _item(
-        {"role": word("user", "assistant", "system", "developer"), "content": _said}, phase=text
+        {"role": enum("user", "assistant", "system", "developer"), "content": _content},
+        phase=string,
     ),
-    "reasoning": _item(summary=_parts, content=_parts, encrypted_content=text),
-    "item_reference": shape({"id": label}),
-    "agent_message": _item(author=text, recipient=text, content=_said),
+    "reasoning": _item(summary=_parts, content=_parts, encrypted_content=string),
+    "item_reference": object_of({"id": non_empty_string}),
+    "agent_message": _item(author=string, recipient=string, content=_content),
     "configuration_update": _item(
-        reasoning=shape({}, {"effort": label}), text=shape({}, {"format": output_format})
+        reasoning=object_of({}, {"effort": non_empty_string}),
+        text=object_of({}, {"format": output_format}),
     ),
-    "compaction": _item({"encrypted_content": text}),
-    "context_compaction": _item(encrypted_content=text),
+    "compaction": _item({"encrypted_content": string}),
+    "context_compaction": _item(encrypted_content=string),
     "compaction_trigger": _item(),
-    # calls and what came of them
-    "function_call": _item({**_CALL_ID, "name": text, "arguments": text}, namespace=text),
-    "function_call_output": _OUTPUT,
-    "custom_tool_call": _item({**_CALL_ID, "name": text, "input": text}, namespace=text),
-    "custom_tool_call_output": _OUTPUT,
-    "shell_call": _item({**_CALL_ID, "action": shape({"commands": many(text)})}),
+    # calls, and the outputs that clients send for them
+    "function_call": _item({**_CALL_ID, "name": string, "arguments": string}, namespace=string),
+    "function_call_output": _CALL_OUTPUT,
+    "custom_tool_call": _item({**_CALL_ID, "name": string, "input": string}, namespace=string),
+    "custom_tool_call_output": _CALL_OUTPUT,
+    "shell_call": _item({**_CALL_ID, "action": object_of({"commands": list_of(string)})}),
     "shell_call_output": _item(
         {
             **_CALL_ID,
             "output": nullable(
-                either("a string or an array of objects", {str: text, list: _documents})
+                by_type("a string or an array of objects", {str: string, list: _objects})
             ),
         }
     ),
-    "local_shell_call": _item({"action": document}, call_id=text),
-    # Its `id` is that of the call; clients that treat all outputs alike send `call_id`.
-    "local_shell_call_output": _one_of("call_id", "id", of=_item({"output": _said}, call_id=text)),
-    "apply_patch_call": _item(
-        {**_CALL_ID, "operation": shape({"type": text, "path": text}, {"diff": text})}
+    "local_shell_call": _item({"action": any_object}, call_id=string),
+    # Its `id` is that of the call; clients that treat all outputs alike send `call_id` instead.
+    "local_shell_call_output": _with_any_of(
+        "call_id", "id", of=_item({"output": _content}, call_id=string)
     ),
-    "apply_patch_call_output": _item(_CALL_ID, output=text),
-    "computer_call": _item(_CALL_ID, action=document, actions=_documents),
-    "computer_call_output": _item({**_CALL_ID, "output": document}),
-    "tool_search_call": _item(call_id=text, execution=text),
-    "tool_search_output": _item({"tools": tools}, call_id=text, execution=text),
-    "additional_tools": _item({"tools": tools}, role=text),
-    "program": _item(_CALL_ID, code=text, fingerprint=text),
-    "program_output": _item(call_id=text, result=anything),
-    # what others ran
-    "mcp_list_tools": _item({"server_label": text, "tools": _documents}),
-    "mcp_call": _item({"server_label": text, "name": text, "arguments": text}, output=text),
-    "mcp_approval_request": _item({"server_label": text, "name": text, "arguments": text}),
-    "mcp_approval_response": _item({"approval_request_id": text, "approve": flag}, reason=text),
-    "file_search_call": _item(queries=many(text), results=_documents),
-    "web_search_call": _item(action=document),
-    "code_interpreter_call": _item(container_id=text, code=text, outputs=_documents),
-    "image_generation_call": _item(result=text),
+    "apply_patch_call": _item(
+        {**_CALL_ID, "operation": object_of({"type": string, "path": string}, {"diff": string})}
+    ),
+    "apply_patch_call_output": _item(_CALL_ID, output=string),
+    "computer_call": _item(_CALL_ID, action=any_object, actions=_objects),
+    "computer_call_output": _item({**_CALL_ID, "output": any_object}),
+    "tool_search_call": _item(call_id=string, execution=string),
+    "tool_search_output": _item({"tools": tool_list}, call_id=string, execution=string),
+    "additional_tools": _item({"tools": tool_list}, role=string),
+    "program": _item(_CALL_ID, code=string, fingerprint=string),
+    "program_output": _item(call_id=string, result=any_value),
+    # calls that a provider or a server has run
+    "mcp_list_tools": _item({"server_label": string, "tools": _objects}),
+    "mcp_call": _item({"server_label": string, "name": string, "arguments": string}, output=string),
+    "mcp_approval_request": _item({"server_label": string, "name": string, "arguments": string}),
+    "mcp_approval_response": _item(
+        {"approval_request_id": string, "approve": boolean}, reason=string
+    ),
+    "file_search_call": _item(queries=list_of(string), results=_objects),
+    "web_search_call": _item(action=any_object),
+    "code_interpreter_call": _item(container_id=string, code=string, outputs=_objects),
+    "image_generation_call": _item(result=string),
 }
 
 
-def _kind(given: dict[str, Any], param: str) -> str:
-    """The type of an item; messages and references may leave it out."""
-    kind = given.get("type")
-    if kind is not None:
-        return text(kind, f"{param}.type")
-    if "role" in given:
+def _item_type(fields: Document, param: str) -> str:
+    """The type of an item; messages and references may omit it."""
+    item_type = fields.get("type")
+    if item_type is not None:
+        return string(item_type, f"{param}.type")
+    if "role" in fields:
         return "message"
-    if "id" in given:
+    if "id" in fields:
         return "item_reference"
-    raise missing(f"{param}.type")
+    raise missing_parameter(f"{param}.type")
 
 
-def item(value: Any, param: str) -> dict[str, Any]:
-    given = document(value, param)
-    if reader := _ITEMS.get(_kind(given, param)):
-        reader(given, param)
-    return given
+def input_item(value: Any, param: str) -> Document:
+    fields = any_object(value, param)
+    if reader := _ITEMS.get(_item_type(fields, param)):
+        reader(fields, param)
+    return fields
 
 
-def _prompt(value: Any, param: str) -> tuple[dict[str, Any], ...]:
-    prompt = short(INPUT_CHARACTERS)(value, param)
-    content = [{"type": "input_text", "text": prompt}]
+def _user_message(value: Any, param: str) -> tuple[Document, ...]:
+    """The message that `input` is short for when it is a string."""
+    text = string_up_to(MAX_INPUT_CHARS)(value, param)
+    content = [{"type": "input_text", "text": text}]
     return ({"type": "message", "role": "user", "content": content},)
 
 
-items: Reader[tuple[dict[str, Any], ...]] = either(
-    "a string or an array of items", {str: _prompt, list: many(item)}
+input_items: Reader[tuple[Document, ...]] = by_type(
+    "a string or an array of items", {str: _user_message, list: list_of(input_item)}
 )

@@ -1,7 +1,7 @@
-"""The tools a client declares and the choice it makes among them.
+"""Validation of `tools` and `tool_choice`.
 
-Every tool type of the API is read field by field, so that a response may repeat it. Types that
-nobody knows yet pass as they are: what becomes of them is the plan's decision.
+Every tool type of the API is validated field by field, because a response repeats its tools and
+clients validate responses. Unknown types pass unchanged; the plan decides what becomes of them.
 """
 
 from __future__ import annotations
@@ -11,242 +11,266 @@ from typing import Any
 from antiphon.wire.validate import (
     Reader,
     Readers,
-    anything,
-    document,
-    either,
-    flag,
-    label,
-    many,
-    mapping,
+    any_object,
+    any_value,
+    boolean,
+    by_type,
+    enum,
+    integer,
+    list_of,
+    map_of,
+    non_empty_string,
     number,
-    shape,
-    tagged,
-    text,
-    whole,
-    word,
+    object_of,
+    string,
+    tagged_union,
 )
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
-_TEXTS = many(text)
-_NOTHING = shape({})
-_CALLERS: Readers = {"allowed_callers": many(word("direct", "programmatic"))}
+_STRINGS = list_of(string)
+_NO_FIELDS = object_of({})
+_ALLOWED_CALLERS: Readers = {"allowed_callers": list_of(enum("direct", "programmatic"))}
 
 # --- tools that the client runs -------------------------------------------------------------------
 
-_DECLARED: Readers = {"description": text, "async": flag, "defer_loading": flag, **_CALLERS}
-_FORMAT = tagged(
+_DECLARATION: Readers = {
+    "description": string,
+    "async": boolean,
+    "defer_loading": boolean,
+    **_ALLOWED_CALLERS,
+}
+_FORMAT = tagged_union(
     {
-        "text": _NOTHING,
-        "grammar": shape({"syntax": word("lark", "regex"), "definition": text}),
+        "text": _NO_FIELDS,
+        "grammar": object_of({"syntax": enum("lark", "regex"), "definition": string}),
     }
 )
 
-NAMESPACED: Readers = {
-    "function": shape(
-        {"name": label},
-        {"parameters": document, "strict": flag, "output_schema": document, **_DECLARED},
+NAMESPACE_TOOLS: Readers = {
+    "function": object_of(
+        {"name": non_empty_string},
+        {"parameters": any_object, "strict": boolean, "output_schema": any_object, **_DECLARATION},
     ),
-    "custom": shape({"name": label}, {"format": _FORMAT, **_DECLARED}),
+    "custom": object_of({"name": non_empty_string}, {"format": _FORMAT, **_DECLARATION}),
 }
-"""The tools that may stand in a namespace."""
+"""Tool types that a namespace may contain."""
 
-# --- tools that run elsewhere ---------------------------------------------------------------------
+# --- tools that a provider or a server runs -------------------------------------------------------
 
-_NETWORK = tagged(
+_NETWORK_POLICY = tagged_union(
     {
-        "disabled": _NOTHING,
-        "allowlist": shape(
-            {"allowed_domains": _TEXTS},
-            {"domain_secrets": many(shape({"domain": text, "name": text, "value": text}))},
-        ),
-    }
-)
-_CONTAINER: Readers = {
-    "file_ids": _TEXTS,
-    "memory_limit": word("1g", "4g", "16g", "64g"),
-    "network_policy": _NETWORK,
-}
-_ARCHIVE = shape({"type": word("base64"), "media_type": word("application/zip"), "data": text})
-_SKILL = tagged(
-    {
-        "skill_reference": shape({"skill_id": text}, {"version": text}),
-        "inline": shape({"name": text, "description": text, "source": _ARCHIVE}),
-    }
-)
-_ENVIRONMENT = tagged(
-    {
-        "container_auto": shape({}, {"skills": many(_SKILL), **_CONTAINER}),
-        "local": shape(
-            {}, {"skills": many(shape({"name": text, "description": text, "path": text}))}
-        ),
-        "container_reference": shape({"container_id": text}),
-    }
-)
-
-_SCALAR: dict[type, Reader[Any]] = {
-    str: text,
-    int: number(-1e300, 1e300),
-    float: anything,
-}
-_COMPARISON = shape(
-    {
-        "key": text,
-        "value": either(
-            "a string, a number, a boolean or an array",
+        "disabled": _NO_FIELDS,
+        "allowlist": object_of(
+            {"allowed_domains": _STRINGS},
             {
-                **_SCALAR,
-                bool: anything,
-                list: many(either("a string or a number", _SCALAR)),
+                "domain_secrets": list_of(
+                    object_of({"domain": string, "name": string, "value": string})
+                )
             },
         ),
     }
 )
-_FILTERS = tagged(
+_CONTAINER: Readers = {
+    "file_ids": _STRINGS,
+    "memory_limit": enum("1g", "4g", "16g", "64g"),
+    "network_policy": _NETWORK_POLICY,
+}
+_ARCHIVE = object_of(
+    {"type": enum("base64"), "media_type": enum("application/zip"), "data": string}
+)
+_SKILL = tagged_union(
     {
-        **dict.fromkeys(("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"), _COMPARISON),
-        **dict.fromkeys(("and", "or"), shape({"filters": many(anything)})),
+        "skill_reference": object_of({"skill_id": string}, {"version": string}),
+        "inline": object_of({"name": string, "description": string, "source": _ARCHIVE}),
     }
 )
-_RANKING = shape(
+_ENVIRONMENT = tagged_union(
+    {
+        "container_auto": object_of({}, {"skills": list_of(_SKILL), **_CONTAINER}),
+        "local": object_of(
+            {},
+            {"skills": list_of(object_of({"name": string, "description": string, "path": string}))},
+        ),
+        "container_reference": object_of({"container_id": string}),
+    }
+)
+
+_SCALAR: dict[type, Reader[Any]] = {
+    str: string,
+    int: number(-1e300, 1e300),
+    float: any_value,
+}
+_COMPARISON = object_of(
+    {
+        "key": string,
+        "value": by_type(
+            "a string, a number, a boolean or an array",
+            {
+                **_SCALAR,
+                bool: any_value,
+                list: list_of(by_type("a string or a number", _SCALAR)),
+            },
+        ),
+    }
+)
+_FILTERS = tagged_union(
+    {
+        **dict.fromkeys(("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"), _COMPARISON),
+        **dict.fromkeys(("and", "or"), object_of({"filters": list_of(any_value)})),
+    }
+)
+_RANKING = object_of(
     {},
     {
-        "ranker": word("auto", "default-2024-11-15"),
+        "ranker": enum("auto", "default-2024-11-15"),
         "score_threshold": number(0, 1),
-        "hybrid_search": shape(
+        "hybrid_search": object_of(
             {"embedding_weight": number(-1e300, 1e300), "text_weight": number(-1e300, 1e300)}
         ),
     },
 )
 
-_PLACE: Readers = {"city": text, "country": text, "region": text, "timezone": text}
-_APPROXIMATE: Readers = {"type": word("approximate")}
-_CONTEXT_SIZE: Readers = {"search_context_size": word("low", "medium", "high")}
-_WEB_SEARCH = shape(
+_LOCATION: Readers = {"city": string, "country": string, "region": string, "timezone": string}
+_APPROXIMATE: Readers = {"type": enum("approximate")}
+_CONTEXT_SIZE: Readers = {"search_context_size": enum("low", "medium", "high")}
+_WEB_SEARCH = object_of(
     {},
     {
-        "filters": shape({}, {"allowed_domains": _TEXTS}),
-        "user_location": shape({}, {**_PLACE, **_APPROXIMATE}),
-        "external_web_access": flag,
+        "filters": object_of({}, {"allowed_domains": _STRINGS}),
+        "user_location": object_of({}, {**_LOCATION, **_APPROXIMATE}),
+        "external_web_access": boolean,
         **_CONTEXT_SIZE,
     },
 )
-_WEB_SEARCH_PREVIEW = shape(
+_WEB_SEARCH_PREVIEW = object_of(
     {},
     {
-        "user_location": shape(_APPROXIMATE, _PLACE),
-        "search_content_types": many(word("text", "image")),
+        "user_location": object_of(_APPROXIMATE, _LOCATION),
+        "search_content_types": list_of(enum("text", "image")),
         **_CONTEXT_SIZE,
     },
 )
 
-_CONNECTORS = "dropbox gmail googlecalendar googledrive microsoftteams outlookcalendar outlookemail"
-_NAMED_TOOLS = shape({}, {"tool_names": _TEXTS, "read_only": flag})
-_MCP = shape(
-    {"server_label": text},
+_CONNECTORS = """
+    dropbox gmail googlecalendar googledrive microsoftteams outlookcalendar outlookemail sharepoint
+""".split()
+_TOOL_FILTER = object_of({}, {"tool_names": _STRINGS, "read_only": boolean})
+_MCP = object_of(
+    {"server_label": string},
     {
-        "server_url": text,
-        "connector_id": word(*(f"connector_{at}" for at in f"{_CONNECTORS} sharepoint".split())),
-        "tunnel_id": text,
-        "server_description": text,
-        "authorization": text,
-        "headers": mapping(text),
-        "allowed_tools": either("an array or an object", {list: _TEXTS, dict: _NAMED_TOOLS}),
-        "require_approval": either(
+        "server_url": string,
+        "connector_id": enum(*(f"connector_{name}" for name in _CONNECTORS)),
+        "tunnel_id": string,
+        "server_description": string,
+        "authorization": string,
+        "headers": map_of(string),
+        "allowed_tools": by_type("an array or an object", {list: _STRINGS, dict: _TOOL_FILTER}),
+        "require_approval": by_type(
             "a string or an object",
             {
-                str: word("always", "never"),
-                dict: shape({}, {"always": _NAMED_TOOLS, "never": _NAMED_TOOLS}),
+                str: enum("always", "never"),
+                dict: object_of({}, {"always": _TOOL_FILTER, "never": _TOOL_FILTER}),
             },
         ),
-        "defer_loading": flag,
-        **_CALLERS,
+        "defer_loading": boolean,
+        **_ALLOWED_CALLERS,
     },
 )
 
-_IMAGE_GENERATION = shape(
+_IMAGE_GENERATION = object_of(
     {},
     {
-        "action": word("generate", "edit", "auto"),
-        "background": word("transparent", "opaque", "auto"),
-        "complexity": word("low", "medium", "high"),
-        "frame_count": whole(1),
-        "frame_duration_ms": whole(0),
-        "input_fidelity": word("high", "low"),
-        "input_image_mask": shape({}, {"image_url": text, "file_id": text}),
-        "model": text,
-        "moderation": word("auto", "low"),
-        "output_compression": whole(0, 100),
-        "output_format": word("png", "webp", "jpeg", "gif", "svg"),
-        "partial_images": whole(0, 3),
-        "quality": word("low", "medium", "high", "xhigh", "max", "auto"),
-        "size": text,
-        "svg": shape({}, {"model": text, "reasoning": shape({}, {"effort": word(*EFFORTS)})}),
+        "action": enum("generate", "edit", "auto"),
+        "background": enum("transparent", "opaque", "auto"),
+        "complexity": enum("low", "medium", "high"),
+        "frame_count": integer(1),
+        "frame_duration_ms": integer(0),
+        "input_fidelity": enum("high", "low"),
+        "input_image_mask": object_of({}, {"image_url": string, "file_id": string}),
+        "model": string,
+        "moderation": enum("auto", "low"),
+        "output_compression": integer(0, 100),
+        "output_format": enum("png", "webp", "jpeg", "gif", "svg"),
+        "partial_images": integer(0, 3),
+        "quality": enum("low", "medium", "high", "xhigh", "max", "auto"),
+        "size": string,
+        "svg": object_of(
+            {}, {"model": string, "reasoning": object_of({}, {"effort": enum(*EFFORTS)})}
+        ),
     },
 )
 
 TOOLS: Readers = {
-    **NAMESPACED,
-    "namespace": shape(
-        {"name": label, "tools": many(tagged(NAMESPACED, others=True))}, {"description": text}
+    **NAMESPACE_TOOLS,
+    "namespace": object_of(
+        {
+            "name": non_empty_string,
+            "tools": list_of(tagged_union(NAMESPACE_TOOLS, allow_unknown=True)),
+        },
+        {"description": string},
     ),
-    "tool_search": shape({}, {"execution": word("server", "client"), "description": text}),
+    "tool_search": object_of({}, {"execution": enum("server", "client"), "description": string}),
     "mcp": _MCP,
-    "file_search": shape(
-        {"vector_store_ids": _TEXTS},
-        {"filters": _FILTERS, "max_num_results": whole(1, 50), "ranking_options": _RANKING},
+    "file_search": object_of(
+        {"vector_store_ids": _STRINGS},
+        {"filters": _FILTERS, "max_num_results": integer(1, 50), "ranking_options": _RANKING},
     ),
     "web_search": _WEB_SEARCH,
     "web_search_2025_08_26": _WEB_SEARCH,
     "web_search_preview": _WEB_SEARCH_PREVIEW,
     "web_search_preview_2025_03_11": _WEB_SEARCH_PREVIEW,
-    "code_interpreter": shape(
+    "code_interpreter": object_of(
         {
-            "container": either(
-                "a string or an object", {str: text, dict: tagged({"auto": shape({}, _CONTAINER)})}
+            "container": by_type(
+                "a string or an object",
+                {str: string, dict: tagged_union({"auto": object_of({}, _CONTAINER)})},
             )
         },
-        _CALLERS,
+        _ALLOWED_CALLERS,
     ),
     "image_generation": _IMAGE_GENERATION,
-    "computer": _NOTHING,
-    "computer_use_preview": shape(
+    "computer": _NO_FIELDS,
+    "computer_use_preview": object_of(
         {
-            "display_width": whole(1),
-            "display_height": whole(1),
-            "environment": word("windows", "mac", "linux", "ubuntu", "browser"),
+            "display_width": integer(1),
+            "display_height": integer(1),
+            "environment": enum("windows", "mac", "linux", "ubuntu", "browser"),
         }
     ),
-    "shell": shape({}, {"environment": _ENVIRONMENT, **_CALLERS}),
-    "local_shell": _NOTHING,
-    "apply_patch": shape({}, _CALLERS),
-    "programmatic_tool_calling": _NOTHING,
+    "shell": object_of({}, {"environment": _ENVIRONMENT, **_ALLOWED_CALLERS}),
+    "local_shell": _NO_FIELDS,
+    "apply_patch": object_of({}, _ALLOWED_CALLERS),
+    "programmatic_tool_calling": _NO_FIELDS,
 }
 """Every tool type of the API."""
 
-tools = many(tagged(TOOLS, others=True))
+tool_list = list_of(tagged_union(TOOLS, allow_unknown=True))
 
-# --- the choice -----------------------------------------------------------------------------------
+# --- tool_choice ----------------------------------------------------------------------------------
 
-_CHOSEN: Readers = {
-    "function": shape({"name": label}, {"namespace": text}),
-    "custom": shape({"name": label}, {"namespace": text}),
-    "mcp": shape({"server_label": text}, {"name": text}),
+_CHOICE_BY_NAME: Readers = {
+    "function": object_of({"name": non_empty_string}, {"namespace": string}),
+    "custom": object_of({"name": non_empty_string}, {"namespace": string}),
+    "mcp": object_of({"server_label": string}, {"name": string}),
 }
-_HOSTED = """
+_HOSTED_TOOLS = """
     file_search web_search web_search_2025_08_26 web_search_preview web_search_preview_2025_03_11
     computer computer_use computer_use_preview image_generation code_interpreter
     shell apply_patch programmatic_tool_calling
 """.split()
 _CHOICES: Readers = {
-    **_CHOSEN,
-    "allowed_tools": shape(
-        {"mode": word("auto", "required", "none"), "tools": many(tagged(_CHOSEN, others=True))}
+    **_CHOICE_BY_NAME,
+    "allowed_tools": object_of(
+        {
+            "mode": enum("auto", "required", "none"),
+            "tools": list_of(tagged_union(_CHOICE_BY_NAME, allow_unknown=True)),
+        }
     ),
-    **dict.fromkeys(_HOSTED, _NOTHING),
+    **dict.fromkeys(_HOSTED_TOOLS, _NO_FIELDS),
 }
 
-tool_choice: Reader[Any] = either(
+tool_choice: Reader[Any] = by_type(
     "a string or an object",
-    {str: word("none", "auto", "required"), dict: tagged(_CHOICES)},
+    {str: enum("none", "auto", "required"), dict: tagged_union(_CHOICES)},
 )

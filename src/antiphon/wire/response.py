@@ -1,4 +1,4 @@
-"""The Response object: every field the API always sends, with the value it has by default."""
+"""The Response object of the API, with the default of every field."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class IncompleteDetails(Struct, frozen=True):
     reason: str
 
 
-def _text() -> Document:
+def _default_text() -> Document:
     return {"format": {"type": "text"}, "verbosity": "medium"}
 
 
-def _reasoning() -> Document:
+def _default_reasoning() -> Document:
     return {"effort": None, "summary": None}
 
 
@@ -68,12 +68,12 @@ class Response(Struct, frozen=True, kw_only=True):
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     prompt_cache_key: str | None = None
-    reasoning: Document | None = field(default_factory=_reasoning)
+    reasoning: Document | None = field(default_factory=_default_reasoning)
     safety_identifier: str | None = None
     service_tier: str = "default"
     store: bool = True
     temperature: float = 1.0
-    text: Document = field(default_factory=_text)
+    text: Document = field(default_factory=_default_text)
     tool_choice: str | Document = "auto"
     tools: Sequence[Document] = ()
     top_logprobs: int = 0

@@ -1,8 +1,8 @@
-"""What a response repeats of its request.
+"""The initial `Response` of a request, with the parameters that the API repeats.
 
-Clients validate what they read, so a response carries only what the API's own types allow: tools of
-unknown types and efforts of somebody's own are not repeated (the plan's diagnostics tell of them),
-and neither are secrets, which a stored response would keep.
+Clients validate responses, so only values that the API's own types allow are repeated: tools of
+unknown types and efforts outside of the API are left out (the plan's diagnostics report them).
+Secrets are left out as well, because responses are stored.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
-from antiphon.wire.request_tools import EFFORTS, NAMESPACED, TOOLS
+from antiphon.wire.request_tools import EFFORTS, NAMESPACE_TOOLS, TOOLS
 from antiphon.wire.response import Response
 
-_SECRET = frozenset({"authorization", "headers", "domain_secrets"})
-_TIERS = {"auto": "default", "fast": "priority"}
-_FUNCTION = {"description": None, "parameters": None, "strict": None}
+_SECRET_FIELDS = frozenset({"authorization", "headers", "domain_secrets"})
+_REPORTED_TIERS = {"auto": "default", "fast": "priority"}
+_FUNCTION_DEFAULTS = {"description": None, "parameters": None, "strict": None}
 
 
-def opened(request: Request, *, response_id: str, created_at: int) -> Response:
-    """The response as far as its request decides it."""
+def create_response(request: Request, *, response_id: str, created_at: int) -> Response:
+    """Build the response in progress, with every field that its request determines."""
     return Response(
         id=response_id,
         created_at=created_at,
@@ -40,12 +40,12 @@ def opened(request: Request, *, response_id: str, created_at: int) -> Response:
             "summary": request.summary,
         },
         safety_identifier=request.safety_identifier,
-        service_tier=_TIERS.get(request.service_tier, request.service_tier),
+        service_tier=_REPORTED_TIERS.get(request.service_tier, request.service_tier),
         store=request.store,
         temperature=1.0 if request.temperature is None else request.temperature,
         text={"format": request.text_format, "verbosity": request.verbosity or "medium"},
-        tool_choice=_choice(request.tool_choice),
-        tools=[_tool(tool) for tool in request.tools if tool["type"] in TOOLS],
+        tool_choice=_repeat_tool_choice(request.tool_choice),
+        tools=[_repeat_tool(tool) for tool in request.tools if tool["type"] in TOOLS],
         top_logprobs=request.top_logprobs or 0,
         top_p=1.0 if request.top_p is None else request.top_p,
         truncation=request.truncation,
@@ -54,27 +54,31 @@ def opened(request: Request, *, response_id: str, created_at: int) -> Response:
     )
 
 
-def _tool(tool: Document) -> Document:
+def _repeat_tool(tool: Document) -> Document:
     if tool["type"] == "function":
-        return {"type": "function", "name": tool["name"], **_FUNCTION, **tool}
+        return {"type": "function", "name": tool["name"], **_FUNCTION_DEFAULTS, **tool}
     if tool["type"] == "namespace":
-        inner = [_tool(each) for each in tool["tools"] if each["type"] in NAMESPACED]
+        inner = [_repeat_tool(each) for each in tool["tools"] if each["type"] in NAMESPACE_TOOLS]
         return {**tool, "description": tool.get("description") or "", "tools": inner}
     if tool["type"] == "custom":
         return tool
-    return _public(tool)  # type: ignore[no-any-return]
+    return _without_secrets(tool)  # type: ignore[no-any-return]
 
 
-def _public(value: Any) -> Any:
+def _without_secrets(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _public(each) for name, each in value.items() if name not in _SECRET}
+        return {
+            name: _without_secrets(each)
+            for name, each in value.items()
+            if name not in _SECRET_FIELDS
+        }
     if isinstance(value, list):
-        return [_public(each) for each in value]
+        return [_without_secrets(each) for each in value]
     return value
 
 
-def _choice(choice: str | Document) -> str | Document:
-    """The API reports two spellings of a choice under another one that means the same."""
+def _repeat_tool_choice(choice: str | Document) -> str | Document:
+    """The API reports some choices in an equivalent form that its response types allow."""
     if isinstance(choice, str):
         return choice
     if choice["type"] in ("web_search", "web_search_2025_08_26"):

@@ -1,8 +1,8 @@
-"""Small readers for documents that strangers wrote.
+"""Validators for JSON values that clients send.
 
-A reader takes a value and the path it was found at, spelled as the API spells it
-(`input[3].content[0].type`). It returns what it understood or raises the one `InvalidRequest` that
-names the path, says what is expected and what was given. Big shapes are tables of small readers.
+A reader takes a value and its path, spelled as the API spells it (`input[3].content[0].type`). It
+returns the validated value, or raises an `InvalidRequest` that names the path, what is expected
+and what was sent. Large objects are tables of small readers.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
 from antiphon.errors import InvalidRequest
+from antiphon.wire.items import Document
 
 T = TypeVar("T")
 Reader: TypeAlias = Callable[[Any, str], T]
 Readers: TypeAlias = Mapping[str, Reader[Any]]
 
-EXACT = 2**53 - 1
-"""The largest integer that every JSON reader keeps as it is."""
+MAX_SAFE_INTEGER = 2**53 - 1
+"""The largest integer that every JSON parser represents exactly."""
 
-_SHOWN = 64  # characters of a client's own words that an error repeats
-_KINDS = {
+_MAX_QUOTED_CHARS = 64  # of a client's own value in an error message
+_JSON_TYPES = {
     type(None): "null",
     bool: "a boolean",
     int: "an integer",
@@ -32,203 +33,214 @@ _KINDS = {
 }
 
 
-def kind(value: Any) -> str:
-    """What JSON calls a value."""
-    return _KINDS[type(value)]
+def json_type(value: Any) -> str:
+    """Name the JSON type of a value, with its article."""
+    return _JSON_TYPES[type(value)]
 
 
-# --- what can be wrong ----------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
-def missing(param: str, instead: str = "") -> InvalidRequest:
+def missing_parameter(param: str, alternatives: str = "") -> InvalidRequest:
     return InvalidRequest(
-        f"'{param}'{instead} is required.", param=param, code="missing_required_parameter"
+        f"'{param}'{alternatives} is required.", param=param, code="missing_required_parameter"
     )
 
 
-def wrong_type(value: Any, param: str, expected: str) -> InvalidRequest:
+def invalid_type(value: Any, param: str, expected: str) -> InvalidRequest:
     return InvalidRequest(
-        f"'{param}' must be {expected}, not {kind(value)}.",
+        f"'{param}' must be {expected}, not {json_type(value)}.",
         param=param,
         code="invalid_type",
     )
 
 
-def wrong_value(param: str, problem: str, code: str = "invalid_value") -> InvalidRequest:
+def invalid_value(param: str, problem: str, code: str = "invalid_value") -> InvalidRequest:
     return InvalidRequest(f"'{param}' {problem}", param=param, code=code)
 
 
-def wrong_word(word: str, param: str, known: Mapping[str, Any] | tuple[str, ...]) -> InvalidRequest:
-    near = get_close_matches(word[:_SHOWN], known, 1)
+def unsupported_value(
+    value: str, param: str, supported: Mapping[str, Any] | tuple[str, ...]
+) -> InvalidRequest:
+    near = get_close_matches(value[:_MAX_QUOTED_CHARS], supported, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return wrong_value(
-        param, f"cannot be {shown(word)}; it is one of {', '.join(map(repr, known))}.{hint}"
+    choices = ", ".join(map(repr, supported))
+    return invalid_value(
+        param, f"cannot be {quote_briefly(value)}; supported values are {choices}.{hint}"
     )
 
 
-def shown(text: str) -> str:
-    """As much of a client's own words as fits into an error."""
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+def quote_briefly(text: str) -> str:
+    """Quote a client's own value, cut to a length that fits into an error message."""
+    return repr(text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…")
 
 
-# --- plain values ---------------------------------------------------------------------------------
+# --- scalar values --------------------------------------------------------------------------------
 
 
-def anything(value: Any, param: str) -> Any:
+def any_value(value: Any, param: str) -> Any:
     return value
 
 
-def text(value: Any, param: str) -> str:
+def string(value: Any, param: str) -> str:
     if isinstance(value, str):
         return value
-    raise wrong_type(value, param, "a string")
+    raise invalid_type(value, param, "a string")
 
 
-def label(value: Any, param: str) -> str:
-    """A string that says something."""
-    given = text(value, param)
-    if not given.strip():
-        raise wrong_value(param, "must not be empty.")
-    return given
+def non_empty_string(value: Any, param: str) -> str:
+    """A string with at least one character that is not whitespace."""
+    text = string(value, param)
+    if not text.strip():
+        raise invalid_value(param, "must not be empty.")
+    return text
 
 
-def flag(value: Any, param: str) -> bool:
+def boolean(value: Any, param: str) -> bool:
     if isinstance(value, bool):
         return value
-    raise wrong_type(value, param, "a boolean (true or false, without quotes)")
+    raise invalid_type(value, param, "a boolean (true or false, without quotes)")
 
 
-def document(value: Any, param: str) -> dict[str, Any]:
+def any_object(value: Any, param: str) -> Document:
     if isinstance(value, dict):
         return value
-    raise wrong_type(value, param, "an object")
+    raise invalid_type(value, param, "an object")
 
 
-def short(most: int) -> Reader[str]:
-    """A string of at most so many characters."""
+def string_up_to(max_length: int) -> Reader[str]:
+    """A string of at most `max_length` characters."""
 
     def read(value: Any, param: str) -> str:
-        given = text(value, param)
-        if len(given) > most:
-            problem = f"must have at most {most} characters; it has {len(given)}."
-            raise wrong_value(param, problem, "string_above_max_length")
-        return given
+        text = string(value, param)
+        if len(text) > max_length:
+            problem = f"must have at most {max_length} characters; it has {len(text)}."
+            raise invalid_value(param, problem, "string_above_max_length")
+        return text
 
     return read
 
 
-def word(*known: str) -> Reader[str]:
-    """One of the words that the API knows."""
+def enum(*supported: str) -> Reader[str]:
+    """One of the strings that the API supports."""
 
     def read(value: Any, param: str) -> str:
-        given = text(value, param)
-        if given not in known:
-            raise wrong_word(given, param, known)
-        return given
+        text = string(value, param)
+        if text not in supported:
+            raise unsupported_value(text, param, supported)
+        return text
 
     return read
 
 
-def whole(low: int, high: int = EXACT) -> Reader[int]:
-    """An integer; true and 1.0 are none."""
+def integer(low: int, high: int = MAX_SAFE_INTEGER) -> Reader[int]:
+    """An integer within bounds; neither `true` nor `1.0` is one."""
 
     def read(value: Any, param: str) -> int:
         if type(value) is not int:
-            raise wrong_type(value, param, "an integer")
-        _within(value, param, low, high, "integer")
+            raise invalid_type(value, param, "an integer")
+        _check_range(value, param, low, high, "integer")
         return value
 
     return read
 
 
 def number(low: float, high: float) -> Reader[float]:
+    """A number within bounds; `true` is not one."""
+
     def read(value: Any, param: str) -> float:
         if type(value) not in (int, float):
-            raise wrong_type(value, param, "a number")
-        _within(value, param, low, high, "decimal")
+            raise invalid_type(value, param, "a number")
+        _check_range(value, param, low, high, "decimal")
         return float(value)
 
     return read
 
 
-def _within(value: float, param: str, low: float, high: float, kind: str) -> None:
-    given = str(value)[:_SHOWN]
+def _check_range(value: float, param: str, low: float, high: float, code_prefix: str) -> None:
+    shown = str(value)[:_MAX_QUOTED_CHARS]
     if value < low:
-        raise wrong_value(param, f"must be at least {low}, not {given}.", f"{kind}_below_min_value")
+        problem = f"must be at least {low}, not {shown}."
+        raise invalid_value(param, problem, f"{code_prefix}_below_min_value")
     if value > high:
-        raise wrong_value(param, f"must be at most {high}, not {given}.", f"{kind}_above_max_value")
+        problem = f"must be at most {high}, not {shown}."
+        raise invalid_value(param, problem, f"{code_prefix}_above_max_value")
 
 
-# --- values made of values ------------------------------------------------------------------------
+# --- composite values -----------------------------------------------------------------------------
 
 
 def nullable(reader: Reader[T]) -> Reader[T | None]:
-    """For fields that must be there and may be null."""
+    """A required field that may be null."""
     return lambda value, param: None if value is None else reader(value, param)
 
 
-def many(reader: Reader[T], least: int = 0) -> Reader[tuple[T, ...]]:
+def list_of(reader: Reader[T], min_items: int = 0) -> Reader[tuple[T, ...]]:
+    """An array whose elements one reader accepts."""
+
     def read(value: Any, param: str) -> tuple[T, ...]:
         if not isinstance(value, list):
-            raise wrong_type(value, param, "an array")
-        if len(value) < least:
-            raise wrong_value(param, f"must have at least {least} element.", "empty_array")
+            raise invalid_type(value, param, "an array")
+        if len(value) < min_items:
+            raise invalid_value(param, f"must have at least {min_items} element.", "empty_array")
         return tuple(reader(each, f"{param}[{index}]") for index, each in enumerate(value))
 
     return read
 
 
-def mapping(reader: Reader[T]) -> Reader[dict[str, T]]:
-    """An object whose names are the client's own."""
+def map_of(reader: Reader[T]) -> Reader[dict[str, T]]:
+    """An object with arbitrary keys, whose values one reader accepts."""
 
     def read(value: Any, param: str) -> dict[str, T]:
-        given = document(value, param)
-        return {key: reader(each, f"{param}.{key[:_SHOWN]}") for key, each in given.items()}
+        return {
+            key: reader(each, f"{param}.{key[:_MAX_QUOTED_CHARS]}")
+            for key, each in any_object(value, param).items()
+        }
 
     return read
 
 
-def shape(needs: Readers, takes: Readers | None = None) -> Reader[dict[str, Any]]:
-    """An object with fields of its own; those it takes may be null, those of others stay unread."""
+def object_of(required: Readers, optional: Readers | None = None) -> Reader[Document]:
+    """An object with these fields. Optional ones may be null; other fields are not checked."""
 
-    def read(value: Any, param: str) -> dict[str, Any]:
-        given = document(value, param)
-        for key, reader in needs.items():
-            if key not in given:
-                raise missing(f"{param}.{key}")
-            reader(given[key], f"{param}.{key}")
-        for key, reader in (takes or {}).items():
-            if given.get(key) is not None:
-                reader(given[key], f"{param}.{key}")
-        return given
+    def read(value: Any, param: str) -> Document:
+        fields = any_object(value, param)
+        for key, reader in required.items():
+            if key not in fields:
+                raise missing_parameter(f"{param}.{key}")
+            reader(fields[key], f"{param}.{key}")
+        for key, reader in (optional or {}).items():
+            if fields.get(key) is not None:
+                reader(fields[key], f"{param}.{key}")
+        return fields
 
     return read
 
 
-def either(expected: str, readers: Mapping[type, Reader[Any]]) -> Reader[Any]:
-    """A value of one of several JSON types, each with a reader of its own."""
+def by_type(expected: str, readers: Mapping[type, Reader[Any]]) -> Reader[Any]:
+    """A value of one of several JSON types, with one reader for each type."""
 
     def read(value: Any, param: str) -> Any:
         reader = readers.get(type(value))
         if reader is None:
-            raise wrong_type(value, param, expected)
+            raise invalid_type(value, param, expected)
         return reader(value, param)
 
     return read
 
 
-def tagged(kinds: Readers, *, others: bool = False) -> Reader[dict[str, Any]]:
-    """An object whose type says what it is; with `others`, types that nobody knows yet pass."""
+def tagged_union(variants: Readers, *, allow_unknown: bool = False) -> Reader[Document]:
+    """An object whose `type` selects its reader; with `allow_unknown`, other types pass."""
 
-    def read(value: Any, param: str) -> dict[str, Any]:
-        given = document(value, param)
-        if "type" not in given:
-            raise missing(f"{param}.type")
-        tag = text(given["type"], f"{param}.type")
-        if tag in kinds:
-            kinds[tag](given, param)
-        elif not others:
-            raise wrong_word(tag, f"{param}.type", kinds)
-        return given
+    def read(value: Any, param: str) -> Document:
+        fields = any_object(value, param)
+        if "type" not in fields:
+            raise missing_parameter(f"{param}.type")
+        tag = string(fields["type"], f"{param}.type")
+        if tag in variants:
+            variants[tag](fields, param)
+        elif not allow_unknown:
+            raise unsupported_value(tag, f"{param}.type", variants)
+        return fields
 
     return read

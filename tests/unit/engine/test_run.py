@@ -24,7 +24,8 @@ from antiphon.engine.health import ProviderHealth
 from antiphon.engine.run import State
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.services import Caller
-from antiphon.engine.upstream import EchoUpstream, UpstreamAnswer, UpstreamError
+from antiphon.engine.upstream import EchoUpstream, UpstreamAnswer
+from antiphon.errors import UpstreamError
 from antiphon.pipeline.stage import terminal
 from antiphon.providers.registry import Provider
 from antiphon.server.serve import open_engine

@@ -222,4 +222,4 @@ def test_without_a_guard_text_stays_as_it_is() -> None:
 
 
 def test_the_configuration_knows_every_guard() -> None:
-    assert set(get_args(config.Guard)) == set(GUARDS)
+    assert set(get_args(config.TextLeak)) == set(GUARDS)

@@ -95,7 +95,7 @@ def test_a_pair_of_keys_signs_for_the_region_of_the_address() -> None:
         session_token="token",
         region="eu-west-1",
         service="bedrock",
-        at=AT,
+        timestamp=AT,
     )
     assert "/20150830/eu-west-1/bedrock/aws4_request" in signed["authorization"]
 

@@ -8,7 +8,8 @@ from typing import Any
 from antiphon.core.filters.web_search import SearchCall, SearchOutcome
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.search.backend import Options, SearchError
+from antiphon.errors import SearchError
+from antiphon.search.backend import Options
 from antiphon.search.searcher import Searcher
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from antiphon.config import Config, parse_config
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.errors import ConfigError
-from antiphon.search.backend import Options, SearchError
+from antiphon.errors import ConfigError, SearchError
+from antiphon.search.backend import Options
 from antiphon.search.searcher import open_searcher
 from antiphon.search.table import obeyed, open_backend
 

@@ -1,4 +1,4 @@
-"""Amazon's binary framing, rule by rule."""
+"""Decoder of Amazon's binary event stream."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tests.support import corpus
 from tests.support.dialect_samples.aws_event_stream import event, exception, header, message
 
 HELLO = event("hello", {"a": 1})
-SAID = Frame(b'{"a": 1}', "hello")
+FRAME = Frame(b'{"a": 1}', "hello")
 
 
 def read(*chunks: bytes) -> list[Frame]:
-    """The frames of a stream that came in these chunks and was then closed."""
+    """The frames of a stream that arrives in these chunks and is then closed."""
     decoder = EventStreamDecoder()
     return [frame for chunk in chunks for frame in decoder.feed(chunk)] + decoder.close()
 
 
-def damaged(data: bytes, place: int) -> bytes:
-    return data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
+def damage(data: bytes, offset: int) -> bytes:
+    return data[:offset] + bytes([data[offset] ^ 0xFF]) + data[offset + 1 :]
 
 
 def prelude(total: int, headers: int) -> bytes:
@@ -33,33 +33,33 @@ def prelude(total: int, headers: int) -> bytes:
 
 
 def test_a_message_is_a_frame_named_by_its_event_type() -> None:
-    assert read(HELLO) == [SAID]
+    assert read(HELLO) == [FRAME]
 
 
-def test_a_frame_leaves_with_the_last_byte_of_its_message() -> None:
+def test_a_frame_is_delivered_with_the_last_byte_of_its_message() -> None:
     decoder = EventStreamDecoder()
     assert decoder.feed(HELLO[:-1]) == []
-    assert decoder.feed(HELLO[-1:]) == [SAID]
+    assert decoder.feed(HELLO[-1:]) == [FRAME]
     assert decoder.close() == []
 
 
-def test_where_the_network_cuts_is_of_no_consequence() -> None:
+def test_chunk_boundaries_do_not_change_the_frames() -> None:
     data = HELLO * 3
-    assert read(*(data[i : i + 1] for i in range(len(data)))) == [SAID] * 3
-    for place in range(len(data)):
-        assert read(data[:place], data[place:]) == [SAID] * 3
+    assert read(*(data[i : i + 1] for i in range(len(data)))) == [FRAME] * 3
+    for offset in range(len(data)):
+        assert read(data[:offset], data[offset:]) == [FRAME] * 3
 
 
 def test_a_message_may_be_empty() -> None:
     assert read(message(b"")) == [Frame(b"", "")]
 
 
-def test_an_exception_says_so_in_its_name() -> None:
+def test_the_frame_of_an_exception_is_named_by_its_type() -> None:
     [frame] = read(exception("throttlingException", {"message": "slow"}))
     assert frame == Frame(b'{"message": "slow"}', "exception:throttlingException")
 
 
-def test_an_error_without_a_shape_is_an_exception_made_of_its_headers() -> None:
+def test_an_unmodeled_error_is_an_exception_built_from_its_headers() -> None:
     [frame] = read(
         message(
             b"",
@@ -72,7 +72,7 @@ def test_an_error_without_a_shape_is_an_exception_made_of_its_headers() -> None:
     assert json.loads(frame.data) == {"message": "boom"}
 
 
-def test_a_name_that_is_no_text_is_no_name() -> None:
+def test_an_event_type_that_is_not_a_string_is_ignored() -> None:
     assert read(message(b"{}", header(":event-type", pack(">i", 7), 4))) == [Frame(b"{}", "")]
 
 
@@ -99,23 +99,23 @@ def test_a_header_of_every_type_is_read(kind: int, value: bytes, expected: objec
 @pytest.mark.parametrize(
     "data", [header("a", b"", 10), header("a", b"xyz")[:-1], b"\x05ab", b"\x01a"]
 )
-def test_headers_of_another_form_are_no_headers(data: bytes) -> None:
+def test_malformed_headers_are_rejected(data: bytes) -> None:
     with pytest.raises(ValueError, match="header"):
         read_headers(data)
 
 
-@pytest.mark.parametrize("place", range(len(HELLO)))
-def test_no_damaged_byte_goes_unnoticed(place: int) -> None:
-    frames = read(HELLO + damaged(HELLO, place) + HELLO)
-    assert frames[0] == SAID
+@pytest.mark.parametrize("offset", range(len(HELLO)))
+def test_a_change_of_any_byte_is_detected(offset: int) -> None:
+    frames = read(HELLO + damage(HELLO, offset) + HELLO)
+    assert frames[0] == FRAME
     assert [frame.event for frame in frames[1:]] == [BROKEN]
 
 
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (damaged(HELLO, 3), b"prelude"),
-        (damaged(HELLO, 20), b"The checksum of a message is wrong"),
+        (damage(HELLO, 3), b"prelude"),
+        (damage(HELLO, 20), b"The checksum of a message is wrong"),
         (prelude(15, 0), b"length"),
         (prelude(2**31, 0), b"length"),
         (prelude(2**20, 2**18), b"length"),
@@ -124,20 +124,20 @@ def test_no_damaged_byte_goes_unnoticed(place: int) -> None:
         (HELLO[:5], b"ends inside"),
     ],
 )
-def test_a_broken_stream_says_what_is_wrong(data: bytes, reason: bytes) -> None:
+def test_the_last_frame_of_a_malformed_stream_has_the_reason(data: bytes, reason: bytes) -> None:
     [frame] = read(data)
     assert frame.event == BROKEN
     assert reason in frame.data
 
 
-def test_nothing_comes_after_the_break() -> None:
+def test_nothing_is_decoded_after_a_malformed_message() -> None:
     decoder = EventStreamDecoder()
     assert [frame.event for frame in decoder.feed(b"<html>bad gateway</html>")] == [BROKEN]
     assert decoder.feed(HELLO) == []
     assert decoder.close() == []
 
 
-def test_amazons_own_client_reads_the_same_frames() -> None:
+def test_botocore_reads_the_same_frames() -> None:
     reason = "Amazon's client is not here: pip install botocore"
     buffer = pytest.importorskip("botocore.eventstream", reason=reason).EventStreamBuffer()
     odd = header("odd", b"\x00\x01", 6) + header("on", b"", 0)
@@ -152,7 +152,7 @@ def test_amazons_own_client_reads_the_same_frames() -> None:
 
 
 @pytest.mark.skipif(not corpus.cases(wire="eventstream"), reason=corpus.ABSENT)
-def test_every_recorded_stream_is_whole_and_carries_objects() -> None:
+def test_every_recorded_stream_is_valid_and_contains_json_objects() -> None:
     recorded = corpus.cases(wire="eventstream")
     for case in recorded:
         frames = read(case.data)

@@ -1,4 +1,4 @@
-"""Input items: little is asked of them, and what is missing is named to the letter."""
+"""Validation of input items and their content parts."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def refused(*items: Any) -> tuple[str | None, str | None]:
 
 
 @pytest.mark.parametrize("item", ITEMS)
-def test_every_item_of_the_api_is_kept_as_it_came(item: Document) -> None:
+def test_every_item_of_the_api_is_kept_unchanged(item: Document) -> None:
     assert parse(item).input == (item,)
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_part_may_stand_in_a_message_and_in_a_tool_output(part: Document) -> None:
+def test_every_part_is_accepted_in_a_message_and_in_a_tool_output(part: Document) -> None:
     message = {"role": "user", "content": [part]}
     output = {"type": "function_call_output", "call_id": "c", "output": [part]}
     assert parse(message, output).input == (message, output)
 
 
-def test_fields_of_others_are_left_alone() -> None:
+def test_unknown_fields_of_an_item_are_kept() -> None:
     item = {"role": "user", "content": "x", "internal_metadata": {"turn": 1}}
     assert parse(item).input == (item,)
 
@@ -82,7 +82,9 @@ def test_fields_of_others_are_left_alone() -> None:
         ({"type": "web_search_call", "action": "search"}, ".action", "invalid_type"),
     ],
 )
-def test_a_malformed_item_names_its_place(item: Any, param: str, code: str | None) -> None:
+def test_a_malformed_item_is_rejected_with_its_path(
+    item: Any, param: str, code: str | None
+) -> None:
     found = refused({"role": "user", "content": "fine"}, item)
     assert found == (f"input[1]{param}", code or found[1])
 
@@ -106,7 +108,7 @@ def test_a_malformed_item_names_its_place(item: Any, param: str, code: str | Non
         ({"type": "input_video"}, "video_url"),
     ],
 )
-def test_a_malformed_part_names_its_field(part: Document, param: str) -> None:
+def test_a_malformed_part_is_rejected_with_its_path(part: Document, param: str) -> None:
     assert refused({"role": "user", "content": [part]})[0] == f"input[0].content[0].{param}"
     output = {"type": "function_call_output", "call_id": "c", "output": [part]}
     assert refused(output)[0] == f"input[0].output[0].{param}"
@@ -132,21 +134,21 @@ CALLS = {
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in CALLS for name in CALLS[kind]])
-def test_a_call_or_output_without_what_it_needs_is_refused(kind: str, name: str) -> None:
+def test_a_call_or_output_without_a_required_field_is_rejected(kind: str, name: str) -> None:
     whole = next(item for item in ITEMS if item.get("type") == kind)
     without = {key: value for key, value in whole.items() if key != name}
     assert refused(without) == (f"input[0].{name}", "missing_required_parameter")
     assert refused({**whole, name: 5}) == (f"input[0].{name}", "invalid_type")
 
 
-def test_a_local_shell_output_may_be_named_by_either_id() -> None:
+def test_a_local_shell_output_needs_id_or_call_id() -> None:
     output = {"type": "local_shell_call_output", "output": "done"}
     assert refused(output) == ("input[0].call_id", "missing_required_parameter")
     assert parse({**output, "id": "c"}, {**output, "call_id": "c"}).input
 
 
 @pytest.mark.parametrize("kind", ["function_call_output", "shell_call_output"])
-def test_an_output_may_be_null_or_text_but_no_object(kind: str) -> None:
+def test_an_output_may_be_null_or_a_string_but_not_an_object(kind: str) -> None:
     output = {"type": kind, "call_id": "c"}
     assert parse({**output, "output": None}, {**output, "output": ""}).input
     assert refused({**output, "output": {}}) == ("input[0].output", "invalid_type")

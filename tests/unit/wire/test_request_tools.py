@@ -1,4 +1,4 @@
-"""Tools and the choice among them: every known field is checked, every unknown type passes."""
+"""Validation of `tools` and `tool_choice`: known fields are checked, unknown types pass."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def refused(**fields: Any) -> InvalidRequest:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_tool_of_the_api_is_kept_as_it_came(tool: Document) -> None:
+def test_every_tool_of_the_api_is_kept_unchanged(tool: Document) -> None:
     assert parse(tools=[tool]).tools == (tool,)
 
 
-def test_no_known_tool_is_left_out_of_these_tests() -> None:
+def test_these_tests_cover_every_tool_type() -> None:
     assert {tool["type"] for tool in TOOLS} == {*KNOWN, "telepathy"}
 
 
@@ -97,14 +97,14 @@ LOCATED: Document = {"type": "web_search_preview", "user_location": {"city": "Ul
         ({"type": "shell", "environment": {"type": "moon"}}, ".environment.type"),
     ],
 )
-def test_a_malformed_tool_names_its_place(tool: Any, param: str) -> None:
+def test_a_malformed_tool_is_rejected_with_its_path(tool: Any, param: str) -> None:
     error = refused(tools=[{"type": "local_shell"}, tool])
     assert error.param == f"tools[1]{param}"
     assert f"'{error.param}'" in error.message
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_every_choice_of_the_api_is_kept_as_it_came(choice: Any) -> None:
+def test_every_tool_choice_of_the_api_is_kept_unchanged(choice: Any) -> None:
     assert parse(tool_choice=choice).tool_choice == choice
 
 
@@ -132,12 +132,14 @@ def test_every_choice_of_the_api_is_kept_as_it_came(choice: Any) -> None:
         ),
     ],
 )
-def test_a_malformed_choice_names_its_place(choice: Any, param: str, code: str) -> None:
+def test_a_malformed_tool_choice_is_rejected_with_its_path(
+    choice: Any, param: str, code: str
+) -> None:
     error = refused(tool_choice=choice)
     assert (error.param, error.wire_code) == (f"tool_choice{param}", code)
 
 
-def test_an_unknown_choice_lists_the_known_ones() -> None:
+def test_the_message_about_an_unknown_tool_choice_lists_the_known_ones() -> None:
     message = refused(tool_choice={"type": "functions"}).message
     assert "'allowed_tools'" in message
     assert message.endswith("Did you mean 'function'?")

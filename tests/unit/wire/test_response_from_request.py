@@ -1,4 +1,4 @@
-"""What a response repeats of its request, in a shape that the official client accepts."""
+"""The initial response of a request, validated with the official client."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pytest
 from openai.types.responses import Response as OfficialResponse
 
 from antiphon.wire.request import Request
-from antiphon.wire.response_from_request import opened
+from antiphon.wire.response_from_request import create_response
 from tests.support.full_request import CHOICES, FULL, TOOLS, Document
 
 
 def echo(**fields: Any) -> Document:
-    """The opened response on the wire, once the official client has accepted it."""
+    """The created response as JSON, after the official client has validated it."""
     request = Request.parse(json.dumps({"model": "m", **fields}).encode())
-    response = opened(request, response_id="resp_1", created_at=1700000000)
+    response = create_response(request, response_id="resp_1", created_at=1700000000)
     document: Document = msgspec.json.decode(msgspec.json.encode(response))
     OfficialResponse.model_validate(document)
     return document
 
 
-def test_a_bare_request_opens_a_response_of_defaults() -> None:
+def test_a_minimal_request_creates_a_response_of_defaults() -> None:
     assert echo() == {
         "id": "resp_1",
         "object": "response",
@@ -61,7 +61,7 @@ def test_a_bare_request_opens_a_response_of_defaults() -> None:
     }
 
 
-def test_everything_that_was_said_is_repeated() -> None:
+def test_every_parameter_of_the_request_is_repeated() -> None:
     document = echo(**FULL)
     same = """
         model background instructions max_output_tokens max_tool_calls parallel_tool_calls
@@ -72,7 +72,7 @@ def test_everything_that_was_said_is_repeated() -> None:
     assert document["reasoning"] == {"effort": "high", "summary": "concise"}
 
 
-def test_falsy_values_are_not_taken_for_absent() -> None:
+def test_falsy_values_are_repeated() -> None:
     document = echo(temperature=0, top_p=0, parallel_tool_calls=False, store=False, instructions="")
     assert (document["temperature"], document["top_p"]) == (0.0, 0.0)
     assert (document["parallel_tool_calls"], document["store"]) == (False, False)
@@ -85,11 +85,11 @@ def test_a_conversation_is_repeated_as_an_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("requested", "reported"),
     [("auto", "default"), ("default", "default"), ("fast", "priority"), ("flex", "flex")],
 )
-def test_the_tier_is_told_as_the_api_tells_it(asked: str, told: str) -> None:
-    assert echo(service_tier=asked)["service_tier"] == told
+def test_the_service_tier_is_reported_as_the_api_reports_it(requested: str, reported: str) -> None:
+    assert echo(service_tier=requested)["service_tier"] == reported
 
 
 def test_only_efforts_of_the_api_are_repeated() -> None:
@@ -98,12 +98,12 @@ def test_only_efforts_of_the_api_are_repeated() -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_tool_of_any_type_leaves_the_response_acceptable(tool: Document) -> None:
-    told = [each["type"] for each in echo(tools=[tool])["tools"]]
-    assert told == ([] if tool["type"] == "telepathy" else [tool["type"]])
+def test_a_response_with_any_tool_is_valid(tool: Document) -> None:
+    types = [each["type"] for each in echo(tools=[tool])["tools"]]
+    assert types == ([] if tool["type"] == "telepathy" else [tool["type"]])
 
 
-def test_a_function_is_repeated_with_all_four_of_its_fields() -> None:
+def test_a_function_is_repeated_with_null_for_absent_fields() -> None:
     [tool] = echo(tools=[{"type": "function", "name": "f"}])["tools"]
     assert tool == {
         "type": "function",
@@ -123,7 +123,7 @@ def test_a_function_is_repeated_with_all_four_of_its_fields() -> None:
     assert echo(tools=[given])["tools"] == [given]
 
 
-def test_a_namespace_is_repeated_with_the_tools_the_api_knows() -> None:
+def test_a_namespace_is_repeated_without_tools_of_unknown_types() -> None:
     inner: list[Document] = [{"type": "function", "name": "f"}, {"type": "custom", "name": "c"}]
     namespace = {"type": "namespace", "name": "n", "tools": [*inner, {"type": "telepathy"}]}
     [tool] = echo(tools=[namespace])["tools"]
@@ -132,7 +132,7 @@ def test_a_namespace_is_repeated_with_the_tools_the_api_knows() -> None:
     assert tool["tools"][0]["strict"] is None
 
 
-def test_a_custom_tool_is_repeated_as_it_came() -> None:
+def test_a_custom_tool_is_repeated_unchanged() -> None:
     custom = {
         "type": "custom",
         "name": "c",
@@ -141,7 +141,7 @@ def test_a_custom_tool_is_repeated_as_it_came() -> None:
     assert echo(tools=[custom])["tools"] == [custom]
 
 
-def test_no_secret_is_repeated() -> None:
+def test_secrets_of_tools_are_not_repeated() -> None:
     document = echo(tools=TOOLS)
     assert "secret" in json.dumps(TOOLS)
     assert "secret" not in json.dumps(document)
@@ -150,17 +150,17 @@ def test_no_secret_is_repeated() -> None:
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_a_choice_of_any_form_leaves_the_response_acceptable(choice: Any) -> None:
-    told = echo(tool_choice=choice)["tool_choice"]
+def test_a_response_with_any_tool_choice_is_valid(choice: Any) -> None:
+    repeated = echo(tool_choice=choice)["tool_choice"]
     if choice in ({"type": "web_search"}, {"type": "web_search_2025_08_26"}):
-        assert told == {"type": "web_search_preview"}
+        assert repeated == {"type": "web_search_preview"}
     elif isinstance(choice, dict) and choice.get("mode") == "none":
-        assert told == "none"
+        assert repeated == "none"
     else:
-        assert told == choice
+        assert repeated == choice
 
 
-def test_the_request_is_not_changed_by_its_echo() -> None:
+def test_creating_a_response_does_not_change_the_request() -> None:
     request = Request.parse(json.dumps(FULL).encode())
-    opened(request, response_id="resp_1", created_at=1)
+    create_response(request, response_id="resp_1", created_at=1)
     assert request.raw == FULL

@@ -1,4 +1,4 @@
-"""Signatures: the published examples, and whatever else Amazon's own client signs."""
+"""AWS Signature Version 4: the published examples, and comparison with botocore."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from antiphon.wire.sigv4 import Credentials, authorize, quote, read_credentials, region_of, sign
+from antiphon.wire.sigv4 import (
+    Credentials,
+    authorize,
+    percent_encode,
+    read_credentials,
+    region_of,
+    sign,
+)
 
 ACCESS, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 AT = "20150830T123600Z"
@@ -32,7 +39,7 @@ def signed(
         session_token=token,
         region="us-east-1",
         service="service",
-        at=AT,
+        timestamp=AT,
     )
 
 
@@ -58,7 +65,7 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(("method", "url", "headers", "body", "signature"), PUBLISHED)
-def test_a_published_example_has_its_published_signature(
+def test_published_examples_have_their_published_signatures(
     method: str, url: str, headers: dict[str, str], body: bytes, signature: str
 ) -> None:
     added = signed(method, url, headers, body)
@@ -74,7 +81,7 @@ def test_a_published_example_has_its_published_signature(
 def oracle(
     method: str, url: str, headers: Mapping[str, str], body: bytes, token: str | None
 ) -> dict[str, Any]:
-    """The same by Amazon's own client, with the clock held."""
+    """The headers that botocore makes, with a fixed clock."""
     reason = "Amazon's client is not here: pip install botocore"
     auth = pytest.importorskip("botocore.auth", reason=reason)
     request_type = pytest.importorskip("botocore.awsrequest").AWSRequest
@@ -107,7 +114,7 @@ def oracle(
         "https://localhost/?b=2&a=1&a=0&c",
     ],
 )
-def test_an_address_is_signed_as_by_amazons_own_client(url: str, token: str | None) -> None:
+def test_a_url_is_signed_as_botocore_signs_it(url: str, token: str | None) -> None:
     headers = {"content-type": "application/json", "X-Odd": "  a   b ", "User-Agent": "us"}
     added = signed("post", url, headers, b"{}", token)
     expected = oracle("POST", url, headers, b"{}", token)
@@ -115,7 +122,7 @@ def test_an_address_is_signed_as_by_amazons_own_client(url: str, token: str | No
     assert ("x-amz-security-token" in added) == (token is not None)
 
 
-def test_any_body_and_headers_are_signed_as_by_amazons_own_client() -> None:
+def test_body_and_headers_are_signed_as_botocore_signs_them() -> None:
     dice = random.Random(4)
     for _ in range(50):
         body = dice.randbytes(dice.randrange(100))
@@ -125,25 +132,25 @@ def test_any_body_and_headers_are_signed_as_by_amazons_own_client() -> None:
         assert added["authorization"] == oracle("POST", url, headers, body, None)["authorization"]
 
 
-def test_headers_that_may_change_on_their_way_are_not_signed() -> None:
+def test_headers_that_proxies_may_change_are_not_signed() -> None:
     plain = signed("POST", HOME, {})
     assert signed("POST", HOME, {"User-Agent": "x", "Connection": "close"}) == plain
 
 
-def test_a_part_of_the_address_that_is_never_sent_is_not_signed() -> None:
+def test_the_fragment_of_a_url_is_not_signed() -> None:
     assert signed("GET", f"{HOME}#here", {}) == signed("GET", HOME, {})
 
 
 @pytest.mark.parametrize("url", ["", "/a", "ftp://a.test/"])
-def test_an_address_of_no_web_service_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="web service"):
+def test_a_url_that_is_not_http_is_rejected(url: str) -> None:
+    with pytest.raises(ValueError, match="not an HTTP or HTTPS URL"):
         signed("GET", url, {})
 
 
 # --- keys -----------------------------------------------------------------------------------------
 
 
-def test_a_pair_of_keys_is_read_with_or_without_a_token() -> None:
+def test_a_key_pair_is_read_with_or_without_a_session_token() -> None:
     access, _, secret = PAIR.partition(":")
     assert read_credentials(PAIR) == Credentials(access, secret)
     assert read_credentials(f"{PAIR}:to:ken") == Credentials(access, secret, "to:ken")
@@ -152,11 +159,11 @@ def test_a_pair_of_keys_is_read_with_or_without_a_token() -> None:
 @pytest.mark.parametrize(
     "key", ["", "bedrock-api-key-YWJj", "ABSKQmVkcm9j", "a:b", "AKIDEXAMPLE:", ":"]
 )
-def test_any_other_key_is_no_pair(key: str) -> None:
+def test_any_other_key_is_not_a_key_pair(key: str) -> None:
     assert read_credentials(key) is None
 
 
-def test_the_secret_is_not_shown() -> None:
+def test_the_repr_of_credentials_hides_the_secret() -> None:
     assert "wJalr" not in repr(read_credentials(f"{PAIR}:token"))
     assert "token" not in repr(read_credentials(f"{PAIR}:token"))
 
@@ -170,15 +177,15 @@ def test_the_secret_is_not_shown() -> None:
         ("http://localhost:1/us-east-1", None),
     ],
 )
-def test_the_region_is_read_from_the_address(url: str, region: str | None) -> None:
+def test_the_region_is_read_from_the_url(url: str, region: str | None) -> None:
     assert region_of(url) == region
 
 
 def authorized(key: str, url: str = ENDPOINT, **options: Any) -> dict[str, str]:
-    return authorize(key, "POST", url, {}, b"{}", service="bedrock", at=AT, **options)
+    return authorize(key, "POST", url, {}, b"{}", service="bedrock", timestamp=AT, **options)
 
 
-def test_a_pair_of_keys_signs_for_the_region_of_the_address() -> None:
+def test_a_key_pair_signs_for_the_region_of_the_url() -> None:
     added = authorized(f"{PAIR}:token")
     assert "/20150830/eu-central-1/bedrock/aws4_request" in added["authorization"]
     assert added["x-amz-security-token"] == "token"
@@ -186,7 +193,7 @@ def test_a_pair_of_keys_signs_for_the_region_of_the_address() -> None:
     assert "/us-east-1/" in authorized(PAIR, "http://localhost/")["authorization"]
 
 
-def test_any_other_key_is_a_bearers_token_and_no_key_is_nothing() -> None:
+def test_any_other_key_is_a_bearer_token_and_an_empty_key_adds_no_header() -> None:
     assert authorized("bedrock-api-key-1") == {"authorization": "Bearer bedrock-api-key-1"}
     assert authorized("") == {}
 
@@ -194,15 +201,15 @@ def test_any_other_key_is_a_bearers_token_and_no_key_is_nothing() -> None:
 # --- what is sent ---------------------------------------------------------------------------------
 
 
-def test_only_letters_digits_and_a_few_marks_go_unquoted() -> None:
-    assert quote("aZ9-._~ /:é") == "aZ9-._~%20%2F%3A%C3%A9"
-    assert quote("a/b:c", keep="/:") == "a/b:c"
+def test_percent_encode_leaves_unreserved_and_safe_characters() -> None:
+    assert percent_encode("aZ9-._~ /:é") == "aZ9-._~%20%2F%3A%C3%A9"
+    assert percent_encode("a/b:c", safe="/:") == "a/b:c"
 
 
 @pytest.mark.parametrize(
     "model", ["us.anthropic.claude-v1:0", "arn:aws:bedrock:x:1:profile/abc", "a b"]
 )
-def test_what_is_signed_is_what_the_http_client_sends(model: str) -> None:
-    """It rewrites addresses: a colon that came quoted would leave plain."""
-    path = f"/model/{quote(model, keep=':')}/converse"
+def test_the_http_client_sends_the_url_that_was_signed(model: str) -> None:
+    """The HTTP client normalizes URLs: it would send an encoded colon unencoded."""
+    path = f"/model/{percent_encode(model, safe=':')}/converse"
     assert URL(f"https://h.test{path}").raw_path == path

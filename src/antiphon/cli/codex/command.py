@@ -26,7 +26,7 @@ from antiphon.cli.codex.gateway import Gateway, catalog_bytes, find_gateway, sta
 from antiphon.cli.codex.setup import config_path, preferred_model
 from antiphon.cli.load_config import add_config_option, load_settings
 from antiphon.config import data_directory
-from antiphon.errors import AntiphonError
+from antiphon.errors import CodexNotFound
 
 _USAGE = """\
 antiphon codex [--config FILE] [--model NAME] [what codex takes …]
@@ -43,10 +43,6 @@ examples:
   antiphon codex setup                              for good: `codex` alone uses the gateway then
   antiphon codex undo                               and no longer
 """
-
-
-class NoCodex(AntiphonError):
-    code = "cli.no_codex"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -108,8 +104,8 @@ def _find_codex(environment: Mapping[str, str]) -> str:
     if found:
         return found
     if named:
-        raise NoCodex(f"$ANTIPHON_CODEX is {named!r}, but no program is there.")
-    raise NoCodex(
+        raise CodexNotFound(f"$ANTIPHON_CODEX is {named!r}, but no program is there.")
+    raise CodexNotFound(
         "codex is not installed. `npm install -g @openai/codex` installs it (or, on a Mac,"
         " `brew install --cask codex`); $ANTIPHON_CODEX may name it where it is not on the PATH."
     )

@@ -18,15 +18,11 @@ import msgspec
 from antiphon.cli.codex.config import KEY_VARIABLE
 from antiphon.cli.load_config import base_url, find_settings
 from antiphon.config import Config
-from antiphon.errors import AntiphonError
+from antiphon.errors import GatewayError
 
 _PATIENCE_S = 5.0
 _LAST_WORDS_S = 10.0
 _MOST_BYTES = 64 * 1024 * 1024
-
-
-class GatewayError(AntiphonError):
-    code = "cli.gateway"
 
 
 class _NoRedirect(HTTPRedirectHandler):

@@ -14,13 +14,14 @@ from msgspec import Struct, structs
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
-from antiphon.core.planning.parse_tool import Document, Offer, left_out
+from antiphon.core.planning.parse_tool import Offer, left_out
 from antiphon.core.planning.tool_choice import Selection, select
 from antiphon.core.planning.toolbox import Toolbox
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
 from antiphon.core.web_search.memory import HOSTED, SEARCH
 from antiphon.core.web_search.rules import SearchRules, read_rules
 from antiphon.errors import InvalidRequest
+from antiphon.wire.items import Document
 
 
 class Declared(Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ from antiphon.core.planning.unseal import unsealed
 from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest
+from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 
 __all__ = ["RUNGS", "diagnostics_header", "make_plan"]
@@ -36,7 +37,7 @@ _UPDATE = "configuration_update"
 
 def make_plan(
     request: Request,
-    history: Sequence[Mapping[str, Any]],
+    history: Sequence[Document],
     *,
     provider: str,
     model: str,
@@ -78,7 +79,7 @@ def make_plan(
 
 def _declared(
     request: Request,
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[Document],
     steps: Sequence[Step],
     capabilities: Capabilities,
 ) -> tuple[Declared, tuple[Step, ...], list[Diagnostic]]:
@@ -99,7 +100,7 @@ def _parameters(
 
 
 def _read(
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[Document],
     capabilities: Capabilities,
     issuer: str,
     model: str,
@@ -159,7 +160,7 @@ def _from_here(diagnostic: Diagnostic, earlier: int) -> Diagnostic:
     return structs.replace(diagnostic, param=start + diagnostic.param[place.end() :])
 
 
-def _updated(items: Sequence[Mapping[str, Any]], outer: str, inner: str) -> tuple[str, Any] | None:
+def _updated(items: Sequence[Document], outer: str, inner: str) -> tuple[str, Any] | None:
     """Where an item last changed a setting, and to what: it stays so for the rest of the thread."""
     for index in reversed(range(len(items))):
         setting = items[index].get(outer)
@@ -172,7 +173,7 @@ def _updated(items: Sequence[Mapping[str, Any]], outer: str, inner: str) -> tupl
 
 def _effort(
     request: Request,
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[Document],
     steps: Sequence[Step],
     declared: Declared,
     capabilities: Capabilities,
@@ -201,7 +202,7 @@ def _note(code: Code, decision: Decision, param: str, message: str) -> Diagnosti
 
 def _form(
     request: Request,
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[Document],
     declared: Declared,
     effort: str | None,
     capabilities: Capabilities,

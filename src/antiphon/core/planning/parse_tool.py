@@ -18,8 +18,8 @@ from antiphon.core.tools.identity import ToolType
 from antiphon.core.web_search.memory import HOSTED, SEARCH
 from antiphon.core.web_search.rules import WORDS, described, disobeyed, read_rules, unheeded, unkept
 from antiphon.errors import InvalidRequest
+from antiphon.wire.items import Document
 
-Document: TypeAlias = Mapping[str, Any]
 Key: TypeAlias = tuple[str | None, str]
 Origin: TypeAlias = Literal["request", "input", "search"]
 """Where it was offered: with the request, by an item of the input, or as what a search found."""
@@ -73,7 +73,7 @@ def read_offer(
     origin: Origin = "request",
 ) -> Reading:
     """Read one tool; `InvalidRequest` names the field that cannot be understood."""
-    if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str):
+    if not isinstance(tool, dict) or not isinstance(tool.get("type"), str):
         raise InvalidRequest("A tool is an object with a type.", param=f"{param}.type")
     kind: str = tool["type"]
     if family(kind) == "web_search" and namespace is None:
@@ -153,7 +153,7 @@ def _is_closed(schema: Any) -> bool:
 
 def opened(schema: Any) -> Any:
     """The same schema, with no word against properties that it does not name."""
-    if isinstance(schema, Mapping):
+    if isinstance(schema, dict):
         kept = [item for item in schema.items() if item != ("additionalProperties", False)]
         return {name: opened(inner) for name, inner in kept}
     return [opened(inner) for inner in schema] if isinstance(schema, list) else schema
@@ -189,7 +189,7 @@ def _reason_to_leave_out(tool: Document, kind: str, namespace: str | None) -> st
 
 def _environment(tool: Document) -> object:
     environment = tool.get("environment")
-    return environment.get("type") if isinstance(environment, Mapping) else "local"
+    return environment.get("type") if isinstance(environment, dict) else "local"
 
 
 # Search that the provider runs, or the gateway
@@ -255,7 +255,7 @@ def tool_name(tool: Document, param: str) -> str:
 
 def _schema(tool: Document, param: str) -> Document:
     schema = tool.get("parameters")
-    if schema is not None and not isinstance(schema, Mapping):
+    if schema is not None and not isinstance(schema, dict):
         raise InvalidRequest("`parameters` has to be a JSON Schema.", param=f"{param}.parameters")
     return schema or NO_ARGUMENTS
 
@@ -293,7 +293,7 @@ def _custom(tool: Document, param: str) -> Offer:
 
 def _grammar(tool: Document, param: str) -> str | None:
     form = tool.get("format")
-    if not isinstance(form, Mapping) or form.get("type") != "grammar":
+    if not isinstance(form, dict) or form.get("type") != "grammar":
         return None
     syntax = _text(form, "syntax", f"{param}.format", required=True)
     definition = _text(form, "definition", f"{param}.format", required=True)

@@ -6,15 +6,16 @@ to call something may be lost on the way, and then a diagnostic says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.plan.plan import Capabilities, ToolChoice
-from antiphon.core.planning.parse_tool import Document, Offer, family
+from antiphon.core.planning.parse_tool import Offer, family
 from antiphon.core.planning.toolbox import Toolbox
 from antiphon.errors import InvalidRequest
+from antiphon.wire.items import Document
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -78,7 +79,7 @@ def _allowed(choice: Document, toolbox: Toolbox) -> set[int]:
     entries = choice.get("tools")
     allowed: set[int] = set()
     for entry in entries if isinstance(entries, list) else ():
-        matches = _matches(entry, toolbox) if isinstance(entry, Mapping) else []
+        matches = _matches(entry, toolbox) if isinstance(entry, dict) else []
         if not matches:
             raise _nothing(f"The allowed tool {_label(entry)} is not among the tools.")
         allowed.update(map(id, matches))
@@ -109,7 +110,7 @@ def _named(name: object, namespace: object, offers: Sequence[Offer]) -> list[Off
 
 
 def _label(choice: object) -> str:
-    if not isinstance(choice, Mapping):
+    if not isinstance(choice, dict):
         return repr(choice)
     name = choice.get("name", choice.get("server_label"))
     return repr(choice.get("type")) if name is None else f"{choice.get('type')} {name!r}"

@@ -17,19 +17,12 @@ from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.freeform.grammar import declared_grammar
 from antiphon.core.history.steps import Called, Step
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.parse_tool import (
-    Document,
-    Key,
-    Offer,
-    Origin,
-    left_out,
-    read_offer,
-    tool_name,
-)
+from antiphon.core.planning.parse_tool import Key, Offer, Origin, left_out, read_offer, tool_name
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.core.tools.naming import marked_name, provider_name
 from antiphon.core.web_search.memory import HOSTED
 from antiphon.errors import InvalidRequest
+from antiphon.wire.items import Document
 
 _MOST_GRAMMARS = 32
 

@@ -43,7 +43,7 @@ from antiphon.wire.items import (
     Item,
     Message,
     OutputText,
-    Reasoning,
+    ReasoningItem,
     ReasoningText,
     RefusalText,
     Status,
@@ -231,7 +231,9 @@ class ReasoningBlock:
     def go_live(self, output_index: int) -> list[Event]:
         self.announced = True
         self.output_index = output_index
-        blank = Reasoning(id=self.id, status="in_progress", content=() if self._raw() else UNSET)
+        blank = ReasoningItem(
+            id=self.id, status="in_progress", content=() if self._raw() else UNSET
+        )
         events: list[Event] = [ItemAdded(output_index, blank)]
         for position, thought in enumerate(self._thoughts):
             events.append(thought.added(self.id, output_index))
@@ -245,7 +247,7 @@ class ReasoningBlock:
 
     def item(self, status: Status = "in_progress") -> Item:
         raw = tuple(ReasoningText("".join(thought.pieces)) for thought in self._raw())
-        return Reasoning(
+        return ReasoningItem(
             id=self.id,
             status=status,
             summary=tuple(

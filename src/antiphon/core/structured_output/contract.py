@@ -14,9 +14,9 @@ import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.structured_output.json_schema import TooMuchWork, schemas
-from antiphon.errors import InvalidOutputFormat
-from antiphon.wire.items import Document, Item, Message, OutputText, Reasoning
+from antiphon.core.structured_output.json_schema import schemas
+from antiphon.errors import InvalidOutputFormat, SchemaTooComplex
+from antiphon.wire.items import Document, Item, Message, OutputText, ReasoningItem
 from antiphon.wire.response import Response
 
 FormatKind: TypeAlias = Literal["text", "json_object", "json_schema"]
@@ -78,7 +78,7 @@ class OutputContract(Struct, frozen=True, kw_only=True):
             yield Objection((), "json", "It is not valid JSON.")
         except ValueError:  # the validator does not go that deep
             yield Objection((), "depth", "It is nested too deeply.")
-        except TooMuchWork:
+        except SchemaTooComplex:
             yield Objection((), "size", "It is too large to be checked.")
         else:
             for error in errors:
@@ -146,7 +146,7 @@ def _answer(response: Response) -> str | None:
     """The text of the answer, or None where there is none to check yet."""
     texts: list[str] = []
     for item in response.output:
-        if isinstance(item, Reasoning) or _is_aside(item):
+        if isinstance(item, ReasoningItem) or _is_aside(item):
             continue
         if not isinstance(item, Message):
             return None  # a call: the answer comes in a later turn

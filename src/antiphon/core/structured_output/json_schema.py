@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.lru import LRUCache
+from antiphon.errors import SchemaTooComplex
 
 MAX_BYTES = 512 * 1024
 MAX_STEPS = 100_000
@@ -27,10 +28,6 @@ _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1
 _PATTERN_STEPS = 20
 
 Node: TypeAlias = dict[str, Any]
-
-
-class TooMuchWork(Exception):
-    """A value cannot be checked in a reasonable time."""
 
 
 class Schema:
@@ -46,10 +43,10 @@ class Schema:
         self._parts: dict[int, _Part] = {}
 
     def errors(self, value: Any) -> Iterator[Any]:
-        """What is wrong with a value: all of it, or the first thing. Raises `TooMuchWork`."""
+        """What is wrong with a value: all of it, or the first thing. Raises `SchemaTooComplex`."""
         steps = self._steps(value)
         if steps > MAX_STEPS:
-            raise TooMuchWork
+            raise SchemaTooComplex
         if steps <= _LISTED_STEPS:
             return iter(self._validator.iter_errors(value))
         try:

@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-Document: TypeAlias = Mapping[str, Any]
+from antiphon.wire.items import Document
+
 Size: TypeAlias = Literal["low", "medium", "high"]
 
 _SNIPPET_CHARS: Mapping[str, int] = {"low": 300, "medium": 800, "high": 2000}

@@ -41,7 +41,7 @@ from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
 from antiphon.dialects.defaults import Speech
 from antiphon.dialects.json_input import NULL, UNREADABLE, read, reread, string
 from antiphon.dialects.usage import count
-from antiphon.wire.eventstream import BROKEN, EXCEPTION, EventStreamDecoder
+from antiphon.wire.eventstream import BROKEN, EXCEPTION_PREFIX, EventStreamDecoder
 from antiphon.wire.items import Document
 from antiphon.wire.sse import Frame
 
@@ -72,8 +72,8 @@ class BedrockDecoder:
     def feed(self, frame: Frame) -> list[Delta]:
         if frame.event == BROKEN:
             return self._unreadable(frame.data.decode(), frame.data)
-        if frame.event.startswith(EXCEPTION):
-            kind = frame.event.removeprefix(EXCEPTION)
+        if frame.event.startswith(EXCEPTION_PREFIX):
+            kind = frame.event.removeprefix(EXCEPTION_PREFIX)
             return [Failure(classify(None, {"x-amzn-errortype": kind}, frame.data))]
         try:
             document = read(_read_document, frame.data or b"{}")

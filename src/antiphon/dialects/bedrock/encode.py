@@ -24,7 +24,7 @@ from antiphon.dialects.bedrock.messages import (
 )
 from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
 from antiphon.dialects.message_writer import leading
-from antiphon.wire.sigv4 import quote
+from antiphon.wire.sigv4 import percent_encode
 
 Body: TypeAlias = dict[str, Any]
 
@@ -54,7 +54,7 @@ def encode(plan: Plan, *, stream: bool, quirks: BedrockQuirks = PLAIN) -> Outbou
         body = quirks.patch(body, plan)
     body["messages"] = body.pop("messages")  # last, whatever a patch has added
     # A colon may stay as it is: some clients would put it back, and break the signature.
-    path = f"/model/{quote(plan.model, keep=':')}/converse"
+    path = f"/model/{percent_encode(plan.model, safe=':')}/converse"
     return Outbound(
         path=f"{path}-stream" if stream else path,
         headers={

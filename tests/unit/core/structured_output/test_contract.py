@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.errors import InvalidOutputFormat
-from antiphon.wire.items import FunctionCall, Item, Message, OutputText, Reasoning, RefusalText
+from antiphon.wire.items import FunctionCall, Item, Message, OutputText, ReasoningItem, RefusalText
 from antiphon.wire.response import Response, ResponseStatus
 
 SCHEMA = {
@@ -47,7 +47,7 @@ def test_an_answer_that_is_not_json_is_refused() -> None:
 
 def test_an_empty_answer_is_not_json() -> None:
     assert problem(STRICT) == "The output is not valid JSON."
-    assert problem(STRICT, Reasoning(id="rs_1", status="completed")) is not None
+    assert problem(STRICT, ReasoningItem(id="rs_1", status="completed")) is not None
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ import msgspec
 
 from antiphon.core.filters.text_scan import Fate, Piece, TextScanFilter
 from antiphon.core.filters.text_tools.formats import Call, Form
-from antiphon.core.filters.text_tools.scanner import Mismatch, Source
+from antiphon.core.filters.text_tools.scanner import Source
 from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, ToolCall
+from antiphon.errors import FormatMismatch
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
@@ -46,7 +47,7 @@ class _Reader:
         except StopIteration as end:
             self.calls = end.value
             self.waiting = False
-        except (Mismatch, *_UNREADABLE):
+        except (FormatMismatch, *_UNREADABLE):
             self.waiting = False
 
 

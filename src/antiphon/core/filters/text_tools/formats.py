@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.filters.text_tools.scanner import Mismatch, Source, Steps
+from antiphon.core.filters.text_tools.scanner import Source, Steps
+from antiphon.errors import FormatMismatch
 
 
 class Call(Struct, frozen=True):
@@ -87,7 +88,7 @@ def kimi(source: Source) -> Steps[list[Call]]:
     """`<|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`"""
     found = _KIMI_ID.fullmatch((yield from source.word()))
     if found is None:
-        raise Mismatch
+        raise FormatMismatch
     yield from source.expect("<|tool_call_argument_begin|>")
     text = yield from source.json((yield from source.expect("{")))
     yield from source.expect("<|tool_call_end|>")
@@ -96,7 +97,7 @@ def kimi(source: Source) -> Steps[list[Call]]:
 
 def _call(written: _Written) -> Call:
     if not _NAME.fullmatch(written.name):
-        raise Mismatch
+        raise FormatMismatch
     raw = bytes(written.arguments)
     text = msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
     return Call(written.name, _object(text))
@@ -105,13 +106,13 @@ def _call(written: _Written) -> Call:
 def _object(text: str) -> str:
     """The same text, if it is an object."""
     if not isinstance(_read_value(text), dict):
-        raise Mismatch
+        raise FormatMismatch
     return text
 
 
 def _some(calls: list[_Written]) -> list[_Written]:
     if not calls:
-        raise Mismatch
+        raise FormatMismatch
     return calls
 
 
@@ -172,7 +173,7 @@ def _value(source: Source, end: str, *followers: str) -> Steps[tuple[str, str]]:
 
 def _add(arguments: dict[str, str], key: str, value: str) -> None:
     if not key or key in arguments:
-        raise Mismatch
+        raise FormatMismatch
     arguments[key] = _literal(value)
 
 

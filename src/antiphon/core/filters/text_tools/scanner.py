@@ -3,8 +3,8 @@
 A reader is a generator that yields when it needs more text, and returns what it read, so that a
 form of calls (`dialects.call_form`) is written down as its grammar. Every character is looked at a
 bounded number of times, and only an unfinished mark or name is kept from one fragment to the next.
-Where the text does not fit, `Mismatch` is raised, and the source stands before what did not fit,
-wherever the text was cut.
+Where the text does not fit, `FormatMismatch` is raised, and the source stands before what did not
+fit, wherever the text was cut.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from typing import TypeAlias, TypeVar
+
+from antiphon.errors import FormatMismatch
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
@@ -25,10 +27,6 @@ _LONGEST_MARK = 40
 _PLAIN = re.compile(r'[-+.,:\w\s]+|["{}\[\]]', re.ASCII)
 _QUOTED = re.compile(r'[^"\\]+|\\.|"', re.DOTALL)
 _DEPTHS = {"{": 1, "[": 1, "}": -1, "]": -1}
-
-
-class Mismatch(Exception):
-    """The text is not of the form that was expected."""
 
 
 class Source:
@@ -76,7 +74,7 @@ class Source:
         yield from self.spaces()
         found = yield from self.mark(*options)
         if found is None:
-            raise Mismatch
+            raise FormatMismatch
         return found
 
     def until(self, mark: str) -> Steps[str]:
@@ -99,7 +97,7 @@ class Source:
         while True:
             word = self._run(_WORD)
             if not word or len(word) > _LONGEST_WORD:
-                raise Mismatch
+                raise FormatMismatch
             if self._position + len(word) < len(self._text):
                 self._position += len(word)
                 return word
@@ -122,7 +120,7 @@ class Source:
             elif quoted or self._position == len(self._text):
                 yield
             else:
-                raise Mismatch
+                raise FormatMismatch
         return "".join(tokens)
 
     def _run(self, pattern: re.Pattern[str]) -> str:
