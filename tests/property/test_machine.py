@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from antiphon.core.faults.fault import classify, protocol_fault
+from antiphon.core.faults.classify import classify
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,

@@ -16,7 +16,7 @@ from antiphon.core.client_profile import (
     resolve,
 )
 from antiphon.core.diagnostic import Decision
-from antiphon.core.faults.fault import classify
+from antiphon.core.faults.classify import classify
 from antiphon.core.filters.refusal_text import RefusalTextFilter
 from antiphon.core.stream.deltas import Delta, Finish, ItemEnd, Reasoning, Refusal, Text
 

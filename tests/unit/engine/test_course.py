@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from antiphon.config import AttemptConfig, Config, ModelConfig, ProviderConfig
+from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import (
     ProviderFault,
-    classify,
     connection_fault,
     protocol_fault,
     timeout_fault,

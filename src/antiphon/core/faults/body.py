@@ -40,7 +40,7 @@ _FLAT_KEYS = frozenset({"code", "error_code", "status_code", "error_type", "__ty
 _LONE_KEYS = frozenset({"message", "detail", "id", "request_id"})
 
 
-class Reading(Struct):
+class ErrorReading(Struct):
     """What was found. Codes are most specific first, each with the place it was found in."""
 
     codes: list[tuple[str, str]] = field(default_factory=list)
@@ -57,21 +57,21 @@ class Reading(Struct):
         return "\n".join(self.texts)[:TEXT_LIMIT]
 
 
-def read_body(body: bytes) -> Reading:
+def read_body(body: bytes) -> ErrorReading:
     """The error in the body of an HTTP answer."""
     text = body.decode("utf-8-sig", "replace").strip()
     document = _parse(text)
     if isinstance(document, Mapping | list):
         return read_document(document)
-    reading = Reading()
+    reading = ErrorReading()
     if text and not text.startswith("<"):  # a page of markup says anything and means nothing
         reading.texts.append(text[:TEXT_LIMIT])
     return reading
 
 
-def read_document(document: object) -> Reading:
+def read_document(document: object) -> ErrorReading:
     """The error in a parsed body, or in a chunk of a stream."""
-    reading = Reading()
+    reading = ErrorReading()
     _visit(reading, "", document, 0)
     return reading
 
@@ -122,7 +122,7 @@ def _parse(text: str) -> object:
     return parsed
 
 
-def _visit(reading: Reading, name: str, value: object, depth: int) -> None:
+def _visit(reading: ErrorReading, name: str, value: object, depth: int) -> None:
     if depth > _DEPTH:
         return
     if isinstance(value, Mapping):
@@ -133,7 +133,7 @@ def _visit(reading: Reading, name: str, value: object, depth: int) -> None:
         _visit(reading, name, item, depth + 1)
 
 
-def _read_text(reading: Reading, text: str, depth: int) -> None:
+def _read_text(reading: ErrorReading, text: str, depth: int) -> None:
     """Some quote the whole answer of the server behind them, as JSON, in place of a message."""
     quoted = _parse(text)
     if isinstance(quoted, Mapping | list):
@@ -142,7 +142,9 @@ def _read_text(reading: Reading, text: str, depth: int) -> None:
         reading.texts.append(text)
 
 
-def _read_mapping(reading: Reading, name: str, fields: Mapping[str, object], depth: int) -> None:
+def _read_mapping(
+    reading: ErrorReading, name: str, fields: Mapping[str, object], depth: int
+) -> None:
     for key in _STATUS_KEYS:
         reading.status = reading.status or _status(fields.get(key))
     # What stands deeper is more specific, so it is read first.
@@ -154,7 +156,7 @@ def _read_mapping(reading: Reading, name: str, fields: Mapping[str, object], dep
     _read_names(reading, fields)
 
 
-def _read_codes(reading: Reading, name: str, fields: Mapping[str, object]) -> None:
+def _read_codes(reading: ErrorReading, name: str, fields: Mapping[str, object]) -> None:
     for key in _CODE_KEYS:
         value = fields.get(key)
         if isinstance(value, str):
@@ -164,7 +166,7 @@ def _read_codes(reading: Reading, name: str, fields: Mapping[str, object]) -> No
         reading.codes.append((BASE_NUMBER, _name(fields.get("status_code")) or ""))
 
 
-def _read_names(reading: Reading, fields: Mapping[str, object]) -> None:
+def _read_names(reading: ErrorReading, fields: Mapping[str, object]) -> None:
     for key in ("type", "error_type", "status"):
         reading.type = reading.type or _name(fields.get(key))
     reading.code = reading.code or _name(fields.get("code"))
@@ -213,7 +215,7 @@ _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
 
 def retry_after_s(
-    headers: Mapping[str, str], reading: Reading, now: float | None = None
+    headers: Mapping[str, str], reading: ErrorReading, now: float | None = None
 ) -> float | None:
     """The delay a provider asks for: in a header (lower-case names), a field, or a sentence."""
     milliseconds = _delay(headers.get("retry-after-ms"))

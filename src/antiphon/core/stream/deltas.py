@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from antiphon.core.faults.fault import ProviderFault, classify_document, protocol_fault
+from antiphon.core.faults.classify import classify_document
+from antiphon.core.faults.fault import ProviderFault, protocol_fault
 from antiphon.errors import InvalidTransition
 from antiphon.wire.items import Document
 

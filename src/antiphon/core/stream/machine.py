@@ -83,7 +83,7 @@ class ResponseMachine:
         now: Callable[[], int],
         tools: ToolIdentityMap = NO_TOOLS,
         seal: Seal | None = None,
-        locale: str = "en",
+        describe: Callable[[ProviderFault], str] = describe,
         empty_arguments: str = "",
     ) -> None:
         """`response` is the answer as far as the request decides it. `seal` turns provider state
@@ -100,7 +100,7 @@ class ResponseMachine:
         self._now = now
         self._tools = tools
         self.seal = seal
-        self._locale = locale
+        self.describe = describe
         self._empty_arguments = empty_arguments
         self._air = OutputSequencer()
         self._calls: dict[int, CallBlock] = {}
@@ -323,7 +323,7 @@ class ResponseMachine:
         events = self._air.close_all("incomplete", ended_well=False, publish=False)
         self.fault = fault
         code = normalize_code(fault.public_code)
-        message = describe(fault, self._locale)
+        message = self.describe(fault)
         return [*events, self._terminal(Outcome("failed", error_code=code, message=message))]
 
     def _terminal(self, how: Outcome) -> Event:

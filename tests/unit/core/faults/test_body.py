@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from antiphon.core.faults.fault import ProviderFault, Upstream, classify, classify_document
+from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.fault import ProviderFault, UpstreamDetails
 
 
 def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:
@@ -153,7 +154,7 @@ def test_a_reason_put_into_the_param_is_read() -> None:
 def test_the_providers_own_names_are_kept_for_the_log() -> None:
     error = {"message": "m", "type": "t", "code": "c", "param": "p"}
     fault = answer(400, {"error": error, "request_id": "r"})
-    assert fault.upstream == Upstream(type="t", code="c", param="p", request_id="r")
+    assert fault.upstream == UpstreamDetails(type="t", code="c", param="p", request_id="r")
     assert fault.message == "m"
     assert json.loads(fault.original) == {"error": error, "request_id": "r"}
 
@@ -169,7 +170,7 @@ def test_headers_are_found_whatever_their_case() -> None:
         b'{"message":"m"}',
     )
     assert (fault.type, fault.retry_after_s) == ("invalid_request", 3.0)
-    assert fault.upstream == Upstream(type="ValidationException", request_id="req_1")
+    assert fault.upstream == UpstreamDetails(type="ValidationException", request_id="req_1")
 
 
 def test_a_parameter_named_by_its_location_is_kept() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import (
     ERROR_CODES,
     FaultType,
@@ -17,8 +18,6 @@ from antiphon.core.faults.fault import (
     Scope,
     blocked_fault,
     cancelled_fault,
-    classify,
-    classify_document,
     connection_fault,
     cooldown_s,
     internal_fault,
@@ -26,7 +25,7 @@ from antiphon.core.faults.fault import (
     protocol_fault,
     timeout_fault,
 )
-from antiphon.core.faults.kinds import ROWS
+from antiphon.core.faults.kinds import FAULT_KINDS
 
 
 def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:
@@ -119,13 +118,13 @@ def test_every_row_of_the_table_holds(row: tuple[Any, ...]) -> None:
 
 
 def test_every_row_has_a_known_public_code_and_an_http_error() -> None:
-    assert {row.public_code for row in ROWS.values()} <= ERROR_CODES
-    assert all(400 <= row.http_status <= 599 for row in ROWS.values())
+    assert {row.public_code for row in FAULT_KINDS.values()} <= ERROR_CODES
+    assert all(400 <= row.http_status <= 599 for row in FAULT_KINDS.values())
 
 
 def test_every_type_and_every_scope_is_used() -> None:
-    assert {row.type for row in ROWS.values()} == set(FaultType)
-    assert {row.scope for row in ROWS.values()} == set(Scope)
+    assert {row.type for row in FAULT_KINDS.values()} == set(FaultType)
+    assert {row.scope for row in FAULT_KINDS.values()} == set(Scope)
 
 
 @pytest.mark.parametrize(

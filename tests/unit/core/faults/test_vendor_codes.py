@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from antiphon.core.faults.fault import ProviderFault, classify, classify_document
+from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.fault import ProviderFault
 
 
 def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.faults.fault import ProviderFault, classify, protocol_fault
+from antiphon.core.faults.classify import classify
+from antiphon.core.faults.fault import ProviderFault, protocol_fault
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -241,9 +242,16 @@ def test_a_failure_is_told_with_a_code_that_clients_know(fault: ProviderFault, c
     assert (message["status"], message["content"][0]["text"]) == ("incomplete", "a")
 
 
-def test_a_failure_shows_nothing_of_what_the_provider_said() -> None:
+def test_a_failure_shows_no_text_of_the_provider() -> None:
     subject = started()
     fault = classify(500, {}, b'{"error":{"message":"key sk-123 at https://internal"}}')
-    told = documents(subject.fail(fault))[-1]["response"]["error"]["message"]
-    assert "sk-123" not in told
-    assert "https" not in told
+    message = documents(subject.fail(fault))[-1]["response"]["error"]["message"]
+    assert "sk-123" not in message
+    assert "https" not in message
+
+
+def test_a_failure_has_the_description_of_the_current_attempt() -> None:
+    subject = started()
+    subject.describe = lambda fault: f"deepseek: {fault.code}"
+    message = documents(subject.fail(FAULT))[-1]["response"]["error"]["message"]
+    assert message == "deepseek: invalid_chunk"
