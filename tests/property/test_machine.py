@@ -29,7 +29,7 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.stream.finish import TABLE
+from antiphon.core.stream.finish import FINISH_REASONS
 from antiphon.core.stream.machine import Phase
 from antiphon.core.tools.identity import ToolIdentity
 from antiphon.errors import BridgeError
@@ -84,7 +84,9 @@ outputs = st.one_of(
     st.builds(Start, st.none() | texts, st.none() | texts),
     st.builds(Extra, texts),
 )
-finishes = st.builds(Finish, st.none() | st.sampled_from([*TABLE, "", "OTHER", "who knows?"]))
+finishes = st.builds(
+    Finish, st.none() | st.sampled_from([*FINISH_REASONS, "", "OTHER", "who knows?"])
+)
 deltas: st.SearchStrategy[Delta] = st.one_of(outputs, outputs, outputs, finishes)
 failures: st.SearchStrategy[Delta] = st.builds(Failure, faults)
 
@@ -123,17 +125,17 @@ def test_an_error_leaves_the_machine_as_it_was(said: list[Delta], sealed: bool) 
     subject = machine(seal=(lambda states, raw: f"sealed:{len(states)}") if sealed else None)
     events = subject.start()
     for delta in said:
-        before = (subject.phase, subject.snapshot, subject.pending_finish, len(subject.states))
+        before = (subject.phase, subject.snapshot, subject.pending_finish)
         try:
             events += subject.feed(delta)
         except BridgeError:
-            after = (subject.phase, subject.snapshot, subject.pending_finish, len(subject.states))
+            after = (subject.phase, subject.snapshot, subject.pending_finish)
             assert after == before
-    before = (subject.phase, subject.snapshot, subject.pending_finish, len(subject.states))
+    before = (subject.phase, subject.snapshot, subject.pending_finish)
     try:
         events += subject.finish()
     except BridgeError:
-        after = (subject.phase, subject.snapshot, subject.pending_finish, len(subject.states))
+        after = (subject.phase, subject.snapshot, subject.pending_finish)
         assert after == before
         events += subject.fail(protocol_fault("broken"))
     check(documents(events))
@@ -190,11 +192,11 @@ def interleaved(draw: st.DrawFn) -> tuple[list[tuple[str, str]], list[Delta]]:
         ]
         for index, text in enumerate(written)
     ]
-    told: list[Delta] = []
+    finished_items: list[Delta] = []
     while any(queues):
         index = draw(st.sampled_from([i for i, queue in enumerate(queues) if queue]))
-        told.append(queues[index].pop(0))
-    return [(f"id_{i}", text) for i, text in enumerate(written)], told
+        finished_items.append(queues[index].pop(0))
+    return [(f"id_{i}", text) for i, text in enumerate(written)], finished_items
 
 
 def _cut(text: str, cuts: Sequence[int]) -> list[str]:
@@ -208,9 +210,9 @@ def _numbered(parts: list[str]) -> list[tuple[bool, str]]:
 
 @given(interleaved(), st.sampled_from([TOOLS, ()]))
 def test_interleaved_calls_come_out_whole_and_in_order_of_appearance(
-    told: tuple[list[tuple[str, str]], list[Delta]], tools: tuple[ToolIdentity, ...]
+    finished_items: tuple[list[tuple[str, str]], list[Delta]], tools: tuple[ToolIdentity, ...]
 ) -> None:
-    expected, said = told
+    expected, said = finished_items
     order = list(dict.fromkeys(f"id_{d.index}" for d in said if isinstance(d, ToolCall)))
     events = run([*said, Finish("tool_calls")], tools)
     check(events)
@@ -237,8 +239,14 @@ def test_the_input_of_a_custom_tool_streams_as_it_is_written(
     deltas_of = [
         [e["delta"] for e in chunk if e["type"].endswith("input.delta")] for chunk in chunks
     ]
-    assert all(len(told) <= 1 and "" not in told for told in deltas_of)
-    assert "".join("".join(told) for told in deltas_of) == json.loads(written)["input"] == text
+    assert all(
+        len(finished_items) <= 1 and "" not in finished_items for finished_items in deltas_of
+    )
+    assert (
+        "".join("".join(finished_items) for finished_items in deltas_of)
+        == json.loads(written)["input"]
+        == text
+    )
 
     events = run([head, *(ToolCall(0, arguments=part) for part in parts), Finish("stop")])
     check(events)

@@ -13,7 +13,7 @@ from antiphon.core.client_profile import (
     error_as_400,
     error_as_final,
     keepalive_as_comment,
-    resolve,
+    resolve_profile,
 )
 from antiphon.core.diagnostic import Decision
 from antiphon.core.faults.classify import classify
@@ -48,7 +48,7 @@ CODEX = PROFILES["codex"]
     ],
 )
 def test_a_client_is_known_by_its_headers(originator: str, user_agent: str, name: str) -> None:
-    assert resolve(originator, user_agent, {}) == PROFILES[name]
+    assert resolve_profile(originator, user_agent, {}) == PROFILES[name]
     assert PROFILES[name].name == name
 
 
@@ -74,7 +74,7 @@ def test_only_codex_needs_other_words() -> None:
     ids=["none", "its own", "its own over everyone's", "another's"],
 )
 def test_an_operator_knows_better(overrides: dict[str, Any], expected: Profile) -> None:
-    assert resolve("codex_exec", "", overrides) == expected
+    assert resolve_profile("codex_exec", "", overrides) == expected
 
 
 # --- statuses -------------------------------------------------------------------------------------
@@ -116,13 +116,13 @@ def test_a_changed_status_names_the_true_one() -> None:
     told = error_as_400(CODEX, 401)
     assert (told.code, told.decision) == ("client.error_as_400", Decision.DEGRADED)
     assert told.subject == "401"
-    assert "not 401" in told.message
+    assert "instead of 401" in told.message
 
 
 def test_a_changed_code_names_the_true_one() -> None:
     told = error_as_final(CODEX, "server_error")
     assert (told.code, told.subject) == ("client.error_as_400", "server_error")
-    assert "not server_error" in told.message
+    assert "instead of server_error" in told.message
 
 
 def test_a_comment_in_place_of_an_event_names_the_client() -> None:

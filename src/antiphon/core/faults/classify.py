@@ -17,7 +17,7 @@ from antiphon.core.faults.body import (
     carries_error,
     read_body,
     read_document,
-    retry_after_s,
+    read_retry_delay,
 )
 from antiphon.core.faults.fault import ProviderFault, UpstreamDetails, fault_of_kind
 from antiphon.core.faults.kinds import (
@@ -47,7 +47,7 @@ def classify(
         reading.type = reading.type or declared.partition(":")[0]
     for name in ("x-request-id", "request-id", "x-amzn-requestid"):
         reading.request_id = reading.request_id or lower.get(name)
-    delay_s = retry_after_s(lower, reading, now)
+    delay_s = read_retry_delay(lower, reading, now)
     return _make_fault(status, reading, delay_s, body[:TEXT_LIMIT].decode("utf-8", "replace"))
 
 
@@ -58,7 +58,7 @@ def classify_document(
     if not carries_error(document):
         return None
     reading = read_document(document)
-    return _make_fault(status, reading, retry_after_s({}, reading), _encode_document(document))
+    return _make_fault(status, reading, read_retry_delay({}, reading), _encode_document(document))
 
 
 def _encode_document(document: Mapping[str, object]) -> str:

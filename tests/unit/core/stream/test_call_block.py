@@ -171,8 +171,8 @@ def test_interleaved_calls_are_told_one_after_the_other() -> None:
     subject.feed(ToolCall(0, "a", "get_weather", '{"x"'))
     assert subject.feed(ToolCall(1, "b", "get_weather", '{"y"')) == []
     assert subject.feed(ToolCall(1, arguments=":2}")) == []
-    told = types(documents(subject.feed(ToolCall(0, arguments=":1}"))))
-    assert told == [
+    finished_items = types(documents(subject.feed(ToolCall(0, arguments=":1}"))))
+    assert finished_items == [
         "function_call_arguments.delta",
         "function_call_arguments.done",
         "output_item.done",
@@ -250,7 +250,7 @@ def test_the_end_of_a_call_that_waits_is_remembered() -> None:
 def test_there_is_no_end_without_a_beginning() -> None:
     subject = machine()
     subject.start()
-    with pytest.raises(InvalidTransition, match="no call 3"):
+    with pytest.raises(InvalidTransition, match="call 3 does not exist"):
         subject.tool_end(3)
     assert subject.phase is Phase.IN_PROGRESS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.stream.deltas import Finish, Text
-from antiphon.core.stream.finish import TABLE, outcome
+from antiphon.core.stream.finish import FINISH_REASONS, map_finish_reason
 from tests.support.machines import run
 from tests.support.stream_validator import check
 
@@ -37,14 +37,14 @@ def test_a_row_of_the_founding_table(
     assert response["error"] == error
 
 
-@pytest.mark.parametrize("reason", TABLE)
+@pytest.mark.parametrize("reason", FINISH_REASONS)
 def test_a_known_reason_is_known_in_any_case(reason: str) -> None:
-    assert outcome(reason.upper()) == outcome(reason) == TABLE[reason]
+    assert map_finish_reason(reason.upper()) == map_finish_reason(reason) == FINISH_REASONS[reason]
 
 
-@pytest.mark.parametrize("reason", TABLE)
+@pytest.mark.parametrize("reason", FINISH_REASONS)
 def test_every_row_says_all_that_its_status_needs(reason: str) -> None:
-    row = TABLE[reason]
+    row = FINISH_REASONS[reason]
     assert (row.status == "incomplete") == (row.incomplete_reason is not None)
     assert (row.status == "failed") == (row.error_code is not None) == bool(row.message)
 
@@ -61,12 +61,12 @@ def test_every_row_says_all_that_its_status_needs(reason: str) -> None:
     ],
 )
 def test_vendors_own_words_are_understood(reason: str, word: str) -> None:
-    assert outcome(reason).status == word
+    assert map_finish_reason(reason).status == word
 
 
 @pytest.mark.parametrize("reason", ["sk-secret https://x", "a b", "x" * 65, "<b>", "1", "ß"])
 def test_a_word_that_is_not_shaped_like_a_code_is_not_shown(reason: str) -> None:
-    assert outcome(reason).message == "Unexpected finish reason."
+    assert map_finish_reason(reason).message == "Unexpected finish reason."
 
 
 @pytest.mark.parametrize(

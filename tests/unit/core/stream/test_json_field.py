@@ -203,21 +203,18 @@ def test_an_escape_may_be_cut_after_its_backslash() -> None:
 @pytest.mark.parametrize(
     "fragments", [("{}x",), ("{}", "x"), ("{} ", " {}"), ("[]]",), ("{}", '"')]
 )
-def test_anything_after_the_end_is_an_overrun_for_ever(fragments: tuple[str, ...]) -> None:
+def test_text_after_the_end_makes_a_value_incomplete_for_good(fragments: tuple[str, ...]) -> None:
     progress = follow(*fragments)
-    assert progress.overrun
     assert not progress.complete
     progress.feed("{}")
     progress.feed(" ")
-    assert progress.overrun
     assert not progress.complete
     assert not progress.open
 
 
-def test_white_space_after_the_end_is_no_overrun() -> None:
+def test_white_space_after_the_end_leaves_a_value_complete() -> None:
     progress = follow("{} ", "", "\n")
     assert progress.complete
-    assert not progress.overrun
 
 
 @pytest.mark.parametrize("whole", ["7", '"a"', "null", "x{}", "}", '"{}" {}'])
@@ -225,6 +222,5 @@ def test_what_does_not_open_with_a_bracket_is_never_complete(whole: str) -> None
     for fragments in ([whole], list(whole)):
         progress = follow(*fragments)
         assert not progress.complete
-        assert not progress.overrun
         assert not progress.open
         assert not progress.empty

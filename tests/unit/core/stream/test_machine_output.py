@@ -80,8 +80,8 @@ def test_pieces_of_the_same_kind_are_one_item() -> None:
 def test_text_of_one_kind_yields_to_another_at_once(delta: Delta) -> None:
     subject = started()
     subject.feed(delta)
-    told = types(documents(subject.feed(ToolCall(0, "x", "get_weather"))))
-    assert told[-2:] == ["output_item.done", "output_item.added"]
+    finished_items = types(documents(subject.feed(ToolCall(0, "x", "get_weather"))))
+    assert finished_items[-2:] == ["output_item.done", "output_item.added"]
 
 
 def test_refusals_grow_in_one_item() -> None:
@@ -149,11 +149,9 @@ def test_usage_is_an_object_even_if_nobody_counted() -> None:
     assert run([Finish("stop")])[-1]["response"]["usage"]["total_tokens"] == 0
 
 
-def test_state_is_kept_without_an_item_if_nobody_seals_it() -> None:
+def test_state_is_dropped_if_there_is_nothing_to_seal_it_with() -> None:
     subject = started()
-    state = ReasoningState("s", "x")
-    assert subject.feed(state) == []
-    assert subject.states == [state]
+    assert subject.feed(ReasoningState("s", "x")) == []
     assert kinds(documents(subject.finish("stop"))) == []
 
 
@@ -230,10 +228,9 @@ def test_a_snapshot_shows_no_call_that_was_not_announced() -> None:
     assert subject.snapshot.output == ()
 
 
-def test_who_answers_is_remembered() -> None:
+def test_start_and_extra_deltas_make_no_event() -> None:
     subject = started()
     assert subject.feed(Start("other", "gen-1")) == subject.feed(Extra("x", {"y": 1})) == []
-    assert subject.upstream == Start("other", "gen-1")
 
 
 def test_the_end_of_a_call_is_dispatched() -> None:

@@ -67,7 +67,7 @@ def started(**options: Any) -> ResponseMachine:
     return subject
 
 
-def told(*deltas: Delta) -> list[Document]:
+def finished_items(*deltas: Delta) -> list[Document]:
     events = run([*deltas, Finish("stop")])
     check(events)
     consult(events)
@@ -75,7 +75,7 @@ def told(*deltas: Delta) -> list[Document]:
 
 
 def output(*deltas: Delta) -> list[Document]:
-    items: list[Document] = told(*deltas)[-1]["response"]["output"]
+    items: list[Document] = finished_items(*deltas)[-1]["response"]["output"]
     return items
 
 

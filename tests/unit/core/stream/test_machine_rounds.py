@@ -9,8 +9,8 @@ from antiphon.core.stream.deltas import (
     Delta,
     Finish,
     ReasoningState,
-    SearchBegun,
     SearchEnded,
+    SearchStarted,
     Text,
     ToolCall,
     ToolEnd,
@@ -18,7 +18,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.core.stream.machine import ResponseMachine
-from antiphon.core.stream.usage import Meter
+from antiphon.core.stream.usage import UsageCounter
 from antiphon.errors import InvalidTransition, OutputBeforeStart
 from antiphon.wire.events import Event
 from tests.support.machines import Document, documents, machine
@@ -38,9 +38,9 @@ def fed(subject: ResponseMachine, *deltas: Delta) -> list[Event]:
 
 def judged(events: list[Event]) -> Document:
     """The final response of events that keep every rule."""
-    told = documents(events)
-    check(told)
-    response: Document = told[-1]["response"]
+    finished_items = documents(events)
+    check(finished_items)
+    response: Document = finished_items[-1]["response"]
     return response
 
 
@@ -109,12 +109,12 @@ def test_state_that_came_last_leaves_with_its_round() -> None:
 
 
 def _told(subject: ResponseMachine) -> list[Document]:
-    told: list[Document] = msgspec.to_builtins(subject.round_items)
-    return told
+    finished_items: list[Document] = msgspec.to_builtins(subject.round_items)
+    return finished_items
 
 
 def test_usage_adds_up_over_rounds_and_replaces_within_one() -> None:
-    meter = Meter()
+    meter = UsageCounter()
     meter.feed(Usage(input_tokens=5))
     meter.feed(Usage(input_tokens=7, output_tokens=1))
     meter.next_round()
@@ -124,7 +124,7 @@ def test_usage_adds_up_over_rounds_and_replaces_within_one() -> None:
 
 
 def test_rounds_that_nobody_counts_cost_nothing_known() -> None:
-    meter = Meter()
+    meter = UsageCounter()
     meter.next_round()
     assert meter.total is None
 
@@ -169,8 +169,10 @@ def test_a_call_that_is_held_back_stays_open_over_rounds() -> None:
 def test_a_revised_call_ends_with_its_new_input() -> None:
     subject, _ = held()
     subject.next_round()
-    told = fed(subject, ToolRevision(0, "*** Another"), ToolEnd(0))
-    done = [event for event in documents(told) if event["type"] == "response.output_item.done"]
+    finished_items = fed(subject, ToolRevision(0, "*** Another"), ToolEnd(0))
+    done = [
+        event for event in documents(finished_items) if event["type"] == "response.output_item.done"
+    ]
     assert done[0]["item"]["input"] == "*** Another"
     subject.finish("tool_calls")
 
@@ -198,7 +200,7 @@ def test_what_comes_after_a_held_call_waits_and_is_known_to_the_next_round() -> 
 
 def test_only_a_known_call_can_be_revised() -> None:
     subject, _ = begun()
-    with pytest.raises(InvalidTransition, match="no call 4"):
+    with pytest.raises(InvalidTransition, match="call 4 does not exist"):
         subject.feed(ToolRevision(4, "x"))
 
 
@@ -207,7 +209,7 @@ def test_only_a_known_call_can_be_revised() -> None:
 
 def test_a_search_is_on_the_air_until_it_is_over() -> None:
     subject, events = begun()
-    events += fed(subject, Text("Let me look."), SearchBegun(ACTION))
+    events += fed(subject, Text("Let me look."), SearchStarted(ACTION))
     assert documents(events)[-1]["type"] == "response.web_search_call.searching"
     events += fed(subject, SearchEnded({**ACTION, "sources": []}))
     item = judged(events + subject.finish("stop"))["output"][1]
@@ -216,13 +218,13 @@ def test_a_search_is_on_the_air_until_it_is_over() -> None:
 
 def test_a_search_that_failed_says_so() -> None:
     subject, events = begun()
-    events += fed(subject, SearchBegun(ACTION), SearchEnded(ACTION, "failed"))
+    events += fed(subject, SearchStarted(ACTION), SearchEnded(ACTION, "failed"))
     assert judged(events + subject.finish("stop"))["output"][0]["status"] == "failed"
 
 
 def test_a_search_that_nobody_ended_has_failed() -> None:
     subject, events = begun()
-    events += fed(subject, SearchBegun(ACTION), Text("never mind"))
+    events += fed(subject, SearchStarted(ACTION), Text("never mind"))
     assert judged(events + subject.finish("stop"))["output"][0]["status"] == "failed"
 
 
@@ -230,7 +232,7 @@ def test_a_search_that_is_over_before_its_turn_comes_is_told_from_its_beginning(
     """A call that is held back for another round has the air."""
     subject, events = begun()
     held = ToolCall(0, call_id="c1", name="exec", arguments="x", kind="custom")
-    events += fed(subject, held, SearchBegun(ACTION), SearchEnded(ACTION)) + subject.end_round()
+    events += fed(subject, held, SearchStarted(ACTION), SearchEnded(ACTION)) + subject.end_round()
     subject.next_round()
     response = judged(events + fed(subject, ToolEnd(0)) + subject.finish("stop"))
     assert [item["status"] for item in response["output"]] == ["completed", "completed"]
@@ -238,7 +240,7 @@ def test_a_search_that_is_over_before_its_turn_comes_is_told_from_its_beginning(
 
 def test_the_snapshot_shows_a_search_under_way() -> None:
     subject, _ = begun()
-    fed(subject, SearchBegun(ACTION))
+    fed(subject, SearchStarted(ACTION))
     item = subject.snapshot.output[0]
     assert isinstance(item, dict)
     assert item["status"] == "in_progress"
@@ -246,5 +248,5 @@ def test_the_snapshot_shows_a_search_under_way() -> None:
 
 def test_no_search_ends_that_was_not_begun() -> None:
     subject, _ = begun()
-    with pytest.raises(InvalidTransition, match="none under way"):
+    with pytest.raises(InvalidTransition, match="no search is open"):
         subject.feed(SearchEnded(ACTION))

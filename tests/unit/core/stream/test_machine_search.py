@@ -49,7 +49,7 @@ def codes(plan: Plan) -> list[str]:
 
 
 def types(plan: Plan, *provider_names: str) -> list[tuple[str, str | None]]:
-    found = [plan.identities.restored(name) for name in provider_names]
+    found = [plan.identities.by_provider_name(name) for name in provider_names]
     return [(each.requested_type, each.namespace) for each in found if each is not None]
 
 
@@ -96,7 +96,7 @@ def test_a_call_of_the_namesake_stays_the_clients() -> None:
     plan = planned(SEARCH, input=[call])
     [called] = [step for step in plan.history if isinstance(step, Called)]
     assert called.namespace is None
-    known = plan.identities.declared("web_search")
+    known = plan.identities.by_requested_name("web_search")
     assert known is not None
     assert known.provider_name.startswith("web_search_")
 
@@ -233,6 +233,6 @@ def test_a_search_of_an_earlier_turn_is_history_whatever_is_on_offer_now(
     called, answered, *_ = plan.history
     assert isinstance(called, Called)
     assert isinstance(answered, Answered)
-    identity = plan.identities.declared(called.name, called.namespace)
+    identity = plan.identities.by_requested_name(called.name, called.namespace)
     assert identity is not None
     assert identity.provider_name == "web_search"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.stream.deltas import ToolCall, ToolEnd
-from antiphon.core.stream.partial_call import PartialCall, learned
+from antiphon.core.stream.partial_call import PartialCall, merge_name
 
 TOOLS = ("read", "read_file", "gogo")
 
@@ -29,7 +29,7 @@ TOOLS = ("read", "read_file", "gogo")
 def test_the_tools_tell_a_piece_of_a_name_from_the_name_again(pieces: list[str], name: str) -> None:
     known = ""
     for piece in pieces:
-        known = learned(known, piece, TOOLS)
+        known = merge_name(known, piece, TOOLS)
     assert known == name
 
 

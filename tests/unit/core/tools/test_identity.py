@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentity, ToolIdentityMap, ToolType
-from antiphon.core.tools.restore import Call, restore
+from antiphon.core.tools.restore import ProviderCall, restore_tool_call
 from antiphon.errors import ToolCollision
 
 READ = ToolIdentity("mcp__files__read", "read", namespace="mcp__files")
@@ -17,9 +17,9 @@ EXEC = ToolIdentity("exec", "exec", "custom")
 
 def test_names_are_found_in_both_directions() -> None:
     tools = ToolIdentityMap([READ, EXEC])
-    assert tools.restored("mcp__files__read") == READ
-    assert tools.declared("read", "mcp__files") == READ
-    assert tools.declared("exec") == tools.restored("exec") == EXEC
+    assert tools.by_provider_name("mcp__files__read") == READ
+    assert tools.by_requested_name("read", "mcp__files") == READ
+    assert tools.by_requested_name("exec") == tools.by_provider_name("exec") == EXEC
     assert len(tools) == 2
     assert "exec" in list(tools)
     assert "exec" in tools
@@ -27,8 +27,8 @@ def test_names_are_found_in_both_directions() -> None:
 
 def test_a_name_nobody_declared_is_nobody() -> None:
     tools = ToolIdentityMap([READ])
-    assert tools.restored("read") is None
-    assert tools.declared("read") is None
+    assert tools.by_provider_name("read") is None
+    assert tools.by_requested_name("read") is None
     assert "read" not in tools
     assert len(NO_TOOLS) == 0
 
@@ -55,8 +55,8 @@ def test_two_tools_under_one_name_are_an_error(other: ToolIdentity) -> None:
 
 def restored(kind: ToolType, arguments: str, **identity: Any) -> dict[str, Any]:
     tool = ToolIdentity("wire_name", "asked_name", kind, **identity)
-    call = Call("x_1", "call_1", "wire_name", arguments, "completed")
-    item: dict[str, Any] = msgspec.to_builtins(restore(tool, call))
+    call = ProviderCall("x_1", "call_1", "wire_name", arguments, "completed")
+    item: dict[str, Any] = msgspec.to_builtins(restore_tool_call(tool, call))
     return item
 
 
@@ -176,5 +176,5 @@ def test_a_namespace_comes_back_beside_the_name(kind: ToolType, arguments: str) 
 
 
 def test_a_call_of_a_tool_nobody_declared_keeps_its_name() -> None:
-    item = restore(None, Call("fc_1", "call_1", "surprise", "{}", "completed"))
+    item = restore_tool_call(None, ProviderCall("fc_1", "call_1", "surprise", "{}", "completed"))
     assert msgspec.to_builtins(item)["name"] == "surprise"
