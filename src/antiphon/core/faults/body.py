@@ -86,12 +86,12 @@ def carries_error(document: Mapping[str, object]) -> bool:
     base = document.get("base_resp")
     if isinstance(base, Mapping) and base.get("status_code") not in _SUCCESS_CODES:
         return True
-    return any(part.get("error") for part in _possible_error_parts(document)) or _is_bare_error(
-        document
-    )
+    if any(part.get("error") for part in _nested_objects(document)):
+        return True
+    return _is_bare_error(document)
 
 
-def _possible_error_parts(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+def _nested_objects(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     """The nested objects that may carry the error: `response`, `delta`, and the choices."""
     choices = document.get("choices")
     for part in (document.get("response"), document.get("delta"), *_items(choices)):
