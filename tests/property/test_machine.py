@@ -116,8 +116,8 @@ def test_any_output_that_is_finished_is_a_stream_the_official_client_reads(
 def test_a_failure_anywhere_keeps_a_well_formed_stream(
     stream: list[Delta], data: st.DataObject
 ) -> None:
-    place = data.draw(st.integers(0, len(stream)))
-    events = run([*stream[:place], Failure(protocol_fault("broken")), *stream[place:]])
+    index = data.draw(st.integers(0, len(stream)))
+    events = run([*stream[:index], Failure(protocol_fault("broken")), *stream[index:]])
     check(events)
     assert terminals(events) == ["response.failed"]
 
@@ -252,7 +252,7 @@ def test_the_input_of_a_custom_tool_streams_as_it_arrives(
 
 @given(st.integers(1, 60))
 def test_a_chunk_of_custom_input_is_sent_at_once(length: int) -> None:
-    """Plain text is never held back: what a chunk writes is what its one delta says."""
+    """Plain text is never held back: the one delta of a chunk has all of its text."""
     subject = machine()
     subject.start()
     subject.feed(ToolCall(0, "id_0", "exec", '{"input": "'))

@@ -162,9 +162,7 @@ def test_without_a_refusal_nothing_changes() -> None:
 
 
 def test_a_refusal_is_a_separate_message() -> None:
-    passed = filter_all(
-        RefusalTextFilter(CODEX), Text("Let me see."), Refusal("No."), Text("But:")
-    )
+    passed = filter_all(RefusalTextFilter(CODEX), Text("Let me see."), Refusal("No."), Text("But:"))
     assert passed == [Text("Let me see."), ItemEnd(), Text("No."), ItemEnd(), Text("But:")]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import Struct, field
 
-from antiphon.core.faults.vendor_codes import BASE_NUMBER, ERROR_NUMBER, WORD
+from antiphon.core.faults.vendor_codes import BASE_NUMBER, ERROR_NUMBER, NAMED_CODE
 
 _DEPTH = 8
 _BREADTH = 16
@@ -164,7 +164,7 @@ def _read_codes(reading: ErrorReading, name: str, fields: Mapping[str, object]) 
         value = fields.get(key)
         if isinstance(value, str):
             is_number = name == "error" and key == "code" and _FOUR_DIGITS.fullmatch(value)
-            reading.codes.append((ERROR_NUMBER if is_number else WORD, value))
+            reading.codes.append((ERROR_NUMBER if is_number else NAMED_CODE, value))
     if name == "base_resp":
         reading.codes.append((BASE_NUMBER, _name(fields.get("status_code")) or ""))
 

@@ -28,10 +28,10 @@ from antiphon.core.faults.kinds import (
 )
 from antiphon.core.faults.vendor_codes import (
     CAUSES,
+    NAMED_CODE,
     PHRASES,
     STATUS_NAMES,
     VAGUE,
-    WORD,
     find_kinds,
 )
 
@@ -43,7 +43,7 @@ def classify(
     lower = {name.lower(): value for name, value in headers.items()}
     reading = read_body(body)
     if declared := lower.get("x-amzn-errortype"):
-        reading.codes.insert(0, (WORD, declared))
+        reading.codes.insert(0, (NAMED_CODE, declared))
         reading.type = reading.type or declared.partition(":")[0]
     for name in ("x-request-id", "request-id", "x-amzn-requestid"):
         reading.request_id = reading.request_id or lower.get(name)

@@ -15,11 +15,11 @@ from msgspec import Struct
 from antiphon.core.faults.kinds import FaultKind
 
 # Where a code was found. A number means nothing outside the field its vendor puts it in.
-WORD = "word"
+NAMED_CODE = "name"
 ERROR_NUMBER = "error.code"  # four digits in a string, as in {"error": {"code": "1302"}}: Zhipu
 BASE_NUMBER = "base_resp"  # {"base_resp": {"status_code": 1008}}: MiniMax
 
-_CAUSE_WORDS: Mapping[FaultKind, str] = {
+_CAUSE_CODES: Mapping[FaultKind, str] = {
     FaultKind.RATE_LIMIT: """
         throttling throttled throttling_error throttling_exception request_limit_exceeded
         limit_requests limit_burst_rate service_quota_exceeded_exception rate_limit_reached_error
@@ -75,7 +75,7 @@ _CAUSE_WORDS: Mapping[FaultKind, str] = {
         """,
 }
 
-_STATUS_NAME_WORDS: Mapping[FaultKind, str] = {
+_STATUS_NAME_CODES: Mapping[FaultKind, str] = {
     FaultKind.INVALID_REQUEST: """
         invalid_request invalid_request_error bad_request bad_request_error invalid_argument
         failed_precondition out_of_range validation_error validation_exception invalid_parameter
@@ -140,22 +140,22 @@ _NUMBERS: Mapping[str, Mapping[FaultKind, str]] = {
 VAGUE = frozenset({FaultKind.INVALID_REQUEST, FaultKind.NOT_FOUND, FaultKind.SERVER_ERROR})
 
 
-def fold(word: str) -> str:
+def fold(code: str) -> str:
     """Fold the spellings of a code into one.
 
     `InvalidApiKey`, `invalid_api_key`, `invalid-api-key` and `INVALID_API_KEY` are the same.
     AWS adds a namespace before `#` and an address after `:`.
     """
-    bare = word.partition(":")[0].rpartition("#")[2]
+    bare = code.partition(":")[0].rpartition("#")[2]
     return "".join(char for char in bare.lower() if char.isascii() and char.isalnum())
 
 
 def _index_by_code(kinds: Mapping[FaultKind, str]) -> dict[str, FaultKind]:
-    return {fold(word): kind for kind, words in kinds.items() for word in words.split()}
+    return {fold(code): kind for kind, codes in kinds.items() for code in codes.split()}
 
 
 CAUSES: Mapping[str, Mapping[str, FaultKind]] = {
-    WORD: _index_by_code(_CAUSE_WORDS),
+    NAMED_CODE: _index_by_code(_CAUSE_CODES),
     **{
         location: _index_by_code(
             {kind: codes for kind, codes in kinds.items() if kind not in VAGUE}
@@ -164,7 +164,7 @@ CAUSES: Mapping[str, Mapping[str, FaultKind]] = {
     },
 }
 STATUS_NAMES: Mapping[str, Mapping[str, FaultKind]] = {
-    WORD: _index_by_code(_STATUS_NAME_WORDS),
+    NAMED_CODE: _index_by_code(_STATUS_NAME_CODES),
     **{
         location: _index_by_code({kind: codes for kind, codes in kinds.items() if kind in VAGUE})
         for location, kinds in _NUMBERS.items()
@@ -178,8 +178,8 @@ def find_kinds(
     """The kinds that these codes, each with its location, stand for in a table."""
     for location, code in codes:
         # `Throttling.RateQuota` is a kind of `Throttling`.
-        for word in (code, code.partition(".")[0]):
-            kind = table[location].get(fold(word))
+        for name in (code, code.partition(".")[0]):
+            kind = table[location].get(fold(name))
             if kind is not None:
                 yield kind
                 break

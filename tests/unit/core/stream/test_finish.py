@@ -50,18 +50,21 @@ def test_every_row_has_the_fields_of_its_status(reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "word"),
+    ("reason", "status"),
     [
-        *((word, "completed") for word in ("eos", "end_turn", "tool_use", "STOP")),
-        *((word, "incomplete") for word in ("max_tokens", "MAX_TOKENS", "SAFETY", "spii")),
-        *((word, "incomplete") for word in ("MODEL_ARMOR", "CONTINUATION", "other_after_output")),
-        *((word, "completed") for word in ("FINISH", "endoftext")),
-        *((word, "failed") for word in ("insufficient_system_resource", "error", "abort")),
-        *((word, "failed") for word in ("malformed_model_output", "malformed_tool_use")),
+        *((reason, "completed") for reason in ("eos", "end_turn", "tool_use", "STOP")),
+        *((reason, "incomplete") for reason in ("max_tokens", "MAX_TOKENS", "SAFETY", "spii")),
+        *(
+            (reason, "incomplete")
+            for reason in ("MODEL_ARMOR", "CONTINUATION", "other_after_output")
+        ),
+        *((reason, "completed") for reason in ("FINISH", "endoftext")),
+        *((reason, "failed") for reason in ("insufficient_system_resource", "error", "abort")),
+        *((reason, "failed") for reason in ("malformed_model_output", "malformed_tool_use")),
     ],
 )
-def test_vendors_finish_reasons_are_mapped(reason: str, word: str) -> None:
-    assert map_finish_reason(reason).status == word
+def test_vendors_finish_reasons_are_mapped(reason: str, status: str) -> None:
+    assert map_finish_reason(reason).status == status
 
 
 @pytest.mark.parametrize("reason", ["sk-secret https://x", "a b", "x" * 65, "<b>", "1", "ß"])

@@ -144,14 +144,14 @@ def test_a_response_begins_with_created_and_in_progress() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "answering", "shown"),
+    ("requested", "reported", "shown"),
     [("m", "other", "m"), ("", "other", "other"), ("", None, "unknown")],
 )
 def test_the_model_is_the_one_the_request_named(
-    asked: str, answering: str | None, shown: str
+    requested: str, reported: str | None, shown: str
 ) -> None:
-    subject = machine(model=asked)
-    [created, _] = documents(subject.start(answering))
+    subject = machine(model=requested)
+    [created, _] = documents(subject.start(reported))
     assert created["response"]["model"] == shown
 
 

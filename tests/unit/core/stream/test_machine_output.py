@@ -215,8 +215,8 @@ def test_a_snapshot_is_always_current() -> None:
     subject.feed(Reasoning("a"))
     subject.feed(Text("b"))
     subject.feed(Text("c"))
-    [thought, message] = msgspec.to_builtins(subject.snapshot)["output"]
-    assert (thought["status"], message["status"]) == ("completed", "in_progress")
+    [reasoning, message] = msgspec.to_builtins(subject.snapshot)["output"]
+    assert (reasoning["status"], message["status"]) == ("completed", "in_progress")
     assert message["content"][0]["text"] == "bc"
     subject.feed(ToolCall(0, "x", "get_weather", "{"))
     assert msgspec.to_builtins(subject.snapshot)["output"][2]["arguments"] == "{"
@@ -242,8 +242,8 @@ def test_a_tool_end_delta_closes_its_call() -> None:
 def test_a_phase_label_applies_to_the_next_message_only() -> None:
     subject = machine()
     subject.start()
-    said: list[Delta] = [ItemEnd("commentary"), Text("a"), ItemEnd(), Text("b")]
-    for delta in [*said, ItemEnd("x"), Reasoning("c"), ItemEnd(), Text("d")]:
+    deltas: list[Delta] = [ItemEnd("commentary"), Text("a"), ItemEnd(), Text("b")]
+    for delta in [*deltas, ItemEnd("x"), Reasoning("c"), ItemEnd(), Text("d")]:
         subject.feed(delta)
     [*_, last] = documents(subject.finish("stop"))
     labels = [item.get("phase") for item in last["response"]["output"]]
