@@ -61,7 +61,7 @@ class ErrorReading(Struct):
 def read_body(body: bytes) -> ErrorReading:
     """Read the error in the body of an HTTP answer."""
     text = body.decode("utf-8-sig", "replace").strip()
-    document = _parse(text)
+    document = _parse_json(text)
     if isinstance(document, Mapping | list):
         return read_document(document)
     reading = ErrorReading()
@@ -73,7 +73,7 @@ def read_body(body: bytes) -> ErrorReading:
 def read_document(document: object) -> ErrorReading:
     """Read the error in a parsed body, or in a chunk of a stream."""
     reading = ErrorReading()
-    _visit(reading, "", document, 0)
+    _read_value(reading, "", document, 0)
     return reading
 
 
@@ -94,7 +94,7 @@ def carries_error(document: Mapping[str, object]) -> bool:
 def _nested_objects(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     """The nested objects that may carry the error: `response`, `delta`, and the choices."""
     choices = document.get("choices")
-    for part in (document.get("response"), document.get("delta"), *_items(choices)):
+    for part in (document.get("response"), document.get("delta"), *_list_items(choices)):
         if isinstance(part, Mapping):
             yield part
 
@@ -109,11 +109,11 @@ def _is_bare_error(document: Mapping[str, object]) -> bool:
     return any(document.get(key) not in _SUCCESS_CODES for key in _BARE_CODE_KEYS)
 
 
-def _items(value: object) -> list[object]:
+def _list_items(value: object) -> list[object]:
     return value[:_BREADTH] if isinstance(value, list) else []
 
 
-def _parse(text: str) -> object:
+def _parse_json(text: str) -> object:
     """The JSON in a text, which may come as an SSE field; None when there is none."""
     if not text.startswith(("{", "[")):
         fields = (line[5:] for line in text.split("\n") if line.startswith("data:"))
@@ -125,22 +125,22 @@ def _parse(text: str) -> object:
     return parsed
 
 
-def _visit(reading: ErrorReading, name: str, value: object, depth: int) -> None:
+def _read_value(reading: ErrorReading, name: str, value: object, depth: int) -> None:
     if depth > _DEPTH:
         return
     if isinstance(value, Mapping):
         _read_mapping(reading, name, value, depth)
     elif isinstance(value, str) and name in _TEXT_KEYS:
         _read_text(reading, value.strip(), depth)
-    for item in _items(value):
-        _visit(reading, name, item, depth + 1)
+    for item in _list_items(value):
+        _read_value(reading, name, item, depth + 1)
 
 
 def _read_text(reading: ErrorReading, text: str, depth: int) -> None:
     """Read a message. Some routers put the whole JSON body of the server behind them into it."""
-    quoted = _parse(text)
+    quoted = _parse_json(text)
     if isinstance(quoted, Mapping | list):
-        _visit(reading, "raw", quoted, depth + 1)
+        _read_value(reading, "raw", quoted, depth + 1)
     elif text and text not in reading.texts:
         reading.texts.append(text)
 
@@ -152,7 +152,7 @@ def _read_mapping(
         reading.status = reading.status or _read_status(fields.get(key))
     # Deeper objects are more specific, so they are read first.
     for key in _ERROR_PATHS if name in _INSIDE_ERROR else _PATHS:
-        _visit(reading, key, fields.get(key), depth + 1)
+        _read_value(reading, key, fields.get(key), depth + 1)
     for key in _DELAY_KEYS:
         reading.delay_s = reading.delay_s or _read_delay(fields.get(key))
     _read_codes(reading, name, fields)
@@ -166,16 +166,16 @@ def _read_codes(reading: ErrorReading, name: str, fields: Mapping[str, object]) 
             is_number = name == "error" and key == "code" and _FOUR_DIGITS.fullmatch(value)
             reading.codes.append((ERROR_NUMBER if is_number else NAMED_CODE, value))
     if name == "base_resp":
-        reading.codes.append((BASE_NUMBER, _name(fields.get("status_code")) or ""))
+        reading.codes.append((BASE_NUMBER, _read_name(fields.get("status_code")) or ""))
 
 
 def _read_names(reading: ErrorReading, fields: Mapping[str, object]) -> None:
     for key in ("type", "error_type", "status"):
-        reading.type = reading.type or _name(fields.get(key))
-    reading.code = reading.code or _name(fields.get("code"))
-    reading.request_id = reading.request_id or _name(fields.get("request_id"))
-    path = ".".join(name for step in _items(fields.get("loc")) if (name := _name(step)))
-    param = _name(fields.get("param")) or _name(path)
+        reading.type = reading.type or _read_name(fields.get(key))
+    reading.code = reading.code or _read_name(fields.get("code"))
+    reading.request_id = reading.request_id or _read_name(fields.get("request_id"))
+    path = ".".join(name for step in _list_items(fields.get("loc")) if (name := _read_name(step)))
+    param = _read_name(fields.get("param")) or _read_name(path)
     if param and " " in param:  # Xiaomi puts the reason into `param`
         _read_text(reading, param, _DEPTH)
     reading.param = reading.param or param
@@ -185,7 +185,7 @@ _FOUR_DIGITS = re.compile("[0-9]{4}")
 _STATUS = re.compile("[45][0-9]{2}")
 
 
-def _name(value: object) -> str | None:
+def _read_name(value: object) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18:
         return str(value)
     return value[:200] or None if isinstance(value, str) else None
@@ -193,7 +193,7 @@ def _name(value: object) -> str | None:
 
 def _read_status(value: object) -> int | None:
     """Read an HTTP error status, as a number or as its digits."""
-    digits = _name(value)
+    digits = _read_name(value)
     return int(digits) if digits and _STATUS.fullmatch(digits) else None
 
 
@@ -202,12 +202,12 @@ def _read_status(value: object) -> int | None:
 _MAX_DELAY_S = 1e7  # longer than this, a delay is a mistake
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
-_PIECE = (
+_DURATION_PART = (
     rf"({_NUMBER.pattern})\s*"
     r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)(?![a-z])"
 )
-_PIECES = re.compile(_PIECE, re.I)
-_DURATION = re.compile(rf"(?:{_PIECE}\s*)+", re.I)
+_DURATION_PARTS = re.compile(_DURATION_PART, re.I)
+_DURATION = re.compile(rf"(?:{_DURATION_PART}\s*)+", re.I)
 _SENTENCE = re.compile(
     rf"(?:again|retry|wait)\s+(?:(?:in|after|for)\s+)?({_DURATION.pattern})", re.I
 )
@@ -250,10 +250,13 @@ def _read_duration(text: str) -> float:
         return float(text)
     if not _DURATION.fullmatch(text):
         return -1.0
-    return sum(float(number) * _unit_s(unit.lower()) for number, unit in _PIECES.findall(text))
+    return sum(
+        float(number) * _unit_seconds(unit.lower())
+        for number, unit in _DURATION_PARTS.findall(text)
+    )
 
 
-def _unit_s(unit: str) -> float:
+def _unit_seconds(unit: str) -> float:
     return 0.001 if unit.startswith(("ms", "milli")) else _UNITS_S[unit[0]]
 
 

@@ -170,84 +170,86 @@ def parse_delta(mapping: object) -> list[Delta]:
 
     Raises `InvalidTransition`, naming the field, for anything outside the contract.
     """
-    fields = _mapping(mapping, "delta")
+    fields = _check_mapping(mapping, "delta")
     if not fields:
         raise InvalidTransition("delta: must not be empty")
-    _only(fields, frozenset(_READERS), "delta")
+    _reject_unknown_fields(fields, frozenset(_READERS), "delta")
     return [
         delta for name, read in _READERS.items() if name in fields for delta in read(fields[name])
     ]
 
 
-def _mapping(value: object, where: str) -> Mapping[str, Any]:
+def _check_mapping(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidTransition(f"{where}: must be an object")
     return value
 
 
-def _only(fields: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+def _reject_unknown_fields(fields: Mapping[str, Any], known: frozenset[str], where: str) -> None:
     unknown = sorted(str(name) for name in fields if name not in known)
     if unknown:
         raise InvalidTransition(f"{where}: unrecognized field {unknown[0]!r}")
 
 
-def _string(value: object, where: str) -> str:
+def _check_string(value: object, where: str) -> str:
     if not isinstance(value, str):
         raise InvalidTransition(f"{where}: must be a string")
     return value
 
 
-def _count(value: object, where: str) -> int:
-    odd = isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value))
-    if odd or not isinstance(value, int | float):
+def _read_count(value: object, where: str) -> int:
+    is_invalid = isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value))
+    if is_invalid or not isinstance(value, int | float):
         raise InvalidTransition(f"{where}: must be a finite number")
     return max(0, int(value))
 
 
-def _error(value: object) -> Iterator[Delta]:
-    fields = _mapping(value, "error")
-    message = _string(fields.get("message"), "error.message")
+def _read_error(value: object) -> Iterator[Delta]:
+    fields = _check_mapping(value, "error")
+    message = _check_string(fields.get("message"), "error.message")
     if "code" in fields:
-        _string(fields["code"], "error.code")
+        _check_string(fields["code"], "error.code")
     yield Failure(classify_document({"error": dict(fields)}) or protocol_fault(message))
 
 
-def _usage(value: object) -> Iterator[Delta]:
-    fields = _mapping(value, "usage")
+def _read_usage(value: object) -> Iterator[Delta]:
+    fields = _check_mapping(value, "usage")
     for required in ("input_tokens", "output_tokens", "total_tokens"):
-        _count(fields.get(required), f"usage.{required}")
-    inputs = _mapping(fields.get("input_tokens_details", {}), "usage.input_tokens_details")
-    outputs = _mapping(fields.get("output_tokens_details", {}), "usage.output_tokens_details")
+        _read_count(fields.get(required), f"usage.{required}")
+    inputs = _check_mapping(fields.get("input_tokens_details", {}), "usage.input_tokens_details")
+    outputs = _check_mapping(fields.get("output_tokens_details", {}), "usage.output_tokens_details")
     yield Usage(
-        input_tokens=_count(fields["input_tokens"], "usage.input_tokens"),
-        output_tokens=_count(fields["output_tokens"], "usage.output_tokens"),
-        cached_tokens=_count(inputs.get("cached_tokens", 0), "usage.cached_tokens"),
-        reasoning_tokens=_count(outputs.get("reasoning_tokens", 0), "usage.reasoning_tokens"),
-        total_tokens=_count(fields["total_tokens"], "usage.total_tokens"),
+        input_tokens=_read_count(fields["input_tokens"], "usage.input_tokens"),
+        output_tokens=_read_count(fields["output_tokens"], "usage.output_tokens"),
+        cached_tokens=_read_count(inputs.get("cached_tokens", 0), "usage.cached_tokens"),
+        reasoning_tokens=_read_count(outputs.get("reasoning_tokens", 0), "usage.reasoning_tokens"),
+        total_tokens=_read_count(fields["total_tokens"], "usage.total_tokens"),
     )
 
 
-def _reasoning(value: object) -> Iterator[Delta]:
-    yield Reasoning(_string(value, "reasoning"))
+def _read_reasoning(value: object) -> Iterator[Delta]:
+    yield Reasoning(_check_string(value, "reasoning"))
 
 
-def _refusal(value: object) -> Iterator[Delta]:
-    yield Refusal(_string(value, "refusal"))
+def _read_refusal(value: object) -> Iterator[Delta]:
+    yield Refusal(_check_string(value, "refusal"))
 
 
 _CALL_FIELDS = frozenset({"index", "id", "type", "name", "arguments"})
 
 
-def _tool_call(value: object) -> Iterator[Delta]:
-    fields = _mapping(value, "toolCall")
+def _read_tool_call(value: object) -> Iterator[Delta]:
+    fields = _check_mapping(value, "toolCall")
     if not fields:
         raise InvalidTransition("toolCall: must not be empty")
-    _only(fields, _CALL_FIELDS, "toolCall")
+    _reject_unknown_fields(fields, _CALL_FIELDS, "toolCall")
     index = fields.get("index", 0)
     if isinstance(index, bool) or not isinstance(index, int) or index < 0:
         raise InvalidTransition("toolCall.index: must be a non-negative integer")
     texts = {
-        name: _string(text, f"toolCall.{name}") for name, text in fields.items() if name != "index"
+        name: _check_string(text, f"toolCall.{name}")
+        for name, text in fields.items()
+        if name != "index"
     }
     yield ToolCall(
         index,
@@ -258,20 +260,20 @@ def _tool_call(value: object) -> Iterator[Delta]:
     )
 
 
-def _text(value: object) -> Iterator[Delta]:
-    yield Text(_string(value, "text"))
+def _read_text(value: object) -> Iterator[Delta]:
+    yield Text(_check_string(value, "text"))
 
 
-def _finish(value: object) -> Iterator[Delta]:
-    yield Finish(None if value is None else _string(value, "finishReason"))
+def _read_finish(value: object) -> Iterator[Delta]:
+    yield Finish(None if value is None else _check_string(value, "finishReason"))
 
 
 _READERS: Mapping[str, Callable[[object], Iterator[Delta]]] = {
-    "usage": _usage,
-    "reasoning": _reasoning,
-    "refusal": _refusal,
-    "toolCall": _tool_call,
-    "text": _text,
-    "finishReason": _finish,
-    "error": _error,
+    "usage": _read_usage,
+    "reasoning": _read_reasoning,
+    "refusal": _read_refusal,
+    "toolCall": _read_tool_call,
+    "text": _read_text,
+    "finishReason": _read_finish,
+    "error": _read_error,
 }

@@ -30,11 +30,11 @@ TRUNCATED = Outcome("incomplete", incomplete_reason="max_output_tokens")
 FILTERED = Outcome("incomplete", incomplete_reason="content_filter")
 
 
-def _failed(message: str, *, whole: bool = False) -> Outcome:
+def _failure(message: str, *, whole: bool = False) -> Outcome:
     return Outcome("failed", error_code="server_error", message=message, whole=whole)
 
 
-_NO_REASON = _failed("Provider returned no finish reason.")
+_NO_REASON = _failure("Provider returned no finish reason.")
 
 FINISH_REASONS: Mapping[str, Outcome] = {
     "stop": COMPLETED,
@@ -43,7 +43,7 @@ FINISH_REASONS: Mapping[str, Outcome] = {
     "model_context_window_exceeded": TRUNCATED,
     "content_filter": FILTERED,
     "sensitive": FILTERED,
-    "network_error": _failed("The provider reported a network error."),
+    "network_error": _failure("The provider reported a network error."),
     # Vendors' own names.
     "eos": COMPLETED,
     "eos_token": COMPLETED,
@@ -81,18 +81,18 @@ FINISH_REASONS: Mapping[str, Outcome] = {
     "guardrail_intervened": FILTERED,
     "content_filtered": FILTERED,
     "error_toxic": FILTERED,
-    "insufficient_system_resource": _failed(
+    "insufficient_system_resource": _failure(
         "The provider ran out of capacity. Send the request again."
     ),
-    "malformed_model_output": _failed(
+    "malformed_model_output": _failure(
         "The provider could not parse the output of the model. Send the request again."
     ),
-    "malformed_tool_use": _failed(
+    "malformed_tool_use": _failure(
         "The provider could not parse a tool call of the model. Send the request again."
     ),
-    "error": _failed("The provider reported an error. Send the request again."),
-    "abort": _failed("The provider aborted the answer. Send the request again."),
-    "timeout": _failed("The provider timed out. Send the request again."),
+    "error": _failure("The provider reported an error. Send the request again."),
+    "abort": _failure("The provider aborted the answer. Send the request again."),
+    "timeout": _failure("The provider timed out. Send the request again."),
 }
 
 _ENUM_SHAPED = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
@@ -107,4 +107,4 @@ def map_finish_reason(reason: str | None) -> Outcome:
         return known
     # An unknown reason may be any text: it is shown only if it is shaped like a code.
     shown = f": {reason}" if _ENUM_SHAPED.fullmatch(reason) else ""
-    return _failed(f"Unexpected finish reason{shown}.", whole=True)
+    return _failure(f"Unexpected finish reason{shown}.", whole=True)

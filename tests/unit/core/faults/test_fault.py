@@ -23,6 +23,7 @@ from antiphon.core.faults.fault import (
     internal_fault,
     normalize_code,
     protocol_fault,
+    shutdown_fault,
     timeout_fault,
 )
 
@@ -99,6 +100,7 @@ TABLE = [
     (answer(418), "api_error", False, "request", "invalid_prompt", 400, None),
     (coded(400, "tool_use_failed"), "api_error", True, "model", "server_error", 502, None),
     (internal_fault(KeyError("x")), "api_error", False, "request", "server_error", 500, None),
+    (shutdown_fault(), "api_error", True, "request", "server_error", 503, None),
     (answer(None), "unknown", False, "provider", "server_error", 502, None),
 ]
 
