@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from antiphon.core.faults.fault import ProviderFault, classify_document
+from antiphon.core.faults.classify import classify_document
+from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.faults.messages import TEXTS, describe
 from antiphon.dialects.dialect import resolve
 from tests.support.corpus import ABSENT, Case, cases

@@ -22,7 +22,7 @@ from antiphon.config import Config
 from antiphon.core.planning.make_plan import RUNGS
 from antiphon.core.planning.parameters import TABLE, Rule
 from antiphon.core.stream.deltas import Delta, Failure, Finish, Reasoning, Text, ToolCall, Usage
-from antiphon.core.stream.finish import outcome
+from antiphon.core.stream.finish import map_finish_reason
 from antiphon.dialects.chat.encode import ChatQuirks
 from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidRequest
@@ -473,7 +473,7 @@ def test_an_answer_means_the_same_streamed_and_whole(name: str) -> None:
     streamed = gist(read(provider, STREAMED[name]))
     assert streamed == gist(provider.dialect.decode(WHOLE[name]))
     assert len(streamed["finish"]) == 1
-    assert outcome(streamed["finish"][0]).status == "completed"
+    assert map_finish_reason(streamed["finish"][0]).status == "completed"
     assert streamed["failures"] == []
     if name != "echo":  # which says what it likes
         can = provider.capabilities(first_model(provider))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.faults.fault import classify
+from antiphon.core.faults.classify import classify
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,

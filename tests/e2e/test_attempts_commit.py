@@ -175,7 +175,7 @@ async def test_an_answer_that_was_begun_goes_on_with_the_next_attempt(
         pytest.param(error(413), "context_length_exceeded", "too long"),
         pytest.param(error(503), "server_error", "overloaded"),
         pytest.param(error(504), "server_error", "too long"),
-        pytest.param(playing([b"data: {broken\n\n"]), "server_error", "could not be read"),
+        pytest.param(playing([b"data: {broken\n\n"]), "server_error", "cannot be parsed"),
     ],
 )
 async def test_an_answer_that_was_begun_fails_with_the_code_of_its_fault(

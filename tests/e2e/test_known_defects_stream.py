@@ -207,7 +207,7 @@ async def test_an_upstream_that_falls_silent_is_given_up(tmp_path: Path) -> None
     async with scene(tmp_path, waiting_for(never, *HELLO), timeouts=timeouts) as stage:
         events = await stage.stream()
         assert kinds(events)[-1] == "response.failed"
-        assert "stopped in the middle" in final(events)["error"]["message"]
+        assert "stopped sending output" in final(events)["error"]["message"]
         assert items(events, "message")[0]["status"] == "incomplete"
 
 

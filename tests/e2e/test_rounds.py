@@ -240,7 +240,7 @@ async def test_a_later_round_has_to_begin_in_time(tmp_path: Path, stream: bool) 
         answer = await scene.ask(stream=stream, tools=[SEARCH])
         assert scene.under_way == 0
     assert answer.response["status"] == "failed"
-    what = "did not begin" if stream else "in the time allowed"
+    what = "sent no output" if stream else "in the time allowed"
     assert what in answer.error["message"]
 
 
@@ -252,7 +252,7 @@ async def test_a_later_round_that_falls_silent_fails_the_answer(tmp_path: Path) 
 
     async with stage(tmp_path, LOOKED, script, timeouts=TimeoutConfig(idle_s=0.2)) as scene:
         answer = await scene.ask(stream=True, tools=[SEARCH])
-    assert "stopped in the middle" in answer.error["message"]
+    assert "stopped sending output" in answer.error["message"]
     assert words(answer.response) == "It"
 
 

@@ -247,7 +247,7 @@ async def test_a_first_word_that_never_comes_is_told_inside_the_stream(tmp_path:
     async with opened_stage(tmp_path, timeouts=timeouts, commit_after_s=TICK_S) as stage:
         answer = await stage.ask(script, stream=True)
     assert kinds(answer) == ["response.created", "response.in_progress", "response.failed"]
-    assert "did not begin" in answer.error["message"]
+    assert "sent no output" in answer.error["message"]
 
 
 async def test_a_failure_before_the_beginning_is_still_an_http_error(hasty: Stage) -> None:

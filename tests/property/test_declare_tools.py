@@ -52,9 +52,9 @@ def test_every_tool_has_a_valid_name_of_its_own_that_leads_back_to_it(
     assert all(VALID.fullmatch(name) for name in given_names)
     assert len(set(given_names)) == len(given_names) == len(wanted)
     for name, (kind, requested, namespace) in zip(given_names, wanted, strict=True):
-        restored = result.identities.restored(name)
+        restored = result.identities.by_provider_name(name)
         assert restored is not None
-        assert restored == result.identities.declared(requested, namespace)
+        assert restored == result.identities.by_requested_name(requested, namespace)
         assert (restored.requested_type, restored.requested_name) == (kind, requested)
         assert restored.namespace == namespace
 

@@ -1,4 +1,4 @@
-"""Whatever a decoder says, the machine tells a well-formed story with exactly one end."""
+"""State machine: any deltas give a well-formed event stream with exactly one terminal event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from antiphon.core.faults.fault import classify, protocol_fault
+from antiphon.core.faults.classify import classify
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -28,7 +29,7 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.stream.finish import TABLE
+from antiphon.core.stream.finish import FINISH_REASONS
 from antiphon.core.stream.machine import Phase
 from antiphon.core.tools.identity import ToolIdentity
 from antiphon.errors import BridgeError
@@ -83,7 +84,9 @@ outputs = st.one_of(
     st.builds(Start, st.none() | texts, st.none() | texts),
     st.builds(Extra, texts),
 )
-finishes = st.builds(Finish, st.none() | st.sampled_from([*TABLE, "", "OTHER", "who knows?"]))
+finishes = st.builds(
+    Finish, st.none() | st.sampled_from([*FINISH_REASONS, "", "OTHER", "who knows?"])
+)
 deltas: st.SearchStrategy[Delta] = st.one_of(outputs, outputs, outputs, finishes)
 failures: st.SearchStrategy[Delta] = st.builds(Failure, faults)
 
@@ -93,46 +96,48 @@ def terminals(events: list[Document]) -> list[str]:
 
 
 @given(st.lists(deltas | failures, max_size=14))
-def test_any_deltas_give_a_well_formed_stream_with_one_end(said: list[Delta]) -> None:
-    events = run(said)
+def test_any_deltas_give_a_well_formed_stream_with_one_end(stream: list[Delta]) -> None:
+    events = run(stream)
     check(events)
     assert len(terminals(events)) == 1
 
 
 @given(st.lists(outputs, max_size=14), finishes)
 def test_any_output_that_is_finished_is_a_stream_the_official_client_reads(
-    said: list[Delta], finish: Finish
+    stream: list[Delta], finish: Finish
 ) -> None:
-    events = run([*said, finish])
+    events = run([*stream, finish])
     check(events)
     consult(events)
     assert len(terminals(events)) == 1
 
 
 @given(st.lists(deltas, max_size=12), st.data())
-def test_a_failure_anywhere_keeps_what_was_told(said: list[Delta], data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(said)))
-    events = run([*said[:place], Failure(protocol_fault("broken")), *said[place:]])
+def test_a_failure_anywhere_keeps_a_well_formed_stream(
+    stream: list[Delta], data: st.DataObject
+) -> None:
+    index = data.draw(st.integers(0, len(stream)))
+    events = run([*stream[:index], Failure(protocol_fault("broken")), *stream[index:]])
     check(events)
     assert terminals(events) == ["response.failed"]
 
 
 @given(st.lists(deltas, max_size=12), st.booleans())
-def test_an_error_leaves_the_machine_as_it_was(said: list[Delta], sealed: bool) -> None:
+def test_an_error_changes_nothing_in_the_machine(stream: list[Delta], sealed: bool) -> None:
     subject = machine(seal=(lambda states, raw: f"sealed:{len(states)}") if sealed else None)
     events = subject.start()
-    for delta in said:
-        before = (subject.phase, subject.snapshot, subject.pending_finish, len(subject.states))
+    for delta in stream:
+        before = (subject.phase, subject.snapshot, subject.pending_finish)
         try:
             events += subject.feed(delta)
         except BridgeError:
-            after = (subject.phase, subject.snapshot, subject.pending_finish, len(subject.states))
+            after = (subject.phase, subject.snapshot, subject.pending_finish)
             assert after == before
-    before = (subject.phase, subject.snapshot, subject.pending_finish, len(subject.states))
+    before = (subject.phase, subject.snapshot, subject.pending_finish)
     try:
         events += subject.finish()
     except BridgeError:
-        after = (subject.phase, subject.snapshot, subject.pending_finish, len(subject.states))
+        after = (subject.phase, subject.snapshot, subject.pending_finish)
         assert after == before
         events += subject.fail(protocol_fault("broken"))
     check(documents(events))
@@ -141,12 +146,12 @@ def test_an_error_leaves_the_machine_as_it_was(said: list[Delta], sealed: bool) 
 
 @given(st.lists(deltas, max_size=8), st.sampled_from(["idle", "finished", "failed"]), deltas)
 def test_a_call_in_the_wrong_phase_changes_nothing(
-    said: list[Delta], phase: str, wrong: Delta
+    stream: list[Delta], phase: str, wrong: Delta
 ) -> None:
     subject = machine()
     if phase != "idle":
         subject.start()
-        for delta in said:
+        for delta in stream:
             try:
                 subject.feed(delta)
             except BridgeError:
@@ -189,11 +194,11 @@ def interleaved(draw: st.DrawFn) -> tuple[list[tuple[str, str]], list[Delta]]:
         ]
         for index, text in enumerate(written)
     ]
-    told: list[Delta] = []
+    shuffled: list[Delta] = []
     while any(queues):
         index = draw(st.sampled_from([i for i, queue in enumerate(queues) if queue]))
-        told.append(queues[index].pop(0))
-    return [(f"id_{i}", text) for i, text in enumerate(written)], told
+        shuffled.append(queues[index].pop(0))
+    return [(f"id_{i}", text) for i, text in enumerate(written)], shuffled
 
 
 def _cut(text: str, cuts: Sequence[int]) -> list[str]:
@@ -207,11 +212,11 @@ def _numbered(parts: list[str]) -> list[tuple[bool, str]]:
 
 @given(interleaved(), st.sampled_from([TOOLS, ()]))
 def test_interleaved_calls_come_out_whole_and_in_order_of_appearance(
-    told: tuple[list[tuple[str, str]], list[Delta]], tools: tuple[ToolIdentity, ...]
+    drawn: tuple[list[tuple[str, str]], list[Delta]], tools: tuple[ToolIdentity, ...]
 ) -> None:
-    expected, said = told
-    order = list(dict.fromkeys(f"id_{d.index}" for d in said if isinstance(d, ToolCall)))
-    events = run([*said, Finish("tool_calls")], tools)
+    expected, stream = drawn
+    order = list(dict.fromkeys(f"id_{d.index}" for d in stream if isinstance(d, ToolCall)))
+    events = run([*stream, Finish("tool_calls")], tools)
     check(events)
     output = events[-1]["response"]["output"]
     assert [item["call_id"] for item in output] == order
@@ -221,7 +226,7 @@ def test_interleaved_calls_come_out_whole_and_in_order_of_appearance(
 @given(st.text(), st.booleans(), st.lists(st.integers(0, 500), max_size=12), st.text(max_size=3))
 @example("\N{GRINNING FACE}", True, list(range(30)), "")
 @example('a"\\\n', True, list(range(30)), " ")
-def test_the_input_of_a_custom_tool_streams_as_it_is_written(
+def test_the_input_of_a_custom_tool_streams_as_it_arrives(
     text: str, ascii_only: bool, cuts: list[int], space: str
 ) -> None:
     gap = "".join(char for char in space if char in " \t\n\r")
@@ -236,8 +241,8 @@ def test_the_input_of_a_custom_tool_streams_as_it_is_written(
     deltas_of = [
         [e["delta"] for e in chunk if e["type"].endswith("input.delta")] for chunk in chunks
     ]
-    assert all(len(told) <= 1 and "" not in told for told in deltas_of)
-    assert "".join("".join(told) for told in deltas_of) == json.loads(written)["input"] == text
+    assert all(len(texts) <= 1 and "" not in texts for texts in deltas_of)
+    assert "".join("".join(texts) for texts in deltas_of) == json.loads(written)["input"] == text
 
     events = run([head, *(ToolCall(0, arguments=part) for part in parts), Finish("stop")])
     check(events)
@@ -246,8 +251,8 @@ def test_the_input_of_a_custom_tool_streams_as_it_is_written(
 
 
 @given(st.integers(1, 60))
-def test_a_chunk_of_custom_input_is_told_at_once(length: int) -> None:
-    """Plain text is never held back: what a chunk writes is what its one delta says."""
+def test_a_chunk_of_custom_input_is_sent_at_once(length: int) -> None:
+    """Plain text is never held back: the one delta of a chunk has all of its text."""
     subject = machine()
     subject.start()
     subject.feed(ToolCall(0, "id_0", "exec", '{"input": "'))

@@ -1,1 +1,1 @@
-"""The heart: deltas in, Responses events out. No IO, no clock, no randomness."""
+"""The core: deltas in, Responses events out. No IO, no clock, no randomness."""

@@ -1,8 +1,8 @@
-"""Profiles: clients that read the same answer differently are spoken to differently.
+"""Client profiles: what Antiphon sends differently to clients that need it.
 
-A row of `PROFILES` says what is known of one kind of client; a request tells its kind by the header
-`originator` or by its user agent. An operator may know better, for one kind or for all. What a
-profile really changes in an answer is a diagnostic.
+`PROFILES` has one row for each kind of client, recognized by the `originator` header or the user
+agent. The configuration may override a profile, for one kind of client or for all. Whatever a
+profile changes in a response is reported as a diagnostic.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from msgspec import Struct, structs
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import ProviderFault, is_permanent
 
-EVERYONE = "*"
-"""The name, in a configuration, of what counts for every client."""
+ALL_CLIENTS = "*"
+"""The name in the configuration for overrides that apply to every client."""
 
-_PASSING = frozenset({400, 408, 425, 426, 429})
-"""What a client understands as it is: it is final, or it says how to go on."""
+_UNDERSTOOD_STATUSES = frozenset({400, 408, 425, 426, 429})
+"""4xx statuses that need no change: 400 is final already, the others may be retried."""
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """How one kind of client is spoken to."""
+    """The response variants that one kind of client receives."""
 
     name: str = "other"
     refusals: Literal["refusal", "text"] = "refusal"
@@ -32,12 +32,12 @@ class Profile(Struct, frozen=True, kw_only=True):
     keepalive: Literal["event", "comment"] = "event"
 
     def status(self, status: int, *, permanent: bool = False) -> int:
-        """The status that this client is told; `permanent` where the status does not say so."""
-        permanent = permanent or (400 <= status < 500 and status not in _PASSING)
+        """The HTTP status for this client; `permanent` where the status itself does not show it."""
+        permanent = permanent or (400 <= status < 500 and status not in _UNDERSTOOD_STATUSES)
         return 400 if permanent and self.permanent_errors == "400" else status
 
     def code(self, fault: ProviderFault) -> str:
-        """The code that this client is told inside of a stream."""
+        """The `error.code` for this client inside a stream."""
         code = fault.public_code
         final = self.permanent_errors == "400" and code == "server_error" and is_permanent(fault)
         return "invalid_prompt" if final else code
@@ -45,15 +45,15 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 _CODEX = Profile(
     name="codex",
-    refusals="text",  # it drops a message with a refusal, and the turn ends without a word
-    permanent_errors="400",  # it repeats a request six times after other statuses and codes
+    refusals="text",  # it drops a refusal message, and the turn ends without any output
+    permanent_errors="400",  # it retries six times after other statuses and codes
 )
 
-Signs: TypeAlias = tuple[re.Pattern[str], Profile]
+ClientPattern: TypeAlias = tuple[re.Pattern[str], Profile]
 
-# The first that fits. Frameworks stand before the libraries that they are built on, whose names
-# their user agents often hold, too. Seen in October 2026.
-_SIGNS: tuple[Signs, ...] = tuple(
+# The first match counts. Frameworks come before the libraries that they are built on, because
+# their user agents often contain the library's, too. Seen in October 2026.
+_CLIENT_PATTERNS: tuple[ClientPattern, ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), profile)
     for pattern, profile in (
         (r"^codex", _CODEX),
@@ -67,47 +67,53 @@ _SIGNS: tuple[Signs, ...] = tuple(
     )
 )
 OTHER = Profile()
-"""Whoever is not known."""
+"""The profile of an unrecognized client."""
 
 PROFILES: Mapping[str, Profile] = {
-    profile.name: profile for profile in (*(profile for _, profile in _SIGNS), OTHER)
+    profile.name: profile for profile in (*(profile for _, profile in _CLIENT_PATTERNS), OTHER)
 }
-"""By name."""
+"""Every profile by its name."""
 
 Overrides: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""What an operator says, by a profile's name or `*`, and field by field; None says nothing."""
+"""The configured fields by profile name or `*`; a field that is None is not set."""
 
 
-def resolve(originator: str, user_agent: str, overrides: Overrides) -> Profile:
-    """The profile of whoever sent a request with these headers."""
-    said = (originator, user_agent)
-    found = (profile for sign, profile in _SIGNS if any(map(sign.search, said)))
-    profile = next(found, OTHER)
-    for name in (EVERYONE, profile.name):
-        given = {key: value for key, value in overrides.get(name, {}).items() if value is not None}
-        profile = structs.replace(profile, **given)
+def resolve_profile(originator: str, user_agent: str, overrides: Overrides) -> Profile:
+    """Find the profile for a request with these headers, and apply the configured overrides."""
+    headers = (originator, user_agent)
+    matching = (
+        profile for pattern, profile in _CLIENT_PATTERNS if any(map(pattern.search, headers))
+    )
+    profile = next(matching, OTHER)
+    for name in (ALL_CLIENTS, profile.name):
+        override = {
+            key: value for key, value in overrides.get(name, {}).items() if value is not None
+        }
+        profile = structs.replace(profile, **override)
     return profile
 
 
-# What became of an answer
+# Diagnostics
 
 
 def error_as_400(profile: Profile, status: int) -> Diagnostic:
-    message = f"The status is 400 and not {status}: {profile.name} would ask again and again."
-    return _note(Code.CLIENT_ERROR_AS_400, message, str(status))
+    message = f"The status is 400 instead of {status}: {profile.name} would retry indefinitely."
+    return _client_diagnostic(Code.CLIENT_ERROR_AS_400, message, str(status))
 
 
 def error_as_final(profile: Profile, code: str) -> Diagnostic:
-    message = f"The code is invalid_prompt, not {code}: {profile.name} would ask again and again."
-    return _note(Code.CLIENT_ERROR_AS_400, message, code)
+    message = (
+        f"The code is invalid_prompt instead of {code}: {profile.name} would retry indefinitely."
+    )
+    return _client_diagnostic(Code.CLIENT_ERROR_AS_400, message, code)
 
 
 def keepalive_as_comment(profile: Profile) -> Diagnostic:
-    message = f"Silence is bridged with comments: {profile.name} does not take unknown events."
-    return _note(Code.CLIENT_KEEPALIVE, message, profile.name)
+    message = f"Keepalives are SSE comments: {profile.name} does not accept unknown events."
+    return _client_diagnostic(Code.CLIENT_KEEPALIVE, message, profile.name)
 
 
-def _note(code: Code, message: str, subject: str) -> Diagnostic:
+def _client_diagnostic(code: Code, message: str, subject: str) -> Diagnostic:
     return Diagnostic(
         code=code, decision=Decision.DEGRADED, param="client", message=message, subject=subject
     )

@@ -1,6 +1,6 @@
-"""One visible decision: what became of a part of the request that was not served as it stands.
+"""Diagnostics: one record for each part of a request that is not served as it was sent.
 
-Codes are stable: clients may match them. `docs/diagnostics.md` has a row for each, and a test that
+Codes are stable: clients may match them. `docs/diagnostics.md` has a row for each, and a test
 compares the two.
 """
 
@@ -16,7 +16,7 @@ HEADER_LIMIT = 1024
 
 
 class Decision(StrEnum):
-    """What became of a part of the request."""
+    """What was done with a part of the request."""
 
     SUPPORTED = "supported"
     DEGRADED = "degraded"
@@ -25,7 +25,7 @@ class Decision(StrEnum):
 
 
 class Code(StrEnum):
-    """Every code but those of reading a history."""
+    """Every diagnostic code except those of the history (`HistoryCode`)."""
 
     PARAM_IGNORED = "param.ignored"
     PARAM_DEGRADED = "param.degraded"
@@ -59,18 +59,18 @@ class Code(StrEnum):
 
 
 class Diagnostic(Struct, frozen=True, kw_only=True):
-    """`code` is stable and dotted; `param` is the request's own path."""
+    """One decision. `code` is stable and dotted; `param` is a path in the request."""
 
     code: str
     decision: Decision
     param: str
     message: str
     subject: str = ""
-    """What it is about, in a word; where empty, the path without its indexes says it."""
+    """A tool type, item type or field for the header; if empty, `param` without its indexes."""
 
 
 def diagnostics_header(diagnostics: Iterable[Diagnostic]) -> str:
-    """The number of diagnostics and their codes, short and clean enough for an HTTP header."""
+    """The value of the `antiphon-diagnostics` header: a count and codes, bounded and sanitized."""
     found = list(diagnostics)
     header = str(len(found))
     separator = "; codes="
@@ -84,5 +84,5 @@ def diagnostics_header(diagnostics: Iterable[Diagnostic]) -> str:
 
 def _label(diagnostic: Diagnostic) -> str:
     subject = diagnostic.subject or re.sub(r"\[\d+\]", "", diagnostic.param)
-    # A client chooses this text: nothing in it may end a value or a header.
+    # The client controls this text: nothing in it may end the value or the header.
     return f"{diagnostic.code}:{re.sub(r'[^A-Za-z0-9_.-]', '_', subject)}"

@@ -1,7 +1,8 @@
-"""What is dear to make and made from a client's text: kept, the last used longest, within bounds.
+"""LRU cache bounded by the size of its keys.
 
-The bound is on the text it was made from, because that is what a client can make large. What is too
-large for the shelf is made again each time.
+It is for values that are expensive to make from a client's text (a compiled schema, a grammar). The
+bound is on the text, because a client can make that large; a key that exceeds the whole bound is
+not cached.
 """
 
 from __future__ import annotations
@@ -15,26 +16,28 @@ V = TypeVar("V")
 
 
 class LRUCache(Generic[K, V]):
-    def __init__(self, make: Callable[[K], V], size: Callable[[K], int], most: int) -> None:
-        """`size` tells how much room a key takes, and `most` how much there is."""
+    """Makes missing values on access, and evicts the least recently used ones."""
+
+    def __init__(self, make: Callable[[K], V], size: Callable[[K], int], max_size: int) -> None:
+        """`size` measures a key; `max_size` bounds the sum over all cached keys."""
         self._make = make
         self._size = size
-        self._most = self._room = most
-        self._kept: OrderedDict[K, V] = OrderedDict()
+        self._max_size = self._room = max_size
+        self._values: OrderedDict[K, V] = OrderedDict()
 
     def __getitem__(self, key: K) -> V:
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        made, size = self._make(key), self._size(key)
-        if size > self._most:
-            return made
-        self._kept[key] = made
+        if key in self._values:
+            self._values.move_to_end(key)
+            return self._values[key]
+        value, size = self._make(key), self._size(key)
+        if size > self._max_size:
+            return value
+        self._values[key] = value
         self._room -= size
         while self._room < 0:
-            oldest, _ = self._kept.popitem(last=False)
+            oldest, _ = self._values.popitem(last=False)
             self._room += self._size(oldest)
-        return made
+        return value
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._values)

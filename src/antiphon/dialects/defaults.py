@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from antiphon.core.faults import fault as faults
+from antiphon.core.faults import classify as faults
 from antiphon.core.faults import messages as locale
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.stream.deltas import Delta

@@ -12,13 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from antiphon.core.faults.fault import (
-    FaultType,
-    ProviderFault,
-    classify,
-    classify_document,
-    protocol_fault,
-)
+from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.fault import FaultType, ProviderFault, protocol_fault
 from antiphon.core.stream.deltas import Delta, Extra, Failure
 from antiphon.dialects.defaults import StreamDecoder
 from antiphon.dialects.lenient_json import mended

@@ -132,7 +132,7 @@ class TurnWriter(ABC):
         return content + calls
 
     def _call(self, call: Called) -> Body:
-        known = self._plan.identities.declared(call.name, call.namespace)
+        known = self._plan.identities.by_requested_name(call.name, call.namespace)
         name = known.provider_name if known else provider_name(call.name, call.namespace)
         # An object, and as the model wrote it.
         return self.call(self._ids.called(call.call_id), name, Raw(call.arguments.encode()))

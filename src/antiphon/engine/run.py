@@ -31,7 +31,7 @@ from antiphon.core.faults.fault import (
     protocol_fault,
     timeout_fault,
 )
-from antiphon.core.faults.kinds import Kind
+from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.planning.next_round import FinishedRound
 from antiphon.engine.answer import Answer, log_fields
@@ -304,7 +304,7 @@ class Run:
     async def _retry(self, error: UpstreamError) -> None:
         """Take the next attempt; raises the error if there is none."""
         fault, target, attempt = error.fault, self._next.target, self._attempt
-        if self._stopped is not None or attempt is None or fault.code == Kind.INTERNAL:
+        if self._stopped is not None or attempt is None or fault.code == FaultKind.INTERNAL:
             raise error
         parameter = self._encoding.find_parameter(target, fault, attempt.outbound)
         self._lease.fail(fault, target.model, has_other_targets=len(self._policy.targets) > 1)

@@ -30,9 +30,9 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.stream.finish import outcome
+from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.stream.machine import Phase, ResponseMachine
-from antiphon.core.stream.usage import estimated
+from antiphon.core.stream.usage import estimate_usage
 from antiphon.dialects.dialect import Dialect, StreamDecoder
 from antiphon.dialects.guard import GuardedDecoder, build_guards, guarded
 from antiphon.errors import BridgeError
@@ -312,7 +312,7 @@ class Bridge:
             self.rejected = protocol_fault("The provider ended without a word.")
             return
         pending = self._machine.pending_finish
-        ended_well = outcome(pending.reason if pending else None).status == "completed"
+        ended_well = map_finish_reason(pending.reason if pending else None).status == "completed"
         self._close_desks(events, may_ask=ended_well and self.rounds < _MOST_ROUNDS)
         if not self.ended:
             self._conclude(events)
@@ -347,7 +347,7 @@ class Bridge:
             events += self._machine.empty_message()
         asked_bytes = self._asked_before + self.asked_bytes
         if asked_bytes and so_far.usage is None:
-            self._machine.usage(estimated(asked_bytes, so_far.output))
+            self._machine.usage(estimate_usage(asked_bytes, so_far.output))
             self.diagnostics.append(_ESTIMATED)
         events += self._machine.finish(reason)
 

@@ -8,18 +8,18 @@ from functools import lru_cache, partial
 from msgspec import structs
 
 from antiphon.config import Config, suggest
-from antiphon.core.client_profile import EVERYONE, PROFILES, Profile, resolve
+from antiphon.core.client_profile import ALL_CLIENTS, PROFILES, Profile, resolve_profile
 
 
 class Clients:
     def __init__(self, config: Config) -> None:
         """A profile that there is not is a mistake in the file."""
         for name in config.clients:
-            if name not in PROFILES and name != EVERYONE:
-                problem = f"there is no such profile; {suggest(name, [*PROFILES, EVERYONE])}"
+            if name not in PROFILES and name != ALL_CLIENTS:
+                problem = f"there is no such profile; {suggest(name, [*PROFILES, ALL_CLIENTS])}"
                 raise config.error_at(("clients", name), problem)
         overrides = {name: structs.asdict(each) for name, each in config.clients.items()}
-        self._resolve = lru_cache(maxsize=64)(partial(resolve, overrides=overrides))
+        self._resolve = lru_cache(maxsize=64)(partial(resolve_profile, overrides=overrides))
 
     def profile(self, headers: Mapping[str, str]) -> Profile:
         originator, user_agent = headers.get("originator", ""), headers.get("user-agent", "")

@@ -12,7 +12,7 @@ from aiohttp import web
 from antiphon.core.client_profile import Profile, error_as_400
 from antiphon.core.diagnostic import diagnostics_header
 from antiphon.core.faults.fault import FaultType, ProviderFault, is_permanent
-from antiphon.core.faults.kinds import Kind
+from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.faults.messages import describe
 from antiphon.errors import InvalidRequest
 
@@ -78,7 +78,7 @@ _CODES: Mapping[FaultType, str] = {
     FaultType.rate_limit: "rate_limit_exceeded",
 }
 # Only an overload: clients give up on a model without capacity, and try one that failed again.
-_KINDS: Mapping[str, str] = {Kind.OVERLOADED: "server_is_overloaded"}
+_KINDS: Mapping[str, str] = {FaultKind.OVERLOADED: "server_is_overloaded"}
 
 
 def _kind(fault: ProviderFault) -> str:

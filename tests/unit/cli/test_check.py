@@ -110,7 +110,7 @@ def test_live_asks_each_provider_and_says_what_is_wrong(
     lab, echo = documents(capsys, "live")
     assert (lab["provider"], lab["model"], lab["ok"]) == ("lab", "m", False)
     assert lab["fault"] == "connection · connection_failed"
-    assert lab["message"].startswith("The connection to the provider failed.")
+    assert lab["message"].startswith("The provider could not be reached")
     assert (echo["provider"], echo["ok"]) == ("echo", True)
     assert echo["latency_ms"] >= 0
     assert not (home / ".local").exists()

@@ -1,4 +1,4 @@
-"""Profiles: who is recognized by what, what an operator may change, and what that does."""
+"""Client profiles: recognition, configured overrides, and their effects."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from antiphon.core.client_profile import (
     error_as_400,
     error_as_final,
     keepalive_as_comment,
-    resolve,
+    resolve_profile,
 )
 from antiphon.core.diagnostic import Decision
-from antiphon.core.faults.fault import classify
+from antiphon.core.faults.classify import classify
 from antiphon.core.filters.refusal_text import RefusalTextFilter
 from antiphon.core.stream.deltas import Delta, Finish, ItemEnd, Reasoning, Refusal, Text
 
@@ -47,12 +47,12 @@ CODEX = PROFILES["codex"]
         ("my-codex-wrapper", "", "other"),
     ],
 )
-def test_a_client_is_known_by_its_headers(originator: str, user_agent: str, name: str) -> None:
-    assert resolve(originator, user_agent, {}) == PROFILES[name]
+def test_a_client_is_recognized_by_its_headers(originator: str, user_agent: str, name: str) -> None:
+    assert resolve_profile(originator, user_agent, {}) == PROFILES[name]
     assert PROFILES[name].name == name
 
 
-def test_only_codex_needs_other_words() -> None:
+def test_only_codex_has_a_profile_that_differs_from_the_default() -> None:
     changed = [name for name, profile in PROFILES.items() if profile != Profile(name=name)]
     assert changed == ["codex"]
 
@@ -73,38 +73,40 @@ def test_only_codex_needs_other_words() -> None:
     ],
     ids=["none", "its own", "its own over everyone's", "another's"],
 )
-def test_an_operator_knows_better(overrides: dict[str, Any], expected: Profile) -> None:
-    assert resolve("codex_exec", "", overrides) == expected
+def test_configured_overrides_replace_fields_of_a_profile(
+    overrides: dict[str, Any], expected: Profile
+) -> None:
+    assert resolve_profile("codex_exec", "", overrides) == expected
 
 
 # --- statuses -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 405, 409, 413, 415, 422])
-def test_an_error_that_stays_is_a_400_for_whoever_repeats_others(status: int) -> None:
+def test_a_permanent_error_is_a_400_for_clients_that_retry_other_statuses(status: int) -> None:
     assert CODEX.status(status) == 400
     assert OTHER.status(status) == status
 
 
 @pytest.mark.parametrize("status", [200, 400, 408, 426, 429, 500, 502, 503, 504])
-def test_other_statuses_are_the_same_for_everybody(status: int) -> None:
+def test_other_statuses_are_the_same_for_every_client(status: int) -> None:
     assert (CODEX.status(status), OTHER.status(status)) == (status, status)
 
 
-def test_a_fault_that_stays_is_a_400_whatever_its_status_says() -> None:
+def test_a_permanent_fault_is_a_400_whatever_its_status() -> None:
     assert CODEX.status(502, permanent=True) == 400
     assert OTHER.status(502, permanent=True) == 502
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_a_fault_that_stays_has_a_final_code_for_whoever_repeats_others(status: int) -> None:
+def test_a_permanent_fault_has_a_final_code_for_clients_that_retry_other_codes(status: int) -> None:
     fault = classify(status, {}, b"")
     assert CODEX.code(fault) == "invalid_prompt"
     assert OTHER.code(fault) == fault.public_code
 
 
 @pytest.mark.parametrize("status", [402, 408, 413, 429, 500, 503, 529])
-def test_other_codes_are_the_same_for_everybody(status: int) -> None:
+def test_other_codes_are_the_same_for_every_client(status: int) -> None:
     fault = classify(status, {}, b"")
     assert CODEX.code(fault) == OTHER.code(fault) == fault.public_code
 
@@ -112,56 +114,63 @@ def test_other_codes_are_the_same_for_everybody(status: int) -> None:
 # --- diagnostics ----------------------------------------------------------------------------------
 
 
-def test_a_changed_status_names_the_true_one() -> None:
-    told = error_as_400(CODEX, 401)
-    assert (told.code, told.decision) == ("client.error_as_400", Decision.DEGRADED)
-    assert told.subject == "401"
-    assert "not 401" in told.message
+def test_a_changed_status_names_the_original_one() -> None:
+    diagnostic = error_as_400(CODEX, 401)
+    assert (diagnostic.code, diagnostic.decision) == ("client.error_as_400", Decision.DEGRADED)
+    assert diagnostic.subject == "401"
+    assert "instead of 401" in diagnostic.message
 
 
-def test_a_changed_code_names_the_true_one() -> None:
-    told = error_as_final(CODEX, "server_error")
-    assert (told.code, told.subject) == ("client.error_as_400", "server_error")
-    assert "not server_error" in told.message
+def test_a_changed_code_names_the_original_one() -> None:
+    diagnostic = error_as_final(CODEX, "server_error")
+    assert (diagnostic.code, diagnostic.subject) == ("client.error_as_400", "server_error")
+    assert "instead of server_error" in diagnostic.message
 
 
-def test_a_comment_in_place_of_an_event_names_the_client() -> None:
-    told = keepalive_as_comment(OTHER)
-    assert (told.code, told.subject) == ("client.keepalive", "other")
+def test_a_keepalive_comment_names_the_client() -> None:
+    diagnostic = keepalive_as_comment(OTHER)
+    assert (diagnostic.code, diagnostic.subject) == ("client.keepalive", "other")
 
 
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def passed(desk: RefusalTextFilter, *deltas: Delta) -> list[Delta]:
-    told = [each for delta in deltas for each in desk.feed(delta)]
-    return told + desk.close(final=True)
+def filter_all(refusal_filter: RefusalTextFilter, *deltas: Delta) -> list[Delta]:
+    passed = [each for delta in deltas for each in refusal_filter.feed(delta)]
+    return passed + refusal_filter.close(final=True)
 
 
-def test_a_refusal_becomes_text_and_is_noted_once() -> None:
-    desk = RefusalTextFilter(CODEX)
-    assert passed(desk, Refusal("I can"), Refusal("not.")) == [Text("I can"), Text("not.")]
-    [told] = desk.diagnostics
-    assert (told.code, told.subject) == ("client.refusal_as_text", "codex")
-    desk.diagnostics.clear()
-    assert passed(desk, Refusal(" Sorry.")) == [Text(" Sorry.")]
-    assert desk.diagnostics == []
-    assert desk.again is None
+def test_a_refusal_becomes_text_with_one_diagnostic() -> None:
+    refusal_filter = RefusalTextFilter(CODEX)
+    assert filter_all(refusal_filter, Refusal("I can"), Refusal("not.")) == [
+        Text("I can"),
+        Text("not."),
+    ]
+    [diagnostic] = refusal_filter.diagnostics
+    assert (diagnostic.code, diagnostic.subject) == ("client.refusal_as_text", "codex")
+    refusal_filter.diagnostics.clear()
+    assert filter_all(refusal_filter, Refusal(" Sorry.")) == [Text(" Sorry.")]
+    assert refusal_filter.diagnostics == []
+    assert refusal_filter.again is None
 
 
-def test_without_a_refusal_nothing_changes_and_nothing_is_noted() -> None:
-    desk = RefusalTextFilter(CODEX)
+def test_without_a_refusal_nothing_changes() -> None:
+    refusal_filter = RefusalTextFilter(CODEX)
     deltas: list[Delta] = [Reasoning("Hm."), Text("Yes"), Text("."), Finish("stop")]
-    assert passed(desk, *deltas) == deltas
-    assert desk.diagnostics == []
+    assert filter_all(refusal_filter, *deltas) == deltas
+    assert refusal_filter.diagnostics == []
 
 
-def test_a_refusal_stands_in_a_message_of_its_own() -> None:
-    told = passed(RefusalTextFilter(CODEX), Text("Let me see."), Refusal("No."), Text("But:"))
-    assert told == [Text("Let me see."), ItemEnd(), Text("No."), ItemEnd(), Text("But:")]
+def test_a_refusal_is_a_separate_message() -> None:
+    passed = filter_all(RefusalTextFilter(CODEX), Text("Let me see."), Refusal("No."), Text("But:"))
+    assert passed == [Text("Let me see."), ItemEnd(), Text("No."), ItemEnd(), Text("But:")]
 
 
-def test_a_refusal_that_says_nothing_is_none() -> None:
-    desk = RefusalTextFilter(CODEX)
-    assert passed(desk, Text("a"), Refusal(""), Text("b")) == [Text("a"), Refusal(""), Text("b")]
-    assert desk.diagnostics == []
+def test_an_empty_refusal_is_ignored() -> None:
+    refusal_filter = RefusalTextFilter(CODEX)
+    assert filter_all(refusal_filter, Text("a"), Refusal(""), Text("b")) == [
+        Text("a"),
+        Refusal(""),
+        Text("b"),
+    ]
+    assert refusal_filter.diagnostics == []

@@ -1,4 +1,4 @@
-"""Diagnostics: what reaches the client of them, and that every code is documented."""
+"""Diagnostics: the response header, and documentation of every code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_header_counts_and_names_the_codes_in_order() -> None:
     )
 
 
-def test_nothing_to_say_is_a_count_of_zero() -> None:
+def test_no_diagnostics_give_a_count_of_zero() -> None:
     assert diagnostics_header([]) == "0"
 
 
@@ -38,12 +38,12 @@ def test_the_same_code_is_named_once_and_counted_every_time() -> None:
     assert diagnostics_header(found) == "9; codes=tool.degraded:strict"
 
 
-def test_what_a_client_wrote_cannot_break_out_of_the_header() -> None:
+def test_client_text_cannot_break_out_of_the_header() -> None:
     header = diagnostics_header([diagnostic("param.unknown", "größe\r\nset-cookie: a=b,c;d")])
     assert header == "1; codes=param.unknown:gr__e__set-cookie__a_b_c_d"
 
 
-def test_a_long_header_ends_with_a_whole_code() -> None:
+def test_a_long_header_ends_with_a_complete_code() -> None:
     found = [diagnostic("param.unknown", f"field_{index:03}") for index in range(200)]
     header = diagnostics_header(found)
     assert header.startswith("200; codes=")
@@ -51,7 +51,7 @@ def test_a_long_header_ends_with_a_whole_code() -> None:
     assert re.fullmatch(r"param\.unknown:field_\d{3}", header.rpartition(",")[2])
 
 
-def test_every_code_has_its_row_on_the_page_and_no_row_is_of_a_code_that_is_gone() -> None:
+def test_the_documented_codes_are_exactly_the_existing_ones() -> None:
     documented = re.findall(
         r"^\| `([a-z0-9_.]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE
     )

@@ -1,38 +1,38 @@
-"""A shelf: what is made once, and what has to make room."""
+"""LRU cache: values made once, and eviction by the size of the keys."""
 
 from __future__ import annotations
 
 from antiphon.core.lru import LRUCache
 
 
-def shelf(most: int) -> tuple[LRUCache[str, str], list[str]]:
-    made: list[str] = []
+def make_cache(max_size: int) -> tuple[LRUCache[str, str], list[str]]:
+    calls: list[str] = []
 
     def make(key: str) -> str:
-        made.append(key)
+        calls.append(key)
         return key.upper()
 
-    return LRUCache(make, len, most), made
+    return LRUCache(make, len, max_size), calls
 
 
-def test_what_is_kept_is_made_once() -> None:
-    kept, made = shelf(10)
-    assert (kept["ab"], kept["ab"]) == ("AB", "AB")
-    assert made == ["ab"]
+def test_a_cached_value_is_made_once() -> None:
+    cache, calls = make_cache(10)
+    assert (cache["ab"], cache["ab"]) == ("AB", "AB")
+    assert calls == ["ab"]
 
 
-def test_what_was_used_longest_ago_makes_room() -> None:
-    kept, made = shelf(6)
+def test_the_least_recently_used_value_is_evicted() -> None:
+    cache, calls = make_cache(6)
     for key in ("aa", "bb", "cc", "aa", "dd", "aa", "bb"):
-        assert kept[key] == key.upper()
-    assert made == ["aa", "bb", "cc", "dd", "bb"]
-    assert len(kept) == 3
+        assert cache[key] == key.upper()
+    assert calls == ["aa", "bb", "cc", "dd", "bb"]
+    assert len(cache) == 3
 
 
-def test_what_is_too_large_is_made_again_and_drives_nothing_out() -> None:
-    kept, made = shelf(3)
-    assert kept["a"] == "A"
-    assert (kept["long"], kept["long"]) == ("LONG", "LONG")
-    assert kept["a"] == "A"
-    assert made == ["a", "long", "long"]
-    assert len(kept) == 1
+def test_a_key_above_the_bound_is_not_cached_and_evicts_nothing() -> None:
+    cache, calls = make_cache(3)
+    assert cache["a"] == "A"
+    assert (cache["long"], cache["long"]) == ("LONG", "LONG")
+    assert cache["a"] == "A"
+    assert calls == ["a", "long", "long"]
+    assert len(cache) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from antiphon.core.faults.fault import classify
+from antiphon.core.faults.classify import classify
 from antiphon.engine.health import NO_KEY, CircuitBreaker, Keyring, Lease, ProviderHealth
 
 

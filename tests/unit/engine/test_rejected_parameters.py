@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.faults.fault import ProviderFault, classify
+from antiphon.core.faults.classify import classify
+from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Outbound
 from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
 

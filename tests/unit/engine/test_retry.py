@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from antiphon.config import AttemptConfig, Config, ModelConfig, ProviderConfig
+from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import (
     ProviderFault,
-    classify,
     connection_fault,
     protocol_fault,
     timeout_fault,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.client_profile import OTHER, PROFILES, Profile
-from antiphon.core.faults.fault import ProviderFault, classify
+from antiphon.core.faults.classify import classify
+from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.stream.deltas import Text
 from antiphon.pipeline.client_profile import ProfileStage
 from antiphon.pipeline.pipeline import Pipeline

@@ -1,7 +1,8 @@
-"""What the body of an error says, whatever its shape: codes, texts, a status, a delay.
+"""Error bodies: the codes, texts, status and retry delay in a provider's error, in any shape.
 
-Nothing here judges. A body is walked along the few keys under which vendors put their errors, so
-that neither a prompt echoed in it nor an answer beside it is ever taken for the provider's word.
+This module only reads; `core.faults.classify` decides. A body is searched along the few keys under
+which vendors put their errors, so that neither a prompt echoed in it nor an answer beside it is
+ever taken for the provider's error.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import Struct, field
 
-from antiphon.core.faults.vendor_codes import BASE_NUMBER, ERROR_NUMBER, WORD
+from antiphon.core.faults.vendor_codes import BASE_NUMBER, ERROR_NUMBER, NAMED_CODE
 
 _DEPTH = 8
 _BREADTH = 16
@@ -27,7 +28,7 @@ _DELAY_KEYS = ("retryDelay", "retry_after", "retry_after_seconds")
 _TEXT_KEYS = frozenset(
     "error errors message msg status_msg detail raw originalMessage error_message".split()
 )
-# Where an error may stand. `metadata` is the caller's own anywhere but inside an error.
+# The keys under which an error may be. `metadata` belongs to the caller, except inside an error.
 _PATHS = (
     *("error", "errors", "base_resp", "message", "msg", "status_msg", "detail", "error_message"),
     *("originalMessage", "response", "delta", "choices"),
@@ -35,13 +36,13 @@ _PATHS = (
 _ERROR_PATHS = (*_PATHS, "details", "metadata", "raw")
 _INSIDE_ERROR = frozenset({"error", "errors", "details", "metadata", "raw"})
 
-_FINE_CODES = (None, 0, "0", 200, "200")
-_FLAT_KEYS = frozenset({"code", "error_code", "status_code", "error_type", "__type"})
-_LONE_KEYS = frozenset({"message", "detail", "id", "request_id"})
+_SUCCESS_CODES = (None, 0, "0", 200, "200")
+_BARE_CODE_KEYS = frozenset({"code", "error_code", "status_code", "error_type", "__type"})
+_BARE_ERROR_KEYS = frozenset({"message", "detail", "id", "request_id"})
 
 
-class Reading(Struct):
-    """What was found. Codes are most specific first, each with the place it was found in."""
+class ErrorReading(Struct):
+    """The contents of an error body. Codes are most specific first, each with its location."""
 
     codes: list[tuple[str, str]] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -57,22 +58,22 @@ class Reading(Struct):
         return "\n".join(self.texts)[:TEXT_LIMIT]
 
 
-def read_body(body: bytes) -> Reading:
-    """The error in the body of an HTTP answer."""
+def read_body(body: bytes) -> ErrorReading:
+    """Read the error in the body of an HTTP answer."""
     text = body.decode("utf-8-sig", "replace").strip()
-    document = _parse(text)
+    document = _parse_json(text)
     if isinstance(document, Mapping | list):
         return read_document(document)
-    reading = Reading()
-    if text and not text.startswith("<"):  # a page of markup says anything and means nothing
+    reading = ErrorReading()
+    if text and not text.startswith("<"):  # an HTML page is not an error text
         reading.texts.append(text[:TEXT_LIMIT])
     return reading
 
 
-def read_document(document: object) -> Reading:
-    """The error in a parsed body, or in a chunk of a stream."""
-    reading = Reading()
-    _visit(reading, "", document, 0)
+def read_document(document: object) -> ErrorReading:
+    """Read the error in a parsed body, or in a chunk of a stream."""
+    reading = ErrorReading()
+    _read_value(reading, "", document, 0)
     return reading
 
 
@@ -83,34 +84,36 @@ def carries_error(document: Mapping[str, object]) -> bool:
     if document.get("type") == "error" or document.get("object") == "error":
         return True
     base = document.get("base_resp")
-    if isinstance(base, Mapping) and base.get("status_code") not in _FINE_CODES:
+    if isinstance(base, Mapping) and base.get("status_code") not in _SUCCESS_CODES:
         return True
-    return any(part.get("error") for part in _parts(document)) or _is_flat(document)
+    if any(part.get("error") for part in _nested_objects(document)):
+        return True
+    return _is_bare_error(document)
 
 
-def _parts(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    """What may carry the error instead of the document itself."""
+def _nested_objects(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """The nested objects that may carry the error: `response`, `delta`, and the choices."""
     choices = document.get("choices")
-    for part in (document.get("response"), document.get("delta"), *_items(choices)):
+    for part in (document.get("response"), document.get("delta"), *_list_items(choices)):
         if isinstance(part, Mapping):
             yield part
 
 
-def _is_flat(document: Mapping[str, object]) -> bool:
+def _is_bare_error(document: Mapping[str, object]) -> bool:
     """Whether the document is an error without an envelope: a message, and a code or nothing."""
-    said = document.get("message") or document.get("msg") or document.get("detail")
-    if not isinstance(said, str | list) or "choices" in document:
+    message = document.get("message") or document.get("msg") or document.get("detail")
+    if not isinstance(message, str | list) or "choices" in document:
         return False
-    if document.keys() <= _LONE_KEYS:
+    if document.keys() <= _BARE_ERROR_KEYS:
         return True
-    return any(document.get(key) not in _FINE_CODES for key in _FLAT_KEYS)
+    return any(document.get(key) not in _SUCCESS_CODES for key in _BARE_CODE_KEYS)
 
 
-def _items(value: object) -> list[object]:
+def _list_items(value: object) -> list[object]:
     return value[:_BREADTH] if isinstance(value, list) else []
 
 
-def _parse(text: str) -> object:
+def _parse_json(text: str) -> object:
     """The JSON in a text, which may come as an SSE field; None when there is none."""
     if not text.startswith(("{", "[")):
         fields = (line[5:] for line in text.split("\n") if line.startswith("data:"))
@@ -122,56 +125,58 @@ def _parse(text: str) -> object:
     return parsed
 
 
-def _visit(reading: Reading, name: str, value: object, depth: int) -> None:
+def _read_value(reading: ErrorReading, name: str, value: object, depth: int) -> None:
     if depth > _DEPTH:
         return
     if isinstance(value, Mapping):
         _read_mapping(reading, name, value, depth)
     elif isinstance(value, str) and name in _TEXT_KEYS:
         _read_text(reading, value.strip(), depth)
-    for item in _items(value):
-        _visit(reading, name, item, depth + 1)
+    for item in _list_items(value):
+        _read_value(reading, name, item, depth + 1)
 
 
-def _read_text(reading: Reading, text: str, depth: int) -> None:
-    """Some quote the whole answer of the server behind them, as JSON, in place of a message."""
-    quoted = _parse(text)
+def _read_text(reading: ErrorReading, text: str, depth: int) -> None:
+    """Read a message. Some routers put the whole JSON body of the server behind them into it."""
+    quoted = _parse_json(text)
     if isinstance(quoted, Mapping | list):
-        _visit(reading, "raw", quoted, depth + 1)
+        _read_value(reading, "raw", quoted, depth + 1)
     elif text and text not in reading.texts:
         reading.texts.append(text)
 
 
-def _read_mapping(reading: Reading, name: str, fields: Mapping[str, object], depth: int) -> None:
+def _read_mapping(
+    reading: ErrorReading, name: str, fields: Mapping[str, object], depth: int
+) -> None:
     for key in _STATUS_KEYS:
-        reading.status = reading.status or _status(fields.get(key))
-    # What stands deeper is more specific, so it is read first.
+        reading.status = reading.status or _read_status(fields.get(key))
+    # Deeper objects are more specific, so they are read first.
     for key in _ERROR_PATHS if name in _INSIDE_ERROR else _PATHS:
-        _visit(reading, key, fields.get(key), depth + 1)
+        _read_value(reading, key, fields.get(key), depth + 1)
     for key in _DELAY_KEYS:
-        reading.delay_s = reading.delay_s or _delay(fields.get(key))
+        reading.delay_s = reading.delay_s or _read_delay(fields.get(key))
     _read_codes(reading, name, fields)
     _read_names(reading, fields)
 
 
-def _read_codes(reading: Reading, name: str, fields: Mapping[str, object]) -> None:
+def _read_codes(reading: ErrorReading, name: str, fields: Mapping[str, object]) -> None:
     for key in _CODE_KEYS:
         value = fields.get(key)
         if isinstance(value, str):
             is_number = name == "error" and key == "code" and _FOUR_DIGITS.fullmatch(value)
-            reading.codes.append((ERROR_NUMBER if is_number else WORD, value))
+            reading.codes.append((ERROR_NUMBER if is_number else NAMED_CODE, value))
     if name == "base_resp":
-        reading.codes.append((BASE_NUMBER, _name(fields.get("status_code")) or ""))
+        reading.codes.append((BASE_NUMBER, _read_name(fields.get("status_code")) or ""))
 
 
-def _read_names(reading: Reading, fields: Mapping[str, object]) -> None:
+def _read_names(reading: ErrorReading, fields: Mapping[str, object]) -> None:
     for key in ("type", "error_type", "status"):
-        reading.type = reading.type or _name(fields.get(key))
-    reading.code = reading.code or _name(fields.get("code"))
-    reading.request_id = reading.request_id or _name(fields.get("request_id"))
-    path = ".".join(name for step in _items(fields.get("loc")) if (name := _name(step)))
-    param = _name(fields.get("param")) or _name(path)
-    if param and " " in param:  # Xiaomi puts the reason here
+        reading.type = reading.type or _read_name(fields.get(key))
+    reading.code = reading.code or _read_name(fields.get("code"))
+    reading.request_id = reading.request_id or _read_name(fields.get("request_id"))
+    path = ".".join(name for step in _list_items(fields.get("loc")) if (name := _read_name(step)))
+    param = _read_name(fields.get("param")) or _read_name(path)
+    if param and " " in param:  # Xiaomi puts the reason into `param`
         _read_text(reading, param, _DEPTH)
     reading.param = reading.param or param
 
@@ -180,29 +185,29 @@ _FOUR_DIGITS = re.compile("[0-9]{4}")
 _STATUS = re.compile("[45][0-9]{2}")
 
 
-def _name(value: object) -> str | None:
+def _read_name(value: object) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18:
         return str(value)
     return value[:200] or None if isinstance(value, str) else None
 
 
-def _status(value: object) -> int | None:
-    """An HTTP status of failure, as a number or as its digits."""
-    digits = _name(value)
+def _read_status(value: object) -> int | None:
+    """Read an HTTP error status, as a number or as its digits."""
+    digits = _read_name(value)
     return int(digits) if digits and _STATUS.fullmatch(digits) else None
 
 
-# When to come back
+# The retry delay
 
-_MOST_S = 1e7  # longer than this, a delay is a mistake
+_MAX_DELAY_S = 1e7  # longer than this, a delay is a mistake
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
-_PIECE = (
+_DURATION_PART = (
     rf"({_NUMBER.pattern})\s*"
     r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)(?![a-z])"
 )
-_PIECES = re.compile(_PIECE, re.I)
-_DURATION = re.compile(rf"(?:{_PIECE}\s*)+", re.I)
+_DURATION_PARTS = re.compile(_DURATION_PART, re.I)
+_DURATION = re.compile(rf"(?:{_DURATION_PART}\s*)+", re.I)
 _SENTENCE = re.compile(
     rf"(?:again|retry|wait)\s+(?:(?:in|after|for)\s+)?({_DURATION.pattern})", re.I
 )
@@ -212,53 +217,56 @@ _DATE = re.compile(
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
 
-def retry_after_s(
-    headers: Mapping[str, str], reading: Reading, now: float | None = None
+def read_retry_delay(
+    headers: Mapping[str, str], reading: ErrorReading, now: float | None = None
 ) -> float | None:
-    """The delay a provider asks for: in a header (lower-case names), a field, or a sentence."""
-    milliseconds = _delay(headers.get("retry-after-ms"))
-    asked = headers.get("retry-after", "").strip()
+    """Read the delay that a provider names: in a header (lower-case), a field, or a sentence."""
+    milliseconds = _read_delay(headers.get("retry-after-ms"))
+    header = headers.get("retry-after", "").strip()
     candidates = (
         None if milliseconds is None else milliseconds / 1000,
-        _delay(asked),
-        _until(asked, now),
+        _read_delay(header),
+        _seconds_until(header, now),
         reading.delay_s,
-        _spoken(reading.text),
+        _delay_in_sentence(reading.text),
     )
     return next((delay for delay in candidates if delay is not None), None)
 
 
-def _delay(value: object) -> float | None:
-    """Seconds, as a number, its digits, or a duration such as `37s` or `6m0s`."""
+def _read_delay(value: object) -> float | None:
+    """Read seconds: a number, its digits, or a duration such as `37s` or `6m0s`."""
     if isinstance(value, str):
-        seconds = _duration(value.strip())
+        seconds = _read_duration(value.strip())
     elif isinstance(value, int | float) and not isinstance(value, bool):
         seconds = value
     else:
         return None
-    return float(seconds) if 0 <= seconds <= _MOST_S else None
+    return float(seconds) if 0 <= seconds <= _MAX_DELAY_S else None
 
 
-def _duration(text: str) -> float:
-    """Seconds; negative if the text is something else."""
+def _read_duration(text: str) -> float:
+    """Read a duration in seconds; negative if the text is none."""
     if _NUMBER.fullmatch(text):
         return float(text)
     if not _DURATION.fullmatch(text):
         return -1.0
-    return sum(float(number) * _unit_s(unit.lower()) for number, unit in _PIECES.findall(text))
+    return sum(
+        float(number) * _unit_seconds(unit.lower())
+        for number, unit in _DURATION_PARTS.findall(text)
+    )
 
 
-def _unit_s(unit: str) -> float:
+def _unit_seconds(unit: str) -> float:
     return 0.001 if unit.startswith(("ms", "milli")) else _UNITS_S[unit[0]]
 
 
-def _spoken(text: str) -> float | None:
+def _delay_in_sentence(text: str) -> float | None:
     found = _SENTENCE.search(text)
-    return _delay(found[1]) if found else None
+    return _read_delay(found[1]) if found else None
 
 
-def _until(date: str, now: float | None) -> float | None:
-    """The time from now to an HTTP date. Counts days itself: a calendar module brings a clock."""
+def _seconds_until(date: str, now: float | None) -> float | None:
+    """The seconds from now to an HTTP date. Days are counted here: `datetime` has a clock."""
     found = _DATE.fullmatch(date)
     if now is None or found is None or found[2] not in _MONTHS:
         return None
@@ -267,4 +275,4 @@ def _until(date: str, now: float | None) -> float | None:
     year -= month // 10
     days = 365 * year + year // 4 - year // 100 + year // 400 + (month * 306 + 5) // 10 + day - 1
     seconds = (days - 719468) * 86400 + int(found[4]) * 3600 + int(found[5]) * 60 + int(found[6])
-    return min(max(0.0, seconds - now), _MOST_S)
+    return min(max(0.0, seconds - now), _MAX_DELAY_S)

@@ -1,8 +1,8 @@
-"""Every kind of fault on one page: what it is called, who is to blame, and what follows from it.
+"""Fault kinds: every kind of provider failure, with its type, scope, codes, status and cooldown.
 
-A kind is our own word for a failure and, as a rule, the `code` of the fault. `ROWS` holds what
-follows from it, `STATUSES` the kind that an HTTP status alone stands for. What vendors call these
-kinds is in `core.fault_code`.
+A kind is Antiphon's own name for a failure and, as a rule, the `code` of the fault. `FAULT_KINDS`
+has one row for each kind, `KIND_BY_STATUS` the kind that an HTTP status alone stands for. The names
+that vendors use for these kinds are in `core.faults.vendor_codes`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 
 class FaultType(StrEnum):
-    """The family of a fault, for people and for policies."""
+    """The family of a fault: descriptions and retry policies are chosen by it."""
 
     api_error = "api_error"
     rate_limit = "rate_limit"
@@ -35,7 +35,7 @@ class FaultType(StrEnum):
 
 
 class Scope(StrEnum):
-    """What the fault would hit again: the thing to change, or to rest, before the next attempt."""
+    """What a fault affects: change it, or let it cool down, before the next attempt."""
 
     key = "key"
     provider = "provider"
@@ -45,8 +45,8 @@ class Scope(StrEnum):
     client = "client"
 
 
-class Kind(StrEnum):
-    """Our word for one way to fail."""
+class FaultKind(StrEnum):
+    """One kind of failure; the value is the default `code` of its faults."""
 
     CONNECTION_FAILED = "connection_failed"
     CONNECT_TIMEOUT = "connect_timeout"
@@ -78,12 +78,12 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Row(Struct, frozen=True):
-    """What follows from a kind.
+class FaultKindRow(Struct, frozen=True):
+    """The consequences of one fault kind.
 
-    `retryable`: the same request to the same place may do better. `public_code`: the `error.code`
-    of a failed response. `cooldown_s`: how long the scope rests when the provider does not say;
-    infinite means until somebody mends it.
+    `retryable`: the same request to the same provider may succeed. `public_code`: the `error.code`
+    of a failed response. `cooldown_s`: how long the scope is not used when the provider names no
+    delay; infinite means until the configuration changes.
     """
 
     type: FaultType
@@ -94,72 +94,72 @@ class Row(Struct, frozen=True):
     cooldown_s: float | None = None
 
 
-_T, _S, _K = FaultType, Scope, Kind
+_T, _S, _K, _Row = FaultType, Scope, FaultKind, FaultKindRow
 
-ROWS: Mapping[str, Row] = {
-    _K.CONNECTION_FAILED: Row(_T.connection, True, _S.provider, "server_error", 502, 5.0),
-    _K.CONNECT_TIMEOUT: Row(_T.timeout, True, _S.provider, "server_error", 504, 5.0),
-    _K.FIRST_TOKEN_TIMEOUT: Row(_T.timeout, True, _S.provider, "server_error", 504),
-    _K.IDLE_TIMEOUT: Row(_T.timeout, True, _S.provider, "server_error", 504),
+FAULT_KINDS: Mapping[str, FaultKindRow] = {
+    _K.CONNECTION_FAILED: _Row(_T.connection, True, _S.provider, "server_error", 502, 5.0),
+    _K.CONNECT_TIMEOUT: _Row(_T.timeout, True, _S.provider, "server_error", 504, 5.0),
+    _K.FIRST_TOKEN_TIMEOUT: _Row(_T.timeout, True, _S.provider, "server_error", 504),
+    _K.IDLE_TIMEOUT: _Row(_T.timeout, True, _S.provider, "server_error", 504),
     # The whole budget of the request is spent: there is nothing left to retry with.
-    _K.TOTAL_TIMEOUT: Row(_T.timeout, False, _S.provider, "server_error", 504),
-    _K.UPSTREAM_TIMEOUT: Row(_T.timeout, True, _S.provider, "server_error", 504),
-    _K.RATE_LIMIT: Row(_T.rate_limit, True, _S.key, "rate_limit_exceeded", 429, 60.0),
-    _K.BILLING: Row(_T.billing, False, _S.key, "insufficient_quota", 429, 3600.0),
-    _K.AUTH: Row(_T.auth, False, _S.key, "server_error", 502, math.inf),
-    _K.PERMISSION: Row(_T.permission, False, _S.key, "server_error", 502, 300.0),
-    _K.MODEL: Row(_T.model_error, False, _S.model, "invalid_prompt", 404, 300.0),
-    _K.NOT_FOUND: Row(_T.api_error, False, _S.provider, "invalid_prompt", 404),
-    _K.INVALID_REQUEST: Row(_T.invalid_request, False, _S.request, "invalid_prompt", 400),
-    _K.INVALID_IMAGE: Row(_T.invalid_request, False, _S.request, "invalid_prompt", 400),
+    _K.TOTAL_TIMEOUT: _Row(_T.timeout, False, _S.provider, "server_error", 504),
+    _K.UPSTREAM_TIMEOUT: _Row(_T.timeout, True, _S.provider, "server_error", 504),
+    _K.RATE_LIMIT: _Row(_T.rate_limit, True, _S.key, "rate_limit_exceeded", 429, 60.0),
+    _K.BILLING: _Row(_T.billing, False, _S.key, "insufficient_quota", 429, 3600.0),
+    _K.AUTH: _Row(_T.auth, False, _S.key, "server_error", 502, math.inf),
+    _K.PERMISSION: _Row(_T.permission, False, _S.key, "server_error", 502, 300.0),
+    _K.MODEL: _Row(_T.model_error, False, _S.model, "invalid_prompt", 404, 300.0),
+    _K.NOT_FOUND: _Row(_T.api_error, False, _S.provider, "invalid_prompt", 404),
+    _K.INVALID_REQUEST: _Row(_T.invalid_request, False, _S.request, "invalid_prompt", 400),
+    _K.INVALID_IMAGE: _Row(_T.invalid_request, False, _S.request, "invalid_prompt", 400),
     # Retried once, without the state of earlier turns that the provider does not accept.
-    _K.REASONING_REJECTED: Row(_T.invalid_request, True, _S.request, "server_error", 400),
-    _K.CONTEXT_LENGTH: Row(_T.context_length, False, _S.request, "context_length_exceeded", 400),
-    _K.CONTENT_BLOCKED: Row(_T.content_blocked, False, _S.content, "invalid_prompt", 400),
+    _K.REASONING_REJECTED: _Row(_T.invalid_request, True, _S.request, "server_error", 400),
+    _K.CONTEXT_LENGTH: _Row(_T.context_length, False, _S.request, "context_length_exceeded", 400),
+    _K.CONTENT_BLOCKED: _Row(_T.content_blocked, False, _S.content, "invalid_prompt", 400),
     # Inside a stream an overload is `server_error`: Codex gives up on `server_is_overloaded`.
-    _K.OVERLOADED: Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
-    _K.SERVER_ERROR: Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
-    _K.BAD_GATEWAY: Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
-    # Never followed: it would carry a key to whatever place the answer names.
-    _K.REDIRECTED: Row(_T.api_error, False, _S.provider, "invalid_prompt", 502),
-    # The model wrote a call that its server could not read; the next sample may be better.
-    _K.TOOL_USE_FAILED: Row(_T.api_error, True, _S.model, "server_error", 502),
-    _K.INVALID_CHUNK: Row(_T.protocol, True, _S.provider, "server_error", 502),
-    _K.CANCELLED: Row(_T.cancelled, False, _S.client, "server_error", 499),
-    _K.INTERNAL: Row(_T.api_error, False, _S.request, "server_error", 500),
-    _K.SHUTDOWN: Row(_T.api_error, True, _S.request, "server_error", 503),
-    _K.API_ERROR: Row(_T.api_error, False, _S.request, "invalid_prompt", 400),
-    _K.UNKNOWN: Row(_T.unknown, False, _S.provider, "server_error", 502),
+    _K.OVERLOADED: _Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
+    _K.SERVER_ERROR: _Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
+    _K.BAD_GATEWAY: _Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
+    # Never followed: the request would carry the API key to whatever address the answer names.
+    _K.REDIRECTED: _Row(_T.api_error, False, _S.provider, "invalid_prompt", 502),
+    # The model wrote a call that its server could not parse; the next sample may be valid.
+    _K.TOOL_USE_FAILED: _Row(_T.api_error, True, _S.model, "server_error", 502),
+    _K.INVALID_CHUNK: _Row(_T.protocol, True, _S.provider, "server_error", 502),
+    _K.CANCELLED: _Row(_T.cancelled, False, _S.client, "server_error", 499),
+    _K.INTERNAL: _Row(_T.api_error, False, _S.request, "server_error", 500),
+    _K.SHUTDOWN: _Row(_T.api_error, True, _S.request, "server_error", 503),
+    _K.API_ERROR: _Row(_T.api_error, False, _S.request, "invalid_prompt", 400),
+    _K.UNKNOWN: _Row(_T.unknown, False, _S.provider, "server_error", 502),
 }
 
 # A status that is not here: 3xx are REDIRECTED, 4xx are API_ERROR, 5xx are SERVER_ERROR.
-STATUSES: Mapping[int, Kind] = {
-    400: Kind.INVALID_REQUEST,
-    401: Kind.AUTH,
-    402: Kind.BILLING,
-    403: Kind.PERMISSION,
-    404: Kind.NOT_FOUND,
-    408: Kind.UPSTREAM_TIMEOUT,
-    410: Kind.NOT_FOUND,
-    413: Kind.CONTEXT_LENGTH,
-    422: Kind.INVALID_REQUEST,
-    424: Kind.SERVER_ERROR,  # Bedrock: the model behind the service failed
-    429: Kind.RATE_LIMIT,
-    434: Kind.PERMISSION,  # Zhipu: no access to this API
-    498: Kind.CONTENT_BLOCKED,  # Cohere: an unsafe request
-    502: Kind.BAD_GATEWAY,
-    503: Kind.OVERLOADED,
-    504: Kind.UPSTREAM_TIMEOUT,
-    520: Kind.BAD_GATEWAY,  # 520 to 524: what Cloudflare says of a server behind it
-    521: Kind.BAD_GATEWAY,
-    522: Kind.UPSTREAM_TIMEOUT,
-    523: Kind.BAD_GATEWAY,
-    524: Kind.UPSTREAM_TIMEOUT,
-    529: Kind.OVERLOADED,
+KIND_BY_STATUS: Mapping[int, FaultKind] = {
+    400: FaultKind.INVALID_REQUEST,
+    401: FaultKind.AUTH,
+    402: FaultKind.BILLING,
+    403: FaultKind.PERMISSION,
+    404: FaultKind.NOT_FOUND,
+    408: FaultKind.UPSTREAM_TIMEOUT,
+    410: FaultKind.NOT_FOUND,
+    413: FaultKind.CONTEXT_LENGTH,
+    422: FaultKind.INVALID_REQUEST,
+    424: FaultKind.SERVER_ERROR,  # Bedrock: the model behind the service failed
+    429: FaultKind.RATE_LIMIT,
+    434: FaultKind.PERMISSION,  # Zhipu: no access to this API
+    498: FaultKind.CONTENT_BLOCKED,  # Cohere: an unsafe request
+    502: FaultKind.BAD_GATEWAY,
+    503: FaultKind.OVERLOADED,
+    504: FaultKind.UPSTREAM_TIMEOUT,
+    520: FaultKind.BAD_GATEWAY,  # 520 to 524: Cloudflare, about the server behind it
+    521: FaultKind.BAD_GATEWAY,
+    522: FaultKind.UPSTREAM_TIMEOUT,
+    523: FaultKind.BAD_GATEWAY,
+    524: FaultKind.UPSTREAM_TIMEOUT,
+    529: FaultKind.OVERLOADED,
 }
 
-# These statuses mean one thing. All others are refined by what the provider says.
-FIRM_STATUSES = frozenset({401, 402, 408, 413, 504, 522, 524})
+# These statuses have one meaning. All others are refined by the codes and texts of the body.
+UNAMBIGUOUS_STATUSES = frozenset({401, 402, 408, 413, 504, 522, 524})
 
 # Codes of a failed response that clients know: the API's own, then those that Codex reads as well.
 ERROR_CODES = frozenset(
@@ -174,9 +174,9 @@ ERROR_CODES = frozenset(
     """.split()
 )
 
-# A provider that says one of these itself is quoted: no row says it more exactly.
-QUOTED_CODES = (
+# A provider's own code that is passed through as `public_code`: no row has a more exact one.
+PASSED_THROUGH_CODES = (
     ERROR_CODES
-    - {row.public_code for row in ROWS.values()}
+    - {row.public_code for row in FAULT_KINDS.values()}
     - frozenset({"server_is_overloaded", "slow_down", "usage_not_included"})
 )

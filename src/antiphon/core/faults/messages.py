@@ -1,17 +1,22 @@
-"""What people may read about a fault, in their language.
+"""Fault descriptions for clients, by locale: what failed, why, and what to do.
 
-A text depends on the type and the code of a fault alone, so nothing an upstream wrote can get into
-it: no message, no key, no address. Only a status, a delay and a code we know ourselves are shown.
+A text depends on the type and the code of a fault and on the name of the configured provider, so
+nothing an upstream wrote can get into it: no message, no key, no address. Only a status, a delay
+and a code that is on our own list are shown.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from antiphon.core.faults.fault import ProviderFault
 
-# Reasons for blocking that may be shown: vendors' enums, which are words and not texts.
+DEFAULT_LOCALE = "en"
+
+# Reasons for blocking that may be shown: vendors' enum values, never free text.
 _SHOWN_REASONS = frozenset(
     """
     SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII LANGUAGE IMAGE_SAFETY
@@ -20,66 +25,71 @@ _SHOWN_REASONS = frozenset(
     """.split()
 )
 
-# Keys are a type, "type/code", or one of the pieces a text may end with.
+Texts: TypeAlias = Mapping[str, Mapping[str, str]]
+"""Locale → key → text. A key is a fault type, `type/code`, or one of the parts below."""
+
+_PROVIDER = "provider"
+_NAMED_PROVIDER = "provider/named"
 _DELAY = "delay"
 _REASON = "reason"
 _STATUS = "status"
 
 _ENGLISH: Mapping[str, str] = {
-    "api_error": "The provider refused the request. The gateway's log has its reason.",
-    "api_error/not_found": "The provider has nothing at this address. "
-    "Check the base URL that is configured for it.",
-    "api_error/redirected": "The provider's address leads elsewhere, where nobody follows. "
-    "Check the base URL that is configured for it.",
-    "api_error/tool_use_failed": "The model wrote a tool call that the provider could not read. "
+    "api_error": "{provider} refused the request. See the gateway's log for its reason.",
+    "api_error/not_found": "{provider} has no API at the configured address. "
+    "Check its base URL in the gateway's configuration.",
+    "api_error/redirected": "{provider} answered with a redirect, which the gateway never follows. "
+    "Check its base URL in the gateway's configuration.",
+    "api_error/tool_use_failed": "{provider} could not parse a tool call that the model wrote. "
     "Send the request again.",
-    "api_error/internal_error": "The gateway failed on this request. Its log has the details.",
+    "api_error/internal_error": "The gateway failed on this request because of an internal error. "
+    "See its log for the details.",
     "api_error/shutting_down": "The gateway is restarting. Send the request again.",
-    "rate_limit": "The provider's rate limit is reached. "
-    "Send fewer requests at a time, or add another key.",
-    "content_blocked": "The provider's content filter blocked the request or its answer. "
+    "rate_limit": "{provider}'s rate limit was reached. Send fewer requests, or add another key.",
+    "content_blocked": "{provider}'s content filter blocked the request or its answer. "
     "Change the wording and send it again.",
-    "timeout": "The provider took too long to answer. Send the request again.",
-    "timeout/connect_timeout": "The provider could not be reached in time. "
+    "timeout": "{provider} took too long to answer. Send the request again.",
+    "timeout/connect_timeout": "{provider} could not be reached in time. "
     "Check the network, or send the request again.",
-    "timeout/first_token_timeout": "The provider did not begin to answer in time. "
-    "Send the request again, or choose a faster model.",
-    "timeout/idle_timeout": "The provider stopped in the middle of its answer. "
+    "timeout/first_token_timeout": "{provider} sent no output in the time allowed for the first "
+    "token. Send the request again, or choose a faster model.",
+    "timeout/idle_timeout": "{provider} stopped sending output before the answer was complete. "
     "Send the request again.",
-    "timeout/total_timeout": "The answer was not finished in the time allowed for a request. "
-    "Ask for less, or allow more time.",
-    "provider_overloaded": "The provider is overloaded at the moment. "
+    "timeout/total_timeout": "The answer was not complete in the time allowed for a request. "
+    "Request a shorter answer, or raise the total timeout.",
+    "provider_overloaded": "{provider} is overloaded. "
     "Send the request again, or choose another model.",
-    "provider_overloaded/server_error": "The provider had an internal error. "
+    "provider_overloaded/server_error": "{provider} reported an internal error. "
     "Send the request again, or choose another model.",
-    "provider_overloaded/bad_gateway": "A server behind the provider failed. "
+    "provider_overloaded/bad_gateway": "{provider} reported that a server behind it failed. "
     "Send the request again, or choose another model.",
-    "auth": "The provider did not accept the API key. "
-    "Check the key that is configured for this provider.",
-    "billing": "The provider account has no credit or quota left. "
+    "auth": "{provider} rejected the API key. Check the key that is configured for this provider.",
+    "billing": "{provider} reports that the account has no credit or quota left. "
     "Top up the account, or use another key.",
-    "permission": "The provider does not allow this key to make this request. "
-    "Check what the account may use, or choose another model.",
-    "invalid_request": "The provider did not accept the request as it is. "
-    "The gateway's log has its reason.",
-    "invalid_request/invalid_image": "The provider could not use an image in the request. "
+    "permission": "{provider} does not allow this key to make this request. "
+    "Check the permissions of the account, or choose another model.",
+    "invalid_request": "{provider} rejected the request as invalid. "
+    "See the gateway's log for its reason.",
+    "invalid_request/invalid_image": "{provider} could not read an image in the request. "
     "Check its format, its size and its address.",
-    "invalid_request/reasoning_rejected": "The provider did not accept the reasoning of an earlier "
-    "turn. Send the request again; if that fails too, begin a new conversation.",
-    "model_error": "The provider does not offer this model. "
-    "Check its name, or choose another model.",
-    "context_length": "The conversation is too long for this model. "
+    "invalid_request/reasoning_rejected": "{provider} rejected the reasoning of an earlier turn. "
+    "Send the request again; if that fails too, start a new conversation.",
+    "model_error": "{provider} does not offer this model. Check its name, or choose another model.",
+    "context_length": "The conversation is too long for the context window of this model. "
     "Shorten it, or choose a model with a larger context window.",
-    "protocol": "The provider's answer broke off or could not be read. Send the request again.",
-    "protocol/incomplete_tool_call": "The provider's answer ended inside a tool call. "
+    "protocol": "{provider} sent an answer that is cut off or cannot be parsed. "
     "Send the request again.",
-    "protocol/invalid_output_format": "The model's answer does not have the format that was asked "
-    "for. Send the request again, or simplify the schema.",
-    "connection": "The connection to the provider failed. "
-    "Check the network and the provider's address, or send the request again.",
+    "protocol/incomplete_tool_call": "{provider} ended its answer inside a tool call. "
+    "Send the request again.",
+    "protocol/invalid_output_format": "The model's answer does not match the requested format. "
+    "Send the request again, or simplify the schema.",
+    "connection": "{provider} could not be reached, or closed the connection. "
+    "Check the network and its base URL, or send the request again.",
     "cancelled": "The request was cancelled.",
-    "unknown": "The provider reported an error that the gateway does not know. "
-    "Its log has the details.",
+    "unknown": "{provider} reported an error that the gateway does not recognize. "
+    "See the gateway's log for the details.",
+    _PROVIDER: "The provider",
+    _NAMED_PROVIDER: "{provider}",
     # Codex finds the delay by these words: clients rely on them.
     _DELAY: " Please try again in {delay} s.",
     _REASON: " Reason: {code}.",
@@ -87,58 +97,68 @@ _ENGLISH: Mapping[str, str] = {
 }
 
 _CHINESE: Mapping[str, str] = {
-    "api_error": "服务商拒绝了该请求，具体原因见网关日志。",
-    "api_error/not_found": "服务商的该地址不存在，请检查为其配置的 base URL。",
-    "api_error/redirected": "服务商的地址发生了重定向，网关不会跟随，请检查为其配置的 base URL。",
-    "api_error/tool_use_failed": "模型生成的工具调用无法被服务商解析，请重新发送请求。",
-    "api_error/internal_error": "网关处理该请求时出错，详情见网关日志。",
+    "api_error": "{provider}拒绝了该请求，具体原因见网关日志。",
+    "api_error/not_found": "{provider}在所配置的地址上没有 API，请检查网关配置中的 base URL。",
+    "api_error/redirected": "{provider}返回了重定向，网关不会跟随，请检查网关配置中的 base URL。",
+    "api_error/tool_use_failed": "{provider}无法解析模型生成的工具调用，请重新发送请求。",
+    "api_error/internal_error": "网关处理该请求时发生内部错误，详情见网关日志。",
     "api_error/shutting_down": "网关正在重启，请重新发送请求。",
-    "rate_limit": "已达到服务商的速率限制，请降低请求频率或增加其他密钥。",
-    "content_blocked": "请求或回答被服务商的内容过滤拦截，请修改措辞后重新发送。",
-    "timeout": "服务商响应超时，请重新发送请求。",
-    "timeout/connect_timeout": "连接服务商超时，请检查网络或重新发送请求。",
-    "timeout/first_token_timeout": "服务商未能及时开始回答，请重新发送请求或换用更快的模型。",
-    "timeout/idle_timeout": "服务商在回答中途停止响应，请重新发送请求。",
-    "timeout/total_timeout": "回答未能在允许的时间内完成，请缩小请求或延长时限。",
-    "provider_overloaded": "服务商当前过载，请重新发送请求或换用其他模型。",
-    "provider_overloaded/server_error": "服务商发生内部错误，请重新发送请求或换用其他模型。",
-    "provider_overloaded/bad_gateway": "服务商的后端服务出错，请重新发送请求或换用其他模型。",
-    "auth": "服务商不接受该 API 密钥，请检查为该服务商配置的密钥。",
-    "billing": "服务商账户余额或配额已用尽，请充值或换用其他密钥。",
-    "permission": "该密钥无权执行此请求，请检查账户权限或换用其他模型。",
-    "invalid_request": "服务商不接受该请求，具体原因见网关日志。",
-    "invalid_request/invalid_image": "服务商无法使用请求中的图片，请检查其格式、大小和地址。",
-    "invalid_request/reasoning_rejected": "服务商不接受先前轮次的推理内容，请重新发送请求；"
+    "rate_limit": "{provider}的速率限制已达到，请降低请求频率或增加其他密钥。",
+    "content_blocked": "{provider}的内容过滤拦截了请求或回答，请修改措辞后重新发送。",
+    "timeout": "{provider}响应超时，请重新发送请求。",
+    "timeout/connect_timeout": "{provider}连接超时，请检查网络或重新发送请求。",
+    "timeout/first_token_timeout": "{provider}未在首个 token 的时限内开始输出，"
+    "请重新发送请求或换用更快的模型。",
+    "timeout/idle_timeout": "{provider}在回答完成之前停止输出，请重新发送请求。",
+    "timeout/total_timeout": "回答未能在请求的总时限内完成，请缩短回答或延长总时限。",
+    "provider_overloaded": "{provider}当前过载，请重新发送请求或换用其他模型。",
+    "provider_overloaded/server_error": "{provider}发生内部错误，请重新发送请求或换用其他模型。",
+    "provider_overloaded/bad_gateway": "{provider}的后端服务出错，请重新发送请求或换用其他模型。",
+    "auth": "{provider}拒绝了该 API 密钥，请检查为该服务商配置的密钥。",
+    "billing": "{provider}报告账户余额或配额已用尽，请充值或换用其他密钥。",
+    "permission": "{provider}不允许该密钥执行此请求，请检查账户权限或换用其他模型。",
+    "invalid_request": "{provider}认为该请求无效，具体原因见网关日志。",
+    "invalid_request/invalid_image": "{provider}无法读取请求中的图片，请检查其格式、大小和地址。",
+    "invalid_request/reasoning_rejected": "{provider}不接受先前轮次的推理内容，请重新发送请求；"
     "若仍失败，请开始新的对话。",
-    "model_error": "服务商不提供该模型，请检查模型名称或换用其他模型。",
+    "model_error": "{provider}不提供该模型，请检查模型名称或换用其他模型。",
     "context_length": "对话超出该模型的上下文长度，请缩短对话或换用上下文更长的模型。",
-    "protocol": "服务商的回答中断或无法解析，请重新发送请求。",
-    "protocol/incomplete_tool_call": "服务商的回答在工具调用中途结束，请重新发送请求。",
+    "protocol": "{provider}的回答中断或无法解析，请重新发送请求。",
+    "protocol/incomplete_tool_call": "{provider}的回答在工具调用中途结束，请重新发送请求。",
     "protocol/invalid_output_format": "模型的回答不符合要求的格式，请重新发送请求或简化 schema。",
-    "connection": "无法连接服务商，请检查网络和服务商地址，或重新发送请求。",
+    "connection": "{provider}无法连接或关闭了连接，请检查网络和 base URL，或重新发送请求。",
     "cancelled": "请求已取消。",
-    "unknown": "服务商报告了网关无法识别的错误，详情见网关日志。",
+    "unknown": "{provider}报告了网关无法识别的错误，详情见网关日志。",
+    _PROVIDER: "服务商",
+    _NAMED_PROVIDER: "{provider} ",
     _DELAY: "请在 {delay} 秒后重试 (try again in {delay} s)。",
     _REASON: "原因：{code}。",
     _STATUS: "（HTTP {status}）",
 }
 
-TEXTS: Mapping[str, Mapping[str, str]] = {"en": _ENGLISH, "zh": _CHINESE}
+TEXTS: Texts = {"en": _ENGLISH, "zh": _CHINESE}
 
 
 def describe(
-    fault: ProviderFault, locale: str = "en", texts: Mapping[str, Mapping[str, str]] = TEXTS
+    fault: ProviderFault,
+    locale: str = DEFAULT_LOCALE,
+    *,
+    provider: str = "",
+    texts: Texts = TEXTS,
 ) -> str:
-    """What happened and what to do about it, in the reader's language.
+    """Describe a fault to a client: what failed, why, and what to do, in the client's locale.
 
-    A text that a language lacks is taken from the next wider one, key by key.
+    `provider` is the configured name or title, where it is known. A key that a locale lacks is
+    taken from the next wider one: xx-YY, xx, en.
     """
-    languages = [texts[name] for name in _names(locale) if name in texts]
+    names = (*_wider_locales(locale), DEFAULT_LOCALE)
+    languages = [texts[name] for name in names if name in texts]
 
     def text(*keys: str) -> str:
         return next(found[key] for key in keys for found in languages if key in found)
 
-    parts = [text(f"{fault.type}/{fault.code}", fault.type)]
+    named = text(_NAMED_PROVIDER).format(provider=provider) if provider else text(_PROVIDER)
+    parts = [text(f"{fault.type}/{fault.code}", fault.type).format(provider=named)]
     if fault.code in _SHOWN_REASONS:
         parts.append(text(_REASON).format(code=fault.code))
     if fault.retryable and fault.retry_after_s is not None:
@@ -148,15 +168,46 @@ def describe(
     return "".join(parts)
 
 
-def _names(locale: str) -> Iterator[str]:
-    """`zh_Hant-TW` → zh-hant-tw, zh-hant, zh, and English in the end."""
+def _wider_locales(locale: str) -> Iterator[str]:
+    """`zh_Hant-TW.UTF-8` → zh-hant-tw, zh-hant, zh."""
     name = locale.partition(".")[0].replace("_", "-").lower()
     while name:
         yield name
         name = name.rpartition("-")[0]
-    yield "en"
 
 
 def _seconds(delay_s: float) -> str:
-    """Rounded up to a tenth, so that nobody comes back too early."""
+    """Round up to a tenth, so that no client retries too early."""
     return f"{math.ceil(delay_s * 10) / 10:.1f}".removesuffix(".0")
+
+
+# Accept-Language, as RFC 9110 section 12.5.4 defines it: `zh-CN, en;q=0.8, *;q=0.1`
+_LANGUAGE_RANGE = re.compile(
+    r"\s*(?P<name>\*|[a-z]{1,8}(?:[-_][a-z0-9]{1,8})*)\s*"
+    r"(?:;\s*q\s*=\s*(?P<quality>0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)\s*)?",
+    re.IGNORECASE,
+)
+
+
+def negotiate_locale(accept_language: str, default: str, texts: Texts = TEXTS) -> str:
+    """Choose the available locale that an Accept-Language header prefers, else `default`.
+
+    A range matches a locale or a wider one (zh-CN matches zh); `*` matches `default`, or another
+    locale if the header excludes that (`q=0`). A malformed range is skipped; nothing fails.
+    """
+    ranges = list(_read_language_ranges(accept_language))
+    excluded = {name for name, quality in ranges if quality == 0}
+    accepted = [each for each in ranges if each[1] > 0]
+    for name, _ in sorted(accepted, key=lambda each: -each[1]):
+        candidates = (default, *texts) if name == "*" else _wider_locales(name)
+        for locale in candidates:
+            if locale not in excluded and (locale in texts or name == "*"):
+                return locale
+    return default
+
+
+def _read_language_ranges(header: str) -> Iterator[tuple[str, float]]:
+    for part in header.split(","):
+        found = _LANGUAGE_RANGE.fullmatch(part)
+        if found is not None:
+            yield found["name"].replace("_", "-").lower(), float(found["quality"] or 1)

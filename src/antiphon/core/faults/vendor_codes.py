@@ -1,7 +1,7 @@
-"""How providers name their faults: the words of their codes, their numbers, and their phrases.
+"""Vendors' error codes, error numbers and error phrases, and the fault kinds they stand for.
 
 All of it is dated vendor knowledge (2026), kept as data. Three kinds of evidence, best first:
-`CAUSES` are codes that say why a request failed; `ECHOES` are codes that only repeat an HTTP
+`CAUSES` are codes that say why a request failed; `STATUS_NAMES` are codes that only repeat an HTTP
 status and stand in for a missing one; `PHRASES` are read last, and only to refine a vague kind.
 """
 
@@ -12,209 +12,212 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from antiphon.core.faults.kinds import Kind
+from antiphon.core.faults.kinds import FaultKind
 
-# Where a code was found. Numbers mean nothing outside the place their vendor puts them.
-WORD = "word"
+# Where a code was found. A number means nothing outside the field its vendor puts it in.
+NAMED_CODE = "name"
 ERROR_NUMBER = "error.code"  # four digits in a string, as in {"error": {"code": "1302"}}: Zhipu
 BASE_NUMBER = "base_resp"  # {"base_resp": {"status_code": 1008}}: MiniMax
 
-_CAUSE_WORDS: Mapping[Kind, str] = {
-    Kind.RATE_LIMIT: """
+_CAUSE_CODES: Mapping[FaultKind, str] = {
+    FaultKind.RATE_LIMIT: """
         throttling throttled throttling_error throttling_exception request_limit_exceeded
         limit_requests limit_burst_rate service_quota_exceeded_exception rate_limit_reached_error
         """,
-    Kind.BILLING: """
+    FaultKind.BILLING: """
         insufficient_quota insufficient_user_quota insufficient_balance insufficient_balance_error
         insufficient_credits insufficient_funds billing_hard_limit_reached billing_disabled
         billing_not_active credit_balance_exhausted credit_balance_too_low arrearage
         exceeded_current_quota_error usage_limit_reached usage_not_included
         prepaid_bill_overdue postpaid_bill_overdue commodity_not_purchased
         """,
-    Kind.AUTH: """
+    FaultKind.AUTH: """
         invalid_api_key api_key_invalid incorrect_api_key incorrect_api_key_error missing_api_key
         api_key_expired invalid_authentication invalid_authentication_error authorized_error
         invalid_token token_expired expired_token expired_token_exception account_deactivated
         unrecognized_client_exception invalid_signature_exception incomplete_signature_exception
         missing_authentication_token_exception
         """,
-    Kind.PERMISSION: """
+    FaultKind.PERMISSION: """
         unsupported_country_region_territory service_disabled consumer_suspended model_access_denied
         access_denied_unpurchased api_key_service_blocked
         """,
-    Kind.MODEL: """
+    FaultKind.MODEL: """
         model_not_found model_not_exist model_not_supported model_not_available model_deprecated
         model_decommissioned invalid_model invalid_model_error unknown_model unsupported_model
         deployment_not_found
         """,
-    Kind.INVALID_IMAGE: """
+    FaultKind.INVALID_IMAGE: """
         invalid_image invalid_image_format invalid_base64_image invalid_image_url image_too_large
         image_too_small image_parse_error invalid_image_mode image_file_too_large
         unsupported_image_media_type empty_image_file failed_to_download_image image_file_not_found
         """,
-    Kind.REASONING_REJECTED: "invalid_encrypted_content missing_thought_signature",
-    Kind.CONTEXT_LENGTH: """
+    FaultKind.REASONING_REJECTED: "invalid_encrypted_content missing_thought_signature",
+    FaultKind.CONTEXT_LENGTH: """
         context_length_exceeded context_window_exceeded context_limit_exceeded
         model_context_window_exceeded exceed_context_size_error too_many_tokens
         too_many_prompt_tokens tokens_too_long prompt_too_long request_too_large
         """,
-    Kind.CONTENT_BLOCKED: """
+    FaultKind.CONTENT_BLOCKED: """
         content_filter content_filtered content_blocked content_policy_violation
         responsible_ai_policy_violation data_inspection_failed moderation_blocked
         image_content_policy_violation cyber_policy bio_policy misalignment_policy_violation
         sensitive_check_error
         """,
-    Kind.OVERLOADED: """
+    FaultKind.OVERLOADED: """
         engine_overloaded engine_overloaded_error server_is_overloaded slow_down
         capacity_exceeded service_tier_capacity_exceeded insufficient_system_resource
         model_not_ready_exception
         """,
-    Kind.TOOL_USE_FAILED: """
+    FaultKind.TOOL_USE_FAILED: """
         tool_use_failed malformed_function_call malformed_response unexpected_tool_call
         too_many_tool_calls
         """,
 }
 
-_ECHO_WORDS: Mapping[Kind, str] = {
-    Kind.INVALID_REQUEST: """
+_STATUS_NAME_CODES: Mapping[FaultKind, str] = {
+    FaultKind.INVALID_REQUEST: """
         invalid_request invalid_request_error bad_request bad_request_error invalid_argument
         failed_precondition out_of_range validation_error validation_exception invalid_parameter
         invalid_parameter_error invalid_prompt invalid_value missing_required_parameter
         unknown_parameter unsupported_parameter unsupported_value unprocessable_entity
         unprocessable_entity_error data_residency_mismatch
         """,
-    Kind.AUTH: "authentication_error unauthenticated unauthorized unauthorized_error",
-    Kind.BILLING: "billing_error payment_required payment_required_error",
-    Kind.PERMISSION: """
+    FaultKind.AUTH: "authentication_error unauthenticated unauthorized unauthorized_error",
+    FaultKind.BILLING: "billing_error payment_required payment_required_error",
+    FaultKind.PERMISSION: """
         permission_error permission_denied permission_denied_error forbidden access_denied
         access_denied_exception
         """,
-    Kind.NOT_FOUND: """
+    FaultKind.NOT_FOUND: """
         not_found not_found_error resource_not_found resource_not_found_error
         resource_not_found_exception
         """,
-    Kind.RATE_LIMIT: """
+    FaultKind.RATE_LIMIT: """
         rate_limit rate_limit_error rate_limit_exceeded rate_limited too_many_requests
         too_many_requests_error too_many_requests_exception resource_exhausted
         """,
-    Kind.UPSTREAM_TIMEOUT: """
+    FaultKind.UPSTREAM_TIMEOUT: """
         timeout timeout_error request_timeout gateway_timeout deadline_exceeded
         model_timeout_exception vector_store_timeout
         """,
-    Kind.OVERLOADED: """
+    FaultKind.OVERLOADED: """
         overloaded overloaded_error unavailable service_unavailable service_unavailable_error
         service_unavailable_exception
         """,
-    Kind.SERVER_ERROR: """
+    FaultKind.SERVER_ERROR: """
         api_error server_error internal internal_error internal_failure internal_server_error
         internal_server_exception model_error_exception model_stream_error_exception upstream_error
         """,
 }
 
-_NUMBERS: Mapping[str, Mapping[Kind, str]] = {
+_NUMBERS: Mapping[str, Mapping[FaultKind, str]] = {
     ERROR_NUMBER: {
-        Kind.AUTH: "1000 1001 1002 1003 1004 1110 1111 1112 1121",
-        Kind.BILLING: "1113 1308 1309 1310",
-        Kind.PERMISSION: "1220 1311",
-        Kind.MODEL: "1211",
-        Kind.CONTEXT_LENGTH: "1261",
-        Kind.CONTENT_BLOCKED: "1300 1301",
-        Kind.RATE_LIMIT: "1302 1303 1304 1313",
-        Kind.OVERLOADED: "1305 1312",
-        Kind.INVALID_REQUEST: "1210 1212 1213 1214 1215 1231",
-        Kind.NOT_FOUND: "1221 1222",
-        Kind.SERVER_ERROR: "1100 1120 1200 1230 1234",
+        FaultKind.AUTH: "1000 1001 1002 1003 1004 1110 1111 1112 1121",
+        FaultKind.BILLING: "1113 1308 1309 1310",
+        FaultKind.PERMISSION: "1220 1311",
+        FaultKind.MODEL: "1211",
+        FaultKind.CONTEXT_LENGTH: "1261",
+        FaultKind.CONTENT_BLOCKED: "1300 1301",
+        FaultKind.RATE_LIMIT: "1302 1303 1304 1313",
+        FaultKind.OVERLOADED: "1305 1312",
+        FaultKind.INVALID_REQUEST: "1210 1212 1213 1214 1215 1231",
+        FaultKind.NOT_FOUND: "1221 1222",
+        FaultKind.SERVER_ERROR: "1100 1120 1200 1230 1234",
     },
     BASE_NUMBER: {
-        Kind.AUTH: "1004 2049",
-        Kind.BILLING: "1008 2056",
-        Kind.RATE_LIMIT: "1002 1039 1041 2045",
-        Kind.CONTENT_BLOCKED: "1026 1027",
-        Kind.UPSTREAM_TIMEOUT: "1001",
-        Kind.INVALID_REQUEST: "1042 2013",
-        Kind.SERVER_ERROR: "1000 1013 1024 1033",
+        FaultKind.AUTH: "1004 2049",
+        FaultKind.BILLING: "1008 2056",
+        FaultKind.RATE_LIMIT: "1002 1039 1041 2045",
+        FaultKind.CONTENT_BLOCKED: "1026 1027",
+        FaultKind.UPSTREAM_TIMEOUT: "1001",
+        FaultKind.INVALID_REQUEST: "1042 2013",
+        FaultKind.SERVER_ERROR: "1000 1013 1024 1033",
     },
 }
 
-# Kinds that say no more than "not this" or "not now": a status or a phrase may know better.
-VAGUE = frozenset({Kind.INVALID_REQUEST, Kind.NOT_FOUND, Kind.SERVER_ERROR})
+# Kinds without a cause ("bad request", "server error"): a status or a phrase may be more exact.
+VAGUE = frozenset({FaultKind.INVALID_REQUEST, FaultKind.NOT_FOUND, FaultKind.SERVER_ERROR})
 
 
-def fold(word: str) -> str:
-    """One spelling for `InvalidApiKey`, `invalid_api_key`, `invalid-api-key` and `INVALID_API_KEY`.
+def fold(code: str) -> str:
+    """Fold the spellings of a code into one.
 
+    `InvalidApiKey`, `invalid_api_key`, `invalid-api-key` and `INVALID_API_KEY` are the same.
     AWS adds a namespace before `#` and an address after `:`.
     """
-    bare = word.partition(":")[0].rpartition("#")[2]
+    bare = code.partition(":")[0].rpartition("#")[2]
     return "".join(char for char in bare.lower() if char.isascii() and char.isalnum())
 
 
-def _keyed(kinds: Mapping[Kind, str]) -> dict[str, Kind]:
-    return {fold(word): kind for kind, words in kinds.items() for word in words.split()}
+def _index_by_code(kinds: Mapping[FaultKind, str]) -> dict[str, FaultKind]:
+    return {fold(code): kind for kind, codes in kinds.items() for code in codes.split()}
 
 
-CAUSES: Mapping[str, Mapping[str, Kind]] = {
-    WORD: _keyed(_CAUSE_WORDS),
+CAUSES: Mapping[str, Mapping[str, FaultKind]] = {
+    NAMED_CODE: _index_by_code(_CAUSE_CODES),
     **{
-        place: _keyed({kind: codes for kind, codes in kinds.items() if kind not in VAGUE})
-        for place, kinds in _NUMBERS.items()
+        location: _index_by_code(
+            {kind: codes for kind, codes in kinds.items() if kind not in VAGUE}
+        )
+        for location, kinds in _NUMBERS.items()
     },
 }
-ECHOES: Mapping[str, Mapping[str, Kind]] = {
-    WORD: _keyed(_ECHO_WORDS),
+STATUS_NAMES: Mapping[str, Mapping[str, FaultKind]] = {
+    NAMED_CODE: _index_by_code(_STATUS_NAME_CODES),
     **{
-        place: _keyed({kind: codes for kind, codes in kinds.items() if kind in VAGUE})
-        for place, kinds in _NUMBERS.items()
+        location: _index_by_code({kind: codes for kind, codes in kinds.items() if kind in VAGUE})
+        for location, kinds in _NUMBERS.items()
     },
 }
 
 
-def kinds_of(
-    table: Mapping[str, Mapping[str, Kind]], codes: list[tuple[str, str]]
-) -> Iterator[Kind]:
-    """The kinds that these codes, each with its place, stand for in a table."""
-    for place, code in codes:
+def find_kinds(
+    table: Mapping[str, Mapping[str, FaultKind]], codes: list[tuple[str, str]]
+) -> Iterator[FaultKind]:
+    """The kinds that these codes, each with its location, stand for in a table."""
+    for location, code in codes:
         # `Throttling.RateQuota` is a kind of `Throttling`.
-        for word in (code, code.partition(".")[0]):
-            kind = table[place].get(fold(word))
+        for name in (code, code.partition(".")[0]):
+            kind = table[location].get(fold(name))
             if kind is not None:
                 yield kind
                 break
 
 
 class Phrase(Struct, frozen=True):
-    """Wording that makes one of the `refines` kinds into `kind`.
+    """Wording in an error text that refines one of the `refines` kinds to `kind`.
 
-    An `ambiguous` phrase is ignored when the provider also says when to come back.
+    An `ambiguous` phrase is ignored when the provider also names a retry delay.
     """
 
-    kind: Kind
-    refines: frozenset[Kind]
+    kind: FaultKind
+    refines: frozenset[FaultKind]
     pattern: re.Pattern[str]
     ambiguous: bool = False
 
-    def fits(self, kind: Kind, text: str, *, delayed: bool) -> bool:
-        if kind not in self.refines or (self.ambiguous and delayed):
+    def matches(self, kind: FaultKind, text: str, *, has_delay: bool) -> bool:
+        if kind not in self.refines or (self.ambiguous and has_delay):
             return False
         return self.pattern.search(text) is not None
 
 
-_BAD = frozenset({Kind.INVALID_REQUEST, Kind.API_ERROR, Kind.UNKNOWN})
-_REFUSED = _BAD | {Kind.PERMISSION}
-_ONLY_UNKNOWN = frozenset({Kind.UNKNOWN})
+_BAD = frozenset({FaultKind.INVALID_REQUEST, FaultKind.API_ERROR, FaultKind.UNKNOWN})
+_BAD_OR_FORBIDDEN = _BAD | {FaultKind.PERMISSION}
+_ONLY_UNKNOWN = frozenset({FaultKind.UNKNOWN})
 
 
-def _phrase(
-    kind: Kind, refines: frozenset[Kind], *alternatives: str, ambiguous: bool = False
+def _make_phrase(
+    kind: FaultKind, refines: frozenset[FaultKind], *alternatives: str, ambiguous: bool = False
 ) -> Phrase:
     return Phrase(kind, refines, re.compile("|".join(alternatives), re.I | re.M), ambiguous)
 
 
-# Each row was written for a body some vendor sends. No row looks for a number.
+# Each row was written for an error body that some vendor sends. No row looks for a number.
 PHRASES = (
-    _phrase(
-        Kind.CONTENT_BLOCKED,
-        _REFUSED,
+    _make_phrase(
+        FaultKind.CONTENT_BLOCKED,
+        _BAD_OR_FORBIDDEN,
         r"content (?:management|filtering|usage)? ?polic(?:y|ies)",
         r"usage (?:guidelines|polic(?:y|ies))",
         r"(?:input|prompt|request|content)\b[^\n]{0,20} flagged\b",
@@ -226,22 +229,22 @@ PHRASES = (
         r"data inspection",
         r"敏感内容|内容安全|违规内容",
     ),
-    _phrase(
-        Kind.REASONING_REJECTED,
-        frozenset({Kind.INVALID_REQUEST, Kind.UNKNOWN}),
+    _make_phrase(
+        FaultKind.REASONING_REJECTED,
+        frozenset({FaultKind.INVALID_REQUEST, FaultKind.UNKNOWN}),
         r"encrypted_content|redacted_thinking|thought[_ ]?signature|reasoningContent",
         r"signature\W+in\W+thinking",
     ),
-    _phrase(
-        # Reasoning that its server did not keep, or that is not followed by what it led to.
-        Kind.REASONING_REJECTED,
-        frozenset({Kind.INVALID_REQUEST, Kind.NOT_FOUND, Kind.UNKNOWN}),
+    _make_phrase(
+        # Reasoning items that the server did not store, or without the item that must follow.
+        FaultKind.REASONING_REJECTED,
+        frozenset({FaultKind.INVALID_REQUEST, FaultKind.NOT_FOUND, FaultKind.UNKNOWN}),
         r"items are not persisted when",
         r"without its required (?:following item|\W?reasoning\W? item)",
     ),
-    _phrase(
-        Kind.CONTEXT_LENGTH,
-        _BAD | {Kind.SERVER_ERROR},
+    _make_phrase(
+        FaultKind.CONTEXT_LENGTH,
+        _BAD | {FaultKind.SERVER_ERROR},
         r"max(?:imum)? (?:context|prompt|sequence|model) length",
         r"context[ _]length[ _]exceeded",
         r"(?:exceed\w*|longer than|larger than|too large for)\b[^\n]{0,80}"
@@ -256,9 +259,9 @@ PHRASES = (
         r"too many tokens",
         r"上下文.{0,12}(?:超|过长)|(?:超出|超过).{0,12}上下文|输入.{0,6}(?:超长|过长)",
     ),
-    _phrase(
-        Kind.BILLING,
-        _REFUSED | {Kind.RATE_LIMIT},
+    _make_phrase(
+        FaultKind.BILLING,
+        _BAD_OR_FORBIDDEN | {FaultKind.RATE_LIMIT},
         r"insufficient (?:account )?(?:balance|credits?|funds|quota)",
         r"balance is (?:insufficient|too low|not enough)",
         r"(?:requires more|out of|no|all available|not enough) credits",
@@ -266,33 +269,33 @@ PHRASES = (
         r"no resource package|please (?:recharge|top up)|in arrears",
         r"余额不足|欠费|请充值|资源包",
     ),
-    _phrase(
-        # Gemini words its limits per minute like this too, but then it names a delay.
-        Kind.BILLING,
-        _REFUSED | {Kind.RATE_LIMIT},
+    _make_phrase(
+        # Gemini uses the same words for its limits per minute, but then it names a delay.
+        FaultKind.BILLING,
+        _BAD_OR_FORBIDDEN | {FaultKind.RATE_LIMIT},
         r"exceeded your current quota",
         r"check your (?:plan and billing|billing) details",
         ambiguous=True,
     ),
-    _phrase(
-        Kind.AUTH,
-        _REFUSED,
-        # A quoted name is a field of the request, not the caller's key.
+    _make_phrase(
+        FaultKind.AUTH,
+        _BAD_OR_FORBIDDEN,
+        # A quoted name is a field of the request, not the caller's API key.
         r"\b(?:invalid|incorrect|expired|missing|wrong|no|valid)\b[^\n\"'`]{0,24}\bapi[ _-]?key",
         r"\bapi[ _-]?key\b[^\n\"'`]{0,24}\b(?:invalid|incorrect|expired|missing|required|revoked"
         r"|leaked|disabled|not (?:valid|found))",
         r"unregistered callers",
         r"(?:api ?key|令牌|密钥).{0,8}(?:无效|错误|过期)|身份验证失败",
     ),
-    _phrase(
-        Kind.PERMISSION,
-        _BAD | {Kind.NOT_FOUND},
+    _make_phrase(
+        FaultKind.PERMISSION,
+        _BAD | {FaultKind.NOT_FOUND},
         r"(?:location|country|region)\b[^\n]{0,30}\bnot supported",
         r"data policy",
     ),
-    _phrase(
-        Kind.MODEL,
-        _REFUSED | {Kind.NOT_FOUND},
+    _make_phrase(
+        FaultKind.MODEL,
+        _BAD_OR_FORBIDDEN | {FaultKind.NOT_FOUND},
         # "model 'x' does not exist", "models/x is not found", "model version has reached its end".
         r"\bmodels?\b(?:[\s:/]{1,3}\S{1,200})?\s{1,9}(?:(?:is|was|has|been|does|could|can|be)\s+)*"
         r"(?:not\s+(?:be\s+)?(?:found|exist|available|supported)|doesn.t exist|no longer"
@@ -306,23 +309,29 @@ PHRASES = (
         r"^model: \S+$",
         r"模型不存在",
     ),
-    _phrase(
-        # A router that found the model but nobody who takes these parameters.
-        Kind.INVALID_REQUEST,
-        frozenset({Kind.NOT_FOUND}),
+    _make_phrase(
+        # A router found the model, but no endpoint that supports these parameters.
+        FaultKind.INVALID_REQUEST,
+        frozenset({FaultKind.NOT_FOUND}),
         r"no endpoints found that (?:support|can handle)",
     ),
-    _phrase(
-        Kind.OVERLOADED,
-        frozenset({Kind.RATE_LIMIT, Kind.UNKNOWN}),
+    _make_phrase(
+        FaultKind.OVERLOADED,
+        frozenset({FaultKind.RATE_LIMIT, FaultKind.UNKNOWN}),
         r"\boverloaded\b",
         r"\bat capacity\b",
         r"(?:service|temporarily|currently) unavailable",
     ),
-    _phrase(
-        Kind.RATE_LIMIT, _ONLY_UNKNOWN, r"\brate[ _-]?limit", r"too many requests", r"\bthrottl"
+    _make_phrase(
+        FaultKind.RATE_LIMIT,
+        _ONLY_UNKNOWN,
+        r"\brate[ _-]?limit",
+        r"too many requests",
+        r"\bthrottl",
     ),
-    _phrase(Kind.UPSTREAM_TIMEOUT, _ONLY_UNKNOWN, r"\btime[d -]?\s?out\b", r"deadline exceeded"),
-    _phrase(Kind.BAD_GATEWAY, _ONLY_UNKNOWN, r"\bbad gateway\b"),
-    _phrase(Kind.SERVER_ERROR, _ONLY_UNKNOWN, r"\binternal (?:server )?error\b"),
+    _make_phrase(
+        FaultKind.UPSTREAM_TIMEOUT, _ONLY_UNKNOWN, r"\btime[d -]?\s?out\b", r"deadline exceeded"
+    ),
+    _make_phrase(FaultKind.BAD_GATEWAY, _ONLY_UNKNOWN, r"\bbad gateway\b"),
+    _make_phrase(FaultKind.SERVER_ERROR, _ONLY_UNKNOWN, r"\binternal (?:server )?error\b"),
 )

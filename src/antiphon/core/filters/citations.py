@@ -18,7 +18,7 @@ from antiphon.core.stream.deltas import (
     RawItem,
     Reasoning,
     Refusal,
-    SearchBegun,
+    SearchStarted,
     Text,
     ToolCall,
 )
@@ -55,7 +55,7 @@ class CitationFilter(DeltaFilter):
 def _ends_message(delta: Delta) -> bool:
     if isinstance(delta, Reasoning | Refusal):
         return bool(delta.text)
-    return isinstance(delta, ToolCall | RawItem | ItemEnd | SearchBegun)
+    return isinstance(delta, ToolCall | RawItem | ItemEnd | SearchStarted)
 
 
 class _Reader:

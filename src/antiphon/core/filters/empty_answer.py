@@ -12,7 +12,7 @@ from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.history.steps import Said, TextPart
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.stream.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
-from antiphon.core.stream.finish import outcome
+from antiphon.core.stream.finish import map_finish_reason
 
 _REMINDER = "You have thought, but neither answered nor called a tool. Please answer now."
 _ONLY_THOUGHT = "The model only thought; it was asked to answer."
@@ -48,7 +48,7 @@ class EmptyAnswerFilter(DeltaFilter):
     def close(self, *, final: bool) -> list[Delta]:
         self.again = None
         silent = self._thought and not self._spoke
-        whole = outcome(self._reason).status == "completed"
+        whole = map_finish_reason(self._reason).status == "completed"
         self._thought = self._spoke = False
         self._reason = None
         if not silent:

@@ -23,7 +23,7 @@ from antiphon.core.history.steps import Answered, Called, Step, TextPart
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
-from antiphon.core.stream.finish import outcome
+from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.stream.partial_call import PartialCall
 from antiphon.core.tools.identity import Grammar, ToolIdentityMap
 
@@ -153,7 +153,7 @@ class FreeformInputFilter(DeltaFilter):
 
     def close(self, *, final: bool) -> list[Delta]:
         """The end of a round. Desks may ask for the next one together."""
-        ended_well = outcome(self._reason).status == "completed"
+        ended_well = map_finish_reason(self._reason).status == "completed"
         deltas = [delta for index in list(self._heard) for delta in self._decide(index)]
         for call in self._calls.values():
             if not call.is_over:
@@ -177,14 +177,14 @@ class FreeformInputFilter(DeltaFilter):
             codes.append(Code.INPUT_INVALID)
         elif call.is_correction:
             codes.append(Code.INPUT_CORRECTED)
-        identity = self._tools.restored(call.name)
+        identity = self._tools.by_provider_name(call.name)
         name = identity.requested_name if identity else call.name
         for code in codes:
             self._note(code, name, _MESSAGES[code])
 
 
 def _grammars(tools: ToolIdentityMap) -> dict[str, Grammar]:
-    found = {name: tools.restored(name) for name in tools}
+    found = {name: tools.by_provider_name(name) for name in tools}
     return {name: each.grammar for name, each in found.items() if each and each.grammar}
 
 

@@ -15,5 +15,5 @@ from antiphon.core.stream.deltas import Delta, Reasoning
 class ReasoningSummaryFilter(DeltaFilter):
     def feed(self, delta: Delta) -> list[Delta]:
         if isinstance(delta, Reasoning) and delta.kind == "raw":
-            return [structs.replace(delta, kind="retold")]
+            return [structs.replace(delta, kind="raw_as_summary")]
         return [delta]

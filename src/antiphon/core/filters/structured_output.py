@@ -33,7 +33,7 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     ToolRevision,
 )
-from antiphon.core.stream.finish import outcome
+from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.stream.partial_call import PartialCall
 from antiphon.core.structured_output.contract import OutputContract, is_for_the_client
 
@@ -121,7 +121,7 @@ class StructuredOutputFilter(DeltaFilter):
         deltas = current.calls_after_all()
         if current.rejected:  # nobody was asked again: this is how it ends
             deltas += self._given_up()
-        elif current.streams or outcome(current.reason).status != "completed":
+        elif current.streams or map_finish_reason(current.reason).status != "completed":
             deltas += [*current.let_go(), *map(Text, current.arguments)]
         elif final:
             return self._judged()

@@ -22,8 +22,8 @@ from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.history.content import json_text
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan, ToolChoice
-from antiphon.core.stream.deltas import Delta, Finish, SearchBegun, SearchEnded, ToolCall, ToolEnd
-from antiphon.core.stream.finish import outcome
+from antiphon.core.stream.deltas import Delta, Finish, SearchEnded, SearchStarted, ToolCall, ToolEnd
+from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.stream.partial_call import PartialCall
 from antiphon.core.web_search.memory import HOSTED, SEARCH, Exchange, as_steps, remembered
 from antiphon.core.web_search.rules import SearchRules
@@ -67,7 +67,7 @@ class WebSearchFilter(DeltaFilter):
         self.rules = rules
         self.sources = Sources(plan.history)
         """What an answer may cite: for `core.citation`."""
-        identity = plan.identities.declared(SEARCH, HOSTED)
+        identity = plan.identities.by_requested_name(SEARCH, HOSTED)
         self._name = identity.provider_name if identity else SEARCH
         self._tools = plan.identities
         self._choice = plan.tool_choice
@@ -113,7 +113,7 @@ class WebSearchFilter(DeltaFilter):
 
     def close(self, *, final: bool) -> list[Delta]:
         heard, others = list(self._heard.values()), self._others
-        ended_well = outcome(self._reason).status == "completed"
+        ended_well = map_finish_reason(self._reason).status == "completed"
         self.again, self.pending, self._calls, self._answers = None, [], [], {}
         self._heard, self._others, self._reason = {}, set(), None
         calls = [call for call in heard if call.name == self._name]
@@ -128,7 +128,7 @@ class WebSearchFilter(DeltaFilter):
 
     def begin(self, call: SearchCall) -> list[Delta]:
         """The search is about to be made."""
-        return [SearchBegun(_action(call))]
+        return [SearchStarted(_action(call))]
 
     def settle(self, call: SearchCall, found: SearchOutcome) -> list[Delta]:
         """The search is over; after the last one the round is, too."""

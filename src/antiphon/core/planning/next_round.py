@@ -42,7 +42,7 @@ def takes_over(plan: Plan, begun: Plan) -> bool:
     names, known = plan.identities, begun.identities
     return (
         plan.contract == begun.contract
-        and all(names.restored(name) == known.restored(name) for name in names)
+        and all(names.by_provider_name(name) == known.by_provider_name(name) for name in names)
         and (plan.search is None or begun.search is not None)
     )
 
@@ -54,7 +54,7 @@ def _call_id(step: Step) -> str | None:
 def _requested(steps: Iterable[Step], identities: ToolIdentityMap) -> Iterable[Step]:
     """Calls under the names that the client gave their tools, as everywhere in a history."""
     for step in steps:
-        identity = identities.restored(step.name) if isinstance(step, Called) else None
+        identity = identities.by_provider_name(step.name) if isinstance(step, Called) else None
         if identity is None:
             yield step
         else:

@@ -22,7 +22,7 @@ from antiphon.core.planning.declare_tools import Declared
 from antiphon.core.planning.effort import thinks
 from antiphon.core.planning.parse_tool import opened
 from antiphon.core.structured_output.contract import FormatKind, OutputContract
-from antiphon.core.tools.naming import marked_name, provider_name
+from antiphon.core.tools.naming import hashed_name, provider_name
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -150,7 +150,7 @@ def _obstacle(declared: Declared, capabilities: Capabilities, *, thinking: bool)
 def _free_name(contract: OutputContract, declared: Declared) -> str | None:
     """A name made from the format's, so that it stays the same from turn to turn."""
     name = f"answer_{contract.name}" if contract.name else "answer"
-    candidates = (provider_name(name), marked_name(name))
+    candidates = (provider_name(name), hashed_name(name))
     return next((each for each in candidates if each not in declared.identities), None)
 
 

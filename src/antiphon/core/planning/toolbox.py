@@ -19,7 +19,7 @@ from antiphon.core.history.steps import Called, Step
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.parse_tool import Key, Offer, Origin, left_out, read_offer, tool_name
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.core.tools.naming import marked_name, provider_name
+from antiphon.core.tools.naming import hashed_name, provider_name
 from antiphon.core.web_search.memory import HOSTED
 from antiphon.errors import InvalidRequest
 from antiphon.wire.items import Document
@@ -136,7 +136,7 @@ class Toolbox:
 
     def _name(self, key: Key) -> bool:
         namespace, name = key
-        for candidate in (provider_name(name, namespace), marked_name(name, namespace)):
+        for candidate in (provider_name(name, namespace), hashed_name(name, namespace)):
             if candidate not in self._taken:
                 self._taken.add(candidate)
                 self.names[key] = candidate

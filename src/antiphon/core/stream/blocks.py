@@ -1,9 +1,11 @@
-"""Items while they grow: messages and reasoning. Calls have a page of their own (`core.calls`).
+"""Output blocks: messages, refusals, reasoning, raw items and searches while they are generated.
 
-1. A block is born off the air: it only collects. `go_live` announces it and tells the client, in
-   one piece, what was collected; from then on every `grow` is an event.
-2. `close` ends it with a status and gives the finished item.
-3. Text is kept in pieces and joined once: the cost of a delta never depends on what came before.
+Tool calls are in `core.stream.call_block`.
+
+1. A new block only collects. `start_streaming` announces its item and sends what was collected in
+   one piece; from then on every `append` is an event.
+2. `close` ends the item with a status and returns it.
+3. Text is kept in pieces and joined once: the cost of a delta never depends on earlier ones.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ from antiphon.wire.items import (
 )
 
 Seal: TypeAlias = Callable[[Sequence[ReasoningState], str], str]
-"""Provider state and the raw reasoning beside it → `encrypted_content`."""
+"""Provider state and the raw reasoning of the same item → `encrypted_content`."""
 
 
 class TextBlock:
@@ -68,7 +70,7 @@ class TextBlock:
         self._logprobs: list[Document] = []
         self._annotations: list[Document] = []
 
-    def grow(self, text: str, logprobs: Sequence[Document] = ()) -> list[Event]:
+    def append(self, text: str, logprobs: Sequence[Document] = ()) -> list[Event]:
         self._pieces.append(text)
         self._logprobs += logprobs
         if not self.announced:
@@ -85,7 +87,7 @@ class TextBlock:
         annotation = self._annotations[number]
         return AnnotationAdded(self.id, self.output_index, 0, number, annotation)
 
-    def go_live(self, output_index: int) -> list[Event]:
+    def start_streaming(self, output_index: int) -> list[Event]:
         self.announced = True
         self.output_index = output_index
         events: list[Event] = [
@@ -127,13 +129,13 @@ class RefusalBlock:
         self.announced = False
         self._pieces: list[str] = []
 
-    def grow(self, text: str) -> list[Event]:
+    def append(self, text: str) -> list[Event]:
         self._pieces.append(text)
         if not self.announced:
             return []
         return [RefusalDelta(self.id, self.output_index, 0, text)]
 
-    def go_live(self, output_index: int) -> list[Event]:
+    def start_streaming(self, output_index: int) -> list[Event]:
         self.announced = True
         self.output_index = output_index
         return [
@@ -156,7 +158,7 @@ class RefusalBlock:
         ], item
 
 
-class _Thought:
+class _ReasoningPart:
     """One part of a reasoning item: raw text or a summary."""
 
     def __init__(self, kind: ReasoningKind, number: int, index: int) -> None:
@@ -165,17 +167,17 @@ class _Thought:
         self.index = index
         self.pieces: list[str] = []
 
-    def added(self, item_id: str, output_index: int) -> Event:
+    def added_event(self, item_id: str, output_index: int) -> Event:
         if self.kind == "raw":
             return PartAdded(item_id, output_index, self.index, ReasoningText())
         return SummaryPartAdded(item_id, output_index, self.index, SummaryText())
 
-    def delta(self, item_id: str, output_index: int, text: str) -> Event:
+    def delta_event(self, item_id: str, output_index: int, text: str) -> Event:
         if self.kind == "raw":
             return ReasoningDelta(item_id, output_index, self.index, text)
         return SummaryDelta(item_id, output_index, self.index, text)
 
-    def done(self, item_id: str, output_index: int) -> list[Event]:
+    def done_events(self, item_id: str, output_index: int) -> list[Event]:
         text = "".join(self.pieces)
         if self.kind == "raw":
             return [
@@ -189,7 +191,7 @@ class _Thought:
 
 
 class ReasoningBlock:
-    """A reasoning item: raw and summary parts, and the state its provider wants back."""
+    """A reasoning item: raw and summary parts, and provider state for the next turn."""
 
     prefix: ClassVar[str] = "rs"
 
@@ -198,92 +200,90 @@ class ReasoningBlock:
         self.output_index = -1
         self.announced = False
         self._seal = seal
-        self._thoughts: list[_Thought] = []
+        self._parts: list[_ReasoningPart] = []
         self._states: list[ReasoningState] = []
 
-    def grow(self, text: str, kind: ReasoningKind, number: int) -> list[Event]:
+    def append(self, text: str, kind: ReasoningKind, number: int) -> list[Event]:
         events: list[Event] = []
-        thought = self._thoughts[-1] if self._thoughts else None
-        if thought is None or thought.kind != kind or thought.number != number:
-            thought, events = self._turn_to(kind, number)
-        thought.pieces.append(text)
+        part = self._parts[-1] if self._parts else None
+        if part is None or part.kind != kind or part.number != number:
+            part, events = self._start_part(kind, number)
+        part.pieces.append(text)
         if self.announced:
-            events.append(thought.delta(self.id, self.output_index, text))
+            events.append(part.delta_event(self.id, self.output_index, text))
         return events
 
-    def _turn_to(self, kind: ReasoningKind, number: int) -> tuple[_Thought, list[Event]]:
+    def _start_part(self, kind: ReasoningKind, number: int) -> tuple[_ReasoningPart, list[Event]]:
         events: list[Event] = []
-        index = sum((thought.kind == "raw") == (kind == "raw") for thought in self._thoughts)
-        thought = _Thought(kind, number, index)
+        index = sum((part.kind == "raw") == (kind == "raw") for part in self._parts)
+        part = _ReasoningPart(kind, number, index)
         if self.announced:
-            events += self._close_thought()
-            events.append(thought.added(self.id, self.output_index))
-        self._thoughts.append(thought)
-        return thought, events
+            events += self._close_part()
+            events.append(part.added_event(self.id, self.output_index))
+        self._parts.append(part)
+        return part, events
 
-    def keep(self, state: ReasoningState) -> None:
-        """Remember state to be sealed into the item when it closes."""
+    def add_state(self, state: ReasoningState) -> None:
+        """Collect provider state, to be sealed into the item when it closes."""
         self._states.append(state)
 
-    def _close_thought(self) -> list[Event]:
-        return self._thoughts[-1].done(self.id, self.output_index) if self._thoughts else []
+    def _close_part(self) -> list[Event]:
+        return self._parts[-1].done_events(self.id, self.output_index) if self._parts else []
 
-    def go_live(self, output_index: int) -> list[Event]:
+    def start_streaming(self, output_index: int) -> list[Event]:
         self.announced = True
         self.output_index = output_index
-        blank = ReasoningItem(
-            id=self.id, status="in_progress", content=() if self._raw() else UNSET
+        empty = ReasoningItem(
+            id=self.id, status="in_progress", content=() if self._raw_parts() else UNSET
         )
-        events: list[Event] = [ItemAdded(output_index, blank)]
-        for position, thought in enumerate(self._thoughts):
-            events.append(thought.added(self.id, output_index))
-            events.append(thought.delta(self.id, output_index, "".join(thought.pieces)))
-            if position < len(self._thoughts) - 1:
-                events += thought.done(self.id, output_index)
+        events: list[Event] = [ItemAdded(output_index, empty)]
+        for position, part in enumerate(self._parts):
+            events.append(part.added_event(self.id, output_index))
+            events.append(part.delta_event(self.id, output_index, "".join(part.pieces)))
+            if position < len(self._parts) - 1:
+                events += part.done_events(self.id, output_index)
         return events
 
-    def _raw(self) -> list[_Thought]:
-        return [thought for thought in self._thoughts if thought.kind == "raw"]
+    def _raw_parts(self) -> list[_ReasoningPart]:
+        return [part for part in self._parts if part.kind == "raw"]
 
     def item(self, status: Status = "in_progress") -> Item:
-        raw = tuple(ReasoningText("".join(thought.pieces)) for thought in self._raw())
+        raw = tuple(ReasoningText("".join(part.pieces)) for part in self._raw_parts())
         return ReasoningItem(
             id=self.id,
             status=status,
             summary=tuple(
-                SummaryText("".join(thought.pieces))
-                for thought in self._thoughts
-                if thought.kind != "raw"
+                SummaryText("".join(part.pieces)) for part in self._parts if part.kind != "raw"
             ),
             content=raw or UNSET,
-            encrypted_content=UNSET if status == "in_progress" else self._sealed(),
+            encrypted_content=UNSET if status == "in_progress" else self._seal_state(),
         )
 
-    def _sealed(self) -> str | UnsetType:
-        thoughts = [thought for thought in self._thoughts if thought.kind != "summary"]
-        raw = "".join(piece for thought in thoughts for piece in thought.pieces)
+    def _seal_state(self) -> str | UnsetType:
+        parts = [part for part in self._parts if part.kind != "summary"]
+        raw = "".join(piece for part in parts for piece in part.pieces)
         if self._seal is None or not (raw or self._states):
             return UNSET
         return self._seal(self._states, raw)
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
         item = self.item(status)
-        return [*self._close_thought(), ItemDone(self.output_index, item)], item
+        return [*self._close_part(), ItemDone(self.output_index, item)], item
 
 
 class RawBlock:
-    """An item that came whole: it is told as it came, but for an id or a status that cannot be."""
+    """An item that arrived whole; only an invalid id and a status that is not final are changed."""
 
     def __init__(self, document: Document, new_id: Callable[[str], str]) -> None:
         self.output_index = -1
         self.announced = False
-        self._document = _mended(document, new_id)
+        self._document = _repair_item(document, new_id)
         self.id: str = self._document["id"]
 
-    def go_live(self, output_index: int) -> list[Event]:
+    def start_streaming(self, output_index: int) -> list[Event]:
         self.announced = True
         self.output_index = output_index
-        events: list[Event] = [ItemAdded(output_index, _begun(self._document))]
+        events: list[Event] = [ItemAdded(output_index, _announced_document(self._document))]
         match self._document:
             case {"type": "mcp_call", "arguments": str(text)}:
                 events.append(MCPArgumentsDelta(self.id, output_index, text))
@@ -294,13 +294,13 @@ class RawBlock:
         return self._document
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
-        """Its own status stands, whatever becomes of the response."""
+        """Close the item with its own status, whatever the status of the response is."""
         item = self.item()
         return [ItemDone(self.output_index, item)], item
 
 
 class SearchBlock:
-    """A search of the web that is under way: it stays on the air until it is over."""
+    """A web search that the gateway runs; its item stays open until the search ends."""
 
     prefix: ClassVar[str] = "ws"
 
@@ -315,7 +315,7 @@ class SearchBlock:
             "action": action,
         }
 
-    def go_live(self, output_index: int) -> list[Event]:
+    def start_streaming(self, output_index: int) -> list[Event]:
         self.announced = True
         self.output_index = output_index
         return [
@@ -331,8 +331,8 @@ class SearchBlock:
         return self._document
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
-        """Over, one way or the other: the API has one event for both. A search that nobody ended
-        has failed, whatever becomes of the response."""
+        """Close the item. The API has one event, `completed`, for success and failure; a search
+        that was never ended has failed, whatever the status of the response is."""
         if self._document["status"] == "in_progress":
             self.end(self._document["action"], "failed")
         completed = SearchCompleted(self.id, self.output_index)
@@ -355,27 +355,29 @@ _PREFIXES: Mapping[str, str] = {
     "tool_search_call": "tsc",
     "compaction": "cmp",
 }
-_UNDER_WAY = frozenset("in_progress searching interpreting generating calling queued".split())
+_IN_PROGRESS_STATUSES = frozenset(
+    "in_progress searching interpreting generating calling queued".split()
+)
 
 
-def _mended(document: Document, new_id: Callable[[str], str]) -> Document:
-    """The same item with an id that clients accept, and with a status that can be final."""
+def _repair_item(document: Document, new_id: Callable[[str], str]) -> Document:
+    """Give an item an id that clients accept and a final status."""
     item_id = document.get("id")
     if not isinstance(item_id, str) or not _ID.fullmatch(item_id):
         document = {**document, "id": new_id(_PREFIXES.get(str(document.get("type")), "item"))}
-    if document.get("status") in _UNDER_WAY:  # it came as finished, whatever it says
+    if document.get("status") in _IN_PROGRESS_STATUSES:  # it arrived as finished
         document = {**document, "status": "completed"}
     return document
 
 
-def _begun(document: Document) -> Document:
-    """The item as it is announced. Results that a server made itself have no beginning."""
+def _announced_document(document: Document) -> Document:
+    """The item as `output_item.added` has it. Output items of a server were never in progress."""
     kind = str(document.get("type"))
-    begun = dict(document)
-    if "status" in begun and not kind.endswith("_output"):
-        begun["status"] = "in_progress"
-    if kind == "image_generation_call":  # an image need not be sent twice
-        begun["result"] = None
+    announced = dict(document)
+    if "status" in announced and not kind.endswith("_output"):
+        announced["status"] = "in_progress"
+    if kind == "image_generation_call":  # send the image once, with `done`
+        announced["result"] = None
     if kind == "mcp_call":
-        begun["arguments"] = ""
-    return begun
+        announced["arguments"] = ""
+    return announced

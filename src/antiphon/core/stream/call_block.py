@@ -1,11 +1,12 @@
-"""A tool call while it grows: pieces of id, name and arguments in, one item of the right type out.
+"""Tool call block: pieces of id, name and arguments in, events of one item of the right type out.
 
 1. A call is announced once its type is certain, and keeps that type. A function is certain when its
    name and id are known; a custom call when the opening of `{"input": "` has been read; every
-   other type when its arguments are complete. What does not open or parse as agreed is a function.
-2. A name may come in pieces, or again with every piece; the tools we declared tell which.
-3. A call is settled when its arguments form one complete JSON value, or its provider said so.
-   An unsettled call is never published as completed unless the whole response is.
+   other type when its arguments are complete. Arguments that do not open or parse as the type
+   requires make the call a function.
+2. A name may arrive in pieces, or again with every piece; the declared tools tell which.
+3. A call is complete when its arguments form one JSON value, or its provider ended it. A call that
+   is not complete is never published as completed unless the whole response is.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ import msgspec
 
 from antiphon.core.stream.deltas import ToolCall
 from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField
-from antiphon.core.stream.partial_call import learned
+from antiphon.core.stream.partial_call import merge_name
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.core.tools.restore import Call, as_custom_call, as_function_call, restore
+from antiphon.core.tools.restore import (
+    ProviderCall,
+    as_custom_call,
+    as_function_call,
+    restore_tool_call,
+)
 from antiphon.errors import InvalidTransition
 from antiphon.wire.events import (
     ArgumentsDelta,
@@ -34,17 +40,20 @@ from antiphon.wire.items import CallItem, CustomToolCall, FunctionCall, Item, St
 
 
 class CallBlock:
+    """One tool call, from its first piece to its item."""
+
     prefix: ClassVar[str] = "fc"
 
     def __init__(
         self, index: int, tools: ToolIdentityMap, new_id: Callable[[str], str], empty_arguments: str
     ) -> None:
+        """`empty_arguments` replaces the arguments of a call that has none."""
         self.index = index
         self.output_index = -1
         self.announced = False
         self.closed = False
         self.truncated = False
-        self._live = False
+        self._streaming = False
         self._ended = False
         self._tools = tools
         self._new_id = new_id
@@ -61,103 +70,121 @@ class CallBlock:
         self._input: list[str] = []
         self._type: Literal["function", "custom"] | None = None
 
-    # What is known so far
+    # State
 
     @property
-    def nameless(self) -> bool:
+    def is_nameless(self) -> bool:
         return not self._name
 
     @property
     def _progress(self) -> JSONProgress:
-        """How far the arguments have come; they are scanned once, and only if somebody asks."""
+        """How far the arguments have come. They are scanned once, and only when this is read."""
         for piece in self._pieces[self._scanned :]:
             self._json.feed(piece)
         self._scanned = len(self._pieces)
         return self._json
 
     @property
-    def settled(self) -> bool:
-        """It is whole and nothing more can come, so the next item may go on the air."""
+    def is_complete(self) -> bool:
+        """The call is whole and nothing more can arrive, so the next item may be streamed."""
         if self.truncated:
             return False
         return self._ended or (self._progress.complete and not self._freeform)
 
     @property
-    def over(self) -> bool:
-        return self.closed or self.settled
+    def is_finished(self) -> bool:
+        return self.closed or self.is_complete
 
     @property
-    def unfinished(self) -> bool:
-        """The provider said so, or the arguments have begun as JSON and visibly not ended."""
+    def is_unfinished(self) -> bool:
+        """The provider cut the call off, or its arguments have begun as JSON and not ended."""
         return self.truncated or (self._progress.open and not self._freeform)
 
     def _identity(self) -> ToolIdentity | None:
-        return self._tools.restored(self._name)
+        return self._tools.by_provider_name(self._name)
 
-    # Growing
+    # Appending
 
-    def accept(self, delta: ToolCall) -> None:
-        """Raise if this piece cannot belong to this call; nothing has changed then."""
+    def check_delta(self, delta: ToolCall) -> None:
+        """Raise `InvalidTransition`, before anything changes, if a delta contradicts this call."""
         if delta.call_id and self._call_id and delta.call_id != self._call_id:
-            raise InvalidTransition(f"toolCall.id: call {self.index} has another id already")
-        if self.closed and (delta.arguments.strip() or self._is_news(delta.name)):
-            raise InvalidTransition(f"toolCall.index: call {self.index} has ended")
-        if self.announced and self._is_news(delta.name):
-            raise InvalidTransition(f"toolCall.name: call {self.index} has another name already")
+            # {"index": 0, "id": "call_1"} {"index": 0, "id": "call_2"}
+            raise InvalidTransition(f"toolCall.id: call {self.index} already has another id")
+        if self.closed and (delta.arguments.strip() or self._is_new_name(delta.name)):
+            # {"index": 0, "arguments": "{}"} {"index": 1, …} {"index": 0, "arguments": "{}"}
+            raise InvalidTransition(f"toolCall.index: call {self.index} has already ended")
+        if self.announced and self._is_new_name(delta.name):
+            # {"name": "get_weather", "arguments": "{"} {"name": "get_time", "arguments": "}"}
+            raise InvalidTransition(f"toolCall.name: call {self.index} already has another name")
 
-    def _is_news(self, name: str | None) -> bool:
+    def _is_new_name(self, name: str | None) -> bool:
         return bool(name) and name != self._name
 
-    def grow(self, delta: ToolCall) -> list[Event]:
+    def append(self, delta: ToolCall) -> list[Event]:
+        """Add one delta, and return the events that follow from it."""
         if self.closed:
+            # {"index": 0, "arguments": "\n"}: white space after the end (see `check_delta`).
             return []
+        if delta.kind == "custom":
+            self._freeform = True
+        arguments = delta.arguments
+        if self.announced:
+            # {"index": 0, "function": {"arguments": "\"Rome"}}: one more piece of a known call.
+            if not arguments:
+                return []
+            self._pieces.append(arguments)
+            return self._stream(arguments)
+        # {"index": 0, "id": "call_1", "function": {"name": "get_weather", "arguments": ""}}: id,
+        # name and the first arguments may come in one chunk or in several, in any order.
         self._call_id = self._call_id or delta.call_id
-        self._freeform = self._freeform or delta.kind == "custom"
-        if delta.name and not self.announced:
-            self._name = learned(self._name, delta.name, self._tools)
-        if not delta.arguments:
-            return self._announce() if self._live and not self.announced else []
-        self._pieces.append(delta.arguments)
-        if not self.announced:
-            self._unread.append(delta.arguments)
-        if not self._live:
-            return []
-        return self._stream(delta.arguments) if self.announced else self._announce()
+        if delta.name:
+            self._name = merge_name(self._name, delta.name, self._tools)
+        if arguments:
+            self._pieces.append(arguments)
+            self._unread.append(arguments)
+        return self._announce() if self._streaming else []
 
-    def revise(self, text: str) -> None:
-        """The whole input, after all; what was told of it was only how it began."""
+    def replace_input(self, text: str) -> None:
+        """Replace the whole input of a custom call; what was streamed of it was its beginning."""
         self._pieces = [text]
         self._field, self._freeform = None, True
 
     def end(self, *, complete: bool) -> None:
+        """Note that the provider ended the call.
+
+        {"type": "content_block_stop"} after {"partial_json": "{\\"city\\": "}: arguments that are
+        visibly open are truncated, even if the provider reports the call as complete.
+        """
         self._ended = True
-        cut = self._progress.open and not self._freeform  # whatever the provider says
-        self.truncated = self.truncated or cut or not complete
+        is_open = self._progress.open and not self._freeform
+        self.truncated = self.truncated or is_open or not complete
 
     def end_round(self) -> None:
-        """Nothing more will come in this round; only free text may be held back for the next."""
-        self._ended = self._ended or not (self._freeform or self.unfinished)
+        """Note that this round adds no more; only freeform input may continue in the next one."""
+        self._ended = self._ended or not (self._freeform or self.is_unfinished)
 
     # Announcing and streaming
 
-    def go_live(self, output_index: int) -> list[Event]:
-        self._live = True
+    def start_streaming(self, output_index: int) -> list[Event]:
+        self._streaming = True
         self.output_index = output_index
         return self._announce()
 
     def _announce(self) -> list[Event]:
-        """The events that make the item known, as soon as its type is certain."""
+        """Announce the item and send what was collected, once its type is certain."""
         if not self._call_id or not self._name_is_final():
             return []
-        self._type = self._certain_type()
+        self._type = self._decide_type()
         if self._type is None:
             return []
-        return self._added(self._blank(self._type)) + self._catch_up()
+        return [*self._add_item(self._make_empty_item(self._type)), *self._collected_delta()]
 
     def _name_is_final(self) -> bool:
+        """A declared name is final at once, any other when its arguments begin."""
         return self._name in self._tools or bool(self._name and self._pieces)
 
-    def _certain_type(self) -> Literal["function", "custom"] | None:
+    def _decide_type(self) -> Literal["function", "custom"] | None:
+        """The item type; None while it depends on arguments that are still to come."""
         if self._freeform:
             return "custom"
         identity = self._identity()
@@ -165,24 +192,26 @@ class CallBlock:
         if requested == "function":
             return "function"
         if requested == "custom":
-            return self._read_wrapper()
+            return self._read_input_field()
         return None
 
-    def _read_wrapper(self) -> Literal["function", "custom"] | None:
+    def _read_input_field(self) -> Literal["custom"] | None:
+        """Read on in `{"input": "…"}`, the function arguments of a custom tool."""
         if self._field is None:
             self._field = JSONStringField("input")
-        fresh, self._unread = "".join(self._unread), []
-        self._input.append(self._field.feed(fresh))
+        unread, self._unread = "".join(self._unread), []
+        self._input.append(self._field.feed(unread))
         if self._field.state is FieldState.MISMATCH:
-            return None  # another field may still hold the input: decided when it is complete
+            # {"note": "…", "input": "…"}: a later field may hold the input; decided at the end.
+            return None
         return None if self._field.state is FieldState.PENDING else "custom"
 
-    def _added(self, item: CallItem) -> list[Event]:
+    def _add_item(self, item: CallItem) -> list[Event]:
         self.announced = True
         return [ItemAdded(self.output_index, item)]
 
-    def _catch_up(self) -> list[Event]:
-        """One delta for all that was written before the announcement."""
+    def _collected_delta(self) -> list[Event]:
+        """One delta for everything that arrived before the announcement."""
         parts = self._input if self._field is not None else self._pieces
         text = "".join(parts)
         return [self._delta(text)] if text else []
@@ -203,18 +232,18 @@ class CallBlock:
 
     # The item
 
-    def _call(self, status: Status, arguments: str) -> Call:
-        return Call(self._id, self._call_id or "", self._name, arguments, status)
+    def _provider_call(self, status: Status, arguments: str) -> ProviderCall:
+        return ProviderCall(self._id, self._call_id or "", self._name, arguments, status)
 
-    def _blank(self, kind: Literal["function", "custom"]) -> CallItem:
+    def _make_empty_item(self, kind: Literal["function", "custom"]) -> CallItem:
         self._id = self._new_id("ctc" if kind == "custom" else self.prefix)
-        call = self._call("in_progress", "")
+        call = self._provider_call("in_progress", "")
         if kind == "custom":
             return as_custom_call(self._identity(), call, "")
         return as_function_call(self._identity(), call)
 
     def item(self, status: Status = "in_progress") -> Item:
-        call = self._call(status, "".join(self._pieces))
+        call = self._provider_call(status, "".join(self._pieces))
         if self._type == "custom":
             text = "".join(self._pieces if self._field is None else self._input)
             return as_custom_call(self._identity(), call, text)
@@ -223,49 +252,54 @@ class CallBlock:
     # Closing
 
     def status(self, *, ended_well: bool) -> Status:
-        """Completed if the provider finished well, or the call can be shown to be whole."""
-        return "completed" if ended_well or self.settled else "incomplete"
+        """Completed if the response ended well, or the call itself is known to be complete."""
+        return "completed" if ended_well or self.is_complete else "incomplete"
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
-        """End a call that has a name; one without has no item."""
-        events: list[Event] = []
+        """Close a call that has a name; a call without one has no item."""
+        # {"function_call": {"name": "f", "arguments": "{}"}}: some providers send no call id.
         self._call_id = self._call_id or self._new_id("call")
-        if status == "completed" and self._progress.empty and self._fills_arguments():
-            events += self.grow(ToolCall(self.index, arguments=self._empty_arguments))
+        events = self._fill_empty_arguments() if status == "completed" else []
         self.closed = True
         if self.announced:
             item = self.item(status)
         else:
-            item = self._restored(status)
+            item = self._restore_item(status)
             events += self._announce_whole(item)
-        return [*events, *self._done(item), ItemDone(self.output_index, item)], item
+        return [*events, *self._done_events(item), ItemDone(self.output_index, item)], item
 
-    def _fills_arguments(self) -> bool:
-        return bool(self._empty_arguments) and not self._freeform
+    def _fill_empty_arguments(self) -> list[Event]:
+        """{"name": "list_files", "arguments": ""}: clients that parse the arguments need JSON."""
+        if not self._empty_arguments or self._freeform or not self._progress.empty:
+            return []
+        return self.append(ToolCall(self.index, arguments=self._empty_arguments))
 
-    def _restored(self, status: Status) -> CallItem:
+    def _restore_item(self, status: Status) -> CallItem:
+        """The item of a call whose type became certain only at its end."""
+        arguments = "".join(self._pieces)
         if self._freeform:
+            # Freeform input whose call id never came: nothing could be announced before.
             self._id = self._new_id("ctc")
-            call = self._call(status, "")
-            return as_custom_call(self._identity(), call, "".join(self._pieces))
-        item = restore(self._identity(), self._call(status, "".join(self._pieces)))
+            return as_custom_call(self._identity(), self._provider_call(status, ""), arguments)
+        # {"name": "shell", "arguments": "{\"commands\": [\"ls\"]}"}: a shell_call, if it parses.
+        item = restore_tool_call(self._identity(), self._provider_call(status, arguments))
         self._id = self._new_id(_PREFIXES.get(type(item), self.prefix))
         return msgspec.structs.replace(item, id=self._id)
 
     def _announce_whole(self, item: CallItem) -> list[Event]:
-        """Added and one delta, for a call whose type became certain only at its end."""
+        """Announce a finished item, with one delta where its type has deltas."""
         match item:
             case FunctionCall(arguments=text):
                 self._type = "function"
-                blank: CallItem = msgspec.structs.replace(item, arguments="", status="in_progress")
+                empty: CallItem = msgspec.structs.replace(item, arguments="", status="in_progress")
             case CustomToolCall(input=text):
                 self._type = "custom"
-                blank = msgspec.structs.replace(item, input="", status="in_progress")
+                empty = msgspec.structs.replace(item, input="", status="in_progress")
             case _:
-                return self._added(msgspec.structs.replace(item, status="in_progress"))
-        return self._added(blank) + ([self._delta(text)] if text else [])
+                return self._add_item(msgspec.structs.replace(item, status="in_progress"))
+        return self._add_item(empty) + ([self._delta(text)] if text else [])
 
-    def _done(self, item: Item) -> list[Event]:
+    def _done_events(self, item: Item) -> list[Event]:
         match item:
             case FunctionCall(name=name, arguments=arguments):
                 return [ArgumentsDone(self._id, self.output_index, name, arguments)]

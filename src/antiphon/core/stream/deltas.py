@@ -1,8 +1,8 @@
-"""What a provider said, one thing at a time.
+"""Deltas: the normalized pieces of a provider's stream.
 
-A delta is a small frozen struct. Decoders build them; the machine (`core.machine`) is the only
-reader. `parse_delta` takes deltas that come as plain mappings (plug-ins, tests, other languages)
-and checks them by the table of the founding page on stream reconstruction.
+A delta is a small frozen struct. Decoders make deltas, filters may change them, and the state
+machine (`core.stream.machine`) turns them into events. `parse_delta` reads deltas that come as
+plain mappings (plug-ins, tests, other languages) and checks every field of them.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from antiphon.core.faults.fault import ProviderFault, classify_document, protocol_fault
+from antiphon.core.faults.classify import classify_document
+from antiphon.core.faults.fault import ProviderFault, protocol_fault
 from antiphon.errors import InvalidTransition
 from antiphon.wire.items import Document
 
-ReasoningKind: TypeAlias = Literal["raw", "summary", "retold"]
-"""`retold` is raw thought that is told as a summary, and sealed as what it was."""
+ReasoningKind: TypeAlias = Literal["raw", "summary", "raw_as_summary"]
+"""`raw_as_summary` is raw reasoning that is shown as a summary and sealed as raw reasoning."""
 CallKind: TypeAlias = Literal["function", "custom"]
 
 
 class Start(Struct, frozen=True, tag=True):
-    """Who is answering. Optional, at most once."""
+    """The model and the response id that the provider reports. Optional, at most once."""
 
     model: str | None = None
     upstream_id: str | None = None
@@ -39,7 +40,7 @@ class Refusal(Struct, frozen=True, tag=True):
 
 
 class Reasoning(Struct, frozen=True, tag=True):
-    """Thought. A change of `part` begins a new part of the same item."""
+    """A piece of reasoning. A change of `part` begins a new part of the same item."""
 
     text: str
     kind: ReasoningKind = "raw"
@@ -47,7 +48,7 @@ class Reasoning(Struct, frozen=True, tag=True):
 
 
 class ReasoningState(Struct, frozen=True, tag=True):
-    """Opaque state to hand back next turn: a signature, a redacted block, reasoning_details."""
+    """Opaque provider state for the next turn: a signature, a redacted block, reasoning_details."""
 
     scheme: str
     value: Any
@@ -55,7 +56,7 @@ class ReasoningState(Struct, frozen=True, tag=True):
 
 
 class ToolCall(Struct, frozen=True, tag=True):
-    """A piece of one call. The index tells calls apart; id, name and arguments may come in pieces.
+    """A piece of one call, identified by its index; id, name and arguments may come in pieces.
 
     The arguments of a `custom` call are its input, as free text.
     """
@@ -68,41 +69,41 @@ class ToolCall(Struct, frozen=True, tag=True):
 
 
 class ToolEnd(Struct, frozen=True, tag=True):
-    """The provider says the call has ended. Most never do."""
+    """The provider reports the end of a call. Most providers never do."""
 
     index: int
     complete: bool = True
 
 
 class ToolRevision(Struct, frozen=True, tag=True):
-    """The whole input of a custom call, after all: it replaces what was said of it before."""
+    """The corrected input of a custom call: it replaces all of the input before it."""
 
     index: int
     text: str
 
 
-class SearchBegun(Struct, frozen=True, tag=True):
-    """The gateway has begun to search the web."""
+class SearchStarted(Struct, frozen=True, tag=True):
+    """The gateway has started a web search."""
 
     action: Document
 
 
 class SearchEnded(Struct, frozen=True, tag=True):
-    """The search that was begun is over; it found something, or it failed."""
+    """The web search has ended, with results or with a failure."""
 
     action: Document
     status: Literal["completed", "failed"] = "completed"
 
 
 class RawItem(Struct, frozen=True, tag=True):
-    """A finished item of a kind that is passed on as it came: a search, a program, an approval."""
+    """A finished item that is passed on as it is: a search, a code run, an approval request."""
 
     document: Document
 
 
 class ItemEnd(Struct, frozen=True, tag=True):
-    """What comes next is another item, even if it is of the same kind; a message may be labelled:
-    `commentary`, `final_answer`."""
+    """The end of an item: the next delta begins a new one, even if it is of the same kind. `phase`
+    labels the next message: `commentary`, `final_answer`."""
 
     phase: str | None = None
 
@@ -125,19 +126,19 @@ class Usage(Struct, frozen=True, tag=True):
 
 
 class Finish(Struct, frozen=True, tag=True):
-    """The provider's own word for why it stopped; `core.finish` is the only interpreter."""
+    """The provider's own finish reason; only `core.stream.finish` interprets it."""
 
     reason: str | None
 
 
 class Failure(Struct, frozen=True, tag=True):
-    """An error inside a healthy stream."""
+    """An error inside a stream whose HTTP status was a success."""
 
     fault: ProviderFault
 
 
 class Extra(Struct, frozen=True, tag=True):
-    """Anything else worth tracing. Never a crash, never shown."""
+    """Anything else that is worth tracing. It is never shown to the client."""
 
     kind: str
     payload: Any = None
@@ -159,94 +160,96 @@ Delta: TypeAlias = (
     | Extra
     | Failure
     | ToolRevision
-    | SearchBegun
+    | SearchStarted
     | SearchEnded
 )
 
 
 def parse_delta(mapping: object) -> list[Delta]:
-    """Typed deltas of one plain mapping, in the order the machine wants them.
+    """Parse one plain mapping into deltas, in the order that the state machine expects.
 
     Raises `InvalidTransition`, naming the field, for anything outside the contract.
     """
-    fields = _mapping(mapping, "delta")
+    fields = _check_mapping(mapping, "delta")
     if not fields:
-        raise InvalidTransition("delta: an empty mapping says nothing")
-    _only(fields, frozenset(_READERS), "delta")
+        raise InvalidTransition("delta: must not be empty")
+    _reject_unknown_fields(fields, frozenset(_READERS), "delta")
     return [
         delta for name, read in _READERS.items() if name in fields for delta in read(fields[name])
     ]
 
 
-def _mapping(value: object, where: str) -> Mapping[str, Any]:
+def _check_mapping(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidTransition(f"{where}: must be an object")
     return value
 
 
-def _only(fields: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+def _reject_unknown_fields(fields: Mapping[str, Any], known: frozenset[str], where: str) -> None:
     unknown = sorted(str(name) for name in fields if name not in known)
     if unknown:
         raise InvalidTransition(f"{where}: unrecognized field {unknown[0]!r}")
 
 
-def _string(value: object, where: str) -> str:
+def _check_string(value: object, where: str) -> str:
     if not isinstance(value, str):
         raise InvalidTransition(f"{where}: must be a string")
     return value
 
 
-def _count(value: object, where: str) -> int:
-    odd = isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value))
-    if odd or not isinstance(value, int | float):
+def _read_count(value: object, where: str) -> int:
+    is_invalid = isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value))
+    if is_invalid or not isinstance(value, int | float):
         raise InvalidTransition(f"{where}: must be a finite number")
     return max(0, int(value))
 
 
-def _error(value: object) -> Iterator[Delta]:
-    fields = _mapping(value, "error")
-    message = _string(fields.get("message"), "error.message")
+def _read_error(value: object) -> Iterator[Delta]:
+    fields = _check_mapping(value, "error")
+    message = _check_string(fields.get("message"), "error.message")
     if "code" in fields:
-        _string(fields["code"], "error.code")
+        _check_string(fields["code"], "error.code")
     yield Failure(classify_document({"error": dict(fields)}) or protocol_fault(message))
 
 
-def _usage(value: object) -> Iterator[Delta]:
-    fields = _mapping(value, "usage")
+def _read_usage(value: object) -> Iterator[Delta]:
+    fields = _check_mapping(value, "usage")
     for required in ("input_tokens", "output_tokens", "total_tokens"):
-        _count(fields.get(required), f"usage.{required}")
-    inputs = _mapping(fields.get("input_tokens_details", {}), "usage.input_tokens_details")
-    outputs = _mapping(fields.get("output_tokens_details", {}), "usage.output_tokens_details")
+        _read_count(fields.get(required), f"usage.{required}")
+    inputs = _check_mapping(fields.get("input_tokens_details", {}), "usage.input_tokens_details")
+    outputs = _check_mapping(fields.get("output_tokens_details", {}), "usage.output_tokens_details")
     yield Usage(
-        input_tokens=_count(fields["input_tokens"], "usage.input_tokens"),
-        output_tokens=_count(fields["output_tokens"], "usage.output_tokens"),
-        cached_tokens=_count(inputs.get("cached_tokens", 0), "usage.cached_tokens"),
-        reasoning_tokens=_count(outputs.get("reasoning_tokens", 0), "usage.reasoning_tokens"),
-        total_tokens=_count(fields["total_tokens"], "usage.total_tokens"),
+        input_tokens=_read_count(fields["input_tokens"], "usage.input_tokens"),
+        output_tokens=_read_count(fields["output_tokens"], "usage.output_tokens"),
+        cached_tokens=_read_count(inputs.get("cached_tokens", 0), "usage.cached_tokens"),
+        reasoning_tokens=_read_count(outputs.get("reasoning_tokens", 0), "usage.reasoning_tokens"),
+        total_tokens=_read_count(fields["total_tokens"], "usage.total_tokens"),
     )
 
 
-def _reasoning(value: object) -> Iterator[Delta]:
-    yield Reasoning(_string(value, "reasoning"))
+def _read_reasoning(value: object) -> Iterator[Delta]:
+    yield Reasoning(_check_string(value, "reasoning"))
 
 
-def _refusal(value: object) -> Iterator[Delta]:
-    yield Refusal(_string(value, "refusal"))
+def _read_refusal(value: object) -> Iterator[Delta]:
+    yield Refusal(_check_string(value, "refusal"))
 
 
 _CALL_FIELDS = frozenset({"index", "id", "type", "name", "arguments"})
 
 
-def _tool_call(value: object) -> Iterator[Delta]:
-    fields = _mapping(value, "toolCall")
+def _read_tool_call(value: object) -> Iterator[Delta]:
+    fields = _check_mapping(value, "toolCall")
     if not fields:
-        raise InvalidTransition("toolCall: an empty object says nothing")
-    _only(fields, _CALL_FIELDS, "toolCall")
+        raise InvalidTransition("toolCall: must not be empty")
+    _reject_unknown_fields(fields, _CALL_FIELDS, "toolCall")
     index = fields.get("index", 0)
     if isinstance(index, bool) or not isinstance(index, int) or index < 0:
         raise InvalidTransition("toolCall.index: must be a non-negative integer")
     texts = {
-        name: _string(text, f"toolCall.{name}") for name, text in fields.items() if name != "index"
+        name: _check_string(text, f"toolCall.{name}")
+        for name, text in fields.items()
+        if name != "index"
     }
     yield ToolCall(
         index,
@@ -257,20 +260,20 @@ def _tool_call(value: object) -> Iterator[Delta]:
     )
 
 
-def _text(value: object) -> Iterator[Delta]:
-    yield Text(_string(value, "text"))
+def _read_text(value: object) -> Iterator[Delta]:
+    yield Text(_check_string(value, "text"))
 
 
-def _finish(value: object) -> Iterator[Delta]:
-    yield Finish(None if value is None else _string(value, "finishReason"))
+def _read_finish(value: object) -> Iterator[Delta]:
+    yield Finish(None if value is None else _check_string(value, "finishReason"))
 
 
 _READERS: Mapping[str, Callable[[object], Iterator[Delta]]] = {
-    "usage": _usage,
-    "reasoning": _reasoning,
-    "refusal": _refusal,
-    "toolCall": _tool_call,
-    "text": _text,
-    "finishReason": _finish,
-    "error": _error,
+    "usage": _read_usage,
+    "reasoning": _read_reasoning,
+    "refusal": _read_refusal,
+    "toolCall": _read_tool_call,
+    "text": _read_text,
+    "finishReason": _read_finish,
+    "error": _read_error,
 }

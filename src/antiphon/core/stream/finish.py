@@ -1,6 +1,7 @@
-"""Why a provider stopped, and what that makes of the response: one table, no other interpreter.
+"""Finish reasons: the table from a provider's finish reason to the status of the response.
 
-The first rows are the founding table; the rest are vendors' own words for the same things.
+No other module interprets a finish reason. The first rows are those of the Chat Completions API and
+the original design; the rest are vendors' own names for the same outcomes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ TerminalStatus: TypeAlias = Literal["completed", "incomplete", "failed"]
 
 
 class Outcome(Struct, frozen=True):
-    """How a response ends; `whole` if nothing says that its last item was cut off."""
+    """How a response ends; `whole` unless its last item is known to be cut off."""
 
     status: TerminalStatus
     incomplete_reason: str | None = None
@@ -25,25 +26,25 @@ class Outcome(Struct, frozen=True):
 
 
 COMPLETED = Outcome("completed", whole=True)
-TOO_LONG = Outcome("incomplete", incomplete_reason="max_output_tokens")
+TRUNCATED = Outcome("incomplete", incomplete_reason="max_output_tokens")
 FILTERED = Outcome("incomplete", incomplete_reason="content_filter")
 
 
-def _failed(message: str, *, whole: bool = False) -> Outcome:
+def _failure(message: str, *, whole: bool = False) -> Outcome:
     return Outcome("failed", error_code="server_error", message=message, whole=whole)
 
 
-_NO_REASON = _failed("Provider returned no finish reason.")
+_NO_REASON = _failure("Provider returned no finish reason.")
 
-TABLE: Mapping[str, Outcome] = {
+FINISH_REASONS: Mapping[str, Outcome] = {
     "stop": COMPLETED,
     "tool_calls": COMPLETED,
-    "length": TOO_LONG,
-    "model_context_window_exceeded": TOO_LONG,
+    "length": TRUNCATED,
+    "model_context_window_exceeded": TRUNCATED,
     "content_filter": FILTERED,
     "sensitive": FILTERED,
-    "network_error": _failed("The provider reported a network error."),
-    # Vendors' own words.
+    "network_error": _failure("The provider reported a network error."),
+    # Vendors' own names.
     "eos": COMPLETED,
     "eos_token": COMPLETED,
     "end_turn": COMPLETED,
@@ -56,16 +57,16 @@ TABLE: Mapping[str, Outcome] = {
     "finish": COMPLETED,
     "endoftext": COMPLETED,
     "refusal": COMPLETED,
-    "max_tokens": TOO_LONG,
-    "max_output_tokens": TOO_LONG,
+    "max_tokens": TRUNCATED,
+    "max_output_tokens": TRUNCATED,
     "max_messages": Outcome("incomplete", incomplete_reason="max_messages"),
     "steered": Outcome("incomplete", incomplete_reason="steered"),
-    "model_length": TOO_LONG,
-    "pause_turn": TOO_LONG,
-    "compaction": TOO_LONG,
-    "continuation": TOO_LONG,
-    "repetition_truncation": TOO_LONG,
-    "error_limit": TOO_LONG,
+    "model_length": TRUNCATED,
+    "pause_turn": TRUNCATED,
+    "compaction": TRUNCATED,
+    "continuation": TRUNCATED,
+    "repetition_truncation": TRUNCATED,
+    "error_limit": TRUNCATED,
     "safety": FILTERED,
     "recitation": FILTERED,
     "blocklist": FILTERED,
@@ -76,28 +77,34 @@ TABLE: Mapping[str, Outcome] = {
     "image_prohibited_content": FILTERED,
     "image_recitation": FILTERED,
     "model_armor": FILTERED,
-    "other_after_output": FILTERED,  # stopped for a reason of its own, in the middle of an answer
+    "other_after_output": FILTERED,  # Gemini: no reason named, after some output
     "guardrail_intervened": FILTERED,
     "content_filtered": FILTERED,
     "error_toxic": FILTERED,
-    "insufficient_system_resource": _failed("The provider ran out of capacity."),
-    "malformed_model_output": _failed("The model wrote something that cannot be read."),
-    "malformed_tool_use": _failed("The model wrote a call that cannot be read."),
-    "error": _failed("The provider reported an error."),
-    "abort": _failed("The provider aborted the answer."),
-    "timeout": _failed("The provider timed out."),
+    "insufficient_system_resource": _failure(
+        "The provider ran out of capacity. Send the request again."
+    ),
+    "malformed_model_output": _failure(
+        "The provider could not parse the output of the model. Send the request again."
+    ),
+    "malformed_tool_use": _failure(
+        "The provider could not parse a tool call of the model. Send the request again."
+    ),
+    "error": _failure("The provider reported an error. Send the request again."),
+    "abort": _failure("The provider aborted the answer. Send the request again."),
+    "timeout": _failure("The provider timed out. Send the request again."),
 }
 
 _ENUM_SHAPED = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
 
-def outcome(reason: str | None) -> Outcome:
-    """How a response ends that stopped for this reason."""
+def map_finish_reason(reason: str | None) -> Outcome:
+    """Map a provider's finish reason to the outcome of the response."""
     if not reason:
         return _NO_REASON
-    known = TABLE.get(reason) or TABLE.get(reason.lower())
+    known = FINISH_REASONS.get(reason) or FINISH_REASONS.get(reason.lower())
     if known is not None:
         return known
-    # A provider's word is shown only if it is shaped like a code: it may be anything.
+    # An unknown reason may be any text: it is shown only if it is shaped like a code.
     shown = f": {reason}" if _ENUM_SHAPED.fullmatch(reason) else ""
-    return _failed(f"Unexpected finish reason{shown}.", whole=True)
+    return _failure(f"Unexpected finish reason{shown}.", whole=True)

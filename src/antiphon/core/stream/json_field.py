@@ -1,8 +1,8 @@
-"""Reading JSON while it is being written: one string value, or just whether it has ended.
+"""Incremental JSON: one string field of an object while it arrives, and whether a value has ended.
 
-Arguments of tool calls arrive in fragments cut anywhere, even inside an escape. Both readers here
-look at every character once, hold back no more than one unfinished escape, and never raise: what
-a model writes may be broken, and that is for the caller to judge.
+Arguments of tool calls arrive in fragments cut anywhere, even inside an escape. Both readers look
+at every character once, hold back no more than one unfinished escape, and never raise: a model may
+write broken JSON, and the caller decides what follows from that.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-_SPACE = " \t\n\r"  # all that JSON calls white space
+_SPACE = " \t\n\r"  # the white space of JSON
 
 _HEX = "[0-9a-fA-F]"
 _HIGH = f"[dD][89abAB]{_HEX}{{2}}"
 _LOW = f"[dD][c-fC-F]{_HEX}{{2}}"
 _LOW_BEGUN = rf"\\ (?: u (?: [dD] (?: [c-fC-F] {_HEX}? )? )? )?"
 
-# The inside of a string in tokens, the first that fits; together they cover any text.
+# The tokens inside a string; the first alternative that matches counts, and any text matches.
 _TOKEN = re.compile(
     rf"""
       (?P<plain> [^"\\]+ )
@@ -39,18 +39,18 @@ _SIMPLE = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r":
 
 
 class _StringReader:
-    """The inside of a JSON string, decoded as it comes; begins after the opening quote."""
+    """Decodes the inside of a JSON string as it arrives, from after the opening quote."""
 
     def __init__(self) -> None:
         self.closed = False
-        self.rest = ""  # what followed the closing quote
-        self._held = ""
+        self.rest = ""  # what follows the closing quote
+        self._unfinished = ""
 
     def feed(self, fragment: str) -> str:
-        if not self._held and '"' not in fragment and "\\" not in fragment:
+        if not self._unfinished and '"' not in fragment and "\\" not in fragment:
             return fragment
-        text = self._held + fragment
-        self._held = ""
+        text = self._unfinished + fragment
+        self._unfinished = ""
         pieces: list[str] = []
         for token in _TOKEN.finditer(text):
             match token.lastgroup:
@@ -61,11 +61,11 @@ class _StringReader:
                 case "code":
                     pieces.append(chr(int(token["code"], 16)))
                 case "low":
-                    pieces.append(_astral(token["high"], token["low"]))
+                    pieces.append(_join_surrogates(token["high"], token["low"]))
                 case "lone":
                     pieces.append("\ufffd")
                 case "unfinished":
-                    self._held = token[0]
+                    self._unfinished = token[0]
                 case _:
                     self.closed = True
                     self.rest = text[token.end() :]
@@ -73,30 +73,30 @@ class _StringReader:
         return "".join(pieces)
 
 
-def _astral(high: str, low: str) -> str:
+def _join_surrogates(high: str, low: str) -> str:
     return bytes.fromhex(high + low).decode("utf-16-be")
 
 
 class FieldState(StrEnum):
-    PENDING = "pending"  # nothing is decided yet
+    PENDING = "pending"  # the value has not begun
     OPEN = "open"  # the opening quote of the value has been read
-    CLOSED = "closed"  # the string has ended; whatever follows is ignored
-    MISMATCH = "mismatch"  # the text does not open as agreed, and never will
+    CLOSED = "closed"  # the string has ended; the rest is ignored
+    MISMATCH = "mismatch"  # the text does not open with this key, and never will
 
 
 class JSONStringField:
-    """The string under the first key of an object, `{"input": "…"}`, as it is being written."""
+    """Reads the string under the first key of an object, `{"input": "…"}`, while it arrives."""
 
     def __init__(self, name: str) -> None:
         self.state = FieldState.PENDING
         self._name = name
-        self._ahead = '{":"'  # the marks still to come before the value; the key is between quotes
+        self._expected = '{":"'  # the marks still to come; the key is between the first quotes
         self._key = _StringReader()
         self._key_text = ""
         self._value = _StringReader()
 
     def feed(self, fragment: str) -> str:
-        """Take the next fragment; return what it adds to the decoded value, perhaps nothing."""
+        """Read the next fragment, and return what it adds to the value, decoded."""
         if self.state is FieldState.PENDING:
             fragment = self._open(fragment)
         if self.state is not FieldState.OPEN:
@@ -107,9 +107,9 @@ class JSONStringField:
         return text
 
     def _open(self, fragment: str) -> str:
-        """Read on towards the value; return what is left of the fragment."""
+        """Read on to the value, and return the rest of the fragment."""
         while fragment and self.state is FieldState.PENDING:
-            if self._ahead == ':"' and not self._key.closed:
+            if self._expected == ':"' and not self._key.closed:
                 fragment = self._read_key(fragment)
             elif fragment := fragment.lstrip(_SPACE):
                 self._read_mark(fragment[0])
@@ -119,41 +119,41 @@ class JSONStringField:
     def _read_key(self, fragment: str) -> str:
         self._key_text += self._key.feed(fragment)
         if self._key.closed:
-            agreed = self._key_text == self._name
+            matches = self._key_text == self._name
         else:
-            agreed = self._name.startswith(self._key_text)
-        if not agreed:
+            matches = self._name.startswith(self._key_text)
+        if not matches:
             self.state = FieldState.MISMATCH
         return self._key.rest
 
     def _read_mark(self, mark: str) -> None:
-        if mark != self._ahead[0]:
+        if mark != self._expected[0]:
             self.state = FieldState.MISMATCH
             return
-        self._ahead = self._ahead[1:]
-        if not self._ahead:
+        self._expected = self._expected[1:]
+        if not self._expected:
             self.state = FieldState.OPEN
 
 
 class JSONProgress:
-    """Whether the text so far is one whole JSON object or array.
+    """Tracks whether the text so far is one complete JSON object or array.
 
-    It follows brackets and strings and trusts the rest, so it costs nothing to run beside a
-    stream; whether a whole value is also a valid one is for a parser to say. Text that does not
-    open with a bracket is never complete: a number could always go on.
+    It counts brackets outside strings and checks nothing else, so it is cheap enough for every
+    stream; only a parser knows whether a complete value is valid. Text that does not open with a
+    bracket is never complete (a number could always continue), nor is text that continues after
+    its last bracket.
     """
 
     def __init__(self) -> None:
         self.empty = True  # nothing but white space so far
         self.complete = False
-        self.overrun = False  # something followed the end; then it is complete no more
         self._depth = 0
         self._in_string = False
         self._escaped = False  # the next character follows a backslash
 
     @property
     def open(self) -> bool:
-        """It has begun with a bracket that is not closed yet."""
+        """Whether the text has begun with a bracket that is not closed yet."""
         return self._depth > 0
 
     def feed(self, fragment: str) -> None:
@@ -161,8 +161,8 @@ class JSONProgress:
             fragment = fragment.lstrip(_SPACE)
             if not fragment:
                 return
-            if self.complete:
-                self.complete, self.overrun = False, True
+            if self.complete:  # {"a": 1}{: text after the end makes it incomplete for good
+                self.complete = False
             elif fragment[0] in "{[":
                 self._depth = 1
                 fragment = fragment[1:]

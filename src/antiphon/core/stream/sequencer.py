@@ -1,7 +1,8 @@
-"""Who is on the air: one item at a time, the others in line behind it.
+"""Output sequencer: streams one output item at a time; later items wait in a queue.
 
-Text and reasoning yield at once, a call when its arguments are complete, an item that came whole
-does not even stay. What waits is told in one piece when its turn comes.
+A provider may interleave items; the Responses API streams one after the other. Text and reasoning
+are closed as soon as another item begins, a call when its arguments are complete, a raw item (one
+that arrived whole) at once. An item that had to wait is sent in one piece when its turn comes.
 """
 
 from __future__ import annotations
@@ -24,116 +25,139 @@ Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | Search
 
 
 class OutputSequencer:
+    """The item that is being streamed, the blocks that wait behind it, and the finished items."""
+
     def __init__(self) -> None:
-        self.holder: Block | None = None
-        self._items: list[Item] = []
+        self.current: Block | None = None
         self.waiting: deque[Block] = deque()
-        self._parted = False
-        self.phase: str | None = None
-        """The label of the message that comes next."""
+        self._items: list[Item] = []
+        self._item_ended = False
+        self.next_phase: str | None = None
+        """The `phase` of the message that comes next."""
 
     @property
     def output(self) -> tuple[Item, ...]:
-        """Every item that has been told, the open one as far as it has come."""
-        if self.holder is None or not self.holder.announced:
+        """Every announced item; the current one as far as it has come."""
+        if self.current is None or not self.current.announced:
             return tuple(self._items)
-        return (*self._items, self.holder.item())
+        return (*self._items, self.current.item())
 
-    def told(self, since: int) -> list[Item]:
-        """What was told since so many items, and calls that are whole and only wait for the air."""
-        whole = [block for block in self.waiting if isinstance(block, CallBlock) and block.settled]
-        return [*self._items[since:], *(block.item("completed") for block in whole)]
+    def finished_items(self, since: int) -> list[Item]:
+        """The items finished after the first `since`, and complete calls that still wait."""
+        calls = [block for block in self.waiting if isinstance(block, CallBlock)]
+        complete = [call.item("completed") for call in calls if call.is_complete]
+        return [*self._items[since:], *complete]
 
     @property
-    def count(self) -> int:
-        """How many items are over."""
+    def finished_count(self) -> int:
         return len(self._items)
 
     @property
     def open_blocks(self) -> list[Block]:
-        return [*([self.holder] if self.holder is not None else []), *self.waiting]
+        return [*([self.current] if self.current is not None else []), *self.waiting]
 
     @property
     def tail(self) -> Block | None:
-        """The block that what comes next may continue."""
-        if self._parted:
+        """The block that the next delta may continue."""
+        if self._item_ended:
             return None
-        return self.waiting[-1] if self.waiting else self.holder
+        return self.waiting[-1] if self.waiting else self.current
 
-    def part(self, phase: str | None = None) -> None:
-        """What comes next begins a block of its own."""
-        self._parted, self.phase = True, phase
+    def end_item(self, next_phase: str | None = None) -> None:
+        """Make the next delta begin a new block, even if it is of the same kind."""
+        self._item_ended, self.next_phase = True, next_phase
 
-    def queue(self, block: Block) -> None:
+    def enqueue(self, block: Block) -> None:
         self.waiting.append(block)
-        self._parted, self.phase = False, None
+        self._item_ended, self.next_phase = False, None
+
+    # Streaming
 
     def advance(self) -> list[Event]:
-        """Give the air to whoever waits, for as long as its holder may yield."""
+        """Close the current item and start the next one, for as long as the queue allows it."""
         events: list[Event] = []
         while self.waiting:
-            holder = self.holder
-            if isinstance(holder, CallBlock):
-                if holder.nameless or not holder.settled:
+            current = self.current
+            if isinstance(current, CallBlock):
+                if current.is_nameless or not current.is_complete:
                     break
-                events += self.close(holder.status(ended_well=False))
-            elif holder is not None:
+                events += self.close(current.status(ended_well=False))
+            elif current is not None:
                 events += self.close("completed")
-            events += self._next()
+            events += self._start_next()
         return events
 
-    def _next(self) -> list[Event]:
-        self.holder = block = self.waiting.popleft()
-        events = block.go_live(len(self._items))
+    def _start_next(self) -> list[Event]:
+        self.current = block = self.waiting.popleft()
+        events = block.start_streaming(len(self._items))
         return events + self.close("completed") if isinstance(block, RawBlock) else events
 
     def close(self, status: Status) -> list[Event]:
-        """Close the item on the air."""
-        assert self.holder is not None
-        events, item = self.holder.close(status)
+        """Close the current item."""
+        assert self.current is not None
+        events, item = self.current.close(status)
         self._items.append(item)
-        self.holder = None
+        self.current = None
         return events
 
-    def clear(self) -> list[Event]:
-        """Close all that may yield: not a call that is not whole, nor who waits for it."""
+    def close_finished(self) -> list[Event]:
+        """Close every item but a call that is not complete and the blocks that wait behind it."""
         events = self.advance()
-        if self.holder is not None and not _stays(self.holder):
+        if self.current is not None and not _must_stay_open(self.current):
             events += self.close("completed")
         return events
 
+    # Ending the response
+
     def close_all(self, last: Status, *, ended_well: bool, publish: bool) -> list[Event]:
-        """Close every open block in order; `last` is the status of the last one."""
+        """Close every open block in order, at the end of the response.
+
+        `last` is the status of the last item; `publish` says whether an item that was cut off may
+        get its `output_item.done` (not in a failed response).
+        """
         events: list[Event] = []
-        while self.holder is not None or self.waiting:
-            block = self.holder
+        while self.current is not None or self.waiting:
+            block = self.current
             if block is None:
-                events += self._next()
+                events += self._start_next()
             elif isinstance(block, CallBlock):
-                status = block.status(ended_well=ended_well)
-                events += self._end_call(block, status, publish=publish)
-            elif self.waiting or publish or last == "completed" or isinstance(block, _WHOLE):
-                events += self.close("completed" if self.waiting else last)
+                events += self._close_call(block, ended_well=ended_well, publish=publish)
+            elif self.waiting:
+                # {"content": "Let me look."} {"tool_calls": […]}: text before an item is whole.
+                events += self.close("completed")
+            elif publish or last == "completed" or isinstance(block, RawBlock | SearchBlock):
+                # {"content": "The answer"} {"finish_reason": "length"}: done, with status `last`.
+                events += self.close(last)
             else:
-                # Half a sentence of an answer that failed is kept, but never told to be done:
-                # clients that ask again would take it for something that was said.
-                self._items.append(block.item(last))
-                self.holder = None
+                # {"content": "The ans"}, then the connection breaks: the text stays in the output,
+                # but gets no `done` event. Clients that retry would keep it as a finished message.
+                self._drop_current(block.item(last))
         return events
 
-    def _end_call(self, block: CallBlock, status: Status, *, publish: bool) -> list[Event]:
-        """A whole call is done. A cut one is done only as incomplete, and never in a failure:
-        clients run a call as soon as they see it done."""
-        if not block.nameless and (publish or status == "completed"):
+    def _close_call(self, block: CallBlock, *, ended_well: bool, publish: bool) -> list[Event]:
+        """Close a call at the end of the response. Clients run a call when they see it done."""
+        status = block.status(ended_well=ended_well)
+        if block.is_nameless:
+            # {"tool_calls": [{"index": 0, "id": "call_1"}]} {"finish_reason": "length"}: there is
+            # no name, so no item was announced and none is made.
+            self._drop_current(None)
+            return []
+        if publish or status == "completed":
+            # {"arguments": "{\"city\": \"Rome\"}"}: a complete call is done even in a failure.
+            # {"arguments": "{\"city\": \"Ro"} {"finish_reason": "length"}: done as incomplete.
             return self.close(status)
-        if block.announced:
-            self._items.append(block.item(status))
-        self.holder = None
+        # {"arguments": "{\"city\": \"Ro"}, then the connection breaks: without a `done` event no
+        # client runs the call; the output has it as incomplete if it was announced.
+        self._drop_current(block.item(status) if block.announced else None)
         return []
 
+    def _drop_current(self, item: Item | None) -> None:
+        """End the current block without events, and keep its item, if there is one."""
+        if item is not None:
+            self._items.append(item)
+        self.current = None
 
-_WHOLE = RawBlock | SearchBlock
 
-
-def _stays(block: Block) -> bool:
-    return isinstance(block, CallBlock) and (block.nameless or not block.settled)
+def _must_stay_open(block: Block) -> bool:
+    """Whether more of a call may arrive: {"arguments": "{\\"city\\": "}."""
+    return isinstance(block, CallBlock) and (block.is_nameless or not block.is_complete)

@@ -1,4 +1,4 @@
-"""Token counts: how they add up over a stream, and what they look like on the wire."""
+"""Token usage: merged over a stream, added over rounds, estimated where a provider sends none."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from antiphon.wire.items import Item
 from antiphon.wire.response import InputTokensDetails, OutputTokensDetails, ResponseUsage
 
 
-def merged(old: Usage, new: Usage) -> Usage:
-    """The latest word on each count; a count that is missing keeps its earlier value."""
+def merge_usage(old: Usage, new: Usage) -> Usage:
+    """Take the latest value of each count; a missing count keeps its earlier value."""
     return Usage(
         input_tokens=new.input_tokens or old.input_tokens,
         output_tokens=new.output_tokens or old.output_tokens,
@@ -23,8 +23,8 @@ def merged(old: Usage, new: Usage) -> Usage:
     )
 
 
-def added(old: Usage, new: Usage) -> Usage:
-    """What two rounds of one answer cost together."""
+def add_usage(old: Usage, new: Usage) -> Usage:
+    """Add the counts of two rounds of one response."""
     return Usage(
         input_tokens=old.input_tokens + new.input_tokens,
         output_tokens=old.output_tokens + new.output_tokens,
@@ -39,34 +39,38 @@ def _total(usage: Usage) -> int:
     return usage.total_tokens or usage.input_tokens + usage.output_tokens
 
 
-class Meter:
-    """What an answer costs, over all its rounds."""
+class UsageCounter:
+    """Counts the tokens of a response over all its rounds."""
 
     def __init__(self) -> None:
-        self._before: Usage | None = None
-        self._round: Usage | None = None
+        self._earlier_rounds: Usage | None = None
+        self._current_round: Usage | None = None
 
     @property
     def total(self) -> Usage | None:
-        """None as long as nobody has said anything of it."""
-        if self._before is None or self._round is None:
-            return self._before or self._round
-        return added(self._before, self._round)
+        """The counts so far; None as long as the provider sent none."""
+        if self._earlier_rounds is None or self._current_round is None:
+            return self._earlier_rounds or self._current_round
+        return add_usage(self._earlier_rounds, self._current_round)
 
     def feed(self, usage: Usage) -> None:
-        self._round = usage if self._round is None else merged(self._round, usage)
+        self._current_round = (
+            usage if self._current_round is None else merge_usage(self._current_round, usage)
+        )
 
     def next_round(self) -> None:
-        self._before, self._round = self.total, None
+        self._earlier_rounds, self._current_round = self.total, None
 
 
-_BYTES_PER_TOKEN = 4  # of text in Latin letters, and of JSON; enough to tell half full from full
+_BYTES_PER_TOKEN = (
+    4  # of text in Latin letters, and of JSON; exact enough to see how full a context is
+)
 
 
-def estimated(asked_bytes: int, output: Sequence[Item]) -> Usage:
-    """What an answer may have cost, where nobody says."""
+def estimate_usage(request_bytes: int, output: Sequence[Item]) -> Usage:
+    """Estimate the token counts by length, for a provider that sends none."""
     return Usage(
-        input_tokens=asked_bytes // _BYTES_PER_TOKEN,
+        input_tokens=request_bytes // _BYTES_PER_TOKEN,
         output_tokens=sum(len(msgspec.json.encode(item)) for item in output) // _BYTES_PER_TOKEN,
     )
 

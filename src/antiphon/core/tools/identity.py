@@ -19,14 +19,14 @@ ToolType: TypeAlias = Literal[
 
 
 class Grammar(Struct, frozen=True):
-    """What the input of a custom tool has to look like."""
+    """The grammar that the input of a custom tool must match."""
 
     syntax: Literal["lark", "regex"]
     definition: str
 
 
 class ToolIdentity(Struct, frozen=True):
-    """One tool: the name the provider knows, and what the client declared."""
+    """One tool: its name at the provider, and its name and type as the client declared them."""
 
     provider_name: str
     requested_name: str
@@ -36,7 +36,7 @@ class ToolIdentity(Struct, frozen=True):
 
 
 class ToolIdentityMap:
-    """Both directions between provider names and requested tools; a collision is an error."""
+    """Two-way lookup between provider names and requested tools; a collision is an error."""
 
     def __init__(self, identities: Iterable[ToolIdentity] = ()) -> None:
         self._by_provider: dict[str, ToolIdentity] = {}
@@ -45,28 +45,28 @@ class ToolIdentityMap:
             self._add(identity)
 
     def _add(self, identity: ToolIdentity) -> None:
-        requested = (identity.namespace, identity.requested_name)
-        known = self._by_provider.setdefault(identity.provider_name, identity)
-        asked = self._by_requested.setdefault(requested, identity)
-        if known != identity or asked != identity:
+        key = (identity.namespace, identity.requested_name)
+        same_provider_name = self._by_provider.setdefault(identity.provider_name, identity)
+        same_requested_name = self._by_requested.setdefault(key, identity)
+        if same_provider_name != identity or same_requested_name != identity:
             raise ToolCollision(
                 f"Two different tools cannot share the name {identity.provider_name!r}"
-                f" (requested as {identity.requested_name!r})."
+                f" (requested as {identity.requested_name!r}); rename one of them."
             )
 
-    def restored(self, provider_name: str) -> ToolIdentity | None:
-        """The tool behind a name the provider used."""
-        return self._by_provider.get(provider_name)
+    def by_provider_name(self, name: str) -> ToolIdentity | None:
+        """Find the tool that a provider calls by this name."""
+        return self._by_provider.get(name)
 
-    def declared(self, requested_name: str, namespace: str | None = None) -> ToolIdentity | None:
-        """The tool behind a name the client used."""
-        return self._by_requested.get((namespace, requested_name))
+    def by_requested_name(self, name: str, namespace: str | None = None) -> ToolIdentity | None:
+        """Find the tool that the client declared under this name."""
+        return self._by_requested.get((namespace, name))
 
     def __contains__(self, provider_name: object) -> bool:
         return provider_name in self._by_provider
 
     def __iter__(self) -> Iterator[str]:
-        """The names that the provider knows."""
+        """Iterate over the provider names."""
         return iter(self._by_provider)
 
     def __len__(self) -> int:

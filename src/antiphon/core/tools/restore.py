@@ -1,6 +1,6 @@
 """Call restoration: a provider's function call as the item type that the client declared.
 
-Arguments that do not parse as agreed leave the call a `function_call`.
+A call whose arguments do not parse as its type requires stays a `function_call`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from antiphon.wire.items import (
 )
 
 
-class Call(Struct, frozen=True):
-    """A call as the provider made it, ready to be restored."""
+class ProviderCall(Struct, frozen=True):
+    """A function call as the provider sent it."""
 
     id: str
     call_id: str
@@ -35,8 +35,8 @@ class Call(Struct, frozen=True):
     status: Status
 
 
-def restore(identity: ToolIdentity | None, call: Call) -> CallItem:
-    """The item the client expects; what does not parse as agreed stays a function call."""
+def restore_tool_call(identity: ToolIdentity | None, call: ProviderCall) -> CallItem:
+    """Restore the item type that the client declared, or fall back to a function call."""
     if identity is not None and (restorer := _RESTORERS.get(identity.requested_type)):
         item = restorer(identity, call)
         if item is not None:
@@ -44,7 +44,7 @@ def restore(identity: ToolIdentity | None, call: Call) -> CallItem:
     return as_function_call(identity, call)
 
 
-def as_function_call(identity: ToolIdentity | None, call: Call) -> FunctionCall:
+def as_function_call(identity: ToolIdentity | None, call: ProviderCall) -> FunctionCall:
     return FunctionCall(
         id=call.id,
         call_id=call.call_id,
@@ -55,7 +55,7 @@ def as_function_call(identity: ToolIdentity | None, call: Call) -> FunctionCall:
     )
 
 
-def as_custom_call(identity: ToolIdentity | None, call: Call, text: str) -> CustomToolCall:
+def as_custom_call(identity: ToolIdentity | None, call: ProviderCall, text: str) -> CustomToolCall:
     return CustomToolCall(
         id=call.id,
         call_id=call.call_id,
@@ -66,7 +66,7 @@ def as_custom_call(identity: ToolIdentity | None, call: Call, text: str) -> Cust
     )
 
 
-def _object(call: Call) -> dict[str, Any] | None:
+def _parse_object(call: ProviderCall) -> dict[str, Any] | None:
     try:
         arguments = msgspec.json.decode(call.arguments)
     except (msgspec.DecodeError, RecursionError):
@@ -74,17 +74,17 @@ def _object(call: Call) -> dict[str, Any] | None:
     return arguments if isinstance(arguments, dict) else None
 
 
-def _arguments(call: Call) -> Mapping[str, Any]:
-    return _object(call) or {}
+def _parse_arguments(call: ProviderCall) -> Mapping[str, Any]:
+    return _parse_object(call) or {}
 
 
-def _strings(value: object) -> list[str] | None:
+def _string_list(value: object) -> list[str] | None:
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return value
     return None
 
 
-def _optional(arguments: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
+def _optional_fields(arguments: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
     return {
         name: arguments[name]
         for name, kind in kinds.items()
@@ -92,25 +92,25 @@ def _optional(arguments: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[s
     }
 
 
-def _custom(identity: ToolIdentity, call: Call) -> CallItem | None:
-    text = _arguments(call).get("input")
+def _restore_custom(identity: ToolIdentity, call: ProviderCall) -> CallItem | None:
+    text = _parse_arguments(call).get("input")
     return as_custom_call(identity, call, text) if isinstance(text, str) else None
 
 
-def _shell(identity: ToolIdentity, call: Call) -> CallItem | None:
-    arguments = _arguments(call)
-    commands = _strings(arguments.get("commands"))
+def _restore_shell(identity: ToolIdentity, call: ProviderCall) -> CallItem | None:
+    arguments = _parse_arguments(call)
+    commands = _string_list(arguments.get("commands"))
     if commands is None:
         return None
     limits = {"timeout_ms": None, "max_output_length": None}
-    given = _optional(arguments, {"timeout_ms": int, "max_output_length": int})
+    given = _optional_fields(arguments, {"timeout_ms": int, "max_output_length": int})
     action: Document = {"commands": commands, **limits, **given}
     return ShellCall(id=call.id, call_id=call.call_id, action=action, status=call.status)
 
 
-def _local_shell(identity: ToolIdentity, call: Call) -> CallItem | None:
-    arguments = _arguments(call)
-    command = _strings(arguments.get("command", arguments.get("cmd")))
+def _restore_local_shell(identity: ToolIdentity, call: ProviderCall) -> CallItem | None:
+    arguments = _parse_arguments(call)
+    command = _string_list(arguments.get("command", arguments.get("cmd")))
     if command is None:
         return None
     env = arguments.get("env")
@@ -120,7 +120,7 @@ def _local_shell(identity: ToolIdentity, call: Call) -> CallItem | None:
         "env": {k: v for k, v in env.items() if isinstance(v, str)}
         if isinstance(env, dict)
         else {},
-        **_optional(arguments, {"timeout_ms": int, "user": str, "working_directory": str}),
+        **_optional_fields(arguments, {"timeout_ms": int, "user": str, "working_directory": str}),
     }
     return LocalShellCall(id=call.id, call_id=call.call_id, action=action, status=call.status)
 
@@ -132,28 +132,30 @@ _OPERATIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _apply_patch(identity: ToolIdentity, call: Call) -> CallItem | None:
-    operation = _arguments(call).get("operation")
+def _restore_apply_patch(identity: ToolIdentity, call: ProviderCall) -> CallItem | None:
+    operation = _parse_arguments(call).get("operation")
     if not isinstance(operation, dict):
         return None
     fields = _OPERATIONS.get(str(operation.get("type")))
     if fields is None or not all(isinstance(operation.get(name), str) for name in fields):
         return None
-    kept = {name: operation[name] for name in ("type", *fields)}
-    return ApplyPatchCall(id=call.id, call_id=call.call_id, operation=kept, status=call.status)
+    operation_fields = {name: operation[name] for name in ("type", *fields)}
+    return ApplyPatchCall(
+        id=call.id, call_id=call.call_id, operation=operation_fields, status=call.status
+    )
 
 
-def _tool_search(identity: ToolIdentity, call: Call) -> CallItem | None:
-    arguments = _object(call)
+def _restore_tool_search(identity: ToolIdentity, call: ProviderCall) -> CallItem | None:
+    arguments = _parse_object(call)
     if arguments is None:
         return None
     return ToolSearchCall(id=call.id, call_id=call.call_id, arguments=arguments, status=call.status)
 
 
-_RESTORERS: Mapping[ToolType, Callable[[ToolIdentity, Call], CallItem | None]] = {
-    "custom": _custom,
-    "shell": _shell,
-    "local_shell": _local_shell,
-    "apply_patch": _apply_patch,
-    "tool_search": _tool_search,
+_RESTORERS: Mapping[ToolType, Callable[[ToolIdentity, ProviderCall], CallItem | None]] = {
+    "custom": _restore_custom,
+    "shell": _restore_shell,
+    "local_shell": _restore_local_shell,
+    "apply_patch": _restore_apply_patch,
+    "tool_search": _restore_tool_search,
 }

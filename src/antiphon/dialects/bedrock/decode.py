@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.faults.fault import classify, classify_document, protocol_fault
+from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import (
     Delta,

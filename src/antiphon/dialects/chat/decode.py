@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.faults.fault import classify, classify_document
+from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,

@@ -246,7 +246,7 @@ def _thoughts(steps: Sequence[Step], calls: bool, plan: Plan, quirks: ChatQuirks
 
 
 def _call(call: Called, identities: ToolIdentityMap, ids: CallIds) -> Body:
-    known = identities.declared(call.name, call.namespace)
+    known = identities.by_requested_name(call.name, call.namespace)
     name = known.provider_name if known else provider_name(call.name, call.namespace)
     function = {"name": name, "arguments": call.arguments}
     return {"id": ids.called(call.call_id), "type": "function", "function": function}

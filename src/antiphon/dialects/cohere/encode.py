@@ -237,7 +237,7 @@ def _thought(text: str) -> Body:
 
 
 def _call(call: Called, identities: ToolIdentityMap) -> Body:
-    known = identities.declared(call.name, call.namespace)
+    known = identities.by_requested_name(call.name, call.namespace)
     name = known.provider_name if known else provider_name(call.name, call.namespace)
     function = {"name": name, "arguments": call.arguments}
     return {"id": call.call_id, "type": "function", "function": function}

@@ -16,8 +16,9 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.faults import fault as faults
-from antiphon.core.faults.fault import blocked_fault, classify_document, protocol_fault
+from antiphon.core.faults import classify as faults
+from antiphon.core.faults.classify import classify_document
+from antiphon.core.faults.fault import blocked_fault, protocol_fault
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import (
     Delta,

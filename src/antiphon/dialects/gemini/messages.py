@@ -118,7 +118,7 @@ class _Writer:
         return self._signed(parts)
 
     def _call(self, call: Called, signature: str | None) -> Body:
-        known = self._identities.declared(call.name, call.namespace)
+        known = self._identities.by_requested_name(call.name, call.namespace)
         name = known.provider_name if known else provider_name(call.name, call.namespace)
         who: Body = {"name": function_name(name)}
         if self._quirks.call_ids and call.call_id and not call.call_id.startswith(_OURS):

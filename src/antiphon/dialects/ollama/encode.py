@@ -202,7 +202,7 @@ def _assistant(steps: Sequence[Step], plan: Plan, names: dict[str, str]) -> Iter
 
 
 def _call(call: Called, plan: Plan, names: dict[str, str]) -> Body:
-    known = plan.identities.declared(call.name, call.namespace)
+    known = plan.identities.by_requested_name(call.name, call.namespace)
     name = known.provider_name if known else provider_name(call.name, call.namespace)
     names[call.call_id] = name
     arguments = Raw(call.arguments.encode())  # an object, and as the model wrote it

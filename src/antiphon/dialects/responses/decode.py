@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.faults import fault as faults
+from antiphon.core.faults import classify as faults
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, Start, Usage

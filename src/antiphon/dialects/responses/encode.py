@@ -245,7 +245,7 @@ def _reasoning(thought: Thought, quirks: ResponsesQuirks, ids: _Ids) -> Iterator
 
 
 def _call(call: Called, plan: Plan, ids: _Ids) -> Body:
-    known = plan.identities.declared(call.name, call.namespace)
+    known = plan.identities.by_requested_name(call.name, call.namespace)
     return {
         "type": "function_call",
         "call_id": ids.called(call.call_id),

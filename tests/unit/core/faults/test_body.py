@@ -1,4 +1,4 @@
-"""Bodies of errors: every shape, errors inside healthy answers, and when to come back."""
+"""Error bodies: every shape, errors inside successful answers, and retry delays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from antiphon.core.faults.fault import ProviderFault, Upstream, classify, classify_document
+from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.fault import ProviderFault, UpstreamDetails
 
 
 def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:
@@ -114,7 +115,7 @@ SHAPES: list[tuple[int | None, object, str]] = [
 @pytest.mark.parametrize(
     ("status", "document", "expected"), SHAPES, ids=[str(shape[1])[:60] for shape in SHAPES]
 )
-def test_every_body_shape_is_understood(
+def test_every_error_body_shape_is_read(
     status: int | None, document: object, expected: str
 ) -> None:
     assert answer(status, document).type == expected
@@ -137,28 +138,28 @@ def test_every_body_shape_is_understood(
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_bodies_that_are_not_plain_json_are_read_as_far_as_they_can_be(
+def test_bodies_that_are_not_plain_json_are_read_as_far_as_possible(
     body: bytes, expected: str
 ) -> None:
     assert classify(400, {}, body).type == expected
 
 
-def test_a_reason_put_into_the_param_is_read() -> None:
+def test_a_reason_in_the_param_field_is_read() -> None:
     error = {"code": "400", "message": "Param Incorrect", "param": "Unknown model mimo"}
     fault = answer(400, {"error": error})
     assert fault.type == "model_error"
     assert fault.upstream.param == "Unknown model mimo"
 
 
-def test_the_providers_own_names_are_kept_for_the_log() -> None:
+def test_the_providers_type_code_and_param_are_kept_for_the_log() -> None:
     error = {"message": "m", "type": "t", "code": "c", "param": "p"}
     fault = answer(400, {"error": error, "request_id": "r"})
-    assert fault.upstream == Upstream(type="t", code="c", param="p", request_id="r")
+    assert fault.upstream == UpstreamDetails(type="t", code="c", param="p", request_id="r")
     assert fault.message == "m"
     assert json.loads(fault.original) == {"error": error, "request_id": "r"}
 
 
-def test_headers_are_found_whatever_their_case() -> None:
+def test_header_names_are_case_insensitive() -> None:
     fault = classify(
         None,
         {
@@ -169,7 +170,7 @@ def test_headers_are_found_whatever_their_case() -> None:
         b'{"message":"m"}',
     )
     assert (fault.type, fault.retry_after_s) == ("invalid_request", 3.0)
-    assert fault.upstream == Upstream(type="ValidationException", request_id="req_1")
+    assert fault.upstream == UpstreamDetails(type="ValidationException", request_id="req_1")
 
 
 def test_a_parameter_named_by_its_location_is_kept() -> None:
@@ -177,7 +178,7 @@ def test_a_parameter_named_by_its_location_is_kept() -> None:
     assert (fault.upstream.param, fault.message) == ("body.tools.0", "Field required")
 
 
-def test_what_is_kept_for_logs_is_bounded() -> None:
+def test_the_message_and_the_original_are_bounded() -> None:
     body = json.dumps({"error": {"message": "x" * 9000, "code": "c" * 9000}}).encode()
     fault = classify(500, {}, body)
     assert len(fault.original) == len(fault.message) == 4096
@@ -208,7 +209,7 @@ def test_what_is_kept_for_logs_is_bounded() -> None:
         {"message": ""},
     ],
 )
-def test_a_healthy_document_carries_no_fault(document: Mapping[str, object]) -> None:
+def test_a_document_without_an_error_gives_no_fault(document: Mapping[str, object]) -> None:
     assert classify_document(document) is None
 
 
@@ -269,9 +270,7 @@ DATE = "Wed, 21 Oct 2015 07:28:00 GMT"  # 1445412480
         ({}, None),
     ],
 )
-def test_the_header_says_when_to_come_back(
-    headers: Mapping[str, str], seconds: float | None
-) -> None:
+def test_a_header_gives_the_retry_delay(headers: Mapping[str, str], seconds: float | None) -> None:
     assert classify(429, headers, b"").retry_after_s == seconds
 
 
@@ -287,7 +286,7 @@ def test_the_header_says_when_to_come_back(
         ("tomorrow", 1445412470.0, None),
     ],
 )
-def test_a_date_becomes_a_delay_when_the_time_is_known(
+def test_a_date_gives_the_retry_delay_when_the_time_is_known(
     date: str, now: float, seconds: float | None
 ) -> None:
     assert classify(503, {"Retry-After": date}, b"", now=now).retry_after_s == seconds
@@ -309,7 +308,7 @@ def test_a_date_becomes_a_delay_when_the_time_is_known(
         ("try again in 99999999999 s", None),
     ],
 )
-def test_a_sentence_says_when_to_come_back(message: str, seconds: float | None) -> None:
+def test_a_sentence_gives_the_retry_delay(message: str, seconds: float | None) -> None:
     assert saying(429, message).retry_after_s == seconds
 
 
@@ -317,6 +316,6 @@ def test_a_sentence_says_when_to_come_back(message: str, seconds: float | None) 
     ("delay", "seconds"),
     [("37s", 37.0), ("0.250s", 0.25), (20, 20.0), (True, None), (-1, None), (10**400, None)],
 )
-def test_a_field_says_when_to_come_back(delay: object, seconds: float | None) -> None:
+def test_a_field_gives_the_retry_delay(delay: object, seconds: float | None) -> None:
     assert answer(429, {"error": {"retryDelay": delay}}).retry_after_s == seconds
     assert answer(429, {"error": {"metadata": {"retry_after": delay}}}).retry_after_s == seconds

@@ -1,4 +1,4 @@
-"""Vendors' codes and wording: what refines what, and what must change nothing."""
+"""Vendors' error codes and wording: what refines a kind, and what must not change it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from antiphon.core.faults.fault import ProviderFault, classify, classify_document
+from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.fault import ProviderFault
 
 
 def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:
@@ -42,11 +43,11 @@ def coded(status: int | None, code: object) -> ProviderFault:
         ("4321", "unknown"),
     ],
 )
-def test_four_digits_in_an_error_code_are_a_namespace_of_their_own(codes: str, kind: str) -> None:
+def test_four_digit_error_codes_have_their_own_meaning(codes: str, kind: str) -> None:
     assert {coded(None, code).type for code in codes.split()} == {kind}
 
 
-def test_four_digits_count_only_as_a_string_in_the_envelope() -> None:
+def test_four_digit_codes_count_only_as_strings_in_the_error_object() -> None:
     assert coded(429, "1113").type == "billing"
     assert coded(429, 1113).type == "rate_limit"
     assert answer(429, {"message": "m", "code": "1113"}).type == "rate_limit"
@@ -70,7 +71,7 @@ def test_four_digits_count_only_as_a_string_in_the_envelope() -> None:
         (7777, "unknown", False),
     ],
 )
-def test_a_refusal_in_base_resp_is_a_fault_although_the_status_is_200(
+def test_an_error_in_base_resp_is_a_fault_although_the_status_is_200(
     number: int, kind: str, retryable: bool
 ) -> None:
     document = {"base_resp": {"status_code": number, "status_msg": "no"}}
@@ -199,13 +200,13 @@ def test_wording_refines_a_vague_kind(status: int | None, message: str, kind: st
         (404, "prompt is too long", "api_error"),
     ],
 )
-def test_wording_changes_nothing_it_has_no_say_in(
+def test_wording_does_not_change_a_definite_kind(
     status: int | None, message: str, kind: str
 ) -> None:
     assert saying(status, message).type == kind
 
 
-def test_a_quota_that_comes_back_by_itself_is_a_rate_limit() -> None:
+def test_an_exceeded_quota_with_a_retry_delay_is_a_rate_limit() -> None:
     error: dict[str, object] = {"code": 429, "status": "RESOURCE_EXHAUSTED"}
     error["message"] = (
         "You exceeded your current quota, please check your plan and billing details."
@@ -218,7 +219,7 @@ def test_a_quota_that_comes_back_by_itself_is_a_rate_limit() -> None:
     )
 
 
-def test_what_the_caller_sent_is_not_taken_for_the_providers_word() -> None:
+def test_echoed_request_text_is_not_read_as_an_error() -> None:
     document = {
         "error": {"message": "no", "failed_generation": "prompt is too long", "type": "x"},
         "metadata": {"reason": "invalid_api_key"},
@@ -236,8 +237,6 @@ def test_what_the_caller_sent_is_not_taken_for_the_providers_word() -> None:
         (400, "Could not decrypt the provided encrypted_content."),
     ],
 )
-def test_reasoning_that_a_server_does_not_take_back_may_be_left_out(
-    status: int, message: str
-) -> None:
+def test_rejected_reasoning_is_retryable(status: int, message: str) -> None:
     fault = answer(status, {"error": {"message": message, "type": "invalid_request_error"}})
     assert (fault.code, fault.retryable) == ("reasoning_rejected", True)

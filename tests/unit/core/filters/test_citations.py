@@ -16,7 +16,7 @@ from antiphon.core.stream.deltas import (
     Reasoning,
     ReasoningState,
     Refusal,
-    SearchBegun,
+    SearchStarted,
     Text,
     ToolCall,
     Usage,
@@ -118,7 +118,7 @@ ENDINGS: list[Delta] = [
     ToolCall(0),
     RawItem({"type": "x"}),
     ItemEnd(),
-    SearchBegun({}),
+    SearchStarted({}),
 ]
 BESIDES: list[Delta] = [
     Usage(),

@@ -412,7 +412,7 @@ def seen(subject: ResponseMachine, deltas: list[Delta]) -> list[Event]:
 
 
 def test_a_client_sees_one_call_with_the_corrected_input() -> None:
-    subject, client = desk(), machine([*map(TOOLS.restored, TOOLS)])  # type: ignore[list-item]
+    subject, client = desk(), machine([*map(TOOLS.by_provider_name, TOOLS)])  # type: ignore[list-item]
     events = client.start()
     shell = called("{}", index=1, call_id="c2", name="shell")
     events += seen(client, heard(subject, [*called(arguments(BAD)), *shell])) + client.end_round()
@@ -428,7 +428,7 @@ def test_a_client_sees_one_call_with_the_corrected_input() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_a_client_sees_input_while_it_is_written(name: str) -> None:
     text = patch(FILES[name])
-    subject, client = desk(), machine([*map(TOOLS.restored, TOOLS)])  # type: ignore[list-item]
+    subject, client = desk(), machine([*map(TOOLS.by_provider_name, TOOLS)])  # type: ignore[list-item]
     client.start()
     for count, delta in enumerate(called(arguments(text), size=12)):
         events = seen(client, subject.feed(delta))

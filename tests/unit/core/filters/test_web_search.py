@@ -16,8 +16,8 @@ from antiphon.core.stream.deltas import (
     Finish,
     Reasoning,
     ReasoningState,
-    SearchBegun,
     SearchEnded,
+    SearchStarted,
     Text,
     ToolCall,
     ToolEnd,
@@ -116,7 +116,7 @@ def test_a_search_that_found_something_asks_again_with_numbered_sources() -> Non
     told = settled(at, BERLIN, PARIS)
     text = "[1] Berlin\nhttps://a.example/berlin\nA city.\n\n[2] Paris\nhttps://b.example/paris\n"
     action = {"type": "search", "query": "berlin", "queries": ["berlin"]}
-    assert told[:2] == [SearchBegun(action), SearchEnded(action, "completed")]
+    assert told[:2] == [SearchStarted(action), SearchEnded(action, "completed")]
     assert asked(at) == FollowUp(
         steps=(
             Called("call_0", "web_search", '{"query":"berlin"}'),
@@ -146,7 +146,7 @@ def test_several_searches_of_a_round_are_told_one_by_one_and_remembered_once() -
     at = desk()
     heard(at, search(), search("paris", 1), DONE)
     kinds = [type(delta) for delta in settled(at)]
-    assert kinds == [SearchBegun, SearchEnded, SearchBegun, SearchEnded, ReasoningState]
+    assert kinds == [SearchStarted, SearchEnded, SearchStarted, SearchEnded, ReasoningState]
     assert [type(step) for step in asked(at).steps] == [Called, Called, Answered, Answered]
 
 
@@ -339,7 +339,7 @@ def test_beside_a_clients_call_there_is_a_search_but_no_further_round() -> None:
     theirs = ToolCall(1, "c1", "read", "{}")
     assert heard(at, search(), theirs, DONE) == [theirs, DONE]
     told = settled(at, BERLIN)
-    assert [type(delta) for delta in told] == [SearchBegun, SearchEnded, ReasoningState]
+    assert [type(delta) for delta in told] == [SearchStarted, SearchEnded, ReasoningState]
     assert at.again is None
 
 

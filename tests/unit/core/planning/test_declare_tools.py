@@ -62,7 +62,7 @@ def test_no_tools_are_no_tools() -> None:
 
 
 def test_a_namespaced_call_comes_back_with_its_namespace() -> None:
-    identity = declared(namespace("ns", NOTE)).identities.restored("ns__note")
+    identity = declared(namespace("ns", NOTE)).identities.by_provider_name("ns__note")
     assert identity is not None
     assert (identity.requested_name, identity.namespace) == ("note", "ns")
 
@@ -102,7 +102,7 @@ def test_a_tool_that_may_not_be_called_now_keeps_its_name_for_the_history(
     )
     assert "ns__note" not in names(result)
     assert result.steps == (call,)
-    identity = result.identities.declared("note", "ns")
+    identity = result.identities.by_requested_name("note", "ns")
     assert identity is not None
     assert identity.provider_name == "ns__note"
 

@@ -141,7 +141,7 @@ def test_the_body_of_a_turn_begins_the_body_of_the_next() -> None:
     )
     assert second.history[: len(first.history)] == first.history
     assert second.declarations[: len(first.declarations)] == first.declarations
-    then, now = (plan.identities.declared("x.y") for plan in (first, second))
+    then, now = (plan.identities.by_requested_name("x.y") for plan in (first, second))
     assert then is not None
     assert then == now
 

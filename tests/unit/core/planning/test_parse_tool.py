@@ -12,7 +12,7 @@ from antiphon.core.diagnostic import Decision
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.parse_tool import Offer, family, read_offer
 from antiphon.core.tools.identity import ToolIdentity
-from antiphon.core.tools.restore import Call, restore
+from antiphon.core.tools.restore import ProviderCall, restore_tool_call
 from antiphon.errors import InvalidRequest
 from antiphon.wire.items import FunctionCall
 
@@ -174,8 +174,10 @@ def test_arguments_by_our_schema_are_restored_to_the_type_that_was_asked_for(kin
     offer, diagnostics = read({"type": kind, "execution": "client"})
     assert (offer.name, offer.type, diagnostics) == (kind, kind, [])
     jsonschema_rs.validate(dict(offer.parameters or {}), ARGUMENTS[kind])
-    call = Call("fc_1", "call_1", kind, msgspec.json.encode(ARGUMENTS[kind]).decode(), "completed")
-    item = restore(ToolIdentity(kind, kind, offer.tool_type), call)
+    call = ProviderCall(
+        "fc_1", "call_1", kind, msgspec.json.encode(ARGUMENTS[kind]).decode(), "completed"
+    )
+    item = restore_tool_call(ToolIdentity(kind, kind, offer.tool_type), call)
     assert not isinstance(item, FunctionCall)
     assert msgspec.to_builtins(item)["type"] == f"{kind}_call"
 

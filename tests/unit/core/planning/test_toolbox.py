@@ -11,7 +11,7 @@ from antiphon.core.history.steps import Called, Said, TextPart
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.toolbox import Toolbox
 from antiphon.core.tools.identity import Grammar
-from antiphon.core.tools.naming import marked_name, provider_name
+from antiphon.core.tools.naming import hashed_name, provider_name
 from antiphon.errors import InvalidRequest
 
 VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -86,14 +86,14 @@ def test_a_tool_that_comes_later_does_not_take_a_name_away() -> None:
     first = namespace("a", function("b__c"))
     names = toolbox(first, namespace("a__b", function("c")), function("a__b__c")).names
     assert names[("a", "b__c")] == "a__b__c"
-    assert names[("a__b", "c")] == marked_name("c", "a__b")
-    assert names[(None, "a__b__c")] == marked_name("a__b__c")
+    assert names[("a__b", "c")] == hashed_name("c", "a__b")
+    assert names[(None, "a__b__c")] == hashed_name("a__b__c")
     assert len(set(names.values())) == 3
 
 
 def test_two_tools_that_cannot_be_told_apart_are_an_error() -> None:
     with pytest.raises(InvalidRequest) as caught:
-        toolbox(function("a__b"), function(marked_name("b", "a")), namespace("a", function("b")))
+        toolbox(function("a__b"), function(hashed_name("b", "a")), namespace("a", function("b")))
     assert caught.value.param == "tools[2].tools[0].name"
 
 
@@ -256,20 +256,22 @@ def test_a_call_of_a_tool_that_is_gone_keeps_the_name_it_had() -> None:
     then = toolbox(namespace("a", function("b.c"))).names[("a", "b.c")]
     filled = toolbox(function("now"))
     filled.place([call("b.c", "a"), call("b.c", "a")])
-    identity = filled.identities().declared("b.c", "a")
+    identity = filled.identities().by_requested_name("b.c", "a")
     assert identity is not None
     assert (identity.provider_name, identity.requested_type) == (then, "function")
 
 
 def test_a_call_for_which_no_name_is_free_is_left_without_one() -> None:
-    filled = toolbox(function("a__b"), function(marked_name("b", "a")))
+    filled = toolbox(function("a__b"), function(hashed_name("b", "a")))
     filled.place([call("b", "a")])
-    assert filled.identities().declared("b", "a") is None
+    assert filled.identities().by_requested_name("b", "a") is None
 
 
 def test_an_identity_remembers_what_was_asked_for() -> None:
     identity = (
-        toolbox(namespace("a", {"type": "custom", "name": "b"})).identities().restored("a__b")
+        toolbox(namespace("a", {"type": "custom", "name": "b"}))
+        .identities()
+        .by_provider_name("a__b")
     )
     assert identity is not None
     assert (identity.requested_name, identity.namespace) == ("b", "a")
@@ -279,7 +281,7 @@ def test_an_identity_remembers_what_was_asked_for() -> None:
 def test_an_identity_knows_the_grammar_of_its_tool() -> None:
     form = {"type": "grammar", "syntax": "regex", "definition": "a+"}
     tools = toolbox({"type": "custom", "name": "a", "format": form}, function("b")).identities()
-    grammars = [identity.grammar for name in tools if (identity := tools.restored(name))]
+    grammars = [identity.grammar for name in tools if (identity := tools.by_provider_name(name))]
     assert grammars == [Grammar("regex", "a+"), None]
 
 

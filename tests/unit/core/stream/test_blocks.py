@@ -1,4 +1,4 @@
-"""Items while they grow: silent until they go live, then an event for every piece."""
+"""Output blocks: they collect until streaming starts, then every piece is an event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def types(events: Sequence[Event]) -> list[str]:
     return [event["type"].removeprefix("response.") for event in documents(events)]
 
 
-def told(events: Sequence[Event]) -> list[str]:
+def delta_texts(events: Sequence[Event]) -> list[str]:
     return [event["delta"] for event in documents(events) if "delta" in event]
 
 
@@ -30,34 +30,34 @@ def plain(item: object) -> dict[str, Any]:
     return document
 
 
-def test_text_off_the_air_is_told_in_one_piece_when_it_goes_live() -> None:
+def test_collected_text_is_sent_in_one_piece_when_streaming_starts() -> None:
     block = TextBlock("msg_1")
-    assert block.grow("a", [LOGPROB]) == block.grow("b") == block.annotate(CITATION) == []
-    events = block.go_live(3)
+    assert block.append("a", [LOGPROB]) == block.append("b") == block.annotate(CITATION) == []
+    events = block.start_streaming(3)
     assert types(events) == [
         "output_item.added",
         "content_part.added",
         "output_text.delta",
         "output_text.annotation.added",
     ]
-    assert told(events) == ["ab"]
+    assert delta_texts(events) == ["ab"]
     assert documents(events)[2]["logprobs"] == [LOGPROB]
     assert {event.get("output_index") for event in documents(events)} == {3}
 
 
-def test_a_message_shows_its_label_from_its_first_word() -> None:
+def test_a_message_has_its_phase_from_the_first_event() -> None:
     block = TextBlock("msg_1", "commentary")
-    added, *_ = documents(block.go_live(0))
+    added, *_ = documents(block.start_streaming(0))
     *_, done = documents(block.close("completed")[0])
     assert added["item"]["phase"] == done["item"]["phase"] == "commentary"
     assert "phase" not in plain(TextBlock("msg_2").item())
 
 
-def test_text_on_the_air_is_told_piece_by_piece() -> None:
+def test_streaming_text_is_sent_piece_by_piece() -> None:
     block = TextBlock("msg_1")
-    block.go_live(0)
-    assert told(block.grow("a")) == ["a"]
-    assert told(block.grow("b", [LOGPROB])) == ["b"]
+    block.start_streaming(0)
+    assert delta_texts(block.append("a")) == ["a"]
+    assert delta_texts(block.append("b", [LOGPROB])) == ["b"]
     [annotation] = documents(block.annotate(CITATION))
     assert (annotation["annotation_index"], annotation["annotation"]) == (0, CITATION)
     events, item = block.close("completed")
@@ -73,16 +73,16 @@ def test_text_on_the_air_is_told_piece_by_piece() -> None:
 
 def test_an_empty_message_has_a_part_and_no_delta() -> None:
     block = TextBlock("msg_1")
-    assert types(block.go_live(0)) == ["output_item.added", "content_part.added"]
+    assert types(block.start_streaming(0)) == ["output_item.added", "content_part.added"]
     _, item = block.close("completed")
     assert plain(item)["content"][0]["text"] == ""
 
 
-def test_a_refusal_grows_like_text() -> None:
+def test_a_refusal_streams_like_text() -> None:
     block = RefusalBlock("msg_1")
-    assert block.grow("n") == block.grow("o") == []
-    assert told(block.go_live(0)) == ["no"]
-    assert told(block.grow("!")) == ["!"]
+    assert block.append("n") == block.append("o") == []
+    assert delta_texts(block.start_streaming(0)) == ["no"]
+    assert delta_texts(block.append("!")) == ["!"]
     events, item = block.close("incomplete")
     assert types(events) == ["refusal.done", "content_part.done", "output_item.done"]
     assert plain(item)["content"] == [{"type": "refusal", "refusal": "no!"}]
@@ -90,9 +90,9 @@ def test_a_refusal_grows_like_text() -> None:
 
 
 @pytest.mark.parametrize("block", [TextBlock("msg_1"), RefusalBlock("msg_1")])
-def test_a_look_at_a_growing_message_shows_what_is_there(block: TextBlock | RefusalBlock) -> None:
-    block.grow("a")
-    block.go_live(0)
+def test_the_item_of_an_open_message_has_its_text_so_far(block: TextBlock | RefusalBlock) -> None:
+    block.append("a")
+    block.start_streaming(0)
     item = plain(block.item())
     assert item["status"] == "in_progress"
     assert "a" in item["content"][0].values()
@@ -100,25 +100,25 @@ def test_a_look_at_a_growing_message_shows_what_is_there(block: TextBlock | Refu
 
 def test_a_change_of_kind_or_number_begins_a_new_part() -> None:
     block = ReasoningBlock("rs_1", None)
-    block.grow("a", "raw", 0)
-    assert types(block.go_live(0)) == [
+    block.append("a", "raw", 0)
+    assert types(block.start_streaming(0)) == [
         "output_item.added",
         "content_part.added",
         "reasoning_text.delta",
     ]
-    assert types(block.grow("b", "raw", 1)) == [
+    assert types(block.append("b", "raw", 1)) == [
         "reasoning_text.done",
         "content_part.done",
         "content_part.added",
         "reasoning_text.delta",
     ]
-    assert types(block.grow("c", "summary", 1)) == [
+    assert types(block.append("c", "summary", 1)) == [
         "reasoning_text.done",
         "content_part.done",
         "reasoning_summary_part.added",
         "reasoning_summary_text.delta",
     ]
-    assert types(block.grow("d", "summary", 1)) == ["reasoning_summary_text.delta"]
+    assert types(block.append("d", "summary", 1)) == ["reasoning_summary_text.delta"]
     events, item = block.close("completed")
     assert types(events) == [
         "reasoning_summary_text.done",
@@ -137,30 +137,30 @@ def test_a_change_of_kind_or_number_begins_a_new_part() -> None:
     }
 
 
-def test_parts_that_were_collected_are_told_whole_but_for_the_last() -> None:
+def test_collected_parts_are_sent_whole_except_the_last() -> None:
     block = ReasoningBlock("rs_1", None)
     for text, part in (("a", 0), ("b", 0), ("c", 1)):
-        assert block.grow(text, "summary", part) == []
-    events = block.go_live(0)
-    assert told(events) == ["ab", "c"]
+        assert block.append(text, "summary", part) == []
+    events = block.start_streaming(0)
+    assert delta_texts(events) == ["ab", "c"]
     assert types(events)[3:5] == ["reasoning_summary_text.done", "reasoning_summary_part.done"]
     assert types(events)[-1] == "reasoning_summary_text.delta"
 
 
-def test_raw_content_is_left_out_where_there_is_none() -> None:
+def test_a_reasoning_item_without_raw_text_has_no_content() -> None:
     block = ReasoningBlock("rs_1", None)
-    block.grow("a", "summary", 0)
-    [added, *_] = documents(block.go_live(0))
+    block.append("a", "summary", 0)
+    [added, *_] = documents(block.start_streaming(0))
     assert "content" not in added["item"]
     assert "content" not in plain(block.item())
     assert "encrypted_content" not in plain(block.item())
 
 
-def test_state_leaves_sealed_even_without_a_word_of_thought() -> None:
+def test_state_is_sealed_even_without_reasoning_text() -> None:
     block = ReasoningBlock("rs_1", lambda states, raw: "+".join(state.value for state in states))
-    block.keep(ReasoningState("s", "x"))
-    block.keep(ReasoningState("s", "y"))
-    assert types(block.go_live(0)) == ["output_item.added"]
+    block.add_state(ReasoningState("s", "x"))
+    block.add_state(ReasoningState("s", "y"))
+    assert types(block.start_streaming(0)) == ["output_item.added"]
     events, item = block.close("completed")
     assert types(events) == ["output_item.done"]
     assert plain(item)["encrypted_content"] == "x+y"
@@ -168,12 +168,12 @@ def test_state_leaves_sealed_even_without_a_word_of_thought() -> None:
 
 def test_raw_reasoning_is_sealed_with_the_item_and_not_before() -> None:
     block = ReasoningBlock("rs_1", lambda states, raw: f"sealed {raw}")
-    block.grow("a", "raw", 0)
+    block.append("a", "raw", 0)
     assert "encrypted_content" not in plain(block.item())
     assert plain(block.item("completed"))["encrypted_content"] == "sealed a"
 
 
 def test_a_summary_alone_needs_no_seal() -> None:
     block = ReasoningBlock("rs_1", lambda states, raw: "sealed")
-    block.grow("a", "summary", 0)
+    block.append("a", "summary", 0)
     assert "encrypted_content" not in plain(block.item("completed"))

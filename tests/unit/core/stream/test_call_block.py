@@ -1,4 +1,4 @@
-"""Tool calls as they grow: every way in which real providers write one."""
+"""Tool call blocks: every way in which real providers send a call."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def types(events: list[Document]) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("tools", [TOOLS, ()], ids=["declared", "unknown"])
-def test_however_it_is_cut_it_is_the_same_call(
+def test_a_call_is_the_same_however_it_is_cut(
     deltas: list[Delta], tools: tuple[ToolIdentity, ...]
 ) -> None:
     assert calls(*deltas, tools=tools) == [("a", "get_weather", '{"x":1}')]
@@ -75,7 +75,7 @@ def test_however_it_is_cut_it_is_the_same_call(
         (("get", "_x", "get_x"), ("get_x",), "get_x"),
     ],
 )
-def test_the_declared_tools_tell_a_name_in_pieces_from_a_name_resent(
+def test_declared_tools_distinguish_a_name_in_pieces_from_a_repeated_name(
     names: tuple[str, ...], declared: tuple[str, ...], expected: str
 ) -> None:
     pieces = [ToolCall(0, None, name) for name in names]
@@ -100,12 +100,12 @@ def test_an_unknown_name_is_announced_when_the_arguments_begin() -> None:
     assert delta["delta"] == "{"
 
 
-def test_a_call_that_was_given_no_id_gets_one_of_ours() -> None:
+def test_a_call_without_an_id_gets_a_generated_one() -> None:
     [first, second] = output(ToolCall(0, None, "f", "{}"), ToolCall(1, "", "f", "{}"))
     assert {first["call_id"], second["call_id"]} == {"call_n1", "call_n2"}
 
 
-def test_two_calls_with_one_id_stay_two_and_are_told_apart() -> None:
+def test_two_calls_with_the_same_id_get_different_ids() -> None:
     items = output(
         ToolCall(0, "a", "f", '{"x"'),
         ToolCall(1, "a", "g", "{"),
@@ -116,18 +116,18 @@ def test_two_calls_with_one_id_stay_two_and_are_told_apart() -> None:
     assert [item["call_id"] for item in items] == ["a", "call_n1"]
 
 
-def test_a_late_id_that_another_call_has_is_not_taken() -> None:
+def test_a_late_id_that_another_call_has_is_replaced() -> None:
     items = output(ToolCall(0, "a", "f", "{}"), ToolCall(1, None, "g", "{}"), ToolCall(1, "a"))
     assert [item["call_id"] for item in items] == ["a", "call_n1"]
 
 
 @pytest.mark.parametrize("arguments", ["", " "])
-def test_a_call_without_arguments_stays_without_them(arguments: str) -> None:
+def test_empty_arguments_stay_empty_by_default(arguments: str) -> None:
     assert calls(ToolCall(0, "a", "get_weather", arguments)) == [("a", "get_weather", arguments)]
 
 
 @pytest.mark.parametrize("tools", [TOOLS, ()], ids=["declared", "unknown"])
-def test_a_call_without_arguments_can_be_given_some(tools: tuple[ToolIdentity, ...]) -> None:
+def test_empty_arguments_can_be_filled(tools: tuple[ToolIdentity, ...]) -> None:
     steps: list[list[Delta]] = [[ToolCall(0, "a", "get_weather"), DONE]]
     events = run_steps(steps, machine(tools, empty_arguments="{}"))
     check(events)
@@ -135,7 +135,7 @@ def test_a_call_without_arguments_can_be_given_some(tools: tuple[ToolIdentity, .
     assert item["arguments"] == "{}"
 
 
-def test_free_text_is_never_filled_in() -> None:
+def test_empty_freeform_input_is_never_filled() -> None:
     steps: list[list[Delta]] = [[ToolCall(0, "a", "exec", kind="custom"), DONE]]
     [item] = run_steps(steps, machine(empty_arguments="{}"))[-1]["response"]["output"]
     assert item["input"] == ""
@@ -144,7 +144,7 @@ def test_free_text_is_never_filled_in() -> None:
 # Parallel and interleaved
 
 
-def test_parallel_calls_follow_each_other() -> None:
+def test_parallel_calls_are_streamed_one_after_the_other() -> None:
     events = run(
         [
             ToolCall(0, "a", "get_weather", '{"x":1}'),
@@ -165,14 +165,14 @@ def test_parallel_calls_follow_each_other() -> None:
     )
 
 
-def test_interleaved_calls_are_told_one_after_the_other() -> None:
+def test_interleaved_calls_keep_their_arguments_apart() -> None:
     subject = machine()
     subject.start()
     subject.feed(ToolCall(0, "a", "get_weather", '{"x"'))
     assert subject.feed(ToolCall(1, "b", "get_weather", '{"y"')) == []
     assert subject.feed(ToolCall(1, arguments=":2}")) == []
-    told = types(documents(subject.feed(ToolCall(0, arguments=":1}"))))
-    assert told == [
+    event_types = types(documents(subject.feed(ToolCall(0, arguments=":1}"))))
+    assert event_types == [
         "function_call_arguments.delta",
         "function_call_arguments.done",
         "output_item.done",
@@ -191,7 +191,7 @@ def test_text_after_an_open_call_waits_for_it() -> None:
     assert message["content"][0]["text"] == "so!"
 
 
-def test_white_space_after_a_call_that_was_told_is_nothing() -> None:
+def test_white_space_after_a_closed_call_makes_no_event() -> None:
     items = calls(
         ToolCall(0, "a", "f", "{}"), ToolCall(1, "b", "f", "{}"), ToolCall(0, "a", "f", " \n")
     )
@@ -205,7 +205,7 @@ def test_white_space_after_a_call_that_was_told_is_nothing() -> None:
         (ToolCall(0, None, "other"), "toolCall.name"),
     ],
 )
-def test_a_piece_that_cannot_belong_to_its_call_is_an_error(late: ToolCall, names: str) -> None:
+def test_a_delta_that_contradicts_its_call_is_an_error(late: ToolCall, names: str) -> None:
     subject = machine()
     subject.start()
     subject.feed(ToolCall(0, "a", "get_weather", "{"))
@@ -218,7 +218,7 @@ def test_a_piece_that_cannot_belong_to_its_call_is_an_error(late: ToolCall, name
 
 
 @pytest.mark.parametrize("late", [ToolCall(0, arguments="}"), ToolCall(0, None, "other")])
-def test_a_call_that_was_told_cannot_go_on(late: ToolCall) -> None:
+def test_a_closed_call_cannot_continue(late: ToolCall) -> None:
     subject = machine()
     subject.start()
     subject.feed(ToolCall(0, "a", "get_weather", "{}"))
@@ -229,7 +229,7 @@ def test_a_call_that_was_told_cannot_go_on(late: ToolCall) -> None:
     assert subject.snapshot == before
 
 
-def test_a_call_the_provider_ended_is_told_at_once() -> None:
+def test_a_call_that_the_provider_ends_is_closed_at_once() -> None:
     subject = machine()
     subject.start()
     subject.feed(ToolCall(0, "a", "get_weather"))
@@ -237,7 +237,7 @@ def test_a_call_the_provider_ended_is_told_at_once() -> None:
     assert (done["type"], done["item"]["status"]) == ("response.output_item.done", "completed")
 
 
-def test_the_end_of_a_call_that_waits_is_remembered() -> None:
+def test_a_waiting_call_remembers_its_end() -> None:
     [_, second] = output(
         ToolCall(0, "a", "get_weather", "{"),
         ToolCall(1, "b", "get_weather"),
@@ -247,10 +247,10 @@ def test_the_end_of_a_call_that_waits_is_remembered() -> None:
     assert second["status"] == "completed"
 
 
-def test_there_is_no_end_without_a_beginning() -> None:
+def test_an_unknown_call_cannot_end() -> None:
     subject = machine()
     subject.start()
-    with pytest.raises(InvalidTransition, match="no call 3"):
+    with pytest.raises(InvalidTransition, match="call 3 does not exist"):
         subject.tool_end(3)
     assert subject.phase is Phase.IN_PROGRESS
 
@@ -284,9 +284,7 @@ def test_a_truncated_call_is_an_error_that_changes_nothing(deltas: list[Delta]) 
 
 @pytest.mark.parametrize("reason", ["stop", "length", "surprise", None])
 @pytest.mark.parametrize("deltas", CUT)
-def test_a_truncated_call_is_never_told_as_completed(
-    deltas: list[Delta], reason: str | None
-) -> None:
+def test_a_truncated_call_is_never_completed(deltas: list[Delta], reason: str | None) -> None:
     events = run([*deltas, Finish(reason)])
     check(events)
     assert events[-1]["response"]["status"] == ("incomplete" if reason == "length" else "failed")
@@ -297,7 +295,7 @@ def test_a_truncated_call_is_never_told_as_completed(
         assert "a" not in done, "clients run a call as soon as it is done"
 
 
-def test_a_call_cut_by_the_limit_is_done_as_incomplete() -> None:
+def test_a_call_cut_by_the_token_limit_is_done_as_incomplete() -> None:
     events = run([ToolCall(0, "a", "get_weather", '{"x"'), Finish("length")])
     check(events)
     [done] = [event for event in events if event["type"].endswith("output_item.done")]
@@ -306,7 +304,7 @@ def test_a_call_cut_by_the_limit_is_done_as_incomplete() -> None:
 
 
 @pytest.mark.parametrize("reason", ["length", "surprise", "network_error"])
-def test_a_whole_call_is_told_even_if_the_answer_was_cut(reason: str) -> None:
+def test_a_complete_call_is_done_even_if_the_response_was_cut(reason: str) -> None:
     events = run([ToolCall(0, "a", "get_weather", "{}"), Finish(reason)])
     check(events)
     [item] = events[-1]["response"]["output"]
@@ -314,7 +312,7 @@ def test_a_whole_call_is_told_even_if_the_answer_was_cut(reason: str) -> None:
     assert "response.output_item.done" in [event["type"] for event in events]
 
 
-def test_a_call_without_a_name_is_left_out_of_a_cut_answer() -> None:
+def test_a_call_without_a_name_is_left_out_of_a_cut_response() -> None:
     events = run([Text("x"), ToolCall(0, "a", None, "{}"), Finish("length")])
     check(events)
     assert [item["type"] for item in events[-1]["response"]["output"]] == ["message"]

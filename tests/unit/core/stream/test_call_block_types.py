@@ -1,4 +1,4 @@
-"""Calls of every other type than function: announced when their type is certain, and kept so."""
+"""Calls of other types than function: announced when their type is certain, and kept so."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def types(events: list[Document]) -> list[str]:
         ("tool_search", '{"query":"x"}', "tool_search_call"),
     ],
 )
-def test_a_call_of_a_special_type_is_announced_when_it_is_certain(
+def test_a_call_of_a_special_type_is_announced_when_its_type_is_certain(
     name: str, arguments: str, kind: str
 ) -> None:
     half = len(arguments) // 2
@@ -48,7 +48,7 @@ def test_a_call_of_a_special_type_is_announced_when_it_is_certain(
     assert [event["item"]["status"] for event in events[:2]] == ["in_progress", "completed"]
 
 
-def test_what_does_not_parse_as_agreed_is_told_as_a_function() -> None:
+def test_arguments_that_do_not_parse_make_a_function_call() -> None:
     events = run([ToolCall(0, "a", "shell", '{"cmd":"ls"}'), DONE])
     check(events)
     [item] = events[-1]["response"]["output"]
@@ -60,12 +60,12 @@ def test_what_does_not_parse_as_agreed_is_told_as_a_function() -> None:
 
 
 @pytest.mark.parametrize("arguments", ['{"text":"ls"}', '{"input":1}', "ls", ""])
-def test_a_custom_call_that_does_not_open_as_agreed_is_a_function(arguments: str) -> None:
+def test_a_custom_call_without_an_input_field_is_a_function_call(arguments: str) -> None:
     [item] = output(*(ToolCall(0, "a", "exec", letter) for letter in arguments or [""]))
     assert (item["type"], item["arguments"]) == ("function_call", arguments)
 
 
-def test_a_custom_call_opens_as_soon_as_its_wrapper_has_been_read() -> None:
+def test_a_custom_call_is_announced_when_its_input_field_opens() -> None:
     subject = machine()
     subject.start()
     subject.feed(ToolCall(0, "a", "exec"))
@@ -78,12 +78,12 @@ def test_a_custom_call_opens_as_soon_as_its_wrapper_has_been_read() -> None:
     assert delta["delta"] == "ls"
 
 
-def test_a_custom_call_whose_input_comes_second_is_told_at_its_end() -> None:
+def test_a_custom_call_whose_input_is_not_the_first_field_is_announced_at_its_end() -> None:
     [item] = output(ToolCall(0, "a", "exec", '{"why":"x","input":"ls"}'))
     assert (item["type"], item["input"]) == ("custom_tool_call", "ls")
 
 
-def test_custom_input_that_was_collected_is_told_in_one_piece() -> None:
+def test_collected_custom_input_is_sent_in_one_piece() -> None:
     events = run(
         [
             ToolCall(0, "a", "get_weather", "{"),
@@ -99,14 +99,14 @@ def test_custom_input_that_was_collected_is_told_in_one_piece() -> None:
     assert deltas == ["ls\n"]
 
 
-def test_free_text_of_a_custom_call_needs_no_wrapper() -> None:
+def test_freeform_input_needs_no_json_wrapper() -> None:
     [item] = output(
         ToolCall(0, "a", "grep", "a {", kind="custom"), ToolCall(0, arguments="b", kind="custom")
     )
     assert (item["type"], item["name"], item["input"]) == ("custom_tool_call", "grep", "a {b")
 
 
-def test_free_text_that_looks_like_json_is_not_over_before_its_provider_says_so() -> None:
+def test_freeform_input_that_looks_like_json_ends_only_when_the_provider_ends_it() -> None:
     [first, second] = output(
         ToolCall(0, "a", "grep", "{}", kind="custom"),
         ToolCall(1, "b", "get_weather", "{}"),
@@ -115,12 +115,12 @@ def test_free_text_that_looks_like_json_is_not_over_before_its_provider_says_so(
     assert (first["input"], second["arguments"]) == ("{} or []", "{}")
 
 
-def test_free_text_without_an_id_is_told_at_its_end() -> None:
+def test_freeform_input_without_an_id_is_announced_at_its_end() -> None:
     [item] = output(ToolCall(0, None, "grep", "a {", kind="custom"))
     assert (item["type"], item["input"]) == ("custom_tool_call", "a {")
     assert item["id"].startswith("ctc_")
 
 
-def test_a_call_comes_back_under_the_name_the_client_knows() -> None:
+def test_a_call_has_the_requested_name_and_namespace() -> None:
     [item] = output(ToolCall(0, "a", "mcp__files__read", "{}"))
     assert (item["name"], item["namespace"]) == ("read", "mcp__files")

@@ -1,4 +1,4 @@
-"""Deltas that come as plain mappings, by the table of the founding page."""
+"""Parsing of deltas that come as plain mappings."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_field_becomes_its_delta(mapping: dict[str, Any], expected: Delta) -> 
     assert parse_delta(mapping) == [expected]
 
 
-def test_one_mapping_may_say_several_things_in_the_order_of_thought() -> None:
+def test_one_mapping_may_hold_several_deltas_in_a_fixed_order() -> None:
     mapping = {"finishReason": "stop", "text": "b", "toolCall": {"index": 0}, "reasoning": "a"}
     kinds = [type(delta) for delta in parse_delta(mapping | {"usage": USAGE, "refusal": "c"})]
     assert kinds == [Usage, Reasoning, Refusal, ToolCall, Text, Finish]
@@ -132,7 +132,7 @@ def test_an_error_with_an_empty_message_is_still_a_failure() -> None:
         ({"error": {"message": "x", "code": 1}}, "error.code"),
     ],
 )
-def test_what_is_outside_the_contract_is_named(mapping: object, names: str) -> None:
+def test_an_invalid_mapping_is_an_error_that_names_the_field(mapping: object, names: str) -> None:
     with pytest.raises(InvalidTransition, match=names) as raised:
         parse_delta(mapping)
     assert raised.value.code == "bridge.stream.invalid_transition"

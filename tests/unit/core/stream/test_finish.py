@@ -1,15 +1,15 @@
-"""Why a provider stopped, and what that makes of the response."""
+"""Finish reasons and the status of the response that each gives."""
 
 from __future__ import annotations
 
 import pytest
 
 from antiphon.core.stream.deltas import Finish, Text
-from antiphon.core.stream.finish import TABLE, outcome
+from antiphon.core.stream.finish import FINISH_REASONS, map_finish_reason
 from tests.support.machines import run
 from tests.support.stream_validator import check
 
-FOUNDING_TABLE = [
+ORIGINAL_TABLE = [
     ("stop", "completed", None, None),
     ("tool_calls", "completed", None, None),
     ("length", "incomplete", "max_output_tokens", None),
@@ -23,8 +23,8 @@ FOUNDING_TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "status", "incomplete", "message"), FOUNDING_TABLE)
-def test_a_row_of_the_founding_table(
+@pytest.mark.parametrize(("reason", "status", "incomplete", "message"), ORIGINAL_TABLE)
+def test_a_finish_reason_of_the_original_table(
     reason: str | None, status: str, incomplete: str | None, message: str | None
 ) -> None:
     events = run([Text("a"), Finish(reason)])
@@ -37,43 +37,46 @@ def test_a_row_of_the_founding_table(
     assert response["error"] == error
 
 
-@pytest.mark.parametrize("reason", TABLE)
-def test_a_known_reason_is_known_in_any_case(reason: str) -> None:
-    assert outcome(reason.upper()) == outcome(reason) == TABLE[reason]
+@pytest.mark.parametrize("reason", FINISH_REASONS)
+def test_finish_reasons_are_case_insensitive(reason: str) -> None:
+    assert map_finish_reason(reason.upper()) == map_finish_reason(reason) == FINISH_REASONS[reason]
 
 
-@pytest.mark.parametrize("reason", TABLE)
-def test_every_row_says_all_that_its_status_needs(reason: str) -> None:
-    row = TABLE[reason]
+@pytest.mark.parametrize("reason", FINISH_REASONS)
+def test_every_row_has_the_fields_of_its_status(reason: str) -> None:
+    row = FINISH_REASONS[reason]
     assert (row.status == "incomplete") == (row.incomplete_reason is not None)
     assert (row.status == "failed") == (row.error_code is not None) == bool(row.message)
 
 
 @pytest.mark.parametrize(
-    ("reason", "word"),
+    ("reason", "status"),
     [
-        *((word, "completed") for word in ("eos", "end_turn", "tool_use", "STOP")),
-        *((word, "incomplete") for word in ("max_tokens", "MAX_TOKENS", "SAFETY", "spii")),
-        *((word, "incomplete") for word in ("MODEL_ARMOR", "CONTINUATION", "other_after_output")),
-        *((word, "completed") for word in ("FINISH", "endoftext")),
-        *((word, "failed") for word in ("insufficient_system_resource", "error", "abort")),
-        *((word, "failed") for word in ("malformed_model_output", "malformed_tool_use")),
+        *((reason, "completed") for reason in ("eos", "end_turn", "tool_use", "STOP")),
+        *((reason, "incomplete") for reason in ("max_tokens", "MAX_TOKENS", "SAFETY", "spii")),
+        *(
+            (reason, "incomplete")
+            for reason in ("MODEL_ARMOR", "CONTINUATION", "other_after_output")
+        ),
+        *((reason, "completed") for reason in ("FINISH", "endoftext")),
+        *((reason, "failed") for reason in ("insufficient_system_resource", "error", "abort")),
+        *((reason, "failed") for reason in ("malformed_model_output", "malformed_tool_use")),
     ],
 )
-def test_vendors_own_words_are_understood(reason: str, word: str) -> None:
-    assert outcome(reason).status == word
+def test_vendors_finish_reasons_are_mapped(reason: str, status: str) -> None:
+    assert map_finish_reason(reason).status == status
 
 
 @pytest.mark.parametrize("reason", ["sk-secret https://x", "a b", "x" * 65, "<b>", "1", "ß"])
-def test_a_word_that_is_not_shaped_like_a_code_is_not_shown(reason: str) -> None:
-    assert outcome(reason).message == "Unexpected finish reason."
+def test_a_reason_that_is_not_shaped_like_a_code_is_not_shown(reason: str) -> None:
+    assert map_finish_reason(reason).message == "Unexpected finish reason."
 
 
 @pytest.mark.parametrize(
     ("reason", "status"),
     [("surprise", "completed"), ("network_error", "incomplete"), (None, "incomplete")],
 )
-def test_a_failure_keeps_the_text_whole_only_if_nothing_says_it_was_cut(
+def test_the_last_item_of_a_failure_is_complete_unless_it_was_cut(
     reason: str | None, status: str
 ) -> None:
     [message] = run([Text("a"), Finish(reason)])[-1]["response"]["output"]

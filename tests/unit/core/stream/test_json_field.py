@@ -1,4 +1,4 @@
-"""JSON that is still being written, rule by rule."""
+"""Incremental JSON reading, rule by rule."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def value(inside: str) -> str:
 # --- the string field --------------------------------------------------------------------------
 
 
-def test_text_leaves_as_it_is_written() -> None:
+def test_text_is_decoded_as_it_arrives() -> None:
     field = JSONStringField("input")
     fragments = ['{"in', 'put": ', '"', "*** Beg", 'in\\nsay \\"hi\\"', '"}', "x"]
     assert [field.feed(f) for f in fragments] == ["", "", "", "*** Beg", 'in\nsay "hi"', "", ""]
@@ -39,7 +39,7 @@ def test_the_state_follows_the_text() -> None:
     assert states == ["pending"] * 4 + ["open"] * 3 + ["closed"] * 2
 
 
-def test_white_space_may_stand_wherever_json_allows_it() -> None:
+def test_white_space_is_allowed_wherever_json_allows_it() -> None:
     whole = ' \t\r\n{ \t\r\n"input" \t\r\n: \t\r\n"a b" \t\r\n}'
     assert read(whole) == read(*whole) == ("a b", FieldState.CLOSED)
 
@@ -53,13 +53,13 @@ def test_an_empty_string_opens_and_closes() -> None:
     assert read('{"input":""}') == ("", FieldState.CLOSED)
 
 
-def test_the_name_of_the_field_is_free() -> None:
+def test_the_field_may_have_any_name() -> None:
     assert read('{"patch":"a"}', name="patch") == ("a", FieldState.CLOSED)
     assert read('{"":"a"}', name="") == ("a", FieldState.CLOSED)
     assert read('{"say \\"hi\\"":"a"}', name='say "hi"') == ("a", FieldState.CLOSED)
 
 
-def test_a_key_may_be_written_with_escapes() -> None:
+def test_a_key_may_contain_escapes() -> None:
     whole = '{"\\u0069n\\u0070ut":"a"}'
     assert read(whole) == read(*whole) == ("a", FieldState.CLOSED)
 
@@ -86,12 +86,12 @@ def test_a_key_may_be_written_with_escapes() -> None:
         "\xa0{",
     ],
 )
-def test_what_does_not_open_as_agreed_is_a_mismatch_for_ever(whole: str) -> None:
+def test_text_that_does_not_open_with_the_key_is_a_mismatch_for_good(whole: str) -> None:
     for fragments in ([whole], list(whole)):
         assert read(*fragments, '{"input":"a"}') == ("", FieldState.MISMATCH)
 
 
-def test_a_wrong_key_is_known_before_it_ends() -> None:
+def test_a_wrong_key_is_detected_before_it_ends() -> None:
     assert read('{"inx') == ("", FieldState.MISMATCH)
     assert read('{"in') == ("", FieldState.PENDING)
 
@@ -133,12 +133,12 @@ def test_a_lone_surrogate_becomes_a_replacement_character(inside: str, text: str
 @pytest.mark.parametrize(
     "inside", [r"\q", r"\u", r"\u12", r"\u12g4", r"\U0041", r"\x41", "\\\n", r"\é"]
 )
-def test_an_escape_that_json_does_not_know_is_kept_as_it_is(inside: str) -> None:
+def test_an_invalid_escape_is_kept_as_it_is(inside: str) -> None:
     assert value(inside) == inside
     assert value(inside + "!") == inside + "!"
 
 
-def test_raw_control_characters_are_taken_as_they_are() -> None:
+def test_raw_control_characters_are_kept() -> None:
     assert value("a\nb\tc\r\0\x7f\u2028") == "a\nb\tc\r\0\x7f\u2028"
 
 
@@ -176,7 +176,7 @@ def test_white_space_alone_is_empty() -> None:
     assert not follow("x").empty
 
 
-def test_it_is_open_between_its_outermost_brackets() -> None:
+def test_a_value_is_open_between_its_outermost_brackets() -> None:
     assert not follow(" ").open
     assert follow(" {").open
     assert follow('{"a":[]').open
@@ -203,28 +203,24 @@ def test_an_escape_may_be_cut_after_its_backslash() -> None:
 @pytest.mark.parametrize(
     "fragments", [("{}x",), ("{}", "x"), ("{} ", " {}"), ("[]]",), ("{}", '"')]
 )
-def test_anything_after_the_end_is_an_overrun_for_ever(fragments: tuple[str, ...]) -> None:
+def test_text_after_the_end_makes_a_value_incomplete_for_good(fragments: tuple[str, ...]) -> None:
     progress = follow(*fragments)
-    assert progress.overrun
     assert not progress.complete
     progress.feed("{}")
     progress.feed(" ")
-    assert progress.overrun
     assert not progress.complete
     assert not progress.open
 
 
-def test_white_space_after_the_end_is_no_overrun() -> None:
+def test_white_space_after_the_end_leaves_a_value_complete() -> None:
     progress = follow("{} ", "", "\n")
     assert progress.complete
-    assert not progress.overrun
 
 
 @pytest.mark.parametrize("whole", ["7", '"a"', "null", "x{}", "}", '"{}" {}'])
-def test_what_does_not_open_with_a_bracket_is_never_complete(whole: str) -> None:
+def test_text_that_does_not_open_with_a_bracket_is_never_complete(whole: str) -> None:
     for fragments in ([whole], list(whole)):
         progress = follow(*fragments)
         assert not progress.complete
-        assert not progress.overrun
         assert not progress.open
         assert not progress.empty

@@ -1,4 +1,4 @@
-"""The machine: phases and their guards, the order of items, and how a response ends."""
+"""State machine: phases, transition errors, and how a response ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.faults.fault import ProviderFault, classify, protocol_fault
+from antiphon.core.faults.classify import classify
+from antiphon.core.faults.fault import ProviderFault, protocol_fault
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -89,7 +90,7 @@ def refuses(subject: ResponseMachine, drive: Drive, error: type[BridgeError]) ->
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_nothing_comes_before_the_start(name: str) -> None:
+def test_output_before_the_start_is_an_error(name: str) -> None:
     subject = machine()
     refuses(subject, METHODS[name], OutputBeforeStart)
     assert OutputBeforeStart.code == "bridge.stream.output_before_start"
@@ -98,7 +99,7 @@ def test_nothing_comes_before_the_start(name: str) -> None:
 
 @pytest.mark.parametrize("phase", ENDINGS)
 @pytest.mark.parametrize("name", [*METHODS, "start again"])
-def test_nothing_comes_after_the_end(name: str, phase: Phase) -> None:
+def test_output_after_the_terminal_event_is_an_error(name: str, phase: Phase) -> None:
     subject = started()
     ENDINGS[phase](subject)
     assert subject.phase is phase
@@ -116,13 +117,13 @@ def test_a_response_starts_once(pending: str | None) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "tool end"])
-def test_everything_may_come_in_progress(name: str) -> None:
+def test_every_delta_is_accepted_in_progress(name: str) -> None:
     subject = started()
     METHODS[name](subject)
     assert subject.phase in (Phase.IN_PROGRESS, Phase.COMPLETED, Phase.FAILED)
 
 
-def test_the_phases_are_those_of_the_founding_page() -> None:
+def test_the_phases_of_a_response() -> None:
     assert [phase.value for phase in Phase] == [
         "idle",
         "in_progress",
@@ -143,14 +144,14 @@ def test_a_response_begins_with_created_and_in_progress() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "answering", "shown"),
+    ("requested", "reported", "shown"),
     [("m", "other", "m"), ("", "other", "other"), ("", None, "unknown")],
 )
 def test_the_model_is_the_one_the_request_named(
-    asked: str, answering: str | None, shown: str
+    requested: str, reported: str | None, shown: str
 ) -> None:
-    subject = machine(model=asked)
-    [created, _] = documents(subject.start(answering))
+    subject = machine(model=requested)
+    [created, _] = documents(subject.start(reported))
     assert created["response"]["model"] == shown
 
 
@@ -173,7 +174,7 @@ def test_every_field_the_request_decides_is_in_every_snapshot() -> None:
 
 
 @pytest.mark.parametrize("phase", ENDINGS)
-def test_the_time_of_completion_is_told_only_if_it_was_completed(phase: Phase) -> None:
+def test_only_a_completed_response_has_completed_at(phase: Phase) -> None:
     subject = started()
     ENDINGS[phase](subject)
     assert subject.snapshot.completed_at == (NOW if phase is Phase.COMPLETED else None)
@@ -198,7 +199,7 @@ def test_a_finish_reason_is_remembered_until_the_end() -> None:
         ([None], None),
     ],
 )
-def test_the_last_word_on_why_wins_unless_it_is_empty(
+def test_the_last_finish_reason_that_is_not_empty_counts(
     reasons: list[str | None], kept: str | None
 ) -> None:
     subject = started()
@@ -207,13 +208,13 @@ def test_the_last_word_on_why_wins_unless_it_is_empty(
     assert subject.pending_finish == Finish(kept)
 
 
-def test_a_reason_given_at_the_end_wins_over_the_one_remembered() -> None:
+def test_the_reason_given_to_finish_counts_before_a_deferred_one() -> None:
     subject = started()
     subject.defer_finish("length")
     assert documents(subject.finish("stop"))[-1]["type"] == "response.completed"
 
 
-def test_output_after_a_finish_reason_is_still_told() -> None:
+def test_output_after_a_finish_reason_is_sent() -> None:
     events = run([Text("a"), Finish("stop"), Text("b")])
     check(events)
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "ab"
@@ -231,7 +232,7 @@ def test_output_after_a_finish_reason_is_still_told() -> None:
         (msgspec.structs.replace(FAULT, public_code="made_up"), "server_error"),
     ],
 )
-def test_a_failure_is_told_with_a_code_that_clients_know(fault: ProviderFault, code: str) -> None:
+def test_a_failed_response_has_a_code_that_clients_know(fault: ProviderFault, code: str) -> None:
     subject = started()
     subject.text("a")
     events = documents(subject.fail(fault))
@@ -241,9 +242,16 @@ def test_a_failure_is_told_with_a_code_that_clients_know(fault: ProviderFault, c
     assert (message["status"], message["content"][0]["text"]) == ("incomplete", "a")
 
 
-def test_a_failure_shows_nothing_of_what_the_provider_said() -> None:
+def test_a_failure_shows_no_text_of_the_provider() -> None:
     subject = started()
     fault = classify(500, {}, b'{"error":{"message":"key sk-123 at https://internal"}}')
-    told = documents(subject.fail(fault))[-1]["response"]["error"]["message"]
-    assert "sk-123" not in told
-    assert "https" not in told
+    message = documents(subject.fail(fault))[-1]["response"]["error"]["message"]
+    assert "sk-123" not in message
+    assert "https" not in message
+
+
+def test_a_failure_has_the_description_of_the_current_attempt() -> None:
+    subject = started()
+    subject.describe = lambda fault: f"deepseek: {fault.code}"
+    message = documents(subject.fail(FAULT))[-1]["response"]["error"]["message"]
+    assert message == "deepseek: invalid_chunk"

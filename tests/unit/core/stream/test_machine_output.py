@@ -1,4 +1,4 @@
-"""What the machine makes of deltas: the order of items, annotations, usage, state, snapshots."""
+"""State machine output: the order of items, annotations, usage, state, snapshots."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kinds(events: list[Document]) -> list[str]:
 # The order of items
 
 
-def test_reasoning_text_and_calls_follow_each_other_as_they_came() -> None:
+def test_items_have_the_order_of_their_deltas() -> None:
     events = run(
         [
             Reasoning("hm"),
@@ -77,27 +77,27 @@ def test_pieces_of_the_same_kind_are_one_item() -> None:
 
 
 @pytest.mark.parametrize("delta", [Text("a"), Reasoning("a"), Refusal("a")])
-def test_text_of_one_kind_yields_to_another_at_once(delta: Delta) -> None:
+def test_text_is_closed_when_another_item_begins(delta: Delta) -> None:
     subject = started()
     subject.feed(delta)
-    told = types(documents(subject.feed(ToolCall(0, "x", "get_weather"))))
-    assert told[-2:] == ["output_item.done", "output_item.added"]
+    event_types = types(documents(subject.feed(ToolCall(0, "x", "get_weather"))))
+    assert event_types[-2:] == ["output_item.done", "output_item.added"]
 
 
-def test_refusals_grow_in_one_item() -> None:
+def test_refusal_deltas_make_one_item() -> None:
     events = run([Refusal("n"), Refusal("o"), Finish("stop")])
     check(events)
     [message] = events[-1]["response"]["output"]
     assert message["content"] == [{"type": "refusal", "refusal": "no"}]
 
 
-def test_an_empty_message_is_still_a_message() -> None:
+def test_an_empty_message_has_one_empty_part() -> None:
     subject = started()
     events = documents(subject.empty_message())
     assert types(events) == ["output_item.added", "content_part.added"]
 
 
-def test_only_the_last_item_of_a_cut_answer_is_incomplete() -> None:
+def test_only_the_last_item_of_a_cut_response_is_incomplete() -> None:
     events = run([Text("a"), Reasoning("b"), Text("c"), Finish("length")])
     check(events)
     statuses = [item["status"] for item in events[-1]["response"]["output"]]
@@ -107,14 +107,14 @@ def test_only_the_last_item_of_a_cut_answer_is_incomplete() -> None:
 # Annotations, usage, state
 
 
-def test_an_annotation_cites_in_the_text_that_is_open_or_in_the_next() -> None:
+def test_an_annotation_belongs_to_the_open_message_or_to_the_next() -> None:
     events = run([Annotation(CITATION), Text("a"), Annotation(CITATION), Finish("stop")])
     check(events)
     [message] = events[-1]["response"]["output"]
     assert message["content"][0]["annotations"] == [CITATION, CITATION]
 
 
-def test_an_annotation_is_told_once() -> None:
+def test_an_annotation_is_sent_once() -> None:
     events = run([Annotation(CITATION), Text("a"), Reasoning("b"), Text("c"), Finish("stop")])
     check(events)
     first, _, second = events[-1]["response"]["output"]
@@ -122,7 +122,7 @@ def test_an_annotation_is_told_once() -> None:
     assert second["content"][0]["annotations"] == []
 
 
-def test_usage_is_told_at_the_end_and_makes_no_event() -> None:
+def test_usage_is_in_the_terminal_event_and_makes_none_itself() -> None:
     subject = started()
     assert subject.usage(Usage(3, 2, 1, 1, 1)) == []
     assert subject.snapshot.usage is not None
@@ -145,15 +145,13 @@ def test_later_counts_replace_earlier_ones_and_missing_ones_do_not() -> None:
     assert usage["input_tokens_details"] == {"cached_tokens": 2, "cache_write_tokens": 4}
 
 
-def test_usage_is_an_object_even_if_nobody_counted() -> None:
+def test_usage_is_an_object_even_without_counts() -> None:
     assert run([Finish("stop")])[-1]["response"]["usage"]["total_tokens"] == 0
 
 
-def test_state_is_kept_without_an_item_if_nobody_seals_it() -> None:
+def test_state_is_dropped_if_there_is_nothing_to_seal_it_with() -> None:
     subject = started()
-    state = ReasoningState("s", "x")
-    assert subject.feed(state) == []
-    assert subject.states == [state]
+    assert subject.feed(ReasoningState("s", "x")) == []
     assert kinds(documents(subject.finish("stop"))) == []
 
 
@@ -165,7 +163,7 @@ def test_state_is_sealed_into_the_reasoning_it_came_with() -> None:
     assert item["encrypted_content"] == "sealed:2:hm"
 
 
-def test_state_without_reasoning_gets_an_item_of_its_own() -> None:
+def test_state_without_reasoning_gets_its_own_item() -> None:
     subject = started(seal=lambda states, raw: f"sealed:{len(states)}:{raw}")
     events = subject.feed(ReasoningState("s", "x")) + subject.finish("stop")
     [item] = documents(events)[-1]["response"]["output"]
@@ -176,7 +174,7 @@ def test_state_without_reasoning_gets_an_item_of_its_own() -> None:
     )
 
 
-def test_state_that_comes_with_the_text_does_not_cut_it_in_two() -> None:
+def test_state_inside_a_message_does_not_split_it() -> None:
     subject = started(seal=lambda states, raw: f"sealed:{len(states)}")
     events = subject.feed(Text("Hel")) + subject.feed(ReasoningState("s", "x"))
     events += subject.feed(Text("lo")) + subject.finish("stop")
@@ -185,7 +183,7 @@ def test_state_that_comes_with_the_text_does_not_cut_it_in_two() -> None:
     assert reasoning["encrypted_content"] == "sealed:1"
 
 
-def test_state_before_a_call_stands_before_the_call() -> None:
+def test_state_before_a_call_is_sealed_into_an_item_before_it() -> None:
     subject = started(seal=lambda states, raw: f"sealed:{len(states)}")
     events = subject.feed(Text("Let me see.")) + subject.feed(ReasoningState("s", "x", "tool"))
     events += subject.feed(ToolCall(0, "c1", "look", "{}")) + subject.finish("tool_calls")
@@ -200,7 +198,7 @@ def test_state_before_reasoning_is_sealed_with_it() -> None:
     assert item["encrypted_content"] == "sealed:1:hm"
 
 
-def test_state_of_a_truncated_answer_is_not_told() -> None:
+def test_pending_state_of_a_truncated_response_is_dropped() -> None:
     subject = started(seal=lambda states, raw: "sealed")
     events = subject.feed(Text("Hel")) + subject.feed(ReasoningState("s", "x"))
     [message] = documents(events + subject.finish("length"))[-1]["response"]["output"]
@@ -217,8 +215,8 @@ def test_a_snapshot_is_always_current() -> None:
     subject.feed(Reasoning("a"))
     subject.feed(Text("b"))
     subject.feed(Text("c"))
-    [thought, message] = msgspec.to_builtins(subject.snapshot)["output"]
-    assert (thought["status"], message["status"]) == ("completed", "in_progress")
+    [reasoning, message] = msgspec.to_builtins(subject.snapshot)["output"]
+    assert (reasoning["status"], message["status"]) == ("completed", "in_progress")
     assert message["content"][0]["text"] == "bc"
     subject.feed(ToolCall(0, "x", "get_weather", "{"))
     assert msgspec.to_builtins(subject.snapshot)["output"][2]["arguments"] == "{"
@@ -230,23 +228,22 @@ def test_a_snapshot_shows_no_call_that_was_not_announced() -> None:
     assert subject.snapshot.output == ()
 
 
-def test_who_answers_is_remembered() -> None:
+def test_start_and_extra_deltas_make_no_event() -> None:
     subject = started()
     assert subject.feed(Start("other", "gen-1")) == subject.feed(Extra("x", {"y": 1})) == []
-    assert subject.upstream == Start("other", "gen-1")
 
 
-def test_the_end_of_a_call_is_dispatched() -> None:
+def test_a_tool_end_delta_closes_its_call() -> None:
     subject = started()
     subject.feed(ToolCall(0, "x", "get_weather", "{}"))
     assert types(documents(subject.feed(ToolEnd(0))))[-1] == "output_item.done"
 
 
-def test_a_label_is_for_the_next_message_alone() -> None:
+def test_a_phase_label_applies_to_the_next_message_only() -> None:
     subject = machine()
     subject.start()
-    said: list[Delta] = [ItemEnd("commentary"), Text("a"), ItemEnd(), Text("b")]
-    for delta in [*said, ItemEnd("x"), Reasoning("c"), ItemEnd(), Text("d")]:
+    deltas: list[Delta] = [ItemEnd("commentary"), Text("a"), ItemEnd(), Text("b")]
+    for delta in [*deltas, ItemEnd("x"), Reasoning("c"), ItemEnd(), Text("d")]:
         subject.feed(delta)
     [*_, last] = documents(subject.finish("stop"))
     labels = [item.get("phase") for item in last["response"]["output"]]

@@ -1,4 +1,4 @@
-"""Items that come whole and are passed on as they are, and the ends that providers mark."""
+"""Raw items, which are passed on as they are, and explicit item ends."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def started(**options: Any) -> ResponseMachine:
     return subject
 
 
-def told(*deltas: Delta) -> list[Document]:
+def events_of(*deltas: Delta) -> list[Document]:
     events = run([*deltas, Finish("stop")])
     check(events)
     consult(events)
@@ -75,7 +75,7 @@ def told(*deltas: Delta) -> list[Document]:
 
 
 def output(*deltas: Delta) -> list[Document]:
-    items: list[Document] = told(*deltas)[-1]["response"]["output"]
+    items: list[Document] = events_of(*deltas)[-1]["response"]["output"]
     return items
 
 
@@ -84,41 +84,41 @@ def kinds(events: list[Document]) -> list[str]:
 
 
 @pytest.mark.parametrize("item", WHOLE, ids=lambda item: item["type"])
-def test_an_item_that_came_whole_is_passed_on_as_it_is(item: Document) -> None:
+def test_a_raw_item_is_passed_on_unchanged(item: Document) -> None:
     assert output(RawItem(item)) == [item]
 
 
 @pytest.mark.parametrize("item", WHOLE, ids=lambda item: item["type"])
-def test_it_is_announced_and_done_at_once(item: Document) -> None:
+def test_a_raw_item_is_announced_and_done_at_once(item: Document) -> None:
     events = documents(started().feed(RawItem(item)))
     assert kinds(events)[0] == "output_item.added"
     assert kinds(events)[-1] == "output_item.done"
 
 
-def test_it_is_announced_as_something_that_goes_on() -> None:
+def test_a_raw_item_is_announced_as_in_progress() -> None:
     added, _ = documents(started().feed(RawItem(SEARCH)))
     assert added["item"] == SEARCH | {"status": "in_progress"}
 
 
-def test_a_result_has_no_beginning() -> None:
+def test_a_raw_output_item_is_announced_with_its_final_status() -> None:
     added, _ = documents(started().feed(RawItem(PROGRAM)))
     assert added["item"] == PROGRAM
 
 
-def test_an_image_is_sent_once() -> None:
+def test_a_generated_image_is_sent_once() -> None:
     added, done = documents(started().feed(RawItem(IMAGE)))
     assert added["item"]["result"] is None
     assert done["item"]["result"] == "aGk="
 
 
-def test_the_arguments_of_a_servers_call_are_told_like_those_of_any_other() -> None:
+def test_the_arguments_of_an_mcp_call_are_streamed() -> None:
     events = documents(started().feed(RawItem(MCP)))
     assert kinds(events)[1:3] == ["mcp_call_arguments.delta", "mcp_call_arguments.done"]
     assert events[0]["item"]["arguments"] == ""
     assert events[1]["delta"] == events[2]["arguments"] == '{"q":1}'
 
 
-def test_a_servers_call_without_arguments_has_none_to_tell() -> None:
+def test_an_mcp_call_without_arguments_has_no_argument_events() -> None:
     item = {name: value for name, value in MCP.items() if name != "arguments"}
     assert kinds(documents(started().feed(RawItem(item)))) == [
         "output_item.added",
@@ -144,24 +144,24 @@ def test_an_id_that_clients_would_not_accept_is_replaced(
 
 
 @pytest.mark.parametrize("status", ["in_progress", "searching", "generating", "calling"])
-def test_an_item_that_came_whole_has_ended_whatever_it_says(status: str) -> None:
+def test_a_raw_item_in_progress_becomes_completed(status: str) -> None:
     [item] = output(RawItem(SEARCH | {"status": status}))
     assert item["status"] == "completed"
 
 
 @pytest.mark.parametrize("reason", ["length", "network_error"])
-def test_its_own_status_stands_when_the_response_is_cut(reason: str) -> None:
+def test_a_raw_item_keeps_its_status_when_the_response_is_cut(reason: str) -> None:
     events = run([RawItem(SEARCH), Finish(reason)])
     check(events)
     assert events[-1]["response"]["output"] == [SEARCH]
 
 
-def test_it_closes_the_text_before_it_and_parts_it_from_the_text_behind() -> None:
+def test_a_raw_item_separates_the_messages_before_and_after_it() -> None:
     items = output(Text("a"), RawItem(SEARCH), Text("b"))
     assert [item["type"] for item in items] == ["message", "web_search_call", "message"]
 
 
-def test_it_waits_for_a_call_that_is_still_being_written() -> None:
+def test_a_raw_item_waits_for_an_open_call() -> None:
     subject = started()
     subject.feed(ToolCall(0, "a", "get_weather", '{"x"'))
     assert subject.feed(RawItem(SEARCH)) == []
@@ -175,7 +175,7 @@ def test_it_waits_for_a_call_that_is_still_being_written() -> None:
     ]
 
 
-def test_a_failure_keeps_it() -> None:
+def test_a_failed_response_keeps_a_raw_item() -> None:
     subject = started()
     subject.feed(ToolCall(0, "a", "get_weather", '{"x"'))
     subject.feed(RawItem(SEARCH))
@@ -187,27 +187,27 @@ def test_a_failure_keeps_it() -> None:
 # Ends
 
 
-def test_what_comes_after_an_end_is_another_item_of_the_same_kind() -> None:
+def test_text_after_an_item_end_is_a_new_message() -> None:
     items = output(Text("a"), ItemEnd(), Text("b"), Text("c"))
     assert [item["content"][0]["text"] for item in items] == ["a", "bc"]
 
 
-def test_reasoning_and_refusals_end_as_well() -> None:
+def test_reasoning_and_refusals_after_an_item_end_are_new_items() -> None:
     items = output(Reasoning("a"), ItemEnd(), Reasoning("b"), Refusal("c"), ItemEnd(), Refusal("d"))
     assert [item["type"] for item in items] == ["reasoning"] * 2 + ["message"] * 2
 
 
-def test_an_end_of_nothing_is_nothing() -> None:
+def test_an_item_end_without_an_item_makes_no_event() -> None:
     assert [item["type"] for item in output(ItemEnd(), Text("a"), ItemEnd())] == ["message"]
 
 
-def test_a_citation_after_an_end_belongs_to_the_next_text() -> None:
+def test_an_annotation_after_an_item_end_belongs_to_the_next_message() -> None:
     path = {"type": "file_path", "file_id": "file_1", "index": 0}
     items = output(Text("a"), ItemEnd(), Annotation(path), Text("b"))
     assert [item["content"][0]["annotations"] for item in items] == [[], [path]]
 
 
-def test_state_after_an_end_is_sealed_apart() -> None:
+def test_state_after_an_item_end_is_sealed_into_its_own_item() -> None:
     subject = started(seal=lambda states, raw: f"{raw}:{[state.value for state in states]}")
     subject.feed(Reasoning("a"))
     subject.feed(ReasoningState("s", 1))
@@ -222,7 +222,7 @@ def test_state_after_an_end_is_sealed_apart() -> None:
 # What was promised
 
 
-def test_a_promise_is_kept_by_the_text_behind_a_search() -> None:
+def test_the_output_contract_applies_to_text_after_a_search() -> None:
     contract = OutputContract(requested="json_object", asked="json_object")
     subject = started()
     for delta in (RawItem(SEARCH), Text("no JSON")):
@@ -232,7 +232,7 @@ def test_a_promise_is_kept_by_the_text_behind_a_search() -> None:
         contract.check(subject.snapshot, provider="p")
 
 
-def test_nothing_is_promised_while_a_client_has_to_act() -> None:
+def test_the_output_contract_does_not_apply_beside_an_approval_request() -> None:
     contract = OutputContract(requested="json_object", asked="json_object")
     subject = started()
     for delta in (RawItem(APPROVAL), Text("May I?")):

@@ -1,4 +1,4 @@
-"""An answer of several rounds is one response: items go on, calls and tokens are counted anew."""
+"""Responses of several rounds: items continue, calls and tokens are counted anew."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from antiphon.core.stream.deltas import (
     Delta,
     Finish,
     ReasoningState,
-    SearchBegun,
     SearchEnded,
+    SearchStarted,
     Text,
     ToolCall,
     ToolEnd,
@@ -18,7 +18,6 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.core.stream.machine import ResponseMachine
-from antiphon.core.stream.usage import Meter
 from antiphon.errors import InvalidTransition, OutputBeforeStart
 from antiphon.wire.events import Event
 from tests.support.machines import Document, documents, machine
@@ -27,35 +26,35 @@ from tests.support.stream_validator import check
 ACTION = {"type": "search", "query": "tides"}
 
 
-def begun() -> tuple[ResponseMachine, list[Event]]:
+def started() -> tuple[ResponseMachine, list[Event]]:
     fresh = machine(seal=lambda states, text: f"sealed {len(states)}")
     return fresh, fresh.start()
 
 
-def fed(subject: ResponseMachine, *deltas: Delta) -> list[Event]:
+def feed_all(subject: ResponseMachine, *deltas: Delta) -> list[Event]:
     return [event for delta in deltas for event in subject.feed(delta)]
 
 
-def judged(events: list[Event]) -> Document:
+def checked_response(events: list[Event]) -> Document:
     """The final response of events that keep every rule."""
-    told = documents(events)
-    check(told)
-    response: Document = told[-1]["response"]
+    sent = documents(events)
+    check(sent)
+    response: Document = sent[-1]["response"]
     return response
 
 
-def test_text_of_two_rounds_is_two_messages() -> None:
-    subject, events = begun()
-    events += fed(subject, Text("one"), Finish("stop")) + subject.end_round()
+def test_text_of_two_rounds_makes_two_messages() -> None:
+    subject, events = started()
+    events += feed_all(subject, Text("one"), Finish("stop")) + subject.end_round()
     subject.next_round()
-    events += fed(subject, Text("two")) + subject.finish("stop")
-    response = judged(events)
+    events += feed_all(subject, Text("two")) + subject.finish("stop")
+    response = checked_response(events)
     assert [item["content"][0]["text"] for item in response["output"]] == ["one", "two"]
 
 
-def test_a_new_round_has_not_finished_yet() -> None:
-    subject, _ = begun()
-    fed(subject, Text("one"), Finish("stop"))
+def test_a_new_round_has_no_finish_reason() -> None:
+    subject, _ = started()
+    feed_all(subject, Text("one"), Finish("stop"))
     subject.end_round()
     assert subject.pending_finish is not None
     subject.next_round()
@@ -63,83 +62,69 @@ def test_a_new_round_has_not_finished_yet() -> None:
 
 
 def test_calls_of_two_rounds_may_share_an_index() -> None:
-    subject, events = begun()
+    subject, events = started()
     call = ToolCall(0, call_id="c1", name="get_weather", arguments="{}")
-    events += fed(subject, call) + subject.end_round()
+    events += feed_all(subject, call) + subject.end_round()
     subject.next_round()
-    events += fed(subject, ToolCall(0, call_id="c2", name="get_weather", arguments='{"a":1}'))
-    response = judged(events + subject.finish("tool_calls"))
+    events += feed_all(subject, ToolCall(0, call_id="c2", name="get_weather", arguments='{"a":1}'))
+    response = checked_response(events + subject.finish("tool_calls"))
     assert [item["call_id"] for item in response["output"]] == ["c1", "c2"]
 
 
 def test_a_call_without_arguments_ends_with_its_round() -> None:
-    subject, events = begun()
-    events += fed(subject, ToolCall(0, call_id="c1", name="get_weather")) + subject.end_round()
+    subject, events = started()
+    events += feed_all(subject, ToolCall(0, call_id="c1", name="get_weather")) + subject.end_round()
     assert documents(events)[-1]["type"] == "response.output_item.done"
 
 
 def test_the_same_call_id_in_a_later_round_is_replaced() -> None:
-    subject, events = begun()
-    events += fed(subject, ToolCall(0, call_id="c1", name="get_weather", arguments="{}"))
+    subject, events = started()
+    events += feed_all(subject, ToolCall(0, call_id="c1", name="get_weather", arguments="{}"))
     events += subject.end_round()
     subject.next_round()
-    events += fed(subject, ToolCall(1, call_id="c1", name="get_weather", arguments="{}"))
-    response = judged(events + subject.finish("tool_calls"))
+    events += feed_all(subject, ToolCall(1, call_id="c1", name="get_weather", arguments="{}"))
+    response = checked_response(events + subject.finish("tool_calls"))
     assert len({item["call_id"] for item in response["output"]}) == 2
 
 
-def test_a_call_id_is_not_given_twice_even_at_the_same_place() -> None:
+def test_a_call_id_is_never_used_twice_even_at_the_same_index() -> None:
     """Some providers count their calls anew in each round."""
-    subject, events = begun()
+    subject, events = started()
     for _ in range(2):
-        events += fed(subject, ToolCall(0, call_id="call_0", name="get_weather", arguments="{}"))
+        events += feed_all(
+            subject, ToolCall(0, call_id="call_0", name="get_weather", arguments="{}")
+        )
         events += subject.end_round()
         subject.next_round()
-    response = judged(events + subject.finish("tool_calls"))
+    response = checked_response(events + subject.finish("tool_calls"))
     assert len({item["call_id"] for item in response["output"]}) == 2
 
 
-def test_state_that_came_last_leaves_with_its_round() -> None:
-    subject, events = begun()
-    events += fed(subject, Text("one"), ReasoningState("sig", "x")) + subject.end_round()
-    assert [item["type"] for item in _told(subject)] == ["message", "reasoning"]
+def test_pending_state_is_sealed_at_the_end_of_its_round() -> None:
+    subject, events = started()
+    events += feed_all(subject, Text("one"), ReasoningState("sig", "x")) + subject.end_round()
+    assert [item["type"] for item in round_items_of(subject)] == ["message", "reasoning"]
     subject.next_round()
     assert subject.round_items == []
-    judged(events + subject.finish("stop"))
+    checked_response(events + subject.finish("stop"))
 
 
-def _told(subject: ResponseMachine) -> list[Document]:
-    told: list[Document] = msgspec.to_builtins(subject.round_items)
-    return told
+def round_items_of(subject: ResponseMachine) -> list[Document]:
+    sent: list[Document] = msgspec.to_builtins(subject.round_items)
+    return sent
 
 
-def test_usage_adds_up_over_rounds_and_replaces_within_one() -> None:
-    meter = Meter()
-    meter.feed(Usage(input_tokens=5))
-    meter.feed(Usage(input_tokens=7, output_tokens=1))
-    meter.next_round()
-    assert meter.total == Usage(input_tokens=7, output_tokens=1)
-    meter.feed(Usage(input_tokens=10, output_tokens=2, total_tokens=13))
-    assert meter.total == Usage(input_tokens=17, output_tokens=3, total_tokens=21)
-
-
-def test_rounds_that_nobody_counts_cost_nothing_known() -> None:
-    meter = Meter()
-    meter.next_round()
-    assert meter.total is None
-
-
-def test_the_response_tells_what_all_rounds_cost() -> None:
-    subject, events = begun()
-    events += fed(subject, Text("one"), Usage(input_tokens=3, output_tokens=2))
+def test_the_usage_of_a_response_covers_all_rounds() -> None:
+    subject, events = started()
+    events += feed_all(subject, Text("one"), Usage(input_tokens=3, output_tokens=2))
     events += subject.end_round()
     subject.next_round()
-    events += fed(subject, Text("two"), Usage(input_tokens=6, output_tokens=2))
-    usage = judged(events + subject.finish("stop"))["usage"]
+    events += feed_all(subject, Text("two"), Usage(input_tokens=6, output_tokens=2))
+    usage = checked_response(events + subject.finish("stop"))["usage"]
     assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (9, 4, 13)
 
 
-def test_there_is_no_round_before_the_start() -> None:
+def test_a_round_before_the_start_is_an_error() -> None:
     with pytest.raises(OutputBeforeStart):
         machine().end_round()
     with pytest.raises(OutputBeforeStart):
@@ -149,9 +134,9 @@ def test_there_is_no_round_before_the_start() -> None:
 # A call that is held back over rounds
 
 
-def held() -> tuple[ResponseMachine, list[Event]]:
-    subject, events = begun()
-    events += fed(
+def held_call() -> tuple[ResponseMachine, list[Event]]:
+    subject, events = started()
+    events += feed_all(
         subject, ToolCall(0, call_id="c1", name="exec", arguments="*** Beg", kind="custom")
     )
     events += subject.end_round()
@@ -159,92 +144,97 @@ def held() -> tuple[ResponseMachine, list[Event]]:
 
 
 def test_a_call_that_is_held_back_stays_open_over_rounds() -> None:
-    subject, events = held()
+    subject, events = held_call()
     subject.next_round()
     more = ToolCall(0, arguments="in", kind="custom")
-    events += fed(subject, more, ToolEnd(0)) + subject.finish("tool_calls")
-    assert judged(events)["output"][0]["input"] == "*** Begin"
+    events += feed_all(subject, more, ToolEnd(0)) + subject.finish("tool_calls")
+    assert checked_response(events)["output"][0]["input"] == "*** Begin"
 
 
 def test_a_revised_call_ends_with_its_new_input() -> None:
-    subject, _ = held()
+    subject, _ = held_call()
     subject.next_round()
-    told = fed(subject, ToolRevision(0, "*** Another"), ToolEnd(0))
-    done = [event for event in documents(told) if event["type"] == "response.output_item.done"]
+    sent = feed_all(subject, ToolRevision(0, "*** Another"), ToolEnd(0))
+    done = [event for event in documents(sent) if event["type"] == "response.output_item.done"]
     assert done[0]["item"]["input"] == "*** Another"
     subject.finish("tool_calls")
 
 
 def test_a_call_may_be_revised_before_it_was_announced() -> None:
-    subject, _ = begun()
-    fed(subject, ToolCall(0, name="exec", arguments="x", kind="custom"), ToolRevision(0, "y"))
+    subject, _ = started()
+    feed_all(subject, ToolCall(0, name="exec", arguments="x", kind="custom"), ToolRevision(0, "y"))
     response = documents(subject.finish("tool_calls"))[-1]["response"]
     assert [item["input"] for item in response["output"]] == ["y"]
 
 
-def test_what_comes_after_a_held_call_waits_and_is_known_to_the_next_round() -> None:
-    subject, events = begun()
-    events += fed(
+def test_a_complete_call_after_a_held_call_waits_and_is_in_the_items_of_the_round() -> None:
+    subject, events = started()
+    events += feed_all(
         subject,
         ToolCall(0, call_id="c1", name="exec", arguments="bad", kind="custom"),
         ToolCall(1, call_id="c2", name="get_weather", arguments="{}"),
     )
     events += subject.end_round()
-    assert [item["call_id"] for item in _told(subject)] == ["c2"]
+    assert [item["call_id"] for item in round_items_of(subject)] == ["c2"]
     subject.next_round()
-    response = judged(events + fed(subject, ToolEnd(0)) + subject.finish("tool_calls"))
+    response = checked_response(
+        events + feed_all(subject, ToolEnd(0)) + subject.finish("tool_calls")
+    )
     assert [item["call_id"] for item in response["output"]] == ["c1", "c2"]
 
 
-def test_only_a_known_call_can_be_revised() -> None:
-    subject, _ = begun()
-    with pytest.raises(InvalidTransition, match="no call 4"):
+def test_the_revision_of_an_unknown_call_is_an_error() -> None:
+    subject, _ = started()
+    with pytest.raises(InvalidTransition, match="call 4 does not exist"):
         subject.feed(ToolRevision(4, "x"))
 
 
-# Searches of our own
+# Searches by the gateway
 
 
-def test_a_search_is_on_the_air_until_it_is_over() -> None:
-    subject, events = begun()
-    events += fed(subject, Text("Let me look."), SearchBegun(ACTION))
+def test_a_search_item_is_open_until_the_search_ends() -> None:
+    subject, events = started()
+    events += feed_all(subject, Text("Let me look."), SearchStarted(ACTION))
     assert documents(events)[-1]["type"] == "response.web_search_call.searching"
-    events += fed(subject, SearchEnded({**ACTION, "sources": []}))
-    item = judged(events + subject.finish("stop"))["output"][1]
+    events += feed_all(subject, SearchEnded({**ACTION, "sources": []}))
+    item = checked_response(events + subject.finish("stop"))["output"][1]
     assert (item["status"], item["action"]["sources"]) == ("completed", [])
 
 
-def test_a_search_that_failed_says_so() -> None:
-    subject, events = begun()
-    events += fed(subject, SearchBegun(ACTION), SearchEnded(ACTION, "failed"))
-    assert judged(events + subject.finish("stop"))["output"][0]["status"] == "failed"
+def test_a_failed_search_has_the_status_failed() -> None:
+    subject, events = started()
+    events += feed_all(subject, SearchStarted(ACTION), SearchEnded(ACTION, "failed"))
+    assert checked_response(events + subject.finish("stop"))["output"][0]["status"] == "failed"
 
 
-def test_a_search_that_nobody_ended_has_failed() -> None:
-    subject, events = begun()
-    events += fed(subject, SearchBegun(ACTION), Text("never mind"))
-    assert judged(events + subject.finish("stop"))["output"][0]["status"] == "failed"
+def test_a_search_that_never_ended_has_the_status_failed() -> None:
+    subject, events = started()
+    events += feed_all(subject, SearchStarted(ACTION), Text("never mind"))
+    assert checked_response(events + subject.finish("stop"))["output"][0]["status"] == "failed"
 
 
-def test_a_search_that_is_over_before_its_turn_comes_is_told_from_its_beginning() -> None:
-    """A call that is held back for another round has the air."""
-    subject, events = begun()
-    held = ToolCall(0, call_id="c1", name="exec", arguments="x", kind="custom")
-    events += fed(subject, held, SearchBegun(ACTION), SearchEnded(ACTION)) + subject.end_round()
+def test_a_search_that_ends_while_it_waits_has_all_its_events() -> None:
+    """A call that is held back for another round is still being streamed."""
+    subject, events = started()
+    held_call = ToolCall(0, call_id="c1", name="exec", arguments="x", kind="custom")
+    events += (
+        feed_all(subject, held_call, SearchStarted(ACTION), SearchEnded(ACTION))
+        + subject.end_round()
+    )
     subject.next_round()
-    response = judged(events + fed(subject, ToolEnd(0)) + subject.finish("stop"))
+    response = checked_response(events + feed_all(subject, ToolEnd(0)) + subject.finish("stop"))
     assert [item["status"] for item in response["output"]] == ["completed", "completed"]
 
 
-def test_the_snapshot_shows_a_search_under_way() -> None:
-    subject, _ = begun()
-    fed(subject, SearchBegun(ACTION))
+def test_the_snapshot_shows_an_open_search() -> None:
+    subject, _ = started()
+    feed_all(subject, SearchStarted(ACTION))
     item = subject.snapshot.output[0]
     assert isinstance(item, dict)
     assert item["status"] == "in_progress"
 
 
-def test_no_search_ends_that_was_not_begun() -> None:
-    subject, _ = begun()
-    with pytest.raises(InvalidTransition, match="none under way"):
+def test_the_end_of_an_unknown_search_is_an_error() -> None:
+    subject, _ = started()
+    with pytest.raises(InvalidTransition, match="no search is open"):
         subject.feed(SearchEnded(ACTION))

@@ -49,7 +49,7 @@ def codes(plan: Plan) -> list[str]:
 
 
 def types(plan: Plan, *provider_names: str) -> list[tuple[str, str | None]]:
-    found = [plan.identities.restored(name) for name in provider_names]
+    found = [plan.identities.by_provider_name(name) for name in provider_names]
     return [(each.requested_type, each.namespace) for each in found if each is not None]
 
 
@@ -57,7 +57,7 @@ def types(plan: Plan, *provider_names: str) -> list[tuple[str, str | None]]:
     "kind",
     ["web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"],
 )
-def test_any_web_search_is_declared_as_a_function(kind: str) -> None:
+def test_every_web_search_tool_is_declared_as_a_function(kind: str) -> None:
     plan = planned({"type": kind}, READ)
     assert names(plan) == ["web_search", "read"]
     assert plan.native_tools == ()
@@ -81,7 +81,7 @@ def test_without_a_search_there_are_no_rules() -> None:
         ((SEARCH, NAMESAKE), [("web_search", ""), ("function", None)]),
     ],
 )
-def test_a_function_of_the_same_name_lives_beside_it(
+def test_a_function_named_web_search_is_declared_beside_it(
     tools: tuple[dict[str, Any], ...], expected: list[tuple[str, str | None]]
 ) -> None:
     plan = planned(*tools)
@@ -91,28 +91,28 @@ def test_a_function_of_the_same_name_lives_beside_it(
     assert types(plan, first, second) == expected
 
 
-def test_a_call_of_the_namesake_stays_the_clients() -> None:
+def test_a_call_of_the_function_named_web_search_belongs_to_the_client() -> None:
     call = {"type": "function_call", "call_id": "c", "name": "web_search", "arguments": "{}"}
     plan = planned(SEARCH, input=[call])
     [called] = [step for step in plan.history if isinstance(step, Called)]
     assert called.namespace is None
-    known = plan.identities.declared("web_search")
+    known = plan.identities.by_requested_name("web_search")
     assert known is not None
     assert known.provider_name.startswith("web_search_")
 
 
-def test_searches_of_two_kinds_are_one() -> None:
+def test_two_web_search_tools_are_declared_once() -> None:
     assert names(planned(SEARCH, {"type": "web_search_preview"})) == ["web_search"]
 
 
-def test_searches_with_different_domains_cannot_both_be_meant() -> None:
+def test_two_web_search_tools_with_different_filters_are_an_error() -> None:
     narrow = {**SEARCH, "filters": {"allowed_domains": ["a.example"]}}
     with pytest.raises(InvalidRequest) as caught:
         planned(SEARCH, narrow)
     assert caught.value.param == "tools[1].name"
 
 
-def test_a_search_that_an_item_brings_along_is_declared_too() -> None:
+def test_a_web_search_tool_in_an_input_item_is_declared() -> None:
     item = {"type": "additional_tools", "role": "developer", "tools": [SEARCH]}
     plan = planned(input=[item, {"role": "user", "content": "hello"}])
     assert names(plan) == ["web_search"]
@@ -126,7 +126,7 @@ def test_a_search_that_an_item_brings_along_is_declared_too() -> None:
         ({"filters": {"languages": ["de"]}}, "filters.languages"),
     ],
 )
-def test_a_search_whose_restriction_cannot_be_kept_is_left_out(
+def test_a_web_search_tool_with_an_unsupported_filter_is_ignored(
     limit: dict[str, Any], field: str
 ) -> None:
     plan = planned({**SEARCH, **limit})
@@ -135,7 +135,7 @@ def test_a_search_whose_restriction_cannot_be_kept_is_left_out(
     assert f"`{field}`" in plan.diagnostics[0].message
 
 
-def test_restrictions_are_part_of_the_plan_and_told_to_the_model() -> None:
+def test_filters_are_in_the_plan_and_in_the_description() -> None:
     filters = {"allowed_domains": ["a.example"], "blocked_domains": ["b.example"]}
     plan = planned({**SEARCH, "filters": filters, "search_context_size": "high"})
     assert plan.search == SearchRules(allowed=("a.example",), blocked=("b.example",), size="high")
@@ -155,7 +155,7 @@ PLACE = {"type": "approximate", "country": "DE"}
         ("search_content_types", ["text"], [], False),
     ],
 )
-def test_what_the_engine_cannot_be_told_is_said(
+def test_unsupported_search_options_have_a_diagnostic(
     field: str, value: Any, limits: list[str], degraded: bool
 ) -> None:
     can = {"web_search_limits": frozenset(limits)}
@@ -174,7 +174,7 @@ def test_a_search_can_be_forced(kind: str) -> None:
     assert plan.search == SearchRules()
 
 
-def test_a_forced_function_of_that_name_is_the_clients() -> None:
+def test_a_forced_function_named_web_search_belongs_to_the_client() -> None:
     choice = {"type": "function", "name": "web_search"}
     plan = planned(SEARCH, NAMESAKE, tool_choice=choice)
     assert plan.tool_choice.name == names(plan)[1]
@@ -187,12 +187,12 @@ def test_a_forced_function_of_that_name_is_the_clients() -> None:
         {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "read"}]},
     ],
 )
-def test_a_search_that_may_not_be_called_now_is_never_made(choice: Any) -> None:
+def test_a_web_search_excluded_by_tool_choice_is_not_run(choice: Any) -> None:
     plan = planned(READ, SEARCH, tool_choice=choice)
     assert plan.search == SearchRules(max_calls=0)
 
 
-def test_a_model_without_tools_has_no_search_either() -> None:
+def test_a_model_without_tools_has_no_web_search() -> None:
     plan = planned(SEARCH, can={"tools": False})
     assert names(plan) == []
     assert plan.search == SearchRules(max_calls=0)
@@ -203,7 +203,7 @@ def test_a_model_without_tools_has_no_search_either() -> None:
 
 
 @pytest.mark.parametrize(("choice", "expected"), [("auto", 3), ("none", 0)])
-def test_the_gateway_counts_its_searches_itself(choice: str, expected: int) -> None:
+def test_max_tool_calls_limits_the_searches_of_the_gateway(choice: str, expected: int) -> None:
     can = {"parameters": frozenset({"max_tool_calls"})}
     plan = planned(SEARCH, max_tool_calls=3, tool_choice=choice, can=can)
     assert plan.search == SearchRules(max_calls=expected)
@@ -221,7 +221,7 @@ def test_sources_can_be_included_where_the_gateway_searches() -> None:
 
 
 @pytest.mark.parametrize("tools", [(SEARCH,), (READ,), ()])
-def test_a_search_of_an_earlier_turn_is_history_whatever_is_on_offer_now(
+def test_a_search_of_an_earlier_turn_is_history_whatever_tools_are_declared(
     tools: tuple[dict[str, Any], ...],
 ) -> None:
     items = [
@@ -233,6 +233,6 @@ def test_a_search_of_an_earlier_turn_is_history_whatever_is_on_offer_now(
     called, answered, *_ = plan.history
     assert isinstance(called, Called)
     assert isinstance(answered, Answered)
-    identity = plan.identities.declared(called.name, called.namespace)
+    identity = plan.identities.by_requested_name(called.name, called.namespace)
     assert identity is not None
     assert identity.provider_name == "web_search"

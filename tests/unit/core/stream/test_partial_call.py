@@ -1,11 +1,11 @@
-"""A call that comes in pieces: its name, its id and its arguments, however they are cut."""
+"""Partial calls: name, id and arguments, however they are cut."""
 
 from __future__ import annotations
 
 import pytest
 
 from antiphon.core.stream.deltas import ToolCall, ToolEnd
-from antiphon.core.stream.partial_call import PartialCall, learned
+from antiphon.core.stream.partial_call import PartialCall, merge_name
 
 TOOLS = ("read", "read_file", "gogo")
 
@@ -26,14 +26,16 @@ TOOLS = ("read", "read_file", "gogo")
         (["unknown", "unknown"], "unknown"),
     ],
 )
-def test_the_tools_tell_a_piece_of_a_name_from_the_name_again(pieces: list[str], name: str) -> None:
+def test_declared_tools_distinguish_pieces_of_a_name_from_a_repeated_name(
+    pieces: list[str], name: str
+) -> None:
     known = ""
     for piece in pieces:
-        known = learned(known, piece, TOOLS)
+        known = merge_name(known, piece, TOOLS)
     assert known == name
 
 
-def test_the_first_id_counts_and_all_arguments_do() -> None:
+def test_a_partial_call_has_the_first_id_and_all_arguments() -> None:
     call = PartialCall(TOOLS)
     deltas: list[ToolCall | ToolEnd] = [
         ToolCall(0, "", "re"),

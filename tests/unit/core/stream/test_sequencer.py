@@ -1,0 +1,110 @@
+"""Output sequencer: one item at a time, the queue, and the cases of closing at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from antiphon.core.stream.blocks import RawBlock, TextBlock
+from antiphon.core.stream.call_block import CallBlock
+from antiphon.core.stream.deltas import ToolCall
+from antiphon.core.stream.sequencer import Block, OutputSequencer
+from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
+from antiphon.wire.events import Event
+from antiphon.wire.items import Status
+from tests.support.machines import documents
+
+TOOLS = ToolIdentityMap([ToolIdentity("get_weather", "get_weather")])
+
+
+def text(content: str) -> TextBlock:
+    block = TextBlock("msg_1")
+    block.append(content)
+    return block
+
+
+def call(arguments: str, name: str | None = "get_weather") -> CallBlock:
+    block = CallBlock(0, TOOLS, lambda prefix: f"{prefix}_1", "")
+    block.append(ToolCall(0, "call_1", name, arguments))
+    return block
+
+
+def raw() -> RawBlock:
+    return RawBlock({"type": "compaction", "id": "cmp_1"}, str)
+
+
+def sequence(*blocks: Block) -> OutputSequencer:
+    sequencer = OutputSequencer()
+    for block in blocks:
+        sequencer.enqueue(block)
+    sequencer.advance()
+    return sequencer
+
+
+def done(events: Sequence[Event]) -> list[str]:
+    return [
+        event["item"]["status"]
+        for event in documents(events)
+        if event["type"].endswith("item.done")
+    ]
+
+
+def statuses(sequencer: OutputSequencer) -> list[str]:
+    return [item["status"] for item in map(_plain, sequencer.output)]
+
+
+def _plain(item: object) -> dict[str, str]:
+    return {"status": getattr(item, "status", "none")}
+
+
+def test_text_is_closed_when_another_item_waits() -> None:
+    sequencer = OutputSequencer()
+    sequencer.enqueue(text("Let me look."))
+    sequencer.advance()
+    sequencer.enqueue(call(""))
+    assert done(sequencer.advance()) == ["completed"]
+    assert isinstance(sequencer.current, CallBlock)
+
+
+@pytest.mark.parametrize("open_call", [call('{"city": '), call("", name=None)])
+def test_an_open_call_keeps_later_items_waiting(open_call: CallBlock) -> None:
+    sequencer = sequence(open_call, text("Done."))
+    assert sequencer.current is open_call
+    assert len(sequencer.waiting) == 1
+    assert done(sequencer.close_finished()) == []
+
+
+def test_a_raw_item_is_closed_at_once() -> None:
+    sequencer = sequence(raw())
+    assert (sequencer.current, sequencer.finished_count) == (None, 1)
+
+
+def test_a_complete_call_that_waits_counts_as_finished() -> None:
+    sequencer = sequence(call('{"city": '), call("{}"))
+    assert [getattr(item, "arguments", "") for item in sequencer.finished_items(0)] == ["{}"]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "publish", "done_statuses", "output_statuses"),
+    [
+        # The stream was cut by a token limit.
+        ([text("The ans")], True, ["incomplete"], ["incomplete"]),
+        ([call('{"city": "Ro')], True, ["incomplete"], ["incomplete"]),
+        ([call("", name=None)], True, [], []),
+        # The connection broke.
+        ([text("The ans")], False, [], ["incomplete"]),
+        ([call('{"city": "Ro')], False, [], ["incomplete"]),
+        ([call('{"city": "Rome"}')], False, ["completed"], ["completed"]),
+        ([call('{"city": "Ro'), text("The")], False, [], ["incomplete", "incomplete"]),
+        ([call("", name=None), text("a"), call("{}")], False, ["completed"] * 2, ["completed"] * 2),
+    ],
+)
+def test_every_open_item_is_closed_by_its_case_at_the_end(
+    blocks: list[Block], publish: bool, done_statuses: list[Status], output_statuses: list[Status]
+) -> None:
+    sequencer = sequence(*blocks)
+    events = sequencer.close_all("incomplete", ended_well=False, publish=publish)
+    assert done(events) == done_statuses
+    assert statuses(sequencer) == output_statuses
+    assert sequencer.open_blocks == []
