@@ -20,7 +20,7 @@ import pytest
 
 from antiphon.config import Config
 from antiphon.core.planning.make_plan import RUNGS
-from antiphon.core.planning.parameters import TABLE, Rule
+from antiphon.core.planning.parameters import PARAMETERS, Rule
 from antiphon.core.stream.deltas import Delta, Failure, Finish, Reasoning, Text, ToolCall, Usage
 from antiphon.core.stream.finish import outcome
 from antiphon.dialects.chat.encode import ChatQuirks
@@ -93,7 +93,7 @@ VALUES: Document = {
 }
 SCHEMA = {"type": "json_schema", "name": "place", "schema": TOOL["parameters"]}
 IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
-ROWS = {row.name: row for row in TABLE}
+ROWS = {row.name: row for row in PARAMETERS}
 
 every_provider = pytest.mark.parametrize("name", SPECS)
 every_chat_provider = pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_claims_are_made_in_known_words(name: str, model: str) -> None:
     assert can.parameters <= VALUES.keys() & ROWS.keys()
     assert can.fixed_by_thinking <= can.parameters
     assert can.ranges.keys() <= can.parameters
-    assert {*can.gives_way, *can.gives_way.values()} <= can.parameters
+    assert {*can.conflicting_parameters, *can.conflicting_parameters.values()} <= can.parameters
     assert {"auto"} <= can.tool_choice <= {"auto", "none", "required", "function"}
     assert {"text"} <= can.formats <= {"text", "json_object", "json_schema"}
     assert {"text"} <= can.inputs <= {"text", "image", "file", "file_url", "audio"}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from antiphon.core.filters.structured_output import StructuredOutputFilter
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.declare_tools import Declared
-from antiphon.core.planning.output_strategy import ask
+from antiphon.core.planning.output_strategy import choose_output_strategy
 from antiphon.core.stream.deltas import Delta, Finish, Refusal, Text, ToolCall
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.pipeline.contract import ContractStage
@@ -133,7 +133,7 @@ every_rung = pytest.mark.parametrize("rung", RUNGS)
 
 def contract_of(schema: Document, rung: str) -> OutputContract:
     contract = OutputContract(requested="json_schema", name="it", schema=schema, strict=True)
-    return ask(contract, "text.format", Declared(), None, RUNGS[rung]).contract
+    return choose_output_strategy(contract, "text.format", Declared(), None, RUNGS[rung]).contract
 
 
 def deltas_of(contract: OutputContract, said: str, cut: int = 3) -> list[Delta]:

@@ -10,10 +10,10 @@ import msgspec
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import FaultType, ProviderFault
 from antiphon.core.history.capsule import Unseal
-from antiphon.core.history.steps import Thought
+from antiphon.core.history.steps import ReasoningStep
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.planning.next_round import FinishedRound, followed, takes_over
+from antiphon.core.planning.next_round import FinishedRound, can_take_over, plan_next_round
 from antiphon.engine.course import Attempt, Change, Course
 from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
 from antiphon.engine.routing import Target
@@ -87,7 +87,7 @@ class Attempts:
         return self._equipped(self.course.again(self._gear.attempt, self._takes_over))
 
     def _takes_over(self, target: Target) -> bool:
-        return takes_over(self.plans[target.name], begun=self._gear.plan)
+        return can_take_over(self.plans[target.name], begun=self._gear.plan)
 
     def key_name(self) -> str:
         """Which key is in use, for people."""
@@ -106,7 +106,7 @@ class Attempts:
         provider = attempt.target.provider
         plan = self.plans[attempt.target.name]
         for followup in self._rounds:
-            plan = followed(plan, followup, issuer=provider.issuer, unseal=self.unseal)
+            plan = plan_next_round(plan, followup, issuer=provider.issuer, unseal=self.unseal)
         if self._without_state:
             plan = _stateless(plan)
         outbound = provider.dialect.encode(plan, stream=self.stream)
@@ -122,7 +122,7 @@ class Attempts:
 def _stateless(plan: Plan) -> Plan:
     """The same question without the state that the provider has just refused."""
     history = tuple(
-        msgspec.structs.replace(step, states=()) if isinstance(step, Thought) else step
+        msgspec.structs.replace(step, states=()) if isinstance(step, ReasoningStep) else step
         for step in plan.history
     )
     told = Diagnostic(

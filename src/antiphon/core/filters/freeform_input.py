@@ -19,7 +19,7 @@ from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.freeform.grammar import Checker, Problem, asks_for, build_checker
 from antiphon.core.freeform.unwrap import Unwrapper
 from antiphon.core.history.content import json_text
-from antiphon.core.history.steps import Answered, Called, Step, TextPart
+from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
@@ -204,8 +204,8 @@ def _ask(calls: list[_Call]) -> FollowUp:
             f"`{call.name}` was not run: its input does not match its grammar. {call.input.flaw}."
             f" Call `{call.name}` again with the whole corrected input and nothing else."
         )
-        steps.append(Called(call_id, call.name, arguments))
-        answers.append(Answered(call_id, (TextPart(message),), call.name))
+        steps.append(ToolCallStep(call_id, call.name, arguments))
+        answers.append(ToolResultStep(call_id, (TextPart(message),), call.name))
     return FollowUp(steps=(*steps, *answers))
 
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.history.content import json_text
-from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
+from antiphon.core.history.steps import MessageStep, Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.planning.output_strategy import WRAPPER
 from antiphon.core.structured_output.contract import Objection, OutputContract
 from antiphon.core.structured_output.json_in_text import values
@@ -63,11 +63,11 @@ def objected(contract: OutputContract, drafts: Sequence[Draft]) -> tuple[Step, .
     replies: list[Step] = []
     for draft in drafts:
         if draft.call_id is not None and contract.tool is not None:
-            steps.append(Called(draft.call_id, contract.tool, _object_text(draft.text)))
-            replies.append(Answered(draft.call_id, complaint, contract.tool))
+            steps.append(ToolCallStep(draft.call_id, contract.tool, _object_text(draft.text)))
+            replies.append(ToolResultStep(draft.call_id, complaint, contract.tool))
         elif draft.text.strip():
-            steps.append(Said("assistant", (TextPart(draft.text),)))
-    return (*steps, *(replies or [Said("user", complaint)]))
+            steps.append(MessageStep("assistant", (TextPart(draft.text),)))
+    return (*steps, *(replies or [MessageStep("user", complaint)]))
 
 
 def _complaint(contract: OutputContract, drafts: Sequence[Draft]) -> str:

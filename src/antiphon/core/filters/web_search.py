@@ -25,7 +25,13 @@ from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.stream.deltas import Delta, Finish, SearchBegun, SearchEnded, ToolCall, ToolEnd
 from antiphon.core.stream.finish import outcome
 from antiphon.core.stream.partial_call import PartialCall
-from antiphon.core.web_search.memory import HOSTED, SEARCH, Exchange, as_steps, remembered
+from antiphon.core.web_search.memory import (
+    HOSTED,
+    SEARCH,
+    PastSearch,
+    build_search_steps,
+    encode_past_searches,
+)
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.sources import SearchResult, Sources
 
@@ -142,7 +148,7 @@ class WebSearchFilter(DeltaFilter):
             answer = self.sources.tell(found.results, self.rules.snippet_chars)
         self._answers[call.call_id] = answer
         action = _action(call)
-        if self.rules.tells_sources:
+        if self.rules.include_sources:
             action["sources"] = [{"type": "url", "url": each.url} for each in found.results]
         return [SearchEnded(action, status), *self._settled()]
 
@@ -179,7 +185,7 @@ class WebSearchFilter(DeltaFilter):
         if self.pending:
             return []
         exchanges = [
-            Exchange(
+            PastSearch(
                 call_id=call.call_id,
                 arguments=call.arguments,
                 answer=self._answers[call.call_id],
@@ -187,9 +193,9 @@ class WebSearchFilter(DeltaFilter):
             for call in self._calls
         ]
         if self._goes_on:
-            asked = as_steps(exchanges, name=self._name, namespace=None)
+            asked = build_search_steps(exchanges, name=self._name, namespace=None)
             self.again = FollowUp(steps=asked, tool_choice=self._next_choice())
-        return [remembered(exchanges)]
+        return [encode_past_searches(exchanges)]
 
     def _next_choice(self) -> ToolChoice | None:
         if self._refusals > 1:

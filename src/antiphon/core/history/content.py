@@ -14,15 +14,15 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history.media import Media, Unread
+from antiphon.core.history.media import MediaSupport, Unread
 from antiphon.core.history.steps import (
     AudioPart,
     FilePart,
     HistoryCode,
     ImagePart,
+    MessageStep,
     Part,
     RefusalPart,
-    Said,
     TextPart,
 )
 
@@ -30,7 +30,7 @@ Item: TypeAlias = Mapping[str, Any]
 
 NOTHING_SEEN: Mapping[str, str] = MappingProxyType({})
 """Descriptions of images by their URLs. An empty one was asked for in vain."""
-ANY_MEDIA = Media()
+ANY_MEDIA = MediaSupport()
 
 _WEB = ("https://", "http://")
 _MEDIA: Mapping[type, str] = {ImagePart: "image", FilePart: "file", AudioPart: "audio"}
@@ -61,7 +61,7 @@ class Reader:
         inputs: frozenset[str],
         *,
         tool_output_images: bool,
-        media: Media = ANY_MEDIA,
+        media: MediaSupport = ANY_MEDIA,
         descriptions: Mapping[str, str] = NOTHING_SEEN,
     ) -> None:
         self._inputs = inputs
@@ -101,17 +101,19 @@ class Reader:
         values = content if isinstance(content, list | tuple) else (content,)
         return tuple(part for part in map(self._part, values) if part is not None)
 
-    def text_only(self, parts: Iterable[Part]) -> tuple[tuple[Part, ...], tuple[Said, ...]]:
+    def text_only(self, parts: Iterable[Part]) -> tuple[tuple[Part, ...], tuple[MessageStep, ...]]:
         """Parts for a role that takes text alone, and the user message that brings the media."""
         return self._apart(parts, keep=None)
 
-    def tool_output(self, parts: Iterable[Part]) -> tuple[tuple[Part, ...], tuple[Said, ...]]:
+    def tool_output(
+        self, parts: Iterable[Part]
+    ) -> tuple[tuple[Part, ...], tuple[MessageStep, ...]]:
         """Parts of a tool's answer, and the user message that brings what they cannot hold."""
         return self._apart(parts, keep=ImagePart if self._tool_output_images else None)
 
     def _apart(
         self, parts: Iterable[Part], *, keep: type[Part] | None
-    ) -> tuple[tuple[Part, ...], tuple[Said, ...]]:
+    ) -> tuple[tuple[Part, ...], tuple[MessageStep, ...]]:
         kept: list[Part] = []
         moved: list[Part] = []
         for part in parts:
@@ -126,7 +128,7 @@ class Reader:
                 Decision.DEGRADED,
                 f"The {kind} stands in a user message of its own: its place takes text only.",
             )
-        return tuple(kept), (Said("user", tuple(moved)),) if moved else ()
+        return tuple(kept), (MessageStep("user", tuple(moved)),) if moved else ()
 
     def _part(self, value: Any) -> Part | None:
         match value:

@@ -53,7 +53,7 @@ class Unread(Struct, frozen=True):
     why: str
 
 
-class Media(Struct, frozen=True, kw_only=True):
+class MediaSupport(Struct, frozen=True, kw_only=True):
     """What a provider takes of each kind that is among a model's inputs."""
 
     types: frozenset[str] = frozenset()

@@ -19,15 +19,23 @@ from typing import TypeAlias
 from msgspec import structs
 
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history.steps import Answered, Called, HistoryCode, Said, Step, TextPart, Thought
+from antiphon.core.history.steps import (
+    HistoryCode,
+    MessageStep,
+    ReasoningStep,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
 
 INTERRUPTED = TextPart("[no result: the call was interrupted]")
 
-_Own: TypeAlias = Thought | Said | Called
+_Own: TypeAlias = ReasoningStep | MessageStep | ToolCallStep
 """What an assistant's turn is made of."""
 
 
-def paired(
+def pair_calls(
     steps: Sequence[Step], *, param: str = "input"
 ) -> tuple[tuple[Step, ...], tuple[Diagnostic, ...]]:
     """The same history with every answer behind its call, and what had to be made up or moved."""
@@ -42,24 +50,24 @@ class _Run:
 
     def __init__(self) -> None:
         self.steps: list[_Own] = []
-        self.answers: dict[int, Answered] = {}
+        self.answers: dict[int, ToolResultStep] = {}
 
 
 class _Pairing:
     def __init__(self, param: str) -> None:
         self._param = param
-        self._history: list[_Run | Said] = []
+        self._history: list[_Run | MessageStep] = []
         self._run: _Run | None = None
         # Calls that wait for an answer: by id, then by turn, oldest first in each.
         self._waiting: dict[str, list[tuple[_Run, deque[int]]]] = {}
-        self._answered: dict[str, Answered] = {}
+        self._answered: dict[str, ToolResultStep] = {}
         self.diagnostics: list[Diagnostic] = []
 
     def add(self, step: Step) -> None:
-        if isinstance(step, Answered):
+        if isinstance(step, ToolResultStep):
             self._run = None
             self._answer(step)
-        elif isinstance(step, Said) and step.role != "assistant":
+        elif isinstance(step, MessageStep) and step.role != "assistant":
             self._run = None
             self._history.append(step)
         else:
@@ -67,9 +75,9 @@ class _Pairing:
 
     def steps(self) -> Iterator[Step]:
         for part in self._history:
-            if isinstance(part, Said):
+            if isinstance(part, MessageStep):
                 yield part
-            elif all(isinstance(step, Thought) for step in part.steps):
+            elif all(isinstance(step, ReasoningStep) for step in part.steps):
                 self._note(
                     HistoryCode.REASONING_ORPHANED,
                     Decision.IGNORED,
@@ -87,14 +95,14 @@ class _Pairing:
         if self._run is None:
             self._run = _Run()
             self._history.append(self._run)
-        if isinstance(step, Called):
+        if isinstance(step, ToolCallStep):
             turns = self._waiting.setdefault(step.call_id, [])
             if not turns or turns[-1][0] is not self._run:
                 turns.append((self._run, deque()))
             turns[-1][1].append(len(self._run.steps))
         self._run.steps.append(step)
 
-    def _answer(self, answer: Answered) -> None:
+    def _answer(self, answer: ToolResultStep) -> None:
         call_id = answer.call_id or self._only_call() or ""
         if call_id in self._waiting:
             run, place = self._take(call_id)
@@ -128,15 +136,15 @@ class _Pairing:
             del self._waiting[call_id]
         return run, place
 
-    def _tell(self, title: str, answer: Answered) -> None:
-        self._history.append(Said("user", (TextPart(title), *answer.parts)))
+    def _tell(self, title: str, answer: ToolResultStep) -> None:
+        self._history.append(MessageStep("user", (TextPart(title), *answer.parts)))
 
     def _closed(self, run: _Run) -> Iterator[Step]:
         """A run with ids of its own, and then its answers."""
-        answers: list[Answered] = []
+        answers: list[ToolResultStep] = []
         seen: dict[str, int] = {}
         for place, step in enumerate(run.steps):
-            if isinstance(step, Called):
+            if isinstance(step, ToolCallStep):
                 call = structs.replace(step, call_id=_unique(step.call_id, seen))
                 answers.append(self._answer_to(call, run.answers.get(place)))
                 yield call
@@ -144,12 +152,12 @@ class _Pairing:
                 yield step
         yield from answers
 
-    def _answer_to(self, call: Called, answer: Answered | None) -> Answered:
+    def _answer_to(self, call: ToolCallStep, answer: ToolResultStep | None) -> ToolResultStep:
         if answer is not None:
             return structs.replace(answer, call_id=call.call_id, name=call.name)
         message = f"The call {call.call_id!r} has no result; the model is told so."
         self._note(HistoryCode.CALL_UNANSWERED, Decision.DEGRADED, message)
-        return Answered(call.call_id, (INTERRUPTED,), call.name)
+        return ToolResultStep(call.call_id, (INTERRUPTED,), call.name)
 
 
 def _unique(call_id: str, seen: dict[str, int]) -> str:

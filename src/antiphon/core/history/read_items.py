@@ -21,17 +21,17 @@ from antiphon.core.history.content import (
     mappings,
     string,
 )
-from antiphon.core.history.media import Media
+from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import (
     PHASES,
-    Answered,
     HistoryCode,
     ImagePart,
+    MessageStep,
+    ReasoningStep,
     Role,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolResultStep,
 )
 
 Steps: TypeAlias = Sequence[Step]
@@ -45,12 +45,12 @@ _ROLES: Mapping[object, Role] = {
 }
 
 
-def canonical(
+def read_items(
     items: Sequence[Item],
     *,
     inputs: frozenset[str],
     tool_output_images: bool,
-    media: Media = ANY_MEDIA,
+    media: MediaSupport = ANY_MEDIA,
     param: str = "input",
     descriptions: Mapping[str, str] = NOTHING_SEEN,
 ) -> tuple[tuple[Step, ...], tuple[Diagnostic, ...]]:
@@ -73,8 +73,13 @@ def canonical(
 
 def image_urls(items: Sequence[Item]) -> list[str]:
     """Where the images in these items are, each once, as a model that takes them would see them."""
-    steps, _ = canonical(items, inputs=frozenset({"image"}), tool_output_images=True)
-    parts = (part for step in steps if isinstance(step, Said | Answered) for part in step.parts)
+    steps, _ = read_items(items, inputs=frozenset({"image"}), tool_output_images=True)
+    parts = (
+        part
+        for step in steps
+        if isinstance(step, MessageStep | ToolResultStep)
+        for part in step.parts
+    )
     return [*dict.fromkeys(part.url for part in parts if isinstance(part, ImagePart))]
 
 
@@ -106,9 +111,9 @@ def _said(
     if title is not None:
         parts = (TextPart(title), *parts)
     if role == "user":
-        return [Said(role, parts)]
+        return [MessageStep(role, parts)]
     kept, moved = reader.text_only(parts)
-    return [Said(role, kept, phase), *moved]
+    return [MessageStep(role, kept, phase), *moved]
 
 
 def _message(item: Item, reader: Reader) -> Steps:
@@ -136,12 +141,12 @@ def _unknown(item: Item, reader: Reader) -> Steps:
 
 
 def _reasoning(item: Item, reader: Reader) -> Steps:
-    thought = Thought(
+    thought = ReasoningStep(
         text="".join(_texts(item.get("content"))),
         summary="\n\n".join(_texts(item.get("summary"))),
         encrypted=string(item.get("encrypted_content")),
     )
-    return [thought] if thought != Thought() else []
+    return [thought] if thought != ReasoningStep() else []
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -160,7 +165,7 @@ def _degrade(reader: Reader, message: str) -> None:
 
 
 def _marker(role: Role, text: str) -> Steps:
-    return [Said(role, (TextPart(f"[{text}]"),))]
+    return [MessageStep(role, (TextPart(f"[{text}]"),))]
 
 
 def _image_generation(item: Item, reader: Reader) -> Steps:

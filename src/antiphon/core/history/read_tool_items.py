@@ -13,7 +13,7 @@ import msgspec
 
 from antiphon.core.diagnostic import Decision
 from antiphon.core.history.content import Item, Reader, json_text, mapping, mappings, string
-from antiphon.core.history.steps import Answered, Called, HistoryCode, Step, TextPart
+from antiphon.core.history.steps import HistoryCode, Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.tools.naming import provider_name
 
 Steps: TypeAlias = Sequence[Step]
@@ -30,9 +30,9 @@ def _given(source: Item, *names: str) -> dict[str, Any]:
 # --- what was called ------------------------------------------------------------------------------
 
 
-def _called(item: Item, reader: Reader, arguments: str, *, name: str | None = None) -> Called:
+def _called(item: Item, reader: Reader, arguments: str, *, name: str | None = None) -> ToolCallStep:
     call_id = string(item.get("call_id")) or string(item.get("id")) or f"call_{reader.position}"
-    return Called(
+    return ToolCallStep(
         call_id=call_id,
         name=name or string(item.get("name")) or "unknown",
         arguments=arguments,
@@ -100,7 +100,7 @@ def _answered(item: Item, content: Any, reader: Reader) -> Steps:
     """An answer without an id is paired by its place, if only one call can be meant."""
     kept, moved = reader.tool_output(reader.parts(content))
     call_id, name = string(item.get("call_id")) or "", string(item.get("name"))
-    return [Answered(call_id, kept or (_NO_OUTPUT,), name), *moved]
+    return [ToolResultStep(call_id, kept or (_NO_OUTPUT,), name), *moved]
 
 
 def output(item: Item, reader: Reader) -> Steps:
@@ -166,7 +166,7 @@ def _tool_line(tool: Item, namespace: str | None) -> Iterator[str]:
 # --- what a server called and answered by itself --------------------------------------------------
 
 
-def _hosted(called: Called, result: Any, reader: Reader) -> Steps:
+def _hosted(called: ToolCallStep, result: Any, reader: Reader) -> Steps:
     message = "A call that another server ran is kept as a function call and its result."
     reader.note(HistoryCode.ITEM_DEGRADED, Decision.DEGRADED, message)
     return [called, *_answered({"call_id": called.call_id}, result, reader)]

@@ -74,7 +74,7 @@ class RefusalPart(Struct, frozen=True, tag=True):
 Part: TypeAlias = TextPart | ImagePart | FilePart | AudioPart | RefusalPart
 
 
-class Said(Struct, frozen=True, tag=True):
+class MessageStep(Struct, frozen=True, tag=True):
     """Somebody's words. Only a user's may hold media: other roles take text everywhere."""
 
     role: Role
@@ -83,7 +83,7 @@ class Said(Struct, frozen=True, tag=True):
     """What an assistant's words were labelled as (`PHASES`), for providers that label them."""
 
 
-class Thought(Struct, frozen=True, tag=True):
+class ReasoningStep(Struct, frozen=True, tag=True):
     """Reasoning of an earlier turn: its text, its summary, and what its provider wants back.
 
     `encrypted` is what the client carried; `states` is what came out of it, if it was sealed by us
@@ -96,7 +96,7 @@ class Thought(Struct, frozen=True, tag=True):
     states: tuple[ReasoningState, ...] = ()
 
 
-class Called(Struct, frozen=True, tag=True):
+class ToolCallStep(Struct, frozen=True, tag=True):
     """A call of an earlier turn. Every tool type has become a function with JSON arguments."""
 
     call_id: str
@@ -105,7 +105,7 @@ class Called(Struct, frozen=True, tag=True):
     namespace: str | None = None
 
 
-class Answered(Struct, frozen=True, tag=True):
+class ToolResultStep(Struct, frozen=True, tag=True):
     """What a tool answered. Pairing gives it the name of its call."""
 
     call_id: str
@@ -113,11 +113,11 @@ class Answered(Struct, frozen=True, tag=True):
     name: str | None = None
 
 
-Step: TypeAlias = Said | Thought | Called | Answered
+Step: TypeAlias = MessageStep | ReasoningStep | ToolCallStep | ToolResultStep
 
 
 def is_own(step: Step) -> bool:
     """Whether a step is part of an assistant's turn."""
-    return isinstance(step, Thought | Called) or (
-        isinstance(step, Said) and step.role == "assistant"
+    return isinstance(step, ReasoningStep | ToolCallStep) or (
+        isinstance(step, MessageStep) and step.role == "assistant"
     )

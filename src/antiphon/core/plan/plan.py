@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history.media import Media
+from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import Step
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
@@ -43,7 +43,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """False: the provider refuses to be asked for JSON while there are tools to call."""
     efforts: Mapping[str, str | None] = {}
     """The ladder: requested effort → the provider's word; None leaves it out. Empty: no effort."""
-    thinks_unasked: bool = True
+    thinks_by_default: bool = True
     """Whether it thinks where nobody says how much; the word for `none` is what stops it."""
     fixed_by_thinking: frozenset[str] = frozenset()
     """Parameters that the provider takes only of a model that does not think."""
@@ -51,20 +51,20 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Parameters that the provider does not take beside one of its words for an effort."""
     forced_choice_stops_thinking: bool = False
     """A model that thinks cannot be told to call a tool: such a call is made without thinking."""
-    resumes_by_thought: bool = False
+    resume_requires_reasoning: bool = False
     """A turn that goes on after calls is thought about only if it began with a thought."""
-    least_budget: int = 0
+    min_thinking_budget: int = 0
     """Where an effort is a number of tokens: the least that it may be, and the least that has to be
     left of `max_output_tokens` for the answer. 0: the provider sees to that."""
     ranges: Mapping[str, tuple[float, float]] = {}
     """The least and the most that the provider takes of a parameter; of a text, how long it is."""
     words: Mapping[str, frozenset[str]] = {}
     """The only words that the provider takes for a parameter."""
-    gives_way: Mapping[str, str] = {}
+    conflicting_parameters: Mapping[str, str] = {}
     """A parameter that the provider refuses beside another one → that other one, which counts."""
     inputs: frozenset[str] = frozenset({"text", "image"})
     """Kinds of input parts: text, image, file, audio, and file_url where its address will do."""
-    media: Media = Media()
+    media: MediaSupport = MediaSupport()
     """Which of the images, files and sounds: from where, and of what types."""
     tool_output_images: bool = False
     replay_reasoning: ReplayReasoning = "never"
@@ -120,7 +120,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Tools the provider runs itself, as the client declared them."""
     identities: ToolIdentityMap = NO_TOOLS
     tool_choice: ToolChoice = ToolChoice()
-    one_call: bool = False
+    single_call: bool = False
     """The client wants no two calls at once."""
     search: SearchRules | None = None
     """The rules of a web search that the gateway makes; None: it makes none."""
@@ -132,7 +132,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     effective_effort: str | None = None
     """What it comes to, in the words of the API; None where it has no effect."""
     contract: OutputContract = OutputContract()
-    tells_summary: bool = False
+    include_reasoning_summary: bool = False
     """The client wants to see thought as a summary."""
     replay_reasoning: ReplayReasoning = "never"
     developer_role: bool = False

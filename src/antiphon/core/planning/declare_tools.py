@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
-from antiphon.core.planning.parse_tool import Document, Offer, left_out
+from antiphon.core.planning.parse_tool import JSONObject, ToolOffer, left_out
 from antiphon.core.planning.tool_choice import Selection, select
 from antiphon.core.planning.toolbox import Toolbox
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
@@ -37,9 +37,9 @@ class Declared(Struct, frozen=True, kw_only=True):
 
 
 def declare(
-    tools: Sequence[Document],
-    choice: str | Document,
-    items: Sequence[Document],
+    tools: Sequence[JSONObject],
+    choice: str | JSONObject,
+    items: Sequence[JSONObject],
     steps: Sequence[Step],
     capabilities: Capabilities,
 ) -> Declared:
@@ -95,7 +95,7 @@ def _apart(selection: Selection, capabilities: Capabilities) -> tuple[Selection,
     return structs.replace(selection, offers=functions), [left_out("web_search", "tools", message)]
 
 
-def _loosened(offers: Sequence[Offer], capabilities: Capabilities) -> list[Diagnostic]:
+def _loosened(offers: Sequence[ToolOffer], capabilities: Capabilities) -> list[Diagnostic]:
     declared = [offer for offer in offers if offer.fate == "declared"]
     asked = [offer for offer in declared if offer.strict]
     strict = [offer for offer in asked if offer.parameters and offer.parameters.get("required")]
@@ -118,7 +118,7 @@ def _loosened(offers: Sequence[Offer], capabilities: Capabilities) -> list[Diagn
 
 def _within_limit(
     selection: Selection, toolbox: Toolbox, limit: int
-) -> tuple[Sequence[Offer], list[Diagnostic]]:
+) -> tuple[Sequence[ToolOffer], list[Diagnostic]]:
     """At most so many tools. A thread finds ever more of them: the oldest finds make room."""
     offers, excess = selection.offers, len(selection.offers) - limit
     if excess <= 0:
@@ -138,7 +138,7 @@ def _within_limit(
     return kept, [left_out("limit", "tools", message)]
 
 
-def _declarations(offers: Sequence[Offer], toolbox: Toolbox) -> tuple[ToolDeclaration, ...]:
+def _declarations(offers: Sequence[ToolOffer], toolbox: Toolbox) -> tuple[ToolDeclaration, ...]:
     groups = dict(toolbox.groups)
     return tuple(
         ToolDeclaration(
@@ -152,7 +152,7 @@ def _declarations(offers: Sequence[Offer], toolbox: Toolbox) -> tuple[ToolDeclar
     )
 
 
-def _description(offer: Offer, groups: dict[str, str]) -> str | None:
+def _description(offer: ToolOffer, groups: dict[str, str]) -> str | None:
     """What a namespace says about all of its tools is told once, with the first of them."""
     about = groups.pop(offer.namespace, None) if offer.namespace else None
     if about is None:

@@ -9,12 +9,12 @@ from msgspec import structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.history.steps import (
-    Answered,
+    MessageStep,
+    ReasoningStep,
     RefusalPart,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolResultStep,
     is_own,
 )
 from antiphon.core.plan.plan import Capabilities, ToolChoice
@@ -24,7 +24,7 @@ _FREE = ToolChoice()
 RUNGS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
-def climb(
+def resolve_effort(
     asked: object, param: str, capabilities: Capabilities
 ) -> tuple[str | None, list[Diagnostic]]:
     """The provider's word for the effort that was asked for, and what was lost between."""
@@ -50,7 +50,7 @@ def _nearest(asked: str, ladder: Mapping[str, str | None]) -> str | None:
     return next((rung for rung in (*below, *above) if rung in ladder), None)
 
 
-def effective(asked: object, effort: str | None, capabilities: Capabilities) -> str | None:
+def effective_effort(asked: object, effort: str | None, capabilities: Capabilities) -> str | None:
     """The rung that a request ends up on; None if there is none, or nobody asked for one."""
     ladder = capabilities.efforts
     if effort is not None and effort == ladder.get("none"):
@@ -62,7 +62,7 @@ def effective(asked: object, effort: str | None, capabilities: Capabilities) -> 
     return asked if asked in ladder and asked in RUNGS else _nearest(asked, ladder)
 
 
-def settle(
+def adjust_effort(
     effort: str | None,
     param: str,
     capabilities: Capabilities,
@@ -78,10 +78,10 @@ def settle(
     obstacles = {
         "a tool that has to be called is called without": capabilities.forced_choice_stops_thinking
         and choice.mode in ("required", "function"),
-        "it goes on with a turn that began without a thought": capabilities.resumes_by_thought
+        "it continues a turn that began without thinking": capabilities.resume_requires_reasoning
         and resumes_without_thought(steps),
         "`max_output_tokens` leaves no room for it": budget is not None
-        and budget < capabilities.least_budget,
+        and budget < capabilities.min_thinking_budget,
     }
     why = next((why for why, is_so in obstacles.items() if is_so), None)
     if why is not None and "none" in capabilities.efforts:
@@ -96,10 +96,15 @@ def settle(
 
 def _budget(effort: str | None, limit: int | None, capabilities: Capabilities) -> int | None:
     """How many tokens of thought leave room for the answer; None where nobody counts them."""
-    if effort is None or not effort.isdecimal() or not capabilities.least_budget or limit is None:
+    if (
+        effort is None
+        or not effort.isdecimal()
+        or not capabilities.min_thinking_budget
+        or limit is None
+    ):
         return None
     most = min(limit, capabilities.max_output_tokens or limit)
-    return min(int(effort), most - capabilities.least_budget)
+    return min(int(effort), most - capabilities.min_thinking_budget)
 
 
 def resumes_without_thought(steps: Sequence[Step]) -> bool:
@@ -109,13 +114,13 @@ def resumes_without_thought(steps: Sequence[Step]) -> bool:
     something.
     """
     rounds = [(own, [*group]) for own, group in groupby(steps, key=is_own)]
-    if not rounds or not any(isinstance(step, Answered) for step in rounds[-1][1]):
+    if not rounds or not any(isinstance(step, ToolResultStep) for step in rounds[-1][1]):
         return False
     begin: Sequence[Step] = ()
     for own, group in reversed(rounds[:-1]):
         if own:
             begin = group
-        elif not all(isinstance(step, Answered) for step in group):
+        elif not all(isinstance(step, ToolResultStep) for step in group):
             break
     return not _begins_with_thought(begin)
 
@@ -123,9 +128,9 @@ def resumes_without_thought(steps: Sequence[Step]) -> bool:
 def _begins_with_thought(steps: Sequence[Step]) -> bool:
     """Whether thought that can be shown again comes before the first words."""
     for step in steps:
-        if isinstance(step, Thought) and step.states:
+        if isinstance(step, ReasoningStep) and step.states:
             return True
-        if isinstance(step, Said) and any(
+        if isinstance(step, MessageStep) and any(
             part.text.strip() for part in step.parts if isinstance(part, TextPart | RefusalPart)
         ):
             return False
@@ -134,7 +139,7 @@ def _begins_with_thought(steps: Sequence[Step]) -> bool:
 
 def thinks(effort: str | None, capabilities: Capabilities) -> bool:
     if effort is None:
-        return capabilities.thinks_unasked
+        return capabilities.thinks_by_default
     return effort != capabilities.efforts.get("none")
 
 

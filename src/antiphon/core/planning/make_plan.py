@@ -15,15 +15,21 @@ from msgspec import structs
 from antiphon.core.diagnostic import Code, Decision, Diagnostic, diagnostics_header
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.content import NOTHING_SEEN
-from antiphon.core.history.pairing import paired
-from antiphon.core.history.read_items import canonical
+from antiphon.core.history.pairing import pair_calls
+from antiphon.core.history.read_items import read_items
 from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.core.planning.declare_tools import Declared, declare
-from antiphon.core.planning.effort import RUNGS, climb, effective, settle, while_thinking
-from antiphon.core.planning.output_strategy import Asked, ask
+from antiphon.core.planning.effort import (
+    RUNGS,
+    adjust_effort,
+    effective_effort,
+    resolve_effort,
+    while_thinking,
+)
+from antiphon.core.planning.output_strategy import OutputStrategy, choose_output_strategy
 from antiphon.core.planning.parameters import SOURCES, decide, decide_include
-from antiphon.core.planning.unseal import unsealed
+from antiphon.core.planning.unseal import unseal_history
 from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest
@@ -61,17 +67,17 @@ def make_plan(
         native_tools=declared.native_tools,
         identities=declared.identities,
         tool_choice=form.declared.tool_choice,
-        one_call=request.parallel_tool_calls is False,
+        single_call=request.parallel_tool_calls is False,
         search=_search(request, declared),
         parameters=parameters,
         effort=effort,
         requested_effort=asked,
-        effective_effort=effective(asked, effort, capabilities),
+        effective_effort=effective_effort(asked, effort, capabilities),
         contract=form.contract,
         replay_reasoning=capabilities.replay_reasoning,
         developer_role=capabilities.developer_role,
         include_logprobs=logprobs,
-        tells_summary=bool(request.summary),
+        include_reasoning_summary=bool(request.summary),
         diagnostics=_located((*noticed, *told, *decided, *climbed, *form.diagnostics), history),
     )
 
@@ -84,7 +90,7 @@ def _declared(
 ) -> tuple[Declared, tuple[Step, ...], list[Diagnostic]]:
     """The tools, and the history with every call and answer in its place."""
     declared = declare(request.tools, request.tool_choice, items, steps, capabilities)
-    placed, mended = paired(declared.steps)
+    placed, mended = pair_calls(declared.steps)
     return declared, placed, [*mended, *declared.diagnostics]
 
 
@@ -107,7 +113,7 @@ def _read(
     descriptions: Mapping[str, str],
 ) -> tuple[tuple[Step, ...], Sequence[Diagnostic]]:
     """The items as steps, with the provider's own state where it belongs."""
-    steps, noticed = canonical(
+    steps, noticed = read_items(
         items,
         inputs=capabilities.inputs,
         tool_output_images=capabilities.tool_output_images,
@@ -116,7 +122,7 @@ def _read(
     )
     if unseal is None:
         return steps, noticed
-    steps, forgotten = unsealed(steps, issuer=issuer, model=model, unseal=unseal)
+    steps, forgotten = unseal_history(steps, issuer=issuer, model=model, unseal=unseal)
     return steps, [*noticed, *forgotten]
 
 
@@ -141,7 +147,7 @@ def _search(request: Request, declared: Declared) -> SearchRules | None:
     return structs.replace(
         declared.search,
         max_calls=min(limits, default=None),
-        tells_sources=SOURCES in request.include,
+        include_sources=SOURCES in request.include,
     )
 
 
@@ -179,8 +185,8 @@ def _effort(
 ) -> tuple[str | None, str | None, list[Diagnostic]]:
     """The effort that was asked for, the provider's word for it, and what was lost between."""
     param, asked = _updated(items, "reasoning", "effort") or ("reasoning.effort", request.effort)
-    effort, climbed = climb(asked, param, capabilities)
-    effort, settled = settle(
+    effort, climbed = resolve_effort(asked, param, capabilities)
+    effort, settled = adjust_effort(
         effort,
         param,
         capabilities,
@@ -205,7 +211,7 @@ def _form(
     declared: Declared,
     effort: str | None,
     capabilities: Capabilities,
-) -> Asked:
+) -> OutputStrategy:
     place, form = _updated(items, "text", "format") or ("text.format", request.text_format)
     ignored: tuple[Diagnostic, ...] = ()
     try:
@@ -218,7 +224,7 @@ def _form(
         )
         place = "text.format"
         contract = _read_format(place, request.text_format)
-    asked = ask(contract, place, declared, effort, capabilities)
+    asked = choose_output_strategy(contract, place, declared, effort, capabilities)
     return structs.replace(asked, diagnostics=(*ignored, *asked.diagnostics))
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from msgspec import Struct, structs
 
 from antiphon.core.history.capsule import Unseal
-from antiphon.core.history.pairing import paired
-from antiphon.core.history.read_items import canonical
-from antiphon.core.history.steps import Answered, Called, Step
+from antiphon.core.history.pairing import pair_calls
+from antiphon.core.history.read_items import read_items
+from antiphon.core.history.steps import Step, ToolCallStep, ToolResultStep
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan, ToolChoice
-from antiphon.core.planning.unseal import unsealed
+from antiphon.core.planning.unseal import unseal_history
 from antiphon.core.tools.identity import ToolIdentityMap
 
 
@@ -24,18 +24,18 @@ class FinishedRound(Struct, frozen=True):
     again: FollowUp
 
 
-def followed(plan: Plan, followup: FinishedRound, *, issuer: str, unseal: Unseal) -> Plan:
+def plan_next_round(plan: Plan, followup: FinishedRound, *, issuer: str, unseal: Unseal) -> Plan:
     """The plan of the round after this one. Its history only grows, so prompt caches survive."""
-    told, _ = canonical(followup.told, inputs=frozenset({"text"}), tool_output_images=False)
-    told, _ = unsealed(told, issuer=issuer, model=plan.model, unseal=unseal)
-    calls = {step.call_id for step in told if isinstance(step, Called)}
+    told, _ = read_items(followup.told, inputs=frozenset({"text"}), tool_output_images=False)
+    told, _ = unseal_history(told, issuer=issuer, model=plan.model, unseal=unseal)
+    calls = {step.call_id for step in told if isinstance(step, ToolCallStep)}
     asked = [step for step in followup.again.steps if _call_id(step) not in calls]
-    more, _ = paired((*told, *_requested(asked, plan.identities)))
+    more, _ = pair_calls((*told, *_requested(asked, plan.identities)))
     choice = followup.again.tool_choice or _loosened(plan)
     return structs.replace(plan, history=(*plan.history, *more), tool_choice=choice)
 
 
-def takes_over(plan: Plan, begun: Plan) -> bool:
+def can_take_over(plan: Plan, begun: Plan) -> bool:
     """Whether an answer that was begun by another plan can go on with this one: what it may bring
     is read by the other's rules, so the form has to be asked for alike, no tool may be unknown or
     have another's name, and the gateway may not be called for a search that it is not ready for."""
@@ -48,13 +48,13 @@ def takes_over(plan: Plan, begun: Plan) -> bool:
 
 
 def _call_id(step: Step) -> str | None:
-    return step.call_id if isinstance(step, Called | Answered) else None
+    return step.call_id if isinstance(step, ToolCallStep | ToolResultStep) else None
 
 
 def _requested(steps: Iterable[Step], identities: ToolIdentityMap) -> Iterable[Step]:
     """Calls under the names that the client gave their tools, as everywhere in a history."""
     for step in steps:
-        identity = identities.restored(step.name) if isinstance(step, Called) else None
+        identity = identities.restored(step.name) if isinstance(step, ToolCallStep) else None
         if identity is None:
             yield step
         else:

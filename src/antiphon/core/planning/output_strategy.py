@@ -20,12 +20,12 @@ from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
 from antiphon.core.planning.declare_tools import Declared
 from antiphon.core.planning.effort import thinks
-from antiphon.core.planning.parse_tool import opened
+from antiphon.core.planning.parse_tool import open_objects
 from antiphon.core.structured_output.contract import FormatKind, OutputContract
 from antiphon.core.tools.naming import marked_name, provider_name
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class OutputStrategy(Struct, frozen=True, kw_only=True):
     """The contract, and the tools that it is asked for with."""
 
     contract: OutputContract
@@ -33,18 +33,18 @@ class Asked(Struct, frozen=True, kw_only=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def ask(
+def choose_output_strategy(
     contract: OutputContract,
     param: str,
     declared: Declared,
     effort: str | None,
     capabilities: Capabilities,
-) -> Asked:
+) -> OutputStrategy:
     """Decide, for a contract that only says what was requested; `param` is where it says so."""
     formats = _formats(declared, capabilities)
     if contract.requested in formats:
         native = structs.replace(contract, asked=contract.requested)
-        return Asked(contract=native, declared=declared)
+        return OutputStrategy(contract=native, declared=declared)
     if contract.requested == "json_object":
         return _told(contract, "text", param, declared, "")
     tool = _answer_tool(contract, declared, effort, capabilities)
@@ -63,9 +63,9 @@ def _formats(declared: Declared, capabilities: Capabilities) -> frozenset[str]:
 
 def _told(
     contract: OutputContract, asked: FormatKind, param: str, declared: Declared, why: str
-) -> Asked:
+) -> OutputStrategy:
     how = "the model is told" if asked == "text" else "JSON is asked for, the model told the schema"
-    return Asked(
+    return OutputStrategy(
         contract=structs.replace(contract, asked=asked),
         declared=declared,
         diagnostics=(_weaker(contract, param, f"{why}: {how}, and the answer checked."),),
@@ -94,12 +94,12 @@ def _by_tool(
     param: str,
     declared: Declared,
     capabilities: Capabilities,
-) -> Asked:
+) -> OutputStrategy:
     named = not declared.declarations and "function" in capabilities.tool_choice
     choice = ToolChoice("function", tool.name) if named else ToolChoice("required")
     tools = (*declared.declarations, tool)
     how = ": the model has to call a tool with its answer, and the answer is checked."
-    return Asked(
+    return OutputStrategy(
         contract=structs.replace(contract, tool=tool.name, wrapped=not _is_object(contract)),
         declared=structs.replace(declared, declarations=tools, tool_choice=choice),
         diagnostics=(_weaker(contract, param, how),),
@@ -122,7 +122,7 @@ def _answer_tool(
         name=name,
         description=f"Gives the final answer{about}: its arguments are that answer, as JSON."
         " Call it once, when everything else is done.",
-        parameters=parameters if capabilities.closed_objects else opened(parameters),
+        parameters=parameters if capabilities.closed_objects else open_objects(parameters),
         strict=True if _is_strict(contract, declared, capabilities) else None,
     )
 

@@ -33,7 +33,7 @@ class Rule(StrEnum):
     """Nobody, and to answer without it would be to answer another question."""
 
 
-class Row(Struct, frozen=True):
+class ParameterRow(Struct, frozen=True):
     path: str
     rule: Rule
     why: str
@@ -52,44 +52,54 @@ _OWN = """
     tools tool_choice text.format reasoning.effort type generate stream_id
 """.split()
 
-TABLE: tuple[Row, ...] = (
-    *(Row(path, Rule.OWN, "the gateway does it") for path in _OWN),
-    Row("max_output_tokens", Rule.TAKE, "the model decides how much it writes"),
-    Row("temperature", Rule.TAKE, "the model samples in its own way", (1,)),
-    Row("top_p", Rule.TAKE, "the model samples in its own way", (1,)),
-    Row("presence_penalty", Rule.TAKE, "the model repeats itself as it likes", (0,)),
-    Row("frequency_penalty", Rule.TAKE, "the model repeats itself as it likes", (0,)),
-    Row("top_logprobs", Rule.TAKE, "the model tells no probabilities", (0,)),
-    Row("parallel_tool_calls", Rule.ECHO, "whatever the model does, one call at a time is told"),
-    Row("text.verbosity", Rule.TAKE, "the model decides how much it says", ("medium",)),
+PARAMETERS: tuple[ParameterRow, ...] = (
+    *(ParameterRow(path, Rule.OWN, "the gateway does it") for path in _OWN),
+    ParameterRow("max_output_tokens", Rule.TAKE, "the model decides how much it writes"),
+    ParameterRow("temperature", Rule.TAKE, "the model samples in its own way", (1,)),
+    ParameterRow("top_p", Rule.TAKE, "the model samples in its own way", (1,)),
+    ParameterRow("presence_penalty", Rule.TAKE, "the model repeats itself as it likes", (0,)),
+    ParameterRow("frequency_penalty", Rule.TAKE, "the model repeats itself as it likes", (0,)),
+    ParameterRow("top_logprobs", Rule.TAKE, "the model tells no probabilities", (0,)),
+    ParameterRow(
+        "parallel_tool_calls", Rule.ECHO, "whatever the model does, one call at a time is told"
+    ),
+    ParameterRow("text.verbosity", Rule.TAKE, "the model decides how much it says", ("medium",)),
     # `auto` asks for whatever there is, and whatever there is gets sent.
-    Row("reasoning.summary", Rule.TAKE, "reasoning comes as the model tells it", ("auto",)),
-    Row("reasoning.generate_summary", Rule.TAKE, "reasoning comes as it is told", ("auto",)),
-    Row("reasoning.context", Rule.TAKE, "the model decides what it remembers", ("auto",)),
-    Row("reasoning.mode", Rule.TAKE, "the model has one way to think", ("standard",)),
-    Row("max_tool_calls", Rule.TAKE, "calls of built-in tools are not counted"),
-    Row("truncation", Rule.TAKE, "nothing is cut from a prompt that is too long", ("disabled",)),
+    ParameterRow(
+        "reasoning.summary", Rule.TAKE, "reasoning comes as the model tells it", ("auto",)
+    ),
+    ParameterRow(
+        "reasoning.generate_summary", Rule.TAKE, "reasoning comes as it is told", ("auto",)
+    ),
+    ParameterRow("reasoning.context", Rule.TAKE, "the model decides what it remembers", ("auto",)),
+    ParameterRow("reasoning.mode", Rule.TAKE, "the model has one way to think", ("standard",)),
+    ParameterRow("max_tool_calls", Rule.TAKE, "calls of built-in tools are not counted"),
+    ParameterRow(
+        "truncation", Rule.TAKE, "nothing is cut from a prompt that is too long", ("disabled",)
+    ),
     # The tier decides price and speed, so a client has to know that it did not get it.
-    Row("service_tier", Rule.TAKE, "the provider has no such tiers", ("auto", "default")),
-    Row("access_programs", Rule.TAKE, "the provider has no such programmes"),
-    Row("multi_agent", Rule.TAKE, "agents are the client's to run"),
+    ParameterRow("service_tier", Rule.TAKE, "the provider has no such tiers", ("auto", "default")),
+    ParameterRow("access_programs", Rule.TAKE, "the provider has no such programmes"),
+    ParameterRow("multi_agent", Rule.TAKE, "agents are the client's to run"),
     # Labels and hints: the answer is the same without them.
-    Row("metadata", Rule.ECHO, "a label for the client's own use"),
-    Row("client_metadata", Rule.ECHO, "a label for the client's own use"),
-    Row("user", Rule.ECHO, "a label for the operator's own use"),
-    Row("safety_identifier", Rule.ECHO, "a label for the operator's own use"),
-    Row("prompt_cache_key", Rule.ECHO, "a hint; caches work without it"),
-    Row("prompt_cache_options", Rule.ECHO, "a hint; caches work without it"),
-    Row("prompt_cache_retention", Rule.ECHO, "a hint; caches work without it"),
-    Row("image", Rule.ECHO, "a hint; images are sent as they are"),
-    Row("conversation", Rule.REFUSE, "conversations are not kept here; use previous_response_id"),
-    Row("prompt", Rule.REFUSE, "prompt templates are not kept here"),
-    Row("moderation", Rule.REFUSE, "nothing is moderated here"),
-    Row("context_management", Rule.REFUSE, "contexts are not compacted during a run"),
+    ParameterRow("metadata", Rule.ECHO, "a label for the client's own use"),
+    ParameterRow("client_metadata", Rule.ECHO, "a label for the client's own use"),
+    ParameterRow("user", Rule.ECHO, "a label for the operator's own use"),
+    ParameterRow("safety_identifier", Rule.ECHO, "a label for the operator's own use"),
+    ParameterRow("prompt_cache_key", Rule.ECHO, "a hint; caches work without it"),
+    ParameterRow("prompt_cache_options", Rule.ECHO, "a hint; caches work without it"),
+    ParameterRow("prompt_cache_retention", Rule.ECHO, "a hint; caches work without it"),
+    ParameterRow("image", Rule.ECHO, "a hint; images are sent as they are"),
+    ParameterRow(
+        "conversation", Rule.REFUSE, "conversations are not kept here; use previous_response_id"
+    ),
+    ParameterRow("prompt", Rule.REFUSE, "prompt templates are not kept here"),
+    ParameterRow("moderation", Rule.REFUSE, "nothing is moderated here"),
+    ParameterRow("context_management", Rule.REFUSE, "contexts are not compacted during a run"),
 )
 
-KNOWN = frozenset(row.path.partition(".")[0] for row in TABLE)
-_FIELDS = tuple((row.path.partition(".")[0], row) for row in TABLE if row.rule is not Rule.OWN)
+KNOWN = frozenset(row.path.partition(".")[0] for row in PARAMETERS)
+_FIELDS = tuple((row.path.partition(".")[0], row) for row in PARAMETERS if row.rule is not Rule.OWN)
 
 
 def decide(
@@ -125,7 +135,7 @@ def _given(raw: Mapping[str, Any], path: str) -> Any:
     return value.get(inner) if isinstance(value, Mapping) else None
 
 
-def _refuse(row: Row, value: object) -> None:
+def _refuse(row: ParameterRow, value: object) -> None:
     if value:
         raise InvalidRequest(
             f"`{row.path}` is not supported: {row.why}.",
@@ -183,7 +193,7 @@ def _unsaid(parameters: dict[str, Any], capabilities: Capabilities) -> Iterator[
 
 def _give_way(parameters: dict[str, Any], capabilities: Capabilities) -> Iterator[Diagnostic]:
     """Of two parameters that the provider refuses beside each other, one counts."""
-    for name, other in capabilities.gives_way.items():
+    for name, other in capabilities.conflicting_parameters.items():
         if name in parameters and other in parameters:
             del parameters[name]
             yield _ignored(name, f"the provider takes it only without `{other}`")

@@ -19,13 +19,13 @@ from antiphon.core.web_search.memory import HOSTED, SEARCH
 from antiphon.core.web_search.rules import WORDS, described, disobeyed, read_rules, unheeded, unkept
 from antiphon.errors import InvalidRequest
 
-Document: TypeAlias = Mapping[str, Any]
+JSONObject: TypeAlias = Mapping[str, Any]
 Key: TypeAlias = tuple[str | None, str]
 Origin: TypeAlias = Literal["request", "input", "search"]
 """Where it was offered: with the request, by an item of the input, or as what a search found."""
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class ToolOffer(Struct, frozen=True, kw_only=True):
     """A tool and its fate: declared as a function, run by the provider itself, or left out."""
 
     type: str
@@ -33,9 +33,9 @@ class Offer(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
     fate: Literal["declared", "native", "left_out"] = "declared"
     description: str | None = None
-    parameters: Document | None = None
+    parameters: JSONObject | None = None
     strict: bool | None = None
-    document: Document = {}
+    document: JSONObject = {}
     origin: Origin = "request"
 
     @property
@@ -46,7 +46,7 @@ class Offer(Struct, frozen=True, kw_only=True):
     def tool_type(self) -> ToolType:
         return cast("ToolType", self.type)
 
-    def same_as(self, other: Offer) -> bool:
+    def same_as(self, other: ToolOffer) -> bool:
         """Whether a provider would be told the same of both."""
         return (self.type, self.description, self.parameters, self.strict) == (
             (other.type, other.description, other.parameters, other.strict)
@@ -61,10 +61,10 @@ def family(kind: str) -> str:
     return kind
 
 
-Reading: TypeAlias = tuple[Offer, list[Diagnostic]]
+Reading: TypeAlias = tuple[ToolOffer, list[Diagnostic]]
 
 
-def read_offer(
+def parse_tool(
     tool: object,
     param: str,
     capabilities: Capabilities,
@@ -85,11 +85,11 @@ def read_offer(
     return _within(offer, param, capabilities)
 
 
-def _left_out(tool: Document, param: str, reason: str, namespace: str | None = None) -> Reading:
+def _left_out(tool: JSONObject, param: str, reason: str, namespace: str | None = None) -> Reading:
     kind = tool["type"]
     label = tool.get("name", tool.get("server_label"))
     name = label if isinstance(label, str) else kind
-    offer = Offer(type=kind, name=name, namespace=namespace, fate="left_out", document=tool)
+    offer = ToolOffer(type=kind, name=name, namespace=namespace, fate="left_out", document=tool)
     return offer, [left_out(kind, param, f"The tool {offer.name!r} was left out: {reason}.")]
 
 
@@ -118,7 +118,7 @@ _WEAKER: Mapping[str, str] = {
 }
 
 
-def _within(offer: Offer, param: str, capabilities: Capabilities) -> Reading:
+def _within(offer: ToolOffer, param: str, capabilities: Capabilities) -> Reading:
     """What the provider takes of this tool, and a diagnostic for each part that it does not."""
     tool = offer.document
     weaker = {
@@ -133,11 +133,11 @@ def _within(offer: Offer, param: str, capabilities: Capabilities) -> Reading:
     if not capabilities.strict_tools:
         offer = structs.replace(offer, strict=None)
     if not capabilities.closed_objects:
-        offer = structs.replace(offer, parameters=opened(offer.parameters))
+        offer = structs.replace(offer, parameters=open_objects(offer.parameters))
     return offer, diagnostics
 
 
-def _degraded(offer: Offer, param: str, field: str) -> Diagnostic:
+def _degraded(offer: ToolOffer, param: str, field: str) -> Diagnostic:
     return Diagnostic(
         code=Code.TOOL_DEGRADED,
         decision=Decision.DEGRADED,
@@ -148,15 +148,15 @@ def _degraded(offer: Offer, param: str, field: str) -> Diagnostic:
 
 
 def _is_closed(schema: Any) -> bool:
-    return bool(schema != opened(schema))
+    return bool(schema != open_objects(schema))
 
 
-def opened(schema: Any) -> Any:
+def open_objects(schema: Any) -> Any:
     """The same schema, with no word against properties that it does not name."""
     if isinstance(schema, Mapping):
         kept = [item for item in schema.items() if item != ("additionalProperties", False)]
-        return {name: opened(inner) for name, inner in kept}
-    return [opened(inner) for inner in schema] if isinstance(schema, list) else schema
+        return {name: open_objects(inner) for name, inner in kept}
+    return [open_objects(inner) for inner in schema] if isinstance(schema, list) else schema
 
 
 # What is left out, and why
@@ -171,7 +171,7 @@ _HOSTED: Mapping[str, str] = {
 }
 
 
-def _reason_to_leave_out(tool: Document, kind: str, namespace: str | None) -> str | None:
+def _reason_to_leave_out(tool: JSONObject, kind: str, namespace: str | None) -> str | None:
     if namespace is not None and kind not in {"function", "custom"}:
         return "a namespace holds functions and custom tools only"
     if kind not in _READERS:
@@ -187,7 +187,7 @@ def _reason_to_leave_out(tool: Document, kind: str, namespace: str | None) -> st
     return None
 
 
-def _environment(tool: Document) -> object:
+def _environment(tool: JSONObject) -> object:
     environment = tool.get("environment")
     return environment.get("type") if isinstance(environment, Mapping) else "local"
 
@@ -195,7 +195,9 @@ def _environment(tool: Document) -> object:
 # Search that the provider runs, or the gateway
 
 
-def _web_search(tool: Document, param: str, capabilities: Capabilities, origin: Origin) -> Reading:
+def _web_search(
+    tool: JSONObject, param: str, capabilities: Capabilities, origin: Origin
+) -> Reading:
     if capabilities.web_search == "refuse":
         raise InvalidRequest(
             "Web search is not available for this model.",
@@ -209,19 +211,19 @@ def _web_search(tool: Document, param: str, capabilities: Capabilities, origin: 
     beyond = disobeyed(tool, capabilities.web_search_limits)
     if beyond is not None:
         return _left_out(tool, param, f"its search cannot be limited by `{beyond}`")
-    offer = Offer(type=tool["type"], name="web_search", fate="native", document=tool)
+    offer = ToolOffer(type=tool["type"], name="web_search", fate="native", document=tool)
     weaker = unheeded(tool, capabilities.web_search_limits)
     return offer, [_degraded(offer, param, field) for field in weaker]
 
 
 def _managed_search(
-    tool: Document, param: str, capabilities: Capabilities, origin: Origin
+    tool: JSONObject, param: str, capabilities: Capabilities, origin: Origin
 ) -> Reading:
     """A function whose calls the gateway answers itself; it keeps the restrictions, too."""
     beyond = unkept(tool)
     if beyond is not None:
         return _left_out(tool, param, f"its search cannot be limited by `{beyond}`")
-    offer = Offer(
+    offer = ToolOffer(
         type=SEARCH,
         name=SEARCH,
         namespace=HOSTED,
@@ -236,10 +238,10 @@ def _managed_search(
 
 # Tools that the client runs
 
-NO_ARGUMENTS: Document = {"type": "object", "properties": {}}
+NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
 
 
-def _text(tool: Document, field: str, param: str, *, required: bool = False) -> str | None:
+def _text(tool: JSONObject, field: str, param: str, *, required: bool = False) -> str | None:
     value = tool.get(field)
     if isinstance(value, str) and (value or not required):
         return value
@@ -248,21 +250,21 @@ def _text(tool: Document, field: str, param: str, *, required: bool = False) -> 
     raise InvalidRequest(f"`{field}` has to be a text.", param=f"{param}.{field}")
 
 
-def tool_name(tool: Document, param: str) -> str:
+def tool_name(tool: JSONObject, param: str) -> str:
     name = _text(tool, "name", param, required=True)
     return cast("str", name)
 
 
-def _schema(tool: Document, param: str) -> Document:
+def _schema(tool: JSONObject, param: str) -> JSONObject:
     schema = tool.get("parameters")
     if schema is not None and not isinstance(schema, Mapping):
         raise InvalidRequest("`parameters` has to be a JSON Schema.", param=f"{param}.parameters")
     return schema or NO_ARGUMENTS
 
 
-def _function(tool: Document, param: str) -> Offer:
+def _function(tool: JSONObject, param: str) -> ToolOffer:
     strict = tool.get("strict")
-    return Offer(
+    return ToolOffer(
         type="function",
         name=tool_name(tool, param),
         description=_text(tool, "description", param),
@@ -275,9 +277,9 @@ def _function(tool: Document, param: str) -> Offer:
 _FREEFORM = "Call it with the whole text, as it is, in the one argument `input`."
 
 
-def _custom(tool: Document, param: str) -> Offer:
+def _custom(tool: JSONObject, param: str) -> ToolOffer:
     about = [_text(tool, "description", param), _FREEFORM, _grammar(tool, param)]
-    return Offer(
+    return ToolOffer(
         type="custom",
         name=tool_name(tool, param),
         description="\n\n".join(filter(None, about)),
@@ -291,7 +293,7 @@ def _custom(tool: Document, param: str) -> Offer:
     )
 
 
-def _grammar(tool: Document, param: str) -> str | None:
+def _grammar(tool: JSONObject, param: str) -> str | None:
     form = tool.get("format")
     if not isinstance(form, Mapping) or form.get("type") != "grammar":
         return None
@@ -300,8 +302,8 @@ def _grammar(tool: Document, param: str) -> str | None:
     return f"The text has to match this grammar (syntax: {syntax}):\n{definition}"
 
 
-def _tool_search(tool: Document, param: str) -> Offer:
-    return Offer(
+def _tool_search(tool: JSONObject, param: str) -> ToolOffer:
+    return ToolOffer(
         type="tool_search",
         name="tool_search",
         description=_text(tool, "description", param) or "Finds more tools to call.",
@@ -310,20 +312,20 @@ def _tool_search(tool: Document, param: str) -> Offer:
     )
 
 
-def _built_in(tool: Document, param: str) -> Offer:
+def _built_in(tool: JSONObject, param: str) -> ToolOffer:
     kind = tool["type"]
     description, parameters = _BUILT_IN[kind]
-    return Offer(
+    return ToolOffer(
         type=kind, name=kind, description=description, parameters=parameters, document=tool
     )
 
 
-def _object(required: tuple[str, ...], **properties: Document) -> Document:
+def _object(required: tuple[str, ...], **properties: JSONObject) -> JSONObject:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-_TEXTS: Document = {"type": "array", "items": {"type": "string"}}
-_TIMEOUT: Document = {"type": "integer", "description": "How long it may take, in milliseconds."}
+_TEXTS: JSONObject = {"type": "array", "items": {"type": "string"}}
+_TIMEOUT: JSONObject = {"type": "integer", "description": "How long it may take, in milliseconds."}
 _SEARCH = _object(
     ("query",),
     query={"type": "string", "description": "What the tools should be able to do."},
@@ -331,7 +333,7 @@ _SEARCH = _object(
 )
 
 # The arguments are those that `core.tools` restores the calls from.
-_BUILT_IN: Mapping[str, tuple[str, Document]] = {
+_BUILT_IN: Mapping[str, tuple[str, JSONObject]] = {
     "shell": (
         "Runs shell commands on the user's machine and returns what they print.",
         _object(
@@ -377,7 +379,7 @@ _BUILT_IN: Mapping[str, tuple[str, Document]] = {
     ),
 }
 
-_READERS: Mapping[str, Callable[[Document, str], Offer]] = {
+_READERS: Mapping[str, Callable[[JSONObject, str], ToolOffer]] = {
     "function": _function,
     "custom": _custom,
     "tool_search": _tool_search,

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.plan.plan import Capabilities, ToolChoice
-from antiphon.core.planning.parse_tool import Document, Offer, family
+from antiphon.core.planning.parse_tool import JSONObject, ToolOffer, family
 from antiphon.core.planning.toolbox import Toolbox
 from antiphon.errors import InvalidRequest
 
@@ -20,12 +20,12 @@ from antiphon.errors import InvalidRequest
 class Selection(Struct, frozen=True, kw_only=True):
     """The tools that the model may use now, and what the provider is told about using them."""
 
-    offers: Sequence[Offer] = ()
+    offers: Sequence[ToolOffer] = ()
     choice: ToolChoice = ToolChoice()
     diagnostics: Sequence[Diagnostic] = ()
 
 
-def select(choice: str | Document, toolbox: Toolbox, capabilities: Capabilities) -> Selection:
+def select(choice: str | JSONObject, toolbox: Toolbox, capabilities: Capabilities) -> Selection:
     """What is left when the choice is kept; a choice of something that is not there is an error."""
     usable = [offer for offer in toolbox.everything() if _is_usable(offer, capabilities)]
     if isinstance(choice, str):
@@ -37,11 +37,11 @@ def select(choice: str | Document, toolbox: Toolbox, capabilities: Capabilities)
     return _forced(choice, usable, toolbox, capabilities)
 
 
-def _is_usable(offer: Offer, capabilities: Capabilities) -> bool:
+def _is_usable(offer: ToolOffer, capabilities: Capabilities) -> bool:
     return capabilities.tools and offer.fate != "left_out"
 
 
-def _in_mode(mode: str, offers: Sequence[Offer], capabilities: Capabilities) -> Selection:
+def _in_mode(mode: str, offers: Sequence[ToolOffer], capabilities: Capabilities) -> Selection:
     if mode == "none":
         # Declarations that stay keep the prompt's prefix the same from turn to turn.
         stays = bool(offers) and "none" in capabilities.tool_choice
@@ -57,7 +57,7 @@ def _in_mode(mode: str, offers: Sequence[Offer], capabilities: Capabilities) -> 
 
 
 def _forced(
-    choice: Document, usable: Sequence[Offer], toolbox: Toolbox, capabilities: Capabilities
+    choice: JSONObject, usable: Sequence[ToolOffer], toolbox: Toolbox, capabilities: Capabilities
 ) -> Selection:
     """One tool has to be called."""
     matches = {id(offer) for offer in _matches(choice, toolbox)}
@@ -74,7 +74,7 @@ def _forced(
     return Selection(offers=targets, diagnostics=[weaker])
 
 
-def _allowed(choice: Document, toolbox: Toolbox) -> set[int]:
+def _allowed(choice: JSONObject, toolbox: Toolbox) -> set[int]:
     entries = choice.get("tools")
     allowed: set[int] = set()
     for entry in entries if isinstance(entries, list) else ():
@@ -85,7 +85,7 @@ def _allowed(choice: Document, toolbox: Toolbox) -> set[int]:
     return allowed
 
 
-def _matches(choice: Document, toolbox: Toolbox) -> list[Offer]:
+def _matches(choice: JSONObject, toolbox: Toolbox) -> list[ToolOffer]:
     """The tools that a choice names, left out or not."""
     kind = family(str(choice.get("type")))
     name = choice.get("server_label" if kind == "mcp" else "name")
@@ -97,7 +97,7 @@ def _matches(choice: Document, toolbox: Toolbox) -> list[Offer]:
     return [offer for offer in same if name in (None, offer.name)]
 
 
-def _named(name: object, namespace: object, offers: Sequence[Offer]) -> list[Offer]:
+def _named(name: object, namespace: object, offers: Sequence[ToolOffer]) -> list[ToolOffer]:
     """The one tool of that name. A namespace may be left out where it could only be one."""
     namesakes = [offer for offer in offers if offer.name == name]
     exact = [offer for offer in namesakes if offer.namespace == namespace]

@@ -15,15 +15,15 @@ from msgspec import structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.freeform.grammar import declared_grammar
-from antiphon.core.history.steps import Called, Step
+from antiphon.core.history.steps import Step, ToolCallStep
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.parse_tool import (
-    Document,
+    JSONObject,
     Key,
-    Offer,
     Origin,
+    ToolOffer,
     left_out,
-    read_offer,
+    parse_tool,
     tool_name,
 )
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
@@ -38,9 +38,9 @@ class Toolbox:
     """The tools of one request: what they are, what they are called, what was said about them."""
 
     def __init__(self, capabilities: Capabilities) -> None:
-        self.offers: dict[Key, Offer] = {}
+        self.offers: dict[Key, ToolOffer] = {}
         """The tools that can be declared."""
-        self.hosted: list[Offer] = []
+        self.hosted: list[ToolOffer] = []
         """The tools that the provider runs itself, and those that are left out."""
         self.names: dict[Key, str] = {}
         self.groups: dict[str, str] = {}
@@ -52,12 +52,12 @@ class Toolbox:
 
     # Filling it
 
-    def add_declared(self, tools: Sequence[Document]) -> None:
+    def add_declared(self, tools: Sequence[JSONObject]) -> None:
         """The tools of the request itself: a mistake in one is the client's to mend."""
         for index, tool in enumerate(tools):
             self._add(tool, f"tools[{index}]", "request")
 
-    def add_carried(self, items: Sequence[Document]) -> None:
+    def add_carried(self, items: Sequence[JSONObject]) -> None:
         """Tools that items of the input bring along; they can be called from then on."""
         for index, item in enumerate(items):
             origin = _CARRIERS.get(str(item.get("type")))
@@ -71,7 +71,7 @@ class Toolbox:
         grouped = isinstance(tool, Mapping) and tool.get("type") == "namespace"
         try:
             if grouped and namespace is None:
-                self._add_namespace(cast("Document", tool), param, origin)
+                self._add_namespace(cast("JSONObject", tool), param, origin)
             else:
                 self._admit(tool, param, origin, namespace)
         except InvalidRequest as error:
@@ -80,7 +80,7 @@ class Toolbox:
             message = f"A tool in the input was left out: {error.message}"
             self.diagnostics.append(left_out("input", error.param or param, message))
 
-    def _add_namespace(self, tool: Document, param: str, origin: Origin) -> None:
+    def _add_namespace(self, tool: JSONObject, param: str, origin: Origin) -> None:
         namespace = tool_name(tool, param)
         children = tool.get("tools")
         if not isinstance(children, list):
@@ -93,7 +93,7 @@ class Toolbox:
 
     def _admit(self, tool: object, param: str, origin: Origin, namespace: str | None) -> None:
         self._count_grammar(tool, param)
-        offer, diagnostics = read_offer(
+        offer, diagnostics = parse_tool(
             tool, param, self._capabilities, namespace=namespace, origin=origin
         )
         if offer in self.hosted:
@@ -118,12 +118,12 @@ class Toolbox:
             message = f"A request may have {_MOST_GRAMMARS} different grammars at most."
             raise InvalidRequest(message, param=f"{param}.format")
 
-    def _take_name(self, offer: Offer, param: str) -> None:
+    def _take_name(self, offer: ToolOffer, param: str) -> None:
         if not self._name(offer.key):
             message = f"No name is free for the tool {offer.name!r}."
             raise InvalidRequest(message, param=f"{param}.name")
 
-    def _redeclare(self, known: Offer, offer: Offer, param: str) -> None:
+    def _redeclare(self, known: ToolOffer, offer: ToolOffer, param: str) -> None:
         if offer.origin == "request":
             raise InvalidRequest(
                 f"Two different tools are named {offer.name!r}.", param=f"{param}.name"
@@ -152,7 +152,7 @@ class Toolbox:
 
     # Reading it
 
-    def everything(self) -> list[Offer]:
+    def everything(self) -> list[ToolOffer]:
         return [*self.offers.values(), *self.hosted]
 
     def place(self, steps: Sequence[Step]) -> tuple[Step, ...]:
@@ -160,10 +160,10 @@ class Toolbox:
         offered = [key for key in reversed(self.offers) if key[0] != HOSTED]
         homes = {name: namespace for namespace, name in offered}
         return tuple(
-            self._placed(step, homes) if isinstance(step, Called) else step for step in steps
+            self._placed(step, homes) if isinstance(step, ToolCallStep) else step for step in steps
         )
 
-    def _placed(self, call: Called, homes: Mapping[str, str | None]) -> Called:
+    def _placed(self, call: ToolCallStep, homes: Mapping[str, str | None]) -> ToolCallStep:
         key = (call.namespace, call.name)
         if key in self.names:
             return call

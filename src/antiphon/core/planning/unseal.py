@@ -14,33 +14,33 @@ from msgspec import structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.history.capsule import Capsule, Opened, Unopened, Unseal
-from antiphon.core.history.steps import Step, Thought
-from antiphon.core.web_search.memory import recalled
+from antiphon.core.history.steps import ReasoningStep, Step
+from antiphon.core.web_search.memory import decode_past_searches
 
 
-def unsealed(
+def unseal_history(
     steps: Iterable[Step], *, issuer: str, model: str, unseal: Unseal
 ) -> tuple[tuple[Step, ...], list[Diagnostic]]:
     """The steps with every capsule opened that can be, and what was lost with the others."""
     losses: Counter[str] = Counter()
-    opened: list[Step] = []
+    open_objects: list[Step] = []
     for step in steps:
-        if isinstance(step, Thought) and step.encrypted is not None:
+        if isinstance(step, ReasoningStep) and step.encrypted is not None:
             reminded, loss = _reminded(step, unseal(step.encrypted), issuer, model)
             losses.update(loss)
-            opened += reminded
+            open_objects += reminded
         else:
-            opened.append(step)
-    return tuple(opened), [_diagnostic(why, count) for why, count in losses.items()]
+            open_objects.append(step)
+    return tuple(open_objects), [_diagnostic(why, count) for why, count in losses.items()]
 
 
 def _reminded(
-    thought: Thought, capsule: Opened, issuer: str, model: str
+    thought: ReasoningStep, capsule: Opened, issuer: str, model: str
 ) -> tuple[Sequence[Step], Sequence[str]]:
     """The thought as it was, behind the searches that led to it."""
     if not isinstance(capsule, Capsule):
         return [thought], [capsule]
-    searches, states = recalled(capsule.states)
+    searches, states = decode_past_searches(capsule.states)
     is_own = (capsule.issuer, capsule.model) == (issuer, model)
     text = capsule.text or thought.text
     whole = structs.replace(thought, text=text, states=states if is_own else ())

@@ -14,7 +14,7 @@ import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.structured_output.json_schema import TooMuchWork, schemas
+from antiphon.core.structured_output.json_schema import TooMuchWork, json_schemas
 from antiphon.errors import InvalidOutputFormat
 from antiphon.wire.items import Document, Item, Message, OutputText, Reasoning
 from antiphon.wire.response import Response
@@ -89,7 +89,7 @@ class OutputContract(Struct, frozen=True, kw_only=True):
         schema = _ANY_OBJECT if self.requested == "json_object" else self.schema
         if schema is None or self.strict is False:
             return iter(())
-        return schemas[msgspec.json.encode(schema)].errors(value)
+        return json_schemas[msgspec.json.encode(schema)].errors(value)
 
     def check(self, response: Response, *, provider: str) -> None:
         """Raise `InvalidOutputFormat` if a completed answer is not what was promised."""
@@ -114,7 +114,7 @@ def _told(objection: Objection) -> str:
 def check_schema(schema: Mapping[str, Any]) -> str | None:
     """Why a schema cannot be used, or None."""
     try:
-        schemas[msgspec.json.encode(schema)]
+        json_schemas[msgspec.json.encode(schema)]
     except (jsonschema_rs.ValidationError, ValueError) as error:
         return str(getattr(error, "message", error)).splitlines()[0]
     return None

@@ -33,7 +33,7 @@ class TooMuchWork(Exception):
     """A value cannot be checked in a reasonable time."""
 
 
-class Schema:
+class JSONSchema:
     def __init__(self, data: bytes) -> None:
         """Raises `ValueError`, or what the validator has to say."""
         if len(data) > MAX_BYTES:
@@ -230,5 +230,5 @@ def _refuse_to_fetch(uri: str) -> Any:
     raise ValueError(f"remote reference {uri!r} is not allowed")
 
 
-schemas = LRUCache(Schema, lambda data: 1000 + len(data), _KEPT_BYTES)
+json_schemas = LRUCache(JSONSchema, lambda data: 1000 + len(data), _KEPT_BYTES)
 """By their JSON."""

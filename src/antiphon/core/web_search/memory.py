@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.history.steps import Answered, Called, Step, TextPart
+from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.stream.deltas import ReasoningState
 
 SEARCH = "web_search"
@@ -22,7 +22,7 @@ function of a client's that is called `web_search`, too, is never taken for ours
 _SCHEME = "search"
 
 
-class Exchange(Struct, frozen=True, kw_only=True):
+class PastSearch(Struct, frozen=True, kw_only=True):
     """One call of the search and what the model was told."""
 
     call_id: str
@@ -30,21 +30,21 @@ class Exchange(Struct, frozen=True, kw_only=True):
     answer: str
 
 
-def remembered(exchanges: Iterable[Exchange]) -> ReasoningState:
+def encode_past_searches(exchanges: Iterable[PastSearch]) -> ReasoningState:
     """The searches of one round, as state."""
     return ReasoningState(_SCHEME, msgspec.to_builtins(list(exchanges)), "turn")
 
 
-def as_steps(
-    exchanges: Sequence[Exchange], *, name: str = SEARCH, namespace: str | None = HOSTED
+def build_search_steps(
+    exchanges: Sequence[PastSearch], *, name: str = SEARCH, namespace: str | None = HOSTED
 ) -> tuple[Step, ...]:
     """The searches of one round, as history: the model asked for all of them at once."""
-    calls = [Called(each.call_id, name, each.arguments, namespace) for each in exchanges]
-    answers = [Answered(each.call_id, (TextPart(each.answer),), name) for each in exchanges]
+    calls = [ToolCallStep(each.call_id, name, each.arguments, namespace) for each in exchanges]
+    answers = [ToolResultStep(each.call_id, (TextPart(each.answer),), name) for each in exchanges]
     return (*calls, *answers)
 
 
-def recalled(
+def decode_past_searches(
     states: Iterable[ReasoningState],
 ) -> tuple[tuple[Step, ...], tuple[ReasoningState, ...]]:
     """The searches among some state, as history, and the rest, which is a provider's."""
@@ -52,15 +52,15 @@ def recalled(
     others: list[ReasoningState] = []
     for state in states:
         if state.scheme == _SCHEME:
-            found += as_steps(_read(state.value))
+            found += build_search_steps(_read(state.value))
         else:
             others.append(state)
     return tuple(found), tuple(others)
 
 
-def _read(value: object) -> list[Exchange]:
+def _read(value: object) -> list[PastSearch]:
     """A capsule may be older than its reader: what cannot be read is not remembered."""
     try:
-        return msgspec.convert(value, list[Exchange])
+        return msgspec.convert(value, list[PastSearch])
     except msgspec.ValidationError:
         return []

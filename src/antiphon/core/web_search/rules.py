@@ -39,7 +39,7 @@ class SearchRules(Struct, frozen=True, kw_only=True):
     """Where the user is: city, region, country, timezone."""
     max_calls: int | None = None
     """How many searches the answer may take."""
-    tells_sources: bool = False
+    include_sources: bool = False
     """Whether the client is told all that was found, not only what is cited."""
 
     @property

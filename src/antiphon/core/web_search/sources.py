@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from antiphon.core.history.steps import Answered, Called, Step, TextPart
+from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.web_search.memory import HOSTED, SEARCH
 
 _TITLE_CHARS = 200
@@ -89,9 +89,9 @@ def _line(text: str, limit: int) -> str:
 def _told(history: Iterable[Step]) -> Iterable[tuple[int, Source]]:
     ours: set[str] = set()
     for step in history:
-        if isinstance(step, Called) and (step.namespace, step.name) == (HOSTED, SEARCH):
+        if isinstance(step, ToolCallStep) and (step.namespace, step.name) == (HOSTED, SEARCH):
             ours.add(step.call_id)
-        elif isinstance(step, Answered) and step.call_id in ours:
+        elif isinstance(step, ToolResultStep) and step.call_id in ours:
             for part in step.parts:
                 for number, title, url in _LISTED.findall(_text(part)):
                     yield int(number), Source(url, title)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import binascii
 from typing import Any, TypeAlias, assert_never
 
-from antiphon.core.history.media import Media, type_of
+from antiphon.core.history.media import MediaSupport, type_of
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Part, RefusalPart, TextPart
 
 Body: TypeAlias = dict[str, Any]
 
 _UNTOLD = ("", "application/octet-stream", "binary/octet-stream")
 _GOOGLE = ("gs://", "https://generativelanguage.googleapis.com/", "files/")
-TAKEN = Media(
+TAKEN = MediaSupport(
     types=frozenset("image/* audio/* video/* text/* application/pdf application/json".split()),
     file_ids=r"(gs://|https://generativelanguage\.googleapis\.com/|files/).*",
 )

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.content import Reader
-from antiphon.core.history.media import Media
+from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import (
     AudioPart,
     FilePart,
     HistoryCode,
     ImagePart,
+    MessageStep,
     Part,
     RefusalPart,
-    Said,
     TextPart,
 )
 
@@ -230,7 +230,7 @@ def test_media_of_a_role_that_takes_text_follow_in_a_user_message() -> None:
         "[file: see the next message]",
         "done",
     ]
-    assert moved == (Said("user", (PICTURE, PAPER)),)
+    assert moved == (MessageStep("user", (PICTURE, PAPER)),)
     assert codes(found) == ["history.image.moved", "history.file.moved"]
 
 
@@ -244,13 +244,15 @@ def test_a_tool_may_answer_with_images_where_the_provider_takes_them() -> None:
     found = reader(images=True)
     kept, moved = found.tool_output([PICTURE, PAPER])
     assert kept == (PICTURE, TextPart("[file: see the next message]"))
-    assert moved == (Said("user", (PAPER,)),)
-    assert reader().tool_output([PICTURE])[1] == (Said("user", (PICTURE,)),)
+    assert moved == (MessageStep("user", (PAPER,)),)
+    assert reader().tool_output([PICTURE])[1] == (MessageStep("user", (PICTURE,)),)
 
 
 # --- what the provider takes of what the model takes ----------------------------------------------
 
-STRICT = Media(types=frozenset({"image/png", "text/*"}), image_links="s3://.*", file_ids="files/.*")
+STRICT = MediaSupport(
+    types=frozenset({"image/png", "text/*"}), image_links="s3://.*", file_ids="files/.*"
+)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import base64
 
 import pytest
 
-from antiphon.core.history.media import Media, Unread, type_of
+from antiphon.core.history.media import MediaSupport, Unread, type_of
 
 PNG = "iVBORw0KGgo="
-TAKES = Media(
+TAKES = MediaSupport(
     types=frozenset({"image/png", "image/jpeg", "application/pdf", "audio/*", "text/*"}),
     image_links="https?://.*",
     file_ids="files/.*",
@@ -22,10 +22,10 @@ def data(media_type: str, content: bytes) -> str:
 
 @pytest.mark.parametrize("given", ["data:x/y;base64,AA==", "data:,hi", "***", ""])
 def test_a_provider_that_says_nothing_is_sent_what_there_is(given: str) -> None:
-    assert Media().read(given, "file") == given
-    assert Media().fetches(given)
-    assert Media().knows(given)
-    assert Media().follows(given, "")
+    assert MediaSupport().read(given, "file") == given
+    assert MediaSupport().fetches(given)
+    assert MediaSupport().knows(given)
+    assert MediaSupport().follows(given, "")
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_a_file_that_would_be_refused_says_why(given: str, why: str) -> None:
 
 def test_text_is_taken_by_its_name_where_that_is_enough() -> None:
     latin = data("text/plain", b"gr\xfcn")
-    assert Media(types=frozenset({"text/plain"})).read(latin, "file") == latin
+    assert MediaSupport(types=frozenset({"text/plain"})).read(latin, "file") == latin
     words = data("text/css", b"a {}")
-    assert Media(types=frozenset({"text/plain"})).read(words, "file") == Unread(
+    assert MediaSupport(types=frozenset({"text/plain"})).read(words, "file") == Unread(
         "text/css is not accepted"
     )
 

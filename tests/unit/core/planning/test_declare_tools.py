@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.steps import Called
+from antiphon.core.history.steps import ToolCallStep
 from antiphon.core.plan.plan import Capabilities, ToolChoice
 from antiphon.core.planning.declare_tools import Declared, declare
 from antiphon.errors import InvalidRequest
@@ -32,7 +32,7 @@ def declared(
     *tools: dict[str, Any],
     choice: str | dict[str, Any] = "auto",
     items: tuple[dict[str, Any], ...] = (),
-    called: tuple[Called, ...] = (),
+    called: tuple[ToolCallStep, ...] = (),
     **capabilities: Any,
 ) -> Declared:
     return declare(tools, choice, items, called, Capabilities(**capabilities))
@@ -92,7 +92,7 @@ def test_what_a_namespace_says_goes_to_the_first_tool_that_is_declared() -> None
 def test_a_tool_that_may_not_be_called_now_keeps_its_name_for_the_history(
     choice: str | dict[str, Any],
 ) -> None:
-    call = Called("call_1", "note", "{}", "ns")
+    call = ToolCallStep("call_1", "note", "{}", "ns")
     result = declared(
         NOW,
         namespace("ns", NOTE),

@@ -6,13 +6,20 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
+from antiphon.core.history.steps import (
+    MessageStep,
+    ReasoningStep,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
 from antiphon.core.plan.plan import Capabilities, ToolChoice
 from antiphon.core.planning.effort import (
-    climb,
-    effective,
+    adjust_effort,
+    effective_effort,
+    resolve_effort,
     resumes_without_thought,
-    settle,
     thinks,
     while_thinking,
 )
@@ -42,7 +49,7 @@ CAN = Capabilities(
 def test_an_effort_is_the_providers_word_or_the_nearest(
     asked: Any, word: str | None, told: list[str]
 ) -> None:
-    found, diagnostics = climb(asked, "reasoning.effort", CAN)
+    found, diagnostics = resolve_effort(asked, "reasoning.effort", CAN)
     assert found == word
     assert [each.code for each in diagnostics] == told
 
@@ -65,13 +72,13 @@ def test_an_effort_is_the_providers_word_or_the_nearest(
     ],
 )
 def test_a_request_ends_up_on_a_rung(asked: Any, effort: str | None, rung: str | None) -> None:
-    assert effective(asked, effort, CAN) == rung
+    assert effective_effort(asked, effort, CAN) == rung
 
 
 def test_an_effort_of_ones_own_is_no_rung_and_without_a_ladder_there_is_none() -> None:
     own = Capabilities(efforts={"lots": "enabled"})
-    assert effective("lots", "enabled", own) is None
-    assert effective("high", None, Capabilities()) is None
+    assert effective_effort("lots", "enabled", own) is None
+    assert effective_effort("high", None, Capabilities()) is None
 
 
 def test_a_plan_knows_what_an_effort_comes_to() -> None:
@@ -87,7 +94,7 @@ def test_a_plan_knows_what_an_effort_comes_to() -> None:
 def test_a_model_thinks_unless_its_word_says_no(
     effort: str | None, unasked: bool, expected: bool
 ) -> None:
-    can = Capabilities(efforts=LADDER, thinks_unasked=unasked)
+    can = Capabilities(efforts=LADDER, thinks_by_default=unasked)
     assert thinks(effort, can) is expected
 
 
@@ -98,14 +105,14 @@ def test_a_model_without_a_switch_thinks_with_any_word() -> None:
 @pytest.mark.parametrize("mode", ["required", "function"])
 def test_a_call_that_has_to_be_made_stops_the_thinking_visibly(mode: Any) -> None:
     choice = ToolChoice(mode, "now")
-    effort, [told] = settle("low", "reasoning.effort", CAN, choice=choice)
+    effort, [told] = adjust_effort("low", "reasoning.effort", CAN, choice=choice)
     assert effort == "off"
     assert (told.code, told.decision, told.param) == (
         "effort.degraded",
         "degraded",
         "reasoning.effort",
     )
-    assert settle("off", "p", CAN, choice=choice) == ("off", [])
+    assert adjust_effort("off", "p", CAN, choice=choice) == ("off", [])
 
 
 @pytest.mark.parametrize(
@@ -118,18 +125,18 @@ def test_a_call_that_has_to_be_made_stops_the_thinking_visibly(mode: Any) -> Non
     ],
 )
 def test_any_other_choice_lets_it_think(mode: Any, can: Capabilities) -> None:
-    assert settle("low", "p", can, choice=ToolChoice(mode)) == ("low", [])
+    assert adjust_effort("low", "p", can, choice=ToolChoice(mode)) == ("low", [])
 
 
 # --- a turn that goes on --------------------------------------------------------------------------
 
-GOES_ON = Capabilities(efforts={"none": "off", "low": "low"}, resumes_by_thought=True)
-HI = Said("user", (TextPart("hi"),))
-OK = Said("assistant", (TextPart("ok"),))
-BLANK = Said("assistant", (TextPart(" "),))
-THOUGHT = Thought("hm", states=(ReasoningState("s", "v", "block"),))
-LOST = Thought("hm")
-CALL, ANSWER = Called("a", "look", "{}"), Answered("a", (TextPart("1"),))
+GOES_ON = Capabilities(efforts={"none": "off", "low": "low"}, resume_requires_reasoning=True)
+HI = MessageStep("user", (TextPart("hi"),))
+OK = MessageStep("assistant", (TextPart("ok"),))
+BLANK = MessageStep("assistant", (TextPart(" "),))
+THOUGHT = ReasoningStep("hm", states=(ReasoningState("s", "v", "block"),))
+LOST = ReasoningStep("hm")
+CALL, ANSWER = ToolCallStep("a", "look", "{}"), ToolResultStep("a", (TextPart("1"),))
 
 
 @pytest.mark.parametrize(
@@ -156,17 +163,17 @@ def test_a_turn_goes_on_thinking_only_if_it_began_with_a_thought(
     steps: tuple[Step, ...], resumes: bool
 ) -> None:
     assert resumes_without_thought(steps) is resumes
-    effort, told = settle("low", "p", GOES_ON, steps=steps)
+    effort, told = adjust_effort("low", "p", GOES_ON, steps=steps)
     assert effort == ("off" if resumes else "low")
     assert [each.code for each in told] == ["effort.degraded"] * resumes
-    assert settle("low", "p", CAN, steps=steps) == ("low", [])
+    assert adjust_effort("low", "p", CAN, steps=steps) == ("low", [])
 
 
 # --- room for the answer --------------------------------------------------------------------------
 
 COUNTS = Capabilities(
     efforts={"none": "none", "low": "2048", "high": "16384", "max": "free"},
-    least_budget=1024,
+    min_thinking_budget=1024,
     max_output_tokens=32_000,
 )
 
@@ -190,7 +197,7 @@ COUNTS = Capabilities(
 def test_a_budget_leaves_room_for_the_answer(
     effort: str | None, limit: int | None, kept: str | None
 ) -> None:
-    found, told = settle(effort, "p", COUNTS, limit=limit)
+    found, told = adjust_effort(effort, "p", COUNTS, limit=limit)
     assert found == kept
     assert [each.code for each in told] == ["effort.degraded"] * (kept != effort)
     why = "no room for it" if kept == "none" else f"{kept} tokens"
@@ -199,7 +206,7 @@ def test_a_budget_leaves_room_for_the_answer(
 
 def test_a_budget_that_the_provider_sees_to_stays() -> None:
     can = Capabilities(efforts={"none": "0", "low": "2048"})
-    assert settle("2048", "p", can, limit=1) == ("2048", [])
+    assert adjust_effort("2048", "p", can, limit=1) == ("2048", [])
 
 
 def test_a_plan_counts_the_tokens_of_its_own_limit() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.history.steps import Answered, Called, Said, TextPart
+from antiphon.core.history.steps import MessageStep, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.plan import Capabilities, Plan, ToolChoice
 from antiphon.core.planning.make_plan import RUNGS, make_plan
 from antiphon.errors import InvalidRequest
@@ -45,8 +45,8 @@ def user(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "user", "content": text}
 
 
-def said(text: str) -> Said:
-    return Said("user", (TextPart(text),))
+def said(text: str) -> MessageStep:
+    return MessageStep("user", (TextPart(text),))
 
 
 def test_a_plain_request_is_a_plain_plan() -> None:
@@ -86,15 +86,20 @@ def test_a_call_of_an_earlier_turn_finds_its_answer_in_the_input() -> None:
     call = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c1", "output": "noon"}
     plan = planned(history=[user("when?"), call], input=[output], tools=[NOW])
-    assert isinstance(plan.history[1], Called)
-    assert isinstance(plan.history[2], Answered)
+    assert isinstance(plan.history[1], ToolCallStep)
+    assert isinstance(plan.history[2], ToolResultStep)
     assert plan.diagnostics == ()
 
 
 def test_an_interrupted_call_is_answered_and_says_so() -> None:
     call = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
     plan = planned(input=[user("when?"), call, user("never mind")], tools=[NOW])
-    assert [type(step) for step in plan.history] == [Said, Called, Answered, Said]
+    assert [type(step) for step in plan.history] == [
+        MessageStep,
+        ToolCallStep,
+        ToolResultStep,
+        MessageStep,
+    ]
     assert [each.code for each in plan.diagnostics] == ["history.call.unanswered"]
 
 
@@ -108,7 +113,7 @@ def test_a_call_without_its_namespace_is_put_where_its_tool_is() -> None:
     output = {"type": "custom_tool_call_output", "call_id": "c1", "output": "2"}
     carrier = {"type": "additional_tools", "role": "developer", "tools": [tools]}
     plan = planned(input=[carrier, user("go"), call, output])
-    [called] = [step for step in plan.history if isinstance(step, Called)]
+    [called] = [step for step in plan.history if isinstance(step, ToolCallStep)]
     assert (called.name, called.namespace) == ("exec", "functions")
     assert [each.name for each in plan.declarations] == ["functions__exec"]
 

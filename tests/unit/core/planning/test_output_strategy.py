@@ -10,7 +10,7 @@ from msgspec import structs
 
 from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
 from antiphon.core.planning.declare_tools import Declared
-from antiphon.core.planning.output_strategy import ask
+from antiphon.core.planning.output_strategy import choose_output_strategy
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 
@@ -43,7 +43,7 @@ def way(
     effort: str | None = None,
 ) -> str:
     """How it is asked for, in a word or two."""
-    asked = ask(contract, "text.format", declared, effort, capabilities)
+    asked = choose_output_strategy(contract, "text.format", declared, effort, capabilities)
     if asked.contract.tool is None:
         assert asked.declared is declared
         return asked.contract.asked
@@ -110,7 +110,7 @@ def test_tools_that_the_provider_runs_itself_could_be_called_instead() -> None:
 
 
 @pytest.mark.parametrize(
-    ("effort", "thinks_unasked", "expected"),
+    ("effort", "thinks_by_default", "expected"),
     [
         ("high", False, "json_object"),
         (None, True, "json_object"),
@@ -119,12 +119,12 @@ def test_tools_that_the_provider_runs_itself_could_be_called_instead() -> None:
     ],
 )
 def test_a_model_that_thinks_may_go_on_thinking(
-    effort: str | None, thinks_unasked: bool, expected: str
+    effort: str | None, thinks_by_default: bool, expected: str
 ) -> None:
     thinker = can(
         "json_object",
         efforts={"none": "off", "high": "high"},
-        thinks_unasked=thinks_unasked,
+        thinks_by_default=thinks_by_default,
         forced_choice_stops_thinking=True,
     )
     assert way(TRIP, thinker, effort=effort) == expected
@@ -133,7 +133,7 @@ def test_a_model_that_thinks_may_go_on_thinking(
 
 
 def told(contract: OutputContract, capabilities: Capabilities, declared: Declared = ALONE) -> str:
-    asked = ask(contract, "input[3].text.format", declared, None, capabilities)
+    asked = choose_output_strategy(contract, "input[3].text.format", declared, None, capabilities)
     [diagnostic] = asked.diagnostics
     assert (diagnostic.code, diagnostic.param, diagnostic.subject) == (
         "format.degraded",
@@ -144,8 +144,14 @@ def told(contract: OutputContract, capabilities: Capabilities, declared: Declare
 
 
 def test_every_step_down_is_told_with_its_reason() -> None:
-    assert ask(TRIP, "text.format", ALONE, None, can("json_schema")).diagnostics == ()
-    assert ask(OutputContract(), "text.format", BESIDE, None, can()).diagnostics == ()
+    assert (
+        choose_output_strategy(TRIP, "text.format", ALONE, None, can("json_schema")).diagnostics
+        == ()
+    )
+    assert (
+        choose_output_strategy(OutputContract(), "text.format", BESIDE, None, can()).diagnostics
+        == ()
+    )
     assert "has to call a tool" in told(TRIP, can())
     assert "JSON is asked for" in told(TRIP, can("json_object", tools=False))
     assert "(the model takes none)" in told(TRIP, can(tools=False))
@@ -162,7 +168,9 @@ def test_every_step_down_is_told_with_its_reason() -> None:
 
 
 def answer_tool(contract: OutputContract, **abilities: Any) -> ToolDeclaration:
-    return ask(contract, "text.format", BESIDE, None, can(**abilities)).declared.declarations[-1]
+    return choose_output_strategy(
+        contract, "text.format", BESIDE, None, can(**abilities)
+    ).declared.declarations[-1]
 
 
 def test_the_tool_is_the_schema_under_a_name_of_its_own() -> None:
@@ -189,22 +197,24 @@ def test_the_tool_does_not_loosen_others_that_are_strict_together_with_it(
     strict: bool | None,
 ) -> None:
     others = structs.replace(BESIDE, declarations=(structs.replace(OWN, strict=strict),))
-    asked = ask(structs.replace(TRIP, strict=None), "", others, None, can(strict_together=True))
+    asked = choose_output_strategy(
+        structs.replace(TRIP, strict=None), "", others, None, can(strict_together=True)
+    )
     assert asked.declared.declarations[-1].strict is strict
-    alone = ask(TRIP, "", ALONE, None, can(strict_together=True))
+    alone = choose_output_strategy(TRIP, "", ALONE, None, can(strict_together=True))
     assert alone.declared.declarations[-1].strict is True
 
 
 def test_the_tool_is_open_where_the_provider_refuses_closed_ones() -> None:
-    opened = {name: value for name, value in SCHEMA.items() if name != "additionalProperties"}
-    assert answer_tool(TRIP, closed_objects=False).parameters == opened
+    open_objects = {name: value for name, value in SCHEMA.items() if name != "additionalProperties"}
+    assert answer_tool(TRIP, closed_objects=False).parameters == open_objects
 
 
 def test_the_name_of_a_tool_of_the_client_is_not_taken() -> None:
     def named(*names: str) -> str | None:
         identities = ToolIdentityMap(ToolIdentity(name, name) for name in names)
         declared = Declared(declarations=(OWN,), identities=identities)
-        return ask(TRIP, "text.format", declared, None, can()).contract.tool
+        return choose_output_strategy(TRIP, "text.format", declared, None, can()).contract.tool
 
     assert named("look") == "answer_trip"
     marked = named("answer_trip")
@@ -234,7 +244,7 @@ TREE = {
 )
 def test_what_is_no_object_is_wrapped_in_one(schema: Any, good: Any, bad: Any) -> None:
     contract = structs.replace(TRIP, schema=schema)
-    asked = ask(contract, "text.format", ALONE, None, can())
+    asked = choose_output_strategy(contract, "text.format", ALONE, None, can())
     assert asked.contract.wrapped
     assert asked.contract.schema == schema
     wrapper = asked.declared.declarations[-1].parameters
@@ -247,7 +257,7 @@ def test_what_is_no_object_is_wrapped_in_one(schema: Any, good: Any, bad: Any) -
 
 
 def test_an_object_is_not_wrapped() -> None:
-    assert not ask(TRIP, "text.format", ALONE, None, can()).contract.wrapped
+    assert not choose_output_strategy(TRIP, "text.format", ALONE, None, can()).contract.wrapped
 
 
 @pytest.mark.parametrize(

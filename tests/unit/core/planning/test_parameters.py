@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.parameters import KNOWN, TABLE, Rule, decide, decide_include
+from antiphon.core.planning.parameters import KNOWN, PARAMETERS, Rule, decide, decide_include
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 
@@ -42,9 +42,9 @@ def test_every_field_of_the_api_has_a_row() -> None:
 
 
 def test_no_field_has_two_rows_and_every_row_gives_its_reason() -> None:
-    paths = [row.path for row in TABLE]
+    paths = [row.path for row in PARAMETERS]
     assert len(set(paths)) == len(paths)
-    assert all(row.why for row in TABLE)
+    assert all(row.why for row in PARAMETERS)
 
 
 def test_every_field_that_a_request_is_read_for_is_in_the_table() -> None:
@@ -75,7 +75,9 @@ TAKEN: list[tuple[str, dict[str, Any], Any]] = [
 
 
 def test_every_row_that_a_provider_may_take_is_tried_here() -> None:
-    assert [path for path, _, _ in TAKEN] == [row.path for row in TABLE if row.rule is Rule.TAKE]
+    assert [path for path, _, _ in TAKEN] == [
+        row.path for row in PARAMETERS if row.rule is Rule.TAKE
+    ]
 
 
 @pytest.mark.parametrize(("path", "fields", "value"), TAKEN)
@@ -133,7 +135,7 @@ REPEATED: dict[str, Any] = {
 
 
 def test_every_row_that_is_merely_repeated_is_tried_here() -> None:
-    assert list(REPEATED) == [row.path for row in TABLE if row.rule is Rule.ECHO]
+    assert list(REPEATED) == [row.path for row in PARAMETERS if row.rule is Rule.ECHO]
 
 
 @pytest.mark.parametrize("name", REPEATED)
@@ -152,7 +154,7 @@ REFUSED: dict[str, Any] = {
 
 
 def test_every_row_that_is_refused_is_tried_here() -> None:
-    assert list(REFUSED) == [row.path for row in TABLE if row.rule is Rule.REFUSE]
+    assert list(REFUSED) == [row.path for row in PARAMETERS if row.rule is Rule.REFUSE]
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -213,7 +215,7 @@ def test_a_value_beyond_a_range_is_brought_into_it_visibly(asked: float, told: f
 
 
 def test_of_two_that_exclude_each_other_one_counts_and_the_other_says_so() -> None:
-    can = Capabilities(gives_way={"top_p": "temperature"})
+    can = Capabilities(conflicting_parameters={"top_p": "temperature"})
     parameters, diagnostics = decide(request(temperature=0.5, top_p=0.5), can)
     assert parameters == {"temperature": 0.5}
     assert [f"{each.code} {each.param}" for each in diagnostics] == ["param.ignored top_p"]

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.core.diagnostic import Decision
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.parse_tool import Offer, family, read_offer
+from antiphon.core.planning.parse_tool import ToolOffer, family, parse_tool
 from antiphon.core.tools.identity import ToolIdentity
 from antiphon.core.tools.restore import Call, restore
 from antiphon.errors import InvalidRequest
@@ -27,13 +27,13 @@ GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
 PATCH = {"type": "custom", "name": "patch", "description": "Edits files.", "format": GRAMMAR}
 
 
-def read(tool: object, **capabilities: Any) -> tuple[Offer, list[str]]:
-    offer, diagnostics = read_offer(tool, "tools[0]", Capabilities(**capabilities))
+def read(tool: object, **capabilities: Any) -> tuple[ToolOffer, list[str]]:
+    offer, diagnostics = parse_tool(tool, "tools[0]", Capabilities(**capabilities))
     return offer, [f"{each.code}:{each.subject} {each.param}" for each in diagnostics]
 
 
 def reason(tool: dict[str, Any], **capabilities: Any) -> str:
-    offer, [diagnostic] = read_offer(tool, "tools[0]", Capabilities(**capabilities))
+    offer, [diagnostic] = parse_tool(tool, "tools[0]", Capabilities(**capabilities))
     assert (offer.fate, diagnostic.code) == ("left_out", "tool.ignored")
     assert (diagnostic.decision, diagnostic.param) == (Decision.IGNORED, "tools[0]")
     return diagnostic.message
@@ -102,7 +102,7 @@ def test_a_field_without_effect_is_named(field: dict[str, Any]) -> None:
 
 def test_a_deferred_tool_that_a_search_found_is_no_longer_deferred() -> None:
     tool = {**WEATHER, "defer_loading": True}
-    _, diagnostics = read_offer(tool, "input[0].tools[0]", Capabilities(), origin="search")
+    _, diagnostics = parse_tool(tool, "input[0].tools[0]", Capabilities(), origin="search")
     assert diagnostics == []
 
 
@@ -234,7 +234,7 @@ def test_a_search_for_tools_by_the_server_is_left_out(execution: dict[str, str])
 @pytest.mark.parametrize("kind", ["web_search", "shell", "namespace"])
 def test_a_namespace_holds_functions_and_custom_tools_only(kind: str) -> None:
     capabilities = Capabilities(web_search="refuse")
-    offer, [diagnostic] = read_offer({"type": kind}, "tools[0]", capabilities, namespace="ns")
+    offer, [diagnostic] = parse_tool({"type": kind}, "tools[0]", capabilities, namespace="ns")
     assert (offer.fate, offer.namespace) == ("left_out", "ns")
     assert "namespace" in diagnostic.message
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.steps import Called, Said, TextPart
+from antiphon.core.history.steps import MessageStep, TextPart, ToolCallStep
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.toolbox import Toolbox
 from antiphon.core.tools.identity import Grammar
@@ -236,13 +236,13 @@ def test_an_item_without_a_list_of_tools_brings_none(tools: Any) -> None:
 # --- calls of earlier turns -----------------------------------------------------------------------
 
 
-def call(name: str, space: str | None = None) -> Called:
-    return Called("call_1", name, "{}", space)
+def call(name: str, space: str | None = None) -> ToolCallStep:
+    return ToolCallStep("call_1", name, "{}", space)
 
 
 def test_calls_are_found_under_the_names_of_their_tools() -> None:
     filled = toolbox(function("now"), namespace("a", function("now")))
-    steps = (call("now"), Said("user", (TextPart("hi"),)), call("now", "a"))
+    steps = (call("now"), MessageStep("user", (TextPart("hi"),)), call("now", "a"))
     assert filled.place(steps) == steps
     assert len(filled.identities()) == 2
 

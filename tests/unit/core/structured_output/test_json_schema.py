@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from antiphon.core.structured_output.contract import OutputContract, check_schema
-from antiphon.core.structured_output.json_schema import MAX_BYTES, Schema, TooMuchWork
+from antiphon.core.structured_output.json_schema import MAX_BYTES, JSONSchema, TooMuchWork
 
 
 def doubled(word: str, count: int) -> dict[str, Any]:
@@ -160,7 +160,7 @@ EVERYWHERE = {
 
 
 def test_the_steps_of_a_check_are_counted_and_the_check_is_made() -> None:
-    schema = Schema(msgspec.json.encode(EVERYWHERE))
+    schema = JSONSchema(msgspec.json.encode(EVERYWHERE))
     assert [*schema.errors({"a": "x", "b": "c", "d": ["y", 1]})] == []
     assert len([*schema.errors({"a": 1, "b": "d", "d": [2, 3]})]) == 4
     assert len([*schema.errors({"a": "x", "b": "c", "z": []})]) == 1
@@ -168,19 +168,19 @@ def test_the_steps_of_a_check_are_counted_and_the_check_is_made() -> None:
 
 def test_old_lists_of_items_are_counted_as_well() -> None:
     old = "http://json-schema.org/draft-07/schema#"
-    schema = Schema(msgspec.json.encode({"$schema": old, "items": [{"type": "string"}]}))
+    schema = JSONSchema(msgspec.json.encode({"$schema": old, "items": [{"type": "string"}]}))
     assert [*schema.errors(["a", 1])] == []
     assert len([*schema.errors([1, 1])]) == 1
 
 
 def test_what_only_looks_like_a_place_cannot_be_followed() -> None:
     with pytest.raises((ValueError, jsonschema_rs.ValidationError)):
-        Schema(b'{"$ref": "#/allOf/7", "allOf": [{}]}')
+        JSONSchema(b'{"$ref": "#/allOf/7", "allOf": [{}]}')
 
 
 def test_patterns_for_names_count_for_each_name() -> None:
     patterns: dict[str, Any] = {f"^a{i}": {} for i in range(200)}
-    schema = Schema(msgspec.json.encode({"patternProperties": patterns}))
+    schema = JSONSchema(msgspec.json.encode({"patternProperties": patterns}))
     assert [*schema.errors({"a1": 1})] == []
     with pytest.raises(TooMuchWork):
         schema.errors({f"b{i}": 1 for i in range(200)})

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from antiphon.core.history.steps import Answered, Called, ImagePart, Said, Step, TextPart
+from antiphon.core.history.steps import (
+    ImagePart,
+    MessageStep,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
 from antiphon.core.web_search.sources import SearchResult, Source, Sources
 
 URL = "https://a.example/x"
 
 
 def told(text: str, namespace: str | None = "") -> list[Step]:
-    call = Called("c", "web_search", "{}", namespace)
-    return [call, Answered("c", (TextPart(text), ImagePart("data:,")), "web_search")]
+    call = ToolCallStep("c", "web_search", "{}", namespace)
+    return [call, ToolResultStep("c", (TextPart(text), ImagePart("data:,")), "web_search")]
 
 
 def test_a_source_is_its_number_its_title_its_address_and_what_it_says() -> None:
@@ -60,7 +67,7 @@ def test_an_address_has_one_number() -> None:
 def test_sources_of_earlier_turns_are_known_by_what_the_model_read() -> None:
     earlier = Sources()
     text = earlier.tell([SearchResult(title="One", url=URL), SearchResult(url=f"{URL}/2")], 100)
-    later = Sources([Said("user", (TextPart("hello"),)), *told(text)])
+    later = Sources([MessageStep("user", (TextPart("hello"),)), *told(text)])
     assert later.numbered(1) == Source(URL, "One")
     assert later.add(SearchResult(url=f"{URL}/2")) == 2
     assert later.add(SearchResult(url=f"{URL}/3")) == 3
