@@ -10,7 +10,7 @@ from hypothesis import given
 
 from antiphon.core.diagnostic import diagnostics_header
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.declare_tools import Declared, declare
+from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
 from antiphon.errors import InvalidRequest
 
 VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -39,8 +39,8 @@ identities = st.lists(
 )
 
 
-def declared(tools: Tools, choice: Any = "auto") -> Declared:
-    return declare(tools, choice, [], [], MANY)
+def declared(tools: Tools, choice: Any = "auto") -> DeclaredTools:
+    return declare_tools(tools, choice, [], [], MANY)
 
 
 @given(identities)
@@ -108,7 +108,7 @@ junk = st.recursive(
 @given(st.lists(junk, max_size=5))
 def test_no_tool_in_a_history_can_prevent_a_plan(tools: list[Any]) -> None:
     items: Tools = [{"type": "tool_search_output", "tools": tools}, {"type": "additional_tools"}]
-    result = declare([], "auto", items, [], Capabilities(web_search="refuse"))
+    result = declare_tools([], "auto", items, [], Capabilities(web_search="refuse"))
     assert len(diagnostics_header(result.diagnostics)) <= 1024
     assert all(VALID.fullmatch(each.name) for each in result.declarations)
 

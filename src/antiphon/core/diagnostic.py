@@ -69,6 +69,20 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
     """What it is about, in a word; where empty, the path without its indexes says it."""
 
 
+def degraded(code: str, param: str, message: str, subject: str = "") -> Diagnostic:
+    """Build a diagnostic for a part of the request that is served in a weaker way."""
+    return Diagnostic(
+        code=code, decision=Decision.DEGRADED, param=param, message=message, subject=subject
+    )
+
+
+def ignored(code: str, param: str, message: str, subject: str = "") -> Diagnostic:
+    """Build a diagnostic for a part of the request that is not served."""
+    return Diagnostic(
+        code=code, decision=Decision.IGNORED, param=param, message=message, subject=subject
+    )
+
+
 def diagnostics_header(diagnostics: Iterable[Diagnostic]) -> str:
     """The number of diagnostics and their codes, short and clean enough for an HTTP header."""
     found = list(diagnostics)

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from antiphon.config import Config, VisionConfig
 from antiphon.core.faults.fault import Scope
-from antiphon.core.history.content import NOTHING_SEEN
+from antiphon.core.history.content import NO_DESCRIPTIONS
 from antiphon.core.history.read_items import image_urls
 from antiphon.core.history.steps import HistoryCode
 from antiphon.engine.exchange import Exchange
@@ -49,7 +49,7 @@ _OF_THE_IMAGE = frozenset({Scope.request, Scope.content})
 
 async def see_nothing(items: Sequence[Document], target: Target) -> Mapping[str, str]:
     """For a gateway without a model that looks."""
-    return NOTHING_SEEN
+    return NO_DESCRIPTIONS
 
 
 class ImageDescriber:
@@ -63,7 +63,7 @@ class ImageDescriber:
 
     async def look(self, items: Sequence[Document], target: Target) -> Mapping[str, str]:
         if "image" in target.capabilities.inputs:
-            return NOTHING_SEEN
+            return NO_DESCRIPTIONS
         urls = image_urls(items)
         keys = await asyncio.to_thread(_hashed, urls) if urls else []  # they may be large
         found = {url: self._found(key) for url, key in zip(urls, keys, strict=True)}

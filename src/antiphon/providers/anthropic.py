@@ -18,7 +18,7 @@ def _served(can: Capabilities) -> Capabilities:
         can,
         parameters=can.parameters | {*users, "service_tier"},
         ranges={**can.ranges, **users},
-        words={"service_tier": frozenset({"auto", "default", "priority"})},
+        allowed_values={"service_tier": frozenset({"auto", "default", "priority"})},
         media=TAKEN,
         web_search="native",
         web_search_limits=frozenset({"filters.allowed_domains", "user_location"}),

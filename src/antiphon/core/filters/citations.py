@@ -22,7 +22,7 @@ from antiphon.core.stream.deltas import (
     Text,
     ToolCall,
 )
-from antiphon.core.web_search.sources import Source, Sources
+from antiphon.core.web_search.sources import Sources, WebSource
 
 _LABEL_CHARS = 300
 _URL_CHARS = 2048
@@ -149,7 +149,7 @@ class _Reader:
         if char == "\n" or len(url) > _URL_CHARS:
             self._url = None
 
-    def _cite(self, source: Source) -> None:
+    def _cite(self, source: WebSource) -> None:
         self._found.append(
             {
                 "type": "url_citation",

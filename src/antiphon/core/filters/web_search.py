@@ -145,7 +145,7 @@ class WebSearchFilter(DeltaFilter):
             self._note(Code.SEARCH_FAILED, "tools", message, SEARCH)
             answer = _FAILED
         else:
-            answer = self.sources.tell(found.results, self.rules.snippet_chars)
+            answer = self.sources.format_results(found.results, self.rules.snippet_chars)
         self._answers[call.call_id] = answer
         action = _action(call)
         if self.rules.include_sources:

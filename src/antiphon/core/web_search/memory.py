@@ -1,8 +1,9 @@
-"""Searches of the gateway's own, kept for later turns.
+"""Past web searches of the gateway, stored in capsules for later turns.
 
-A search is a call and an answer that the client never sees as such. Both travel in a capsule, as
-state of the scheme `search`, and stand in the next turn's history just as they stood in the round
-that followed the search. Such state is ours: whatever provider it was made with may read it.
+The client never sees the call and the result of such a search. Both are stored in a capsule, as
+state of the scheme `search`, and the next turn's history has them exactly as the round after the
+search had them, so prompt caches stay valid. This state is not bound to a provider: any may read
+it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from antiphon.core.stream.deltas import ReasoningState
 
 SEARCH = "web_search"
 HOSTED = ""
-"""The namespace of tools that the gateway runs. No client can declare one without a name, so a
-function of a client's that is called `web_search`, too, is never taken for ours."""
+"""The namespace of tools that the gateway runs. No client can declare a namespace without a name,
+so a client's function that is also named `web_search` is never mistaken for it."""
 _SCHEME = "search"
 
 
 class PastSearch(Struct, frozen=True, kw_only=True):
-    """One call of the search and what the model was told."""
+    """One call of the search tool and its result, as the model got it."""
 
     call_id: str
     arguments: str
@@ -31,14 +32,14 @@ class PastSearch(Struct, frozen=True, kw_only=True):
 
 
 def encode_past_searches(exchanges: Iterable[PastSearch]) -> ReasoningState:
-    """The searches of one round, as state."""
+    """Encode the searches of one round as provider state."""
     return ReasoningState(_SCHEME, msgspec.to_builtins(list(exchanges)), "turn")
 
 
 def build_search_steps(
     exchanges: Sequence[PastSearch], *, name: str = SEARCH, namespace: str | None = HOSTED
 ) -> tuple[Step, ...]:
-    """The searches of one round, as history: the model asked for all of them at once."""
+    """Build the history of one round's searches: parallel calls, then their results."""
     calls = [ToolCallStep(each.call_id, name, each.arguments, namespace) for each in exchanges]
     answers = [ToolResultStep(each.call_id, (TextPart(each.answer),), name) for each in exchanges]
     return (*calls, *answers)
@@ -47,7 +48,7 @@ def build_search_steps(
 def decode_past_searches(
     states: Iterable[ReasoningState],
 ) -> tuple[tuple[Step, ...], tuple[ReasoningState, ...]]:
-    """The searches among some state, as history, and the rest, which is a provider's."""
+    """Split state into past searches, as history, and the state of a provider."""
     found: list[Step] = []
     others: list[ReasoningState] = []
     for state in states:
@@ -59,7 +60,7 @@ def decode_past_searches(
 
 
 def _read(value: object) -> list[PastSearch]:
-    """A capsule may be older than its reader: what cannot be read is not remembered."""
+    """Read stored searches; those of an older version that do not match the type are dropped."""
     try:
         return msgspec.convert(value, list[PastSearch])
     except msgspec.ValidationError:

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from antiphon.core.history.media import MediaSupport, Unread, type_of
+from antiphon.core.history.media import MediaSupport, RejectedMedia, guess_media_type
 
 PNG = "iVBORw0KGgo="
 TAKES = MediaSupport(
@@ -23,9 +23,9 @@ def data(media_type: str, content: bytes) -> str:
 @pytest.mark.parametrize("given", ["data:x/y;base64,AA==", "data:,hi", "***", ""])
 def test_a_provider_that_says_nothing_is_sent_what_there_is(given: str) -> None:
     assert MediaSupport().read(given, "file") == given
-    assert MediaSupport().fetches(given)
-    assert MediaSupport().knows(given)
-    assert MediaSupport().follows(given, "")
+    assert MediaSupport().can_fetch_image(given)
+    assert MediaSupport().accepts_file_id(given)
+    assert MediaSupport().accepts_file_url(given, "")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_an_image_comes_in_one_form(given: str, sent: str) -> None:
     ],
 )
 def test_an_image_that_would_be_refused_says_why(given: str, why: str) -> None:
-    assert TAKES.read(given, "image") == Unread(why)
+    assert TAKES.read(given, "image") == RejectedMedia(why)
 
 
 @pytest.mark.parametrize(
@@ -88,25 +88,25 @@ def test_the_type_of_a_file_is_found(given: str, name: str, sent: str) -> None:
     ],
 )
 def test_a_file_that_would_be_refused_says_why(given: str, why: str) -> None:
-    assert TAKES.read(given, "file") == Unread(why)
+    assert TAKES.read(given, "file") == RejectedMedia(why)
 
 
 def test_text_is_taken_by_its_name_where_that_is_enough() -> None:
     latin = data("text/plain", b"gr\xfcn")
     assert MediaSupport(types=frozenset({"text/plain"})).read(latin, "file") == latin
     words = data("text/css", b"a {}")
-    assert MediaSupport(types=frozenset({"text/plain"})).read(words, "file") == Unread(
+    assert MediaSupport(types=frozenset({"text/plain"})).read(words, "file") == RejectedMedia(
         "text/css is not accepted"
     )
 
 
 def test_sound_is_taken_by_its_kind() -> None:
     assert TAKES.read("data:audio/mp3;base64,AA==", "audio") == "data:audio/mp3;base64,AA=="
-    assert isinstance(TAKES.read("data:audio/mp3;base64,*", "audio"), Unread)
+    assert isinstance(TAKES.read("data:audio/mp3;base64,*", "audio"), RejectedMedia)
 
 
 @pytest.mark.parametrize(
-    ("url", "name", "follows"),
+    ("url", "name", "accepts_file_url"),
     [
         ("https://a.test/a.pdf?x=1#top", "", True),
         ("https://a.test/a", "a.txt", True),
@@ -114,15 +114,15 @@ def test_sound_is_taken_by_its_kind() -> None:
         ("https://a.test/a.zip", "a", False),
     ],
 )
-def test_an_address_has_to_tell_what_is_there(url: str, name: str, follows: bool) -> None:
-    assert TAKES.follows(url, name) is follows
+def test_an_address_has_to_tell_what_is_there(url: str, name: str, accepts_file_url: bool) -> None:
+    assert TAKES.accepts_file_url(url, name) is accepts_file_url
 
 
 def test_addresses_and_ids_are_those_that_the_provider_knows() -> None:
-    assert TAKES.fetches("https://a.test/a\n.png")
-    assert not TAKES.fetches("s3://a/b.png")
-    assert TAKES.knows("files/a")
-    assert not TAKES.knows("file-1")
+    assert TAKES.can_fetch_image("https://a.test/a\n.png")
+    assert not TAKES.can_fetch_image("s3://a/b.png")
+    assert TAKES.accepts_file_id("files/a")
+    assert not TAKES.accepts_file_id("file-1")
 
 
 @pytest.mark.parametrize(
@@ -130,4 +130,4 @@ def test_addresses_and_ids_are_those_that_the_provider_knows() -> None:
     [("a.JPG", "image/jpeg"), ("a.b/c", ""), ("", ""), ("x.md", "text/markdown")],
 )
 def test_a_name_ends_with_its_type(address: str, found: str) -> None:
-    assert type_of(address) == found
+    assert guess_media_type(address) == found

@@ -104,7 +104,7 @@ def test_a_call_without_an_answer_gets_a_neutral_one() -> None:
             code=HistoryCode.CALL_UNANSWERED,
             decision=Decision.DEGRADED,
             param="input",
-            message="The call 'a' has no result; the model is told so.",
+            message="Call 'a' has no result; a placeholder is sent.",
         ),
     )
 

@@ -96,7 +96,7 @@ def test_a_message_without_content_is_left_out_visibly(content: Any) -> None:
         code=HistoryCode.ITEM_IGNORED,
         decision=Decision.IGNORED,
         param="input[0]",
-        message="An item of type 'message' was left out. There is nothing in it to read.",
+        message="Item of type 'message' is ignored: it is empty.",
         subject="message",
     )
 

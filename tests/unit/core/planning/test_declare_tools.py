@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.core.history.steps import ToolCallStep
 from antiphon.core.plan.plan import Capabilities, ToolChoice
-from antiphon.core.planning.declare_tools import Declared, declare
+from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
 from antiphon.errors import InvalidRequest
 
 NOW: dict[str, Any] = {"type": "function", "name": "now", "strict": True}
@@ -34,15 +34,15 @@ def declared(
     items: tuple[dict[str, Any], ...] = (),
     called: tuple[ToolCallStep, ...] = (),
     **capabilities: Any,
-) -> Declared:
-    return declare(tools, choice, items, called, Capabilities(**capabilities))
+) -> DeclaredTools:
+    return declare_tools(tools, choice, items, called, Capabilities(**capabilities))
 
 
-def names(result: Declared) -> list[str]:
+def names(result: DeclaredTools) -> list[str]:
     return [declaration.name for declaration in result.declarations]
 
 
-def codes(result: Declared) -> list[str]:
+def codes(result: DeclaredTools) -> list[str]:
     return [f"{each.code}:{each.subject}" for each in result.diagnostics]
 
 
@@ -136,7 +136,10 @@ def test_more_tools_than_the_model_takes_are_refused() -> None:
     with pytest.raises(InvalidRequest) as caught:
         declared(NOW, NOTE, SEARCH, web_search="native", max_tools=2)
     assert caught.value.param == "tools"
-    assert caught.value.message == "There are 3 tools, and the model takes 2 at most."
+    assert (
+        caught.value.message
+        == "At most 2 tools are supported by this model, but the request has 3."
+    )
 
 
 def test_only_tools_that_may_be_called_count() -> None:
@@ -175,7 +178,7 @@ def test_a_strict_tool_beside_a_loose_one_is_told_where_all_have_to_be_strict(
         {"type": "function", "name": f"f{place}", "parameters": schema, "strict": each}
         for place, each in enumerate(strict)
     ]
-    declared = declare(tools, "auto", [], [], Capabilities(strict_together=True))
+    declared = declare_tools(tools, "auto", [], [], Capabilities(strict_together=True))
     assert [each.code for each in declared.diagnostics] == ["tool.degraded"] * told
 
 
@@ -193,7 +196,7 @@ def test_a_search_gives_way_to_functions_where_both_are_refused(
 ) -> None:
     given = [{"type": kind, **({"name": "f"} if kind == "function" else {})} for kind in tools]
     can = Capabilities(web_search="native", search_beside_tools=beside)
-    declared = declare(given, "auto", [], [], can)
+    declared = declare_tools(given, "auto", [], [], can)
     assert (len(declared.declarations), len(declared.native_tools)) == kept
     lost = sum(kept) < len(tools)
     assert [each.code for each in declared.diagnostics] == ["tool.ignored"] * lost

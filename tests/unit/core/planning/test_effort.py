@@ -18,10 +18,10 @@ from antiphon.core.plan.plan import Capabilities, ToolChoice
 from antiphon.core.planning.effort import (
     adjust_effort,
     effective_effort,
+    fixed_parameters,
     resolve_effort,
-    resumes_without_thought,
+    resumes_without_reasoning,
     thinks,
-    while_thinking,
 )
 from antiphon.core.stream.deltas import ReasoningState
 from tests.unit.core.planning.test_make_plan import NOW, codes, planned
@@ -83,7 +83,7 @@ def test_an_effort_of_ones_own_is_no_rung_and_without_a_ladder_there_is_none() -
 
 def test_a_plan_knows_what_an_effort_comes_to() -> None:
     plan = planned(can=CAN, reasoning={"effort": "medium"})
-    assert (plan.requested_effort, plan.effort, plan.effective_effort) == ("medium", "low", "low")
+    assert (plan.effort, plan.effective_effort) == ("low", "low")
     assert "'low'" in plan.diagnostics[0].message
 
 
@@ -162,7 +162,7 @@ CALL, ANSWER = ToolCallStep("a", "look", "{}"), ToolResultStep("a", (TextPart("1
 def test_a_turn_goes_on_thinking_only_if_it_began_with_a_thought(
     steps: tuple[Step, ...], resumes: bool
 ) -> None:
-    assert resumes_without_thought(steps) is resumes
+    assert resumes_without_reasoning(steps) is resumes
     effort, told = adjust_effort("low", "p", GOES_ON, steps=steps)
     assert effort == ("off" if resumes else "low")
     assert [each.code for each in told] == ["effort.degraded"] * resumes
@@ -211,7 +211,7 @@ def test_a_budget_that_the_provider_sees_to_stays() -> None:
 
 def test_a_plan_counts_the_tokens_of_its_own_limit() -> None:
     plan = planned(can=COUNTS, max_output_tokens=5000, reasoning={"effort": "high"})
-    assert (plan.effort, plan.requested_effort) == ("3976", "high")
+    assert (plan.effort, plan.effective_effort) == ("3976", "high")
     assert codes(plan) == ["effort.degraded reasoning.effort"]
 
 
@@ -222,14 +222,14 @@ def test_what_one_effort_fixes_cannot_be_set_beside_it() -> None:
     can = Capabilities(
         efforts={"none": "off", "low": "low"}, fixed_by_effort={"low": frozenset({"top_p"})}
     )
-    assert while_thinking("low", can).parameters == {"temperature", "max_output_tokens"}
-    assert while_thinking("off", can) is can
+    assert fixed_parameters("low", can) == {"top_p"}
+    assert fixed_parameters("off", can) == frozenset()
 
 
 def test_what_thinking_fixes_cannot_be_set_while_it_thinks() -> None:
-    assert while_thinking("off", CAN) is CAN
-    assert while_thinking("low", Capabilities()) == Capabilities()
-    assert while_thinking("low", CAN).parameters == {"top_p", "max_output_tokens"}
+    assert fixed_parameters("off", CAN) == frozenset()
+    assert fixed_parameters("low", Capabilities()) == frozenset()
+    assert fixed_parameters("low", CAN) == {"temperature"}
 
 
 def test_a_plan_says_what_thinking_has_cost() -> None:
@@ -244,7 +244,7 @@ def test_a_plan_says_what_thinking_has_cost() -> None:
 
 def test_a_plan_whose_call_stops_the_thinking_can_be_sampled_again() -> None:
     plan = planned(can=CAN, temperature=0.5, tools=[NOW], tool_choice="required")
-    assert (plan.effort, plan.requested_effort) == ("off", None)
+    assert (plan.effort, plan.effective_effort) == ("off", "none")
     assert plan.parameters == {"temperature": 0.5}
     assert codes(plan) == ["effort.degraded reasoning.effort"]
 

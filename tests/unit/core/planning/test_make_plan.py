@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.core.history.steps import MessageStep, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.plan import Capabilities, Plan, ToolChoice
-from antiphon.core.planning.make_plan import RUNGS, make_plan
+from antiphon.core.planning.make_plan import EFFORTS, make_plan
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 
@@ -55,7 +55,7 @@ def test_a_plain_request_is_a_plain_plan() -> None:
     assert plan.instructions == "Be kind."
     assert plan.history == (said("hello"),)
     assert plan.parameters == {"temperature": 0.5}
-    assert (plan.effort, plan.requested_effort) == (None, None)
+    assert (plan.effort, plan.effective_effort) == (None, None)
     assert plan.contract.requested == plan.contract.asked == "text"
     assert (plan.declarations, plan.native_tools, plan.tool_choice) == ((), (), ToolChoice())
     assert plan.diagnostics == ()
@@ -72,6 +72,13 @@ def test_the_same_request_is_the_same_plan() -> None:
     first, second = planned(**fields), planned(**fields)
     assert first.diagnostics == second.diagnostics
     assert first.declarations == second.declarations
+
+
+def test_a_diagnostic_names_the_provider_and_the_model() -> None:
+    [diagnostic] = planned(presence_penalty=1).diagnostics
+    assert diagnostic.message == (
+        "`presence_penalty` is not supported by somebody/model-1; ignored."
+    )
 
 
 # --- history --------------------------------------------------------------------------------------
@@ -200,16 +207,15 @@ def test_every_kind_of_loss_is_on_the_list() -> None:
 def effort(asked: str, *rungs: str) -> tuple[str | None, list[str]]:
     can = Capabilities(efforts={rung: f"<{rung}>" for rung in rungs})
     plan = planned(can=can, reasoning={"effort": asked})
-    assert plan.requested_effort == asked
     return plan.effort, codes(plan)
 
 
 DEGRADED, IGNORED = ["effort.degraded reasoning.effort"], ["effort.ignored reasoning.effort"]
 
 
-@pytest.mark.parametrize("asked", [*RUNGS, "ultra"])
+@pytest.mark.parametrize("asked", [*EFFORTS, "ultra"])
 def test_an_effort_that_the_model_has_is_translated(asked: str) -> None:
-    assert effort(asked, *RUNGS, "ultra") == (f"<{asked}>", [])
+    assert effort(asked, *EFFORTS, "ultra") == (f"<{asked}>", [])
 
 
 @pytest.mark.parametrize(
@@ -234,18 +240,18 @@ def test_a_little_thinking_is_never_turned_off(asked: str) -> None:
     assert effort(asked, "none") == (None, IGNORED)
 
 
-@pytest.mark.parametrize(("asked", "rungs"), [("high", []), ("ultra", RUNGS)])
+@pytest.mark.parametrize(("asked", "rungs"), [("high", []), ("ultra", EFFORTS)])
 def test_an_effort_that_means_nothing_to_the_model_is_ignored(asked: str, rungs: list[str]) -> None:
     assert effort(asked, *rungs) == (None, IGNORED)
 
 
 def test_a_rung_may_be_reached_by_leaving_the_effort_out() -> None:
     plan = planned(can=Capabilities(efforts={"high": None}), reasoning={"effort": "high"})
-    assert (plan.effort, plan.requested_effort, plan.diagnostics) == (None, "high", ())
+    assert (plan.effort, plan.effective_effort, plan.diagnostics) == (None, "high", ())
 
 
 def test_an_effort_changed_along_the_thread_stays_changed() -> None:
-    can = Capabilities(efforts={rung: rung for rung in RUNGS})
+    can = Capabilities(efforts={rung: rung for rung in EFFORTS})
     change = {"type": "configuration_update", "reasoning": {"effort": "low"}}
     again = {"type": "configuration_update", "reasoning": {"effort": "max"}, "text": None}
     asked = {"reasoning": {"effort": "medium"}}

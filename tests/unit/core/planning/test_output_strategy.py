@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
-from antiphon.core.planning.declare_tools import Declared
+from antiphon.core.planning.declare_tools import DeclaredTools
 from antiphon.core.planning.output_strategy import choose_output_strategy
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
@@ -23,8 +23,10 @@ SCHEMA: dict[str, Any] = {
 TRIP = OutputContract(requested="json_schema", name="trip", schema=SCHEMA, strict=True)
 JSON = OutputContract(requested="json_object")
 OWN = ToolDeclaration(name="look", parameters={"type": "object"})
-ALONE = Declared()
-BESIDE = Declared(declarations=(OWN,), identities=ToolIdentityMap([ToolIdentity("look", "look")]))
+ALONE = DeclaredTools()
+BESIDE = DeclaredTools(
+    declarations=(OWN,), identities=ToolIdentityMap([ToolIdentity("look", "look")])
+)
 SEARCH: dict[str, Any] = {"type": "web_search"}
 
 
@@ -39,18 +41,18 @@ def choosing(*words: str) -> dict[str, Any]:
 def way(
     contract: OutputContract,
     capabilities: Capabilities,
-    declared: Declared = ALONE,
+    declared: DeclaredTools = ALONE,
     effort: str | None = None,
 ) -> str:
     """How it is asked for, in a word or two."""
     asked = choose_output_strategy(contract, "text.format", declared, effort, capabilities)
     if asked.contract.tool is None:
-        assert asked.declared is declared
+        assert asked.tools is declared
         return asked.contract.asked
-    *others, tool = asked.declared.declarations
+    *others, tool = asked.tools.declarations
     assert tuple(others) == declared.declarations
     assert (asked.contract.asked, tool.name) == ("text", asked.contract.tool)
-    choice = asked.declared.tool_choice
+    choice = asked.tools.tool_choice
     assert choice.name == (tool.name if choice.mode == "function" else None)
     return f"tool {choice.mode}"
 
@@ -106,7 +108,7 @@ def test_a_choice_of_the_client_counts(choice: ToolChoice) -> None:
 
 
 def test_tools_that_the_provider_runs_itself_could_be_called_instead() -> None:
-    assert way(TRIP, can("json_object"), Declared(native_tools=(SEARCH,))) == "json_object"
+    assert way(TRIP, can("json_object"), DeclaredTools(native_tools=(SEARCH,))) == "json_object"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,9 @@ def test_a_model_that_thinks_may_go_on_thinking(
     assert way(TRIP, careless, effort=effort) == "tool function"
 
 
-def told(contract: OutputContract, capabilities: Capabilities, declared: Declared = ALONE) -> str:
+def told(
+    contract: OutputContract, capabilities: Capabilities, declared: DeclaredTools = ALONE
+) -> str:
     asked = choose_output_strategy(contract, "input[3].text.format", declared, None, capabilities)
     [diagnostic] = asked.diagnostics
     assert (diagnostic.code, diagnostic.param, diagnostic.subject) == (
@@ -152,16 +156,16 @@ def test_every_step_down_is_told_with_its_reason() -> None:
         choose_output_strategy(OutputContract(), "text.format", BESIDE, None, can()).diagnostics
         == ()
     )
-    assert "has to call a tool" in told(TRIP, can())
-    assert "JSON is asked for" in told(TRIP, can("json_object", tools=False))
-    assert "(the model takes none)" in told(TRIP, can(tools=False))
-    assert "no tool" not in told(JSON, can())
+    assert "must call an answer tool" in told(TRIP, can())
+    assert "JSON mode" in told(TRIP, can("json_object", tools=False))
+    assert "(tools are not supported)" in told(TRIP, can(tools=False))
+    assert "answer tool" not in told(JSON, can())
     chosen = structs.replace(BESIDE, tool_choice=ToolChoice("none"))
-    assert "choice of its own" in told(TRIP, can(), chosen)
+    assert "its own `tool_choice`" in told(TRIP, can(), chosen)
     assert "too many" in told(TRIP, can(max_tools=0))
-    assert "cannot be told to" in told(TRIP, can(**choosing()))
-    assert "would not think" in told(TRIP, can(forced_choice_stops_thinking=True))
-    assert "own tools" in told(TRIP, can(), Declared(native_tools=(SEARCH,)))
+    assert "cannot be forced" in told(TRIP, can(**choosing()))
+    assert "disables thinking" in told(TRIP, can(forced_choice_stops_thinking=True))
+    assert "own tools" in told(TRIP, can(), DeclaredTools(native_tools=(SEARCH,)))
 
 
 # --- the tool -------------------------------------------------------------------------------------
@@ -170,7 +174,7 @@ def test_every_step_down_is_told_with_its_reason() -> None:
 def answer_tool(contract: OutputContract, **abilities: Any) -> ToolDeclaration:
     return choose_output_strategy(
         contract, "text.format", BESIDE, None, can(**abilities)
-    ).declared.declarations[-1]
+    ).tools.declarations[-1]
 
 
 def test_the_tool_is_the_schema_under_a_name_of_its_own() -> None:
@@ -200,9 +204,9 @@ def test_the_tool_does_not_loosen_others_that_are_strict_together_with_it(
     asked = choose_output_strategy(
         structs.replace(TRIP, strict=None), "", others, None, can(strict_together=True)
     )
-    assert asked.declared.declarations[-1].strict is strict
+    assert asked.tools.declarations[-1].strict is strict
     alone = choose_output_strategy(TRIP, "", ALONE, None, can(strict_together=True))
-    assert alone.declared.declarations[-1].strict is True
+    assert alone.tools.declarations[-1].strict is True
 
 
 def test_the_tool_is_open_where_the_provider_refuses_closed_ones() -> None:
@@ -213,7 +217,7 @@ def test_the_tool_is_open_where_the_provider_refuses_closed_ones() -> None:
 def test_the_name_of_a_tool_of_the_client_is_not_taken() -> None:
     def named(*names: str) -> str | None:
         identities = ToolIdentityMap(ToolIdentity(name, name) for name in names)
-        declared = Declared(declarations=(OWN,), identities=identities)
+        declared = DeclaredTools(declarations=(OWN,), identities=identities)
         return choose_output_strategy(TRIP, "text.format", declared, None, can()).contract.tool
 
     assert named("look") == "answer_trip"
@@ -247,7 +251,7 @@ def test_what_is_no_object_is_wrapped_in_one(schema: Any, good: Any, bad: Any) -
     asked = choose_output_strategy(contract, "text.format", ALONE, None, can())
     assert asked.contract.wrapped
     assert asked.contract.schema == schema
-    wrapper = asked.declared.declarations[-1].parameters
+    wrapper = asked.tools.declarations[-1].parameters
     assert wrapper is not None
     assert (wrapper["type"], wrapper["required"]) == ("object", ["value"])
     check = jsonschema_rs.validator_for(dict(wrapper))
@@ -272,4 +276,4 @@ def test_an_object_is_not_wrapped() -> None:
 def test_what_refers_to_its_own_root_cannot_be_wrapped(schema: Any) -> None:
     contract = structs.replace(TRIP, schema=schema)
     assert way(contract, can("json_object")) == "json_object"
-    assert "cannot be told as one" in told(contract, can("json_object"))
+    assert "cannot be the parameters of a tool" in told(contract, can("json_object"))

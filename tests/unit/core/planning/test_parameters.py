@@ -8,7 +8,13 @@ import msgspec
 import pytest
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.parameters import KNOWN, PARAMETERS, Rule, decide, decide_include
+from antiphon.core.planning.parameters import (
+    KNOWN,
+    PARAMETERS,
+    Rule,
+    decide_include,
+    decide_parameters,
+)
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 
@@ -20,9 +26,11 @@ def request(**fields: Any) -> Request:
 
 
 def decided(
-    takes: frozenset[str] = NOTHING, moot: frozenset[str] = NOTHING, **fields: Any
+    takes: frozenset[str] = NOTHING, not_applicable: frozenset[str] = NOTHING, **fields: Any
 ) -> tuple[dict[str, Any], list[str]]:
-    parameters, diagnostics = decide(request(**fields), Capabilities(parameters=takes), moot=moot)
+    parameters, diagnostics = decide_parameters(
+        request(**fields), Capabilities(parameters=takes), not_applicable=not_applicable
+    )
     return parameters, [f"{each.code} {each.param}" for each in diagnostics]
 
 
@@ -41,10 +49,10 @@ def test_every_field_of_the_api_has_a_row() -> None:
     assert set(FIELDS) <= KNOWN
 
 
-def test_no_field_has_two_rows_and_every_row_gives_its_reason() -> None:
+def test_no_field_has_two_rows_and_every_rejected_field_has_a_reason() -> None:
     paths = [row.path for row in PARAMETERS]
     assert len(set(paths)) == len(paths)
-    assert all(row.why for row in PARAMETERS)
+    assert all(bool(row.reason) is (row.rule is Rule.REJECT) for row in PARAMETERS)
 
 
 def test_every_field_that_a_request_is_read_for_is_in_the_table() -> None:
@@ -76,7 +84,7 @@ TAKEN: list[tuple[str, dict[str, Any], Any]] = [
 
 def test_every_row_that_a_provider_may_take_is_tried_here() -> None:
     assert [path for path, _, _ in TAKEN] == [
-        row.path for row in PARAMETERS if row.rule is Rule.TAKE
+        row.path for row in PARAMETERS if row.rule is Rule.FORWARD
     ]
 
 
@@ -114,9 +122,9 @@ def test_a_default_is_still_told_to_a_provider_whose_own_may_differ() -> None:
 
 
 def test_a_moot_parameter_is_neither_told_nor_missed() -> None:
-    moot = frozenset({"parallel_tool_calls"})
-    assert decided(moot, moot, parallel_tool_calls=False) == ({}, [])
-    assert decided(NOTHING, moot, parallel_tool_calls=False) == ({}, [])
+    not_applicable = frozenset({"parallel_tool_calls"})
+    assert decided(not_applicable, not_applicable, parallel_tool_calls=False) == ({}, [])
+    assert decided(NOTHING, not_applicable, parallel_tool_calls=False) == ({}, [])
 
 
 # --- repeated, refused, unknown -------------------------------------------------------------------
@@ -154,7 +162,7 @@ REFUSED: dict[str, Any] = {
 
 
 def test_every_row_that_is_refused_is_tried_here() -> None:
-    assert list(REFUSED) == [row.path for row in PARAMETERS if row.rule is Rule.REFUSE]
+    assert list(REFUSED) == [row.path for row in PARAMETERS if row.rule is Rule.REJECT]
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -173,7 +181,7 @@ def test_null_asks_for_nothing_that_could_be_refused(name: str) -> None:
 
 def test_an_empty_wish_is_not_refused() -> None:
     bare = Request(raw={"model": "m", "context_management": []}, model="m")
-    assert decide(bare, Capabilities()) == ({}, [])
+    assert decide_parameters(bare, Capabilities()) == ({}, [])
 
 
 def test_every_unknown_field_is_named_once() -> None:
@@ -185,7 +193,7 @@ def test_every_unknown_field_is_named_once() -> None:
 
 def test_a_field_with_a_row_is_never_unknown() -> None:
     early = Request(raw={"model": "m"}, model="m", unknown=("multi_agent", "frobnicate"))
-    _, [diagnostic] = decide(early, Capabilities())
+    _, [diagnostic] = decide_parameters(early, Capabilities())
     assert diagnostic.param == "frobnicate"
 
 
@@ -195,19 +203,19 @@ def test_a_field_with_a_row_is_never_unknown() -> None:
 @pytest.mark.parametrize(("asked", "told"), [(10, 10), (50, 50), (51, 50)])
 def test_no_more_tokens_are_asked_for_than_a_model_writes(asked: int, told: int) -> None:
     can = Capabilities(max_output_tokens=50)
-    parameters, diagnostics = decide(request(max_output_tokens=asked), can)
+    parameters, diagnostics = decide_parameters(request(max_output_tokens=asked), can)
     assert parameters == {"max_output_tokens": told}
     assert [each.code for each in diagnostics] == ["param.degraded"] * (asked != told)
 
 
 def test_a_model_without_a_known_limit_is_asked_for_anything() -> None:
-    assert decide(request(max_output_tokens=10**9), Capabilities())[1] == []
+    assert decide_parameters(request(max_output_tokens=10**9), Capabilities())[1] == []
 
 
 @pytest.mark.parametrize(("asked", "told"), [(0, 0.01), (0.01, 0.01), (0.5, 0.5), (2, 1)])
 def test_a_value_beyond_a_range_is_brought_into_it_visibly(asked: float, told: float) -> None:
     can = Capabilities(ranges={"temperature": (0.01, 1), "top_p": (0, 0)})
-    parameters, diagnostics = decide(request(temperature=asked), can)
+    parameters, diagnostics = decide_parameters(request(temperature=asked), can)
     assert parameters == {"temperature": told}
     assert [f"{each.code} {each.param}" for each in diagnostics] == [
         "param.degraded temperature"
@@ -216,10 +224,10 @@ def test_a_value_beyond_a_range_is_brought_into_it_visibly(asked: float, told: f
 
 def test_of_two_that_exclude_each_other_one_counts_and_the_other_says_so() -> None:
     can = Capabilities(conflicting_parameters={"top_p": "temperature"})
-    parameters, diagnostics = decide(request(temperature=0.5, top_p=0.5), can)
+    parameters, diagnostics = decide_parameters(request(temperature=0.5, top_p=0.5), can)
     assert parameters == {"temperature": 0.5}
     assert [f"{each.code} {each.param}" for each in diagnostics] == ["param.ignored top_p"]
-    assert decide(request(top_p=0.5), can) == ({"top_p": 0.5}, [])
+    assert decide_parameters(request(top_p=0.5), can) == ({"top_p": 0.5}, [])
 
 
 # --- include --------------------------------------------------------------------------------------
@@ -252,7 +260,7 @@ def test_extra_output_that_cannot_be_produced_is_named_in_a_fixed_order() -> Non
 )
 def test_a_text_is_said_as_it_is_or_not_at_all(user: str, sent: bool) -> None:
     can = Capabilities(parameters=frozenset({"user"}), ranges={"user": (3, 6)})
-    parameters, diagnostics = decide(request(user=user), can)
+    parameters, diagnostics = decide_parameters(request(user=user), can)
     assert parameters == ({"user": user} if sent else {})
     assert [f"{each.code} {each.param}" for each in diagnostics] == (
         [] if sent else ["param.ignored user"]
@@ -262,8 +270,8 @@ def test_a_text_is_said_as_it_is_or_not_at_all(user: str, sent: bool) -> None:
 @pytest.mark.parametrize(("tier", "sent"), [("auto", True), ("flex", False), (None, True)])
 def test_a_word_that_the_provider_does_not_have_is_not_said(tier: str | None, sent: bool) -> None:
     can = Capabilities(
-        parameters=frozenset({"service_tier"}), words={"service_tier": frozenset({"auto"})}
+        parameters=frozenset({"service_tier"}), allowed_values={"service_tier": frozenset({"auto"})}
     )
-    parameters, diagnostics = decide(request(service_tier=tier), can)
+    parameters, diagnostics = decide_parameters(request(service_tier=tier), can)
     assert parameters == ({"service_tier": tier} if sent and tier else {})
     assert [each.code for each in diagnostics] == [] if sent else ["param.ignored"]

@@ -34,7 +34,7 @@ def read(tool: object, **capabilities: Any) -> tuple[ToolOffer, list[str]]:
 
 def reason(tool: dict[str, Any], **capabilities: Any) -> str:
     offer, [diagnostic] = parse_tool(tool, "tools[0]", Capabilities(**capabilities))
-    assert (offer.fate, diagnostic.code) == ("left_out", "tool.ignored")
+    assert (offer.handling, diagnostic.code) == ("ignored", "tool.ignored")
     assert (diagnostic.decision, diagnostic.param) == (Decision.IGNORED, "tools[0]")
     return diagnostic.message
 
@@ -46,7 +46,7 @@ def test_a_function_is_declared_as_it_is() -> None:
     offer, diagnostics = read(WEATHER)
     assert (offer.name, offer.description, offer.strict) == ("weather", "Tells the weather.", True)
     assert offer.parameters == WEATHER["parameters"]
-    assert (offer.fate, diagnostics) == ("declared", [])
+    assert (offer.handling, diagnostics) == ("declared", [])
 
 
 @pytest.mark.parametrize("parameters", [{}, {"parameters": None}, {"parameters": {}}])
@@ -194,8 +194,8 @@ def test_a_search_for_tools_keeps_its_own_words() -> None:
 
 
 def test_a_shell_without_an_environment_is_the_clients_own() -> None:
-    assert read({"type": "shell", "environment": {"type": "local"}})[0].fate == "declared"
-    assert read({"type": "shell", "environment": None})[0].fate == "declared"
+    assert read({"type": "shell", "environment": {"type": "local"}})[0].handling == "declared"
+    assert read({"type": "shell", "environment": None})[0].handling == "declared"
 
 
 # --- what is left out -----------------------------------------------------------------------------
@@ -223,19 +223,19 @@ def test_a_sandboxed_shell_never_becomes_the_clients_own_machine() -> None:
 @pytest.mark.parametrize("callers", [[], ["programmatic"]])
 def test_a_tool_that_only_programs_may_call_is_not_given_to_the_model(callers: list[str]) -> None:
     assert "programs" in reason({**WEATHER, "allowed_callers": callers})
-    assert read({**WEATHER, "allowed_callers": ["direct", *callers]})[0].fate == "declared"
+    assert read({**WEATHER, "allowed_callers": ["direct", *callers]})[0].handling == "declared"
 
 
 @pytest.mark.parametrize("execution", [{}, {"execution": "server"}])
 def test_a_search_for_tools_by_the_server_is_left_out(execution: dict[str, str]) -> None:
-    assert "searched" in reason({"type": "tool_search", **execution})
+    assert "does not search tools" in reason({"type": "tool_search", **execution})
 
 
 @pytest.mark.parametrize("kind", ["web_search", "shell", "namespace"])
 def test_a_namespace_holds_functions_and_custom_tools_only(kind: str) -> None:
     capabilities = Capabilities(web_search="refuse")
     offer, [diagnostic] = parse_tool({"type": kind}, "tools[0]", capabilities, namespace="ns")
-    assert (offer.fate, offer.namespace) == ("left_out", "ns")
+    assert (offer.handling, offer.namespace) == ("ignored", "ns")
     assert "namespace" in diagnostic.message
 
 
@@ -253,8 +253,8 @@ SEARCHES = [
 def test_web_search_goes_where_the_configuration_says(kind: str) -> None:
     tool = {"type": kind, "external_web_access": True, "search_context_size": "medium"}
     offer, diagnostics = read(tool, web_search="native")
-    assert (offer.fate, offer.document, diagnostics) == ("native", tool, [])
-    assert "no web search" in reason(tool, web_search="ignore")
+    assert (offer.handling, offer.document, diagnostics) == ("native", tool, [])
+    assert "web search is not supported" in reason(tool, web_search="ignore")
     with pytest.raises(InvalidRequest) as caught:
         read(tool, web_search="refuse")
     assert (caught.value.param, caught.value.status) == ("tools[0].type", 400)
@@ -279,7 +279,7 @@ def test_a_search_whose_restriction_is_obeyed_goes_to_the_provider(limit: dict[s
     offer, _ = read(
         {"type": "web_search", **limit}, web_search="native", web_search_limits=frozenset(limit)
     )
-    assert offer.fate == "native"
+    assert offer.handling == "native"
 
 
 def test_a_search_may_obey_some_filters_and_not_others() -> None:
@@ -288,7 +288,7 @@ def test_a_search_may_obey_some_filters_and_not_others() -> None:
         "web_search_limits": frozenset({"filters.allowed_domains"}),
     }
     allowed = {"type": "web_search", "filters": {"allowed_domains": ["a.test"]}}
-    assert read(allowed, **can)[0].fate == "native"
+    assert read(allowed, **can)[0].handling == "native"
     blocked = {"type": "web_search", "filters": {"blocked_domains": ["a.test"]}}
     assert "`filters.blocked_domains`" in reason(blocked, **can)
 
@@ -301,7 +301,7 @@ def test_what_a_search_does_not_heed_is_told() -> None:
     }
     tool = {"type": "web_search", **hints}
     offer, told = read(tool, web_search="native")
-    assert offer.fate == "native"
+    assert offer.handling == "native"
     assert told == [f"tool.degraded:{name} tools[0].{name}" for name in hints]
     heeded = frozenset("search_content_types search_context_size.high user_location".split())
     assert read(tool, web_search="native", web_search_limits=heeded)[1] == []
@@ -315,7 +315,7 @@ def test_what_a_search_does_not_heed_is_told() -> None:
     [{"filters": None}, {"filters": {"allowed_domains": None}}, {"external_web_access": None}],
 )
 def test_an_empty_restriction_restricts_nothing(limit: dict[str, Any]) -> None:
-    assert read({"type": "web_search", **limit}, web_search="native")[0].fate == "native"
+    assert read({"type": "web_search", **limit}, web_search="native")[0].handling == "native"
 
 
 def test_dated_types_are_one_family() -> None:

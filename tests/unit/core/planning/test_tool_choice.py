@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.plan.plan import Capabilities, ToolChoice
-from antiphon.core.planning.tool_choice import Selection, select
+from antiphon.core.planning.tool_choice import Selection, select_tools
 from antiphon.core.planning.toolbox import Toolbox
 from antiphon.errors import InvalidRequest
 
@@ -35,8 +35,8 @@ def chosen(
 ) -> Selection:
     can = Capabilities(**{"web_search": "native", **capabilities})
     toolbox = Toolbox(can)
-    toolbox.add_declared(tools)
-    return select(choice, toolbox, can)
+    toolbox.add_request_tools(tools)
+    return select_tools(choice, toolbox, can)
 
 
 def names(selection: Selection) -> list[str]:
@@ -87,7 +87,7 @@ def test_required_degrades_to_auto() -> None:
 
 @pytest.mark.parametrize("tools", [[], [{"type": "image_generation"}]])
 def test_a_required_tool_among_none_is_refused(tools: list[dict[str, Any]]) -> None:
-    assert "none to call" in refused("required", tools=tools)
+    assert "no tool to call" in refused("required", tools=tools)
 
 
 # --- one tool -------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_the_providers_own_search_is_required_by_offering_nothing_else(kind: str
     ],
 )
 def test_a_choice_of_something_that_cannot_be_called_is_refused(choice: dict[str, Any]) -> None:
-    assert "names no tool" in refused(choice)
+    assert "not available" in refused(choice)
 
 
 def test_a_choice_that_could_mean_two_tools_is_refused() -> None:
@@ -200,7 +200,7 @@ def test_an_empty_list_allows_nothing(tools: Any) -> None:
 
 
 def test_a_required_tool_among_those_left_out_is_refused() -> None:
-    assert "none to call" in refused(allowed({"type": "image_generation"}, mode="required"))
+    assert "no tool to call" in refused(allowed({"type": "image_generation"}, mode="required"))
 
 
 @pytest.mark.parametrize(
@@ -214,4 +214,4 @@ def test_a_required_tool_among_those_left_out_is_refused() -> None:
     ],
 )
 def test_an_allowed_tool_that_was_never_declared_is_refused(entry: Any) -> None:
-    assert "not among the tools" in refused(allowed(NOW, entry))
+    assert "not declared" in refused(allowed(NOW, entry))

@@ -27,8 +27,8 @@ def namespace(name: str, *tools: dict[str, Any], description: str = "") -> dict[
 
 def toolbox(*tools: dict[str, Any], items: list[dict[str, Any]] | None = None) -> Toolbox:
     filled = Toolbox(Capabilities(web_search="native"))
-    filled.add_declared(tools)
-    filled.add_carried(items or [])
+    filled.add_request_tools(tools)
+    filled.add_input_tools(items or [])
     return filled
 
 
@@ -138,14 +138,14 @@ def test_a_hosted_tool_declared_twice_is_one_tool() -> None:
     search = {"type": "web_search"}
     picture = {"type": "image_generation"}
     filled = toolbox(search, search, picture, picture)
-    assert [offer.fate for offer in filled.hosted] == ["native", "left_out"]
+    assert [offer.handling for offer in filled.hosted] == ["native", "ignored"]
     assert codes(filled) == ["tool.ignored tools[2]"]
 
 
 def test_a_clients_function_called_web_search_is_just_a_function() -> None:
     filled = toolbox({"type": "web_search"}, function("web_search"))
     assert list(filled.offers) == [(None, "web_search")]
-    assert [offer.fate for offer in filled.hosted] == ["native"]
+    assert [offer.handling for offer in filled.hosted] == ["native"]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_broken_tool_in_a_namespace_of_an_item_leaves_its_siblings() -> None:
 
 @pytest.mark.parametrize("tools", [None, "none", {}])
 def test_an_item_without_a_list_of_tools_brings_none(tools: Any) -> None:
-    assert toolbox(items=[{"type": "additional_tools", "tools": tools}]).everything() == []
+    assert toolbox(items=[{"type": "additional_tools", "tools": tools}]).all_offers() == []
 
 
 # --- calls of earlier turns -----------------------------------------------------------------------
@@ -243,19 +243,19 @@ def call(name: str, space: str | None = None) -> ToolCallStep:
 def test_calls_are_found_under_the_names_of_their_tools() -> None:
     filled = toolbox(function("now"), namespace("a", function("now")))
     steps = (call("now"), MessageStep("user", (TextPart("hi"),)), call("now", "a"))
-    assert filled.place(steps) == steps
+    assert filled.resolve_calls(steps) == steps
     assert len(filled.identities()) == 2
 
 
 def test_a_call_without_its_namespace_belongs_to_the_first_tool_of_that_name() -> None:
     filled = toolbox(namespace("functions", function("exec")), namespace("z", function("exec")))
-    assert filled.place([call("exec")]) == (call("exec", "functions"),)
+    assert filled.resolve_calls([call("exec")]) == (call("exec", "functions"),)
 
 
 def test_a_call_of_a_tool_that_is_gone_keeps_the_name_it_had() -> None:
     then = toolbox(namespace("a", function("b.c"))).names[("a", "b.c")]
     filled = toolbox(function("now"))
-    filled.place([call("b.c", "a"), call("b.c", "a")])
+    filled.resolve_calls([call("b.c", "a"), call("b.c", "a")])
     identity = filled.identities().declared("b.c", "a")
     assert identity is not None
     assert (identity.provider_name, identity.requested_type) == (then, "function")
@@ -263,7 +263,7 @@ def test_a_call_of_a_tool_that_is_gone_keeps_the_name_it_had() -> None:
 
 def test_a_call_for_which_no_name_is_free_is_left_without_one() -> None:
     filled = toolbox(function("a__b"), function(marked_name("b", "a")))
-    filled.place([call("b", "a")])
+    filled.resolve_calls([call("b", "a")])
     assert filled.identities().declared("b", "a") is None
 
 

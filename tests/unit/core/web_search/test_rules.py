@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.web_search.rules import SearchRules, described, read_rules, unkept
+from antiphon.core.web_search.rules import (
+    SearchRules,
+    describe_search,
+    find_unenforceable,
+    read_rules,
+)
 
 
 def rules(**filters: Any) -> SearchRules:
@@ -77,12 +82,12 @@ def test_the_context_size_decides_how_much_the_model_is_shown(
     size: str, count: int, chars: int
 ) -> None:
     sized = read_rules({"search_context_size": size})
-    assert (sized.count(5), sized.snippet_chars) == (count, chars)
+    assert (sized.result_count(5), sized.snippet_chars) == (count, chars)
 
 
 def test_there_is_always_a_result_and_never_too_many() -> None:
-    assert read_rules({"search_context_size": "low"}).count(1) == 1
-    assert read_rules({"search_context_size": "high"}).count(20) == 20
+    assert read_rules({"search_context_size": "low"}).result_count(1) == 1
+    assert read_rules({"search_context_size": "high"}).result_count(20) == 20
 
 
 def test_a_place_is_what_it_says_in_words() -> None:
@@ -93,8 +98,8 @@ def test_a_place_is_what_it_says_in_words() -> None:
         "region": None,
         "timezone": 7,
     }
-    assert read_rules({"user_location": place}).place == {"city": "Berlin", "country": "DE"}
-    assert read_rules({"user_location": "Berlin"}).place == {}
+    assert read_rules({"user_location": place}).location == {"city": "Berlin", "country": "DE"}
+    assert read_rules({"user_location": "Berlin"}).location == {}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +117,7 @@ def test_a_place_is_what_it_says_in_words() -> None:
     ],
 )
 def test_a_restriction_that_cannot_be_kept_is_named(tool: dict[str, Any], field: str) -> None:
-    assert unkept(tool) == field
+    assert find_unenforceable(tool) == field
 
 
 @pytest.mark.parametrize(
@@ -125,9 +130,11 @@ def test_a_restriction_that_cannot_be_kept_is_named(tool: dict[str, Any], field:
     ],
 )
 def test_a_restriction_that_can_be_kept_is_not(tool: dict[str, Any]) -> None:
-    assert unkept(tool) is None
+    assert find_unenforceable(tool) is None
 
 
 def test_the_model_is_told_how_to_cite_and_where_it_searches() -> None:
-    assert "such as [2]" in described(SearchRules())
-    assert "example.org, b.example" in described(SearchRules(allowed=("example.org", "b.example")))
+    assert "such as [2]" in describe_search(SearchRules())
+    assert "example.org, b.example" in describe_search(
+        SearchRules(allowed=("example.org", "b.example"))
+    )
