@@ -16,7 +16,12 @@ from msgspec import structs
 
 from antiphon.core.diagnostic import Code
 from antiphon.core.filters.filter import DeltaFilter
-from antiphon.core.freeform.grammar import Checker, Problem, asks_for, build_checker
+from antiphon.core.freeform.grammar import (
+    GrammarChecker,
+    GrammarViolation,
+    build_checker,
+    requires_opening,
+)
 from antiphon.core.freeform.unwrap import Unwrapper
 from antiphon.core.history.content import json_text
 from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
@@ -212,11 +217,11 @@ def _ask(calls: list[_Call]) -> FollowUp:
 class _Input:
     """The text that a call is made with, as the model writes it."""
 
-    def __init__(self, grammar: Grammar, checker: Checker, *, declared: bool) -> None:
-        self.problem: Problem | None = None
+    def __init__(self, grammar: Grammar, checker: GrammarChecker, *, declared: bool) -> None:
+        self.problem: GrammarViolation | None = None
         self.length = 0
         self.is_torn = False
-        self._unwrapper = Unwrapper(partial(asks_for, grammar), declared=declared)
+        self._unwrapper = Unwrapper(partial(requires_opening, grammar), declared=declared)
         self._checker = checker
         self._pieces: list[str] = []
 
@@ -244,7 +249,7 @@ class _Input:
 
     def close(self) -> str:
         piece = self._add(self._unwrapper.close())
-        self.is_torn = self._unwrapper.torn
+        self.is_torn = self._unwrapper.unterminated
         self.problem = self.problem or self._checker.close()
         return piece
 

@@ -10,13 +10,13 @@ from llguidance import LLMatcher, LLTokenizer
 
 from antiphon.core.freeform.grammar import (
     EXCERPT_LIMIT,
-    Checker,
-    Problem,
-    asks_for,
+    GrammarChecker,
+    GrammarViolation,
     build_checker,
+    compile_error,
     declared_grammar,
-    flaw,
     has_unknown_grammar,
+    requires_opening,
 )
 from antiphon.core.tools.identity import Grammar
 from tests.support.patches import FILES, GRAMMAR, patch
@@ -27,13 +27,13 @@ BROKEN = Grammar("lark", "start: missing")
 HELLO = patch("*** Add File: a\n+hello\n")
 
 
-def checker(grammar: Grammar = GRAMMAR) -> Checker:
+def checker(grammar: Grammar = GRAMMAR) -> GrammarChecker:
     found = build_checker(grammar)
     assert found is not None
     return found
 
 
-def problem(text: str, grammar: Grammar = GRAMMAR) -> Problem | None:
+def problem(text: str, grammar: Grammar = GRAMMAR) -> GrammarViolation | None:
     fresh = checker(grammar)
     return fresh.feed(text) or fresh.close()
 
@@ -71,7 +71,7 @@ def test_text_behind_the_end_is_a_problem_however_far_behind() -> None:
 
 
 def test_a_problem_says_where_it_is_and_what_may_stand_there() -> None:
-    assert problem("*** Begin Patch\n*** Add File: é\nhello\n") == Problem(
+    assert problem("*** Begin Patch\n*** Add File: é\nhello\n") == GrammarViolation(
         offset=32,
         message="line 3, column 1: expected '+' after '*** Add File: é', found 'h'",
     )
@@ -139,23 +139,23 @@ def test_a_cut_anywhere_changes_nothing(text: str) -> None:
 
 def test_what_cannot_be_compiled_is_not_checked_and_says_why() -> None:
     assert build_checker(BROKEN) is None
-    assert "missing" in str(flaw(BROKEN))
-    assert flaw(GRAMMAR) is None
-    assert "look-around" in str(flaw(Grammar("regex", "a(?=b)")))
+    assert "missing" in str(compile_error(BROKEN))
+    assert compile_error(GRAMMAR) is None
+    assert "look-around" in str(compile_error(Grammar("regex", "a(?=b)")))
 
 
 def test_a_matcher_that_gives_up_has_no_verdict() -> None:
-    gone = Checker(LLMatcher(LLTokenizer("byte"), "start: missing", log_level=0))
+    gone = GrammarChecker(LLMatcher(LLTokenizer("byte"), "start: missing", log_level=0))
     assert gone.feed("x") is None
     assert gone.close() is None
 
 
 def test_a_grammar_asks_for_an_opening_if_it_takes_this_one_and_not_any() -> None:
     value = Grammar("lark", 'start: "{" /[^}]*/ "}"')
-    assert asks_for(value, '{"patch": "')
-    assert not asks_for(GRAMMAR, '{"patch": "')
-    assert not asks_for(ANYTHING, '{"patch": "')
-    assert not asks_for(BROKEN, '{"patch": "')
+    assert requires_opening(value, '{"patch": "')
+    assert not requires_opening(GRAMMAR, '{"patch": "')
+    assert not requires_opening(ANYTHING, '{"patch": "')
+    assert not requires_opening(BROKEN, '{"patch": "')
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,11 @@ def test_every_wrapper_comes_off(style: str, declared: bool) -> None:
 def test_a_cut_anywhere_changes_nothing(style: str, declared: bool) -> None:
     text = WRAPPERS[style](patch(FILES["markers"]))
     whole = Unwrapper(declared=declared)
-    expected = (whole.feed(text) + whole.close(), whole.wrapped, whole.ended, whole.torn)
+    expected = (whole.feed(text) + whole.close(), whole.wrapped, whole.ended, whole.unterminated)
     for place in range(len(text) + 1):
         fresh = Unwrapper(declared=declared)
         found = fresh.feed(text[:place]) + fresh.feed(text[place:]) + fresh.close()
-        assert (found, fresh.wrapped, fresh.ended, fresh.torn) == expected
+        assert (found, fresh.wrapped, fresh.ended, fresh.unterminated) == expected
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_the_object_that_was_asked_for_comes_off_even_where_text_is_kept() -> No
 
 def test_the_object_that_was_asked_for_shows_whether_its_text_has_ended() -> None:
     fresh = Unwrapper(declared=True)
-    assert (fresh.ended, fresh.torn) == (False, False)
+    assert (fresh.ended, fresh.unterminated) == (False, False)
     assert fresh.feed('{"input": "x') == "x"
-    assert (fresh.ended, fresh.torn) == (False, True)
+    assert (fresh.ended, fresh.unterminated) == (False, True)
     assert fresh.feed('"') == ""
-    assert (fresh.ended, fresh.torn) == (True, False)
+    assert (fresh.ended, fresh.unterminated) == (True, False)
 
 
 def test_text_that_comes_instead_of_the_object_is_the_input() -> None:

@@ -150,10 +150,10 @@ def test_an_answer_that_is_nested_without_end_is_refused_and_breaks_nothing() ->
 
 
 def test_all_objections_are_found_in_the_words_of_the_validator() -> None:
-    found = list(STRICT.objections('{"city": 7, "days": "two"}'))
+    found = list(STRICT.find_violations('{"city": 7, "days": "two"}'))
     assert [each.path for each in found] == [("city",), ("days",)]
     assert found[1].message == '"two" is not of type "integer"'
-    assert STRICT.fits('{"city": "Ulm"}')
+    assert STRICT.is_valid('{"city": "Ulm"}')
 
 
 def test_a_schema_that_no_validator_can_read_says_why() -> None:

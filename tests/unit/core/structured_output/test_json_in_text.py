@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.structured_output.json_in_text import values
+from antiphon.core.structured_output.json_in_text import find_json_values
 
 VALUE = '{"a": [1, {"b": "}"}]}'
 
@@ -27,13 +27,13 @@ VALUE = '{"a": [1, {"b": "}"}]}'
     ],
 )
 def test_a_value_is_found_whatever_stands_around_it(text: str) -> None:
-    assert values(text) == [VALUE]
+    assert find_json_values(text) == [VALUE]
 
 
 @pytest.mark.parametrize("scalar", ["42", "-1.5", "true", "null"])
 def test_a_bare_value_need_not_be_an_object(scalar: str) -> None:
-    assert values(f" {scalar}\n") == [scalar]
-    assert values(f"```json\n{scalar}\n```") == [scalar]
+    assert find_json_values(f" {scalar}\n") == [scalar]
+    assert find_json_values(f"```json\n{scalar}\n```") == [scalar]
 
 
 @pytest.mark.parametrize(
@@ -57,18 +57,18 @@ def test_a_bare_value_need_not_be_an_object(scalar: str) -> None:
     ],
 )
 def test_nothing_inside_of_what_is_broken_is_taken_for_the_answer(text: str) -> None:
-    assert values(text) == []
+    assert find_json_values(text) == []
 
 
 def test_all_values_are_found_where_there_are_several() -> None:
-    assert values('{"a": 1}\n{"a": 2} and []') == ['{"a": 1}', '{"a": 2}', "[]"]
+    assert find_json_values('{"a": 1}\n{"a": 2} and []') == ['{"a": 1}', '{"a": 2}', "[]"]
 
 
 def test_json_that_is_told_as_a_string_may_mean_itself_or_what_it_holds() -> None:
-    assert values(r'"{\"a\": 1}"') == [r'"{\"a\": 1}"', '{"a": 1}']
-    assert values('"Ulm"') == ['"Ulm"']
+    assert find_json_values(r'"{\"a\": 1}"') == [r'"{\"a\": 1}"', '{"a": 1}']
+    assert find_json_values('"Ulm"') == ['"Ulm"']
 
 
 def test_among_too_many_values_none_is_meant() -> None:
-    assert len(values("{} " * 100)) == 100
-    assert values("{} " * 101) == []
+    assert len(find_json_values("{} " * 100)) == 100
+    assert find_json_values("{} " * 101) == []

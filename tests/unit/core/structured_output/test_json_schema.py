@@ -57,7 +57,7 @@ for name, (schema, value) in json.load(sys.stdin).items():
     began = time.process_time()
     if check_schema(schema) is None:
         contract = OutputContract(requested="json_schema", schema=schema, strict=True)
-        [*contract.objections(text)]
+        [*contract.find_violations(text)]
     took = time.process_time() - began
     peak = int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024
     assert took < {_MOST_S} and peak < {_MOST_MB}, (name, took, peak)
@@ -82,7 +82,7 @@ def strict(schema: Mapping[str, Any]) -> OutputContract:
 
 
 def keywords(schema: Mapping[str, Any], value: Any) -> list[str]:
-    return [each.keyword for each in strict(schema).objections(json.dumps(value))]
+    return [each.keyword for each in strict(schema).find_violations(json.dumps(value))]
 
 
 def test_a_check_that_would_take_too_long_is_an_objection_and_not_made() -> None:
