@@ -44,7 +44,7 @@ def declared(tools: Tools, choice: Any = "auto") -> DeclaredTools:
 
 
 @given(identities)
-def test_every_tool_has_a_valid_name_of_its_own_that_leads_back_to_it(
+def test_every_tool_has_a_unique_valid_name_that_maps_back_to_it(
     wanted: list[tuple[str, str, str | None]],
 ) -> None:
     result = declared([tool(*each) for each in wanted])
@@ -114,7 +114,9 @@ def test_no_tool_in_a_history_can_prevent_a_plan(tools: list[Any]) -> None:
 
 
 @given(st.lists(junk.filter(lambda each: isinstance(each, dict)), max_size=3), junk)
-def test_no_tools_and_no_choice_do_more_than_be_refused(tools: Tools, choice: Any) -> None:
+def test_any_tools_and_choice_either_plan_or_raise_invalid_request(
+    tools: Tools, choice: Any
+) -> None:
     named: int | str | None
     try:
         named = len(declared(tools, choice if isinstance(choice, dict) else "auto").identities)

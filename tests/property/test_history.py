@@ -176,7 +176,7 @@ def test_pairing_what_is_paired_changes_nothing(items: list[Any]) -> None:
 
 
 @given(any_items)
-def test_no_word_of_an_answer_is_lost(items: list[Any]) -> None:
+def test_no_part_of_a_tool_result_is_lost(items: list[Any]) -> None:
     steps, _ = read_items(items, inputs=SEES, tool_output_images=False)
     said = {
         part
@@ -195,7 +195,7 @@ def test_a_thread_whose_calls_are_answered_only_grows(past: list[Any], more: lis
 
 
 @given(any_items, any_items)
-def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
+def test_a_body_that_ends_with_a_client_message_is_a_prefix_of_the_next(
     past: list[Any], more: list[Any]
 ) -> None:
     steps = read(past)
@@ -250,7 +250,7 @@ def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
 
 
 @given(threads())
-def test_a_thread_that_was_led_well_needs_no_mending(requests: list[list[Item]]) -> None:
+def test_a_well_formed_thread_makes_no_diagnostics(requests: list[list[Item]]) -> None:
     items = [item for request in requests for item in request]
     steps, _ = read_items(items, inputs=SEES, tool_output_images=False)
     mended, diagnostics = pair_calls(steps)

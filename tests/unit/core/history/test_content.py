@@ -62,7 +62,7 @@ def test_text_is_read_in_every_shape(content: Any, texts: list[str]) -> None:
     assert read(content) == tuple(map(TextPart, texts))
 
 
-def test_a_refusal_survives() -> None:
+def test_a_refusal_is_read_as_a_refusal_part() -> None:
     assert read([{"type": "refusal", "refusal": "No."}]) == (RefusalPart("No."),)
     assert read([{"type": "refusal", "refusal": ""}]) == ()
 
@@ -82,7 +82,7 @@ def test_a_refusal_survives() -> None:
         ),
     ],
 )
-def test_an_image_is_read_by_its_address(part: Any, image: str | ImagePart) -> None:
+def test_an_image_is_read_by_its_url(part: Any, image: str | ImagePart) -> None:
     assert read([part]) == ((ImagePart(image) if isinstance(image, str) else image),)
 
 
@@ -159,7 +159,7 @@ def test_files_and_audio_are_read() -> None:
         ),
     ],
 )
-def test_what_a_model_does_not_take_leaves_a_marker(
+def test_unsupported_media_is_replaced_by_a_marker(
     part: Any, inputs: frozenset[str], text: str, code: str
 ) -> None:
     found = reader(inputs)
@@ -193,7 +193,7 @@ def test_what_a_model_does_not_take_leaves_a_marker(
     ],
     ids=["described", "asked in vain", "not asked"],
 )
-def test_what_another_model_saw_stands_in_for_an_image(
+def test_an_unsupported_image_is_replaced_by_its_description(
     descriptions: dict[str, str], text: str, code: str, message: str
 ) -> None:
     found = ContentReader(TEXT, tool_output_images=False, descriptions=descriptions)
@@ -202,20 +202,20 @@ def test_what_another_model_saw_stands_in_for_an_image(
     assert message in found.diagnostics[0].message
 
 
-def test_a_model_that_takes_images_is_told_of_none() -> None:
+def test_a_supported_image_is_not_replaced_by_its_description() -> None:
     found = ContentReader(
         EVERYTHING, tool_output_images=False, descriptions={PICTURE.url: "A red door."}
     )
     assert found.read_parts([IMAGE]) == (PICTURE,)
 
 
-def test_an_image_without_an_address_has_no_description() -> None:
+def test_an_image_without_a_url_has_no_description() -> None:
     found = ContentReader(TEXT, tool_output_images=False, descriptions={"": "A red door."})
     [part] = found.read_parts([{"type": "input_image", "file_id": "file_1"}])
     assert part == TextPart("[image omitted: this model takes no images]")
 
 
-def test_a_part_that_says_nothing_is_ignored_visibly() -> None:
+def test_a_content_part_of_unknown_type_is_ignored_with_a_diagnostic() -> None:
     found = reader()
     assert found.read_parts([{"type": "hologram", "data": 1}]) == ()
     [diagnostic] = found.diagnostics
@@ -223,7 +223,7 @@ def test_a_part_that_says_nothing_is_ignored_visibly() -> None:
     assert "'hologram'" in diagnostic.message
 
 
-def test_media_of_a_role_that_takes_text_follow_in_a_user_message() -> None:
+def test_media_of_a_text_only_role_moves_to_a_user_message() -> None:
     found = reader()
     kept, moved = found.move_media([TextPart("look:"), PICTURE, PAPER, TextPart("done")])
     assert [part.text for part in kept if isinstance(part, TextPart)] == [
@@ -242,7 +242,7 @@ def test_text_alone_moves_nothing() -> None:
     assert found.diagnostics == []
 
 
-def test_a_tool_may_answer_with_images_where_the_provider_takes_them() -> None:
+def test_a_tool_result_keeps_images_where_the_provider_supports_them() -> None:
     found = reader(images=True)
     kept, moved = found.move_tool_media([PICTURE, PAPER])
     assert kept == (PICTURE, TextPart("[file: see the next message]"))
@@ -274,7 +274,7 @@ STRICT = MediaSupport(
         ({"type": "input_file", "file_url": "https://a/b.txt"}, FilePart(url="https://a/b.txt")),
     ],
 )
-def test_what_a_provider_takes_reaches_it_in_one_form(part: Any, kept: Part) -> None:
+def test_supported_media_is_normalized(part: Any, kept: Part) -> None:
     found = ContentReader(EVERYTHING, tool_output_images=False, media=STRICT)
     assert found.read_parts([part]) == (kept,)
     assert codes(found) == []
@@ -320,7 +320,7 @@ def test_what_a_provider_takes_reaches_it_in_one_form(part: Any, kept: Part) -> 
         ),
     ],
 )
-def test_what_a_provider_would_refuse_leaves_a_marker(
+def test_media_that_a_provider_would_reject_is_replaced_by_a_marker(
     part: Any, code: HistoryCode, text: str
 ) -> None:
     found = ContentReader(EVERYTHING, tool_output_images=False, media=STRICT)

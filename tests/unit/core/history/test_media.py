@@ -21,7 +21,7 @@ def data(media_type: str, content: bytes) -> str:
 
 
 @pytest.mark.parametrize("given", ["data:x/y;base64,AA==", "data:,hi", "***", ""])
-def test_a_provider_that_says_nothing_is_sent_what_there_is(given: str) -> None:
+def test_media_is_not_checked_without_a_list_of_types(given: str) -> None:
     assert MediaSupport().read(given, "file") == given
     assert MediaSupport().can_fetch_image(given)
     assert MediaSupport().accepts_file_id(given)
@@ -38,7 +38,7 @@ def test_a_provider_that_says_nothing_is_sent_what_there_is(given: str) -> None:
         (f"data:application/octet-stream;base64,{PNG}", f"data:image/png;base64,{PNG}"),
     ],
 )
-def test_an_image_comes_in_one_form(given: str, sent: str) -> None:
+def test_an_image_becomes_a_data_url_of_its_detected_type(given: str, sent: str) -> None:
     assert TAKES.read(given, "image") == sent
 
 
@@ -55,7 +55,7 @@ def test_an_image_comes_in_one_form(given: str, sent: str) -> None:
         ("data:text/plain;base64,aGk=", "text/plain is not accepted"),
     ],
 )
-def test_an_image_that_would_be_refused_says_why(given: str, why: str) -> None:
+def test_an_unsupported_image_is_rejected_with_a_reason(given: str, why: str) -> None:
     assert TAKES.read(given, "image") == RejectedMedia(why)
 
 
@@ -72,7 +72,7 @@ def test_an_image_that_would_be_refused_says_why(given: str, why: str) -> None:
         (data("", b"words"), "", "text/plain"),
     ],
 )
-def test_the_type_of_a_file_is_found(given: str, name: str, sent: str) -> None:
+def test_the_type_of_a_file_is_detected(given: str, name: str, sent: str) -> None:
     payload = given.rpartition(",")[2]
     assert TAKES.read(given, "file", name) == f"data:{sent};base64,{payload}"
 
@@ -87,11 +87,11 @@ def test_the_type_of_a_file_is_found(given: str, name: str, sent: str) -> None:
         ("not base64", "its content cannot be read"),
     ],
 )
-def test_a_file_that_would_be_refused_says_why(given: str, why: str) -> None:
+def test_an_unsupported_file_is_rejected_with_a_reason(given: str, why: str) -> None:
     assert TAKES.read(given, "file") == RejectedMedia(why)
 
 
-def test_text_is_taken_by_its_name_where_that_is_enough() -> None:
+def test_a_listed_text_type_is_accepted_without_checking_the_content() -> None:
     latin = data("text/plain", b"gr\xfcn")
     assert MediaSupport(types=frozenset({"text/plain"})).read(latin, "file") == latin
     words = data("text/css", b"a {}")
@@ -100,7 +100,7 @@ def test_text_is_taken_by_its_name_where_that_is_enough() -> None:
     )
 
 
-def test_sound_is_taken_by_its_kind() -> None:
+def test_audio_is_accepted_by_its_major_type() -> None:
     assert TAKES.read("data:audio/mp3;base64,AA==", "audio") == "data:audio/mp3;base64,AA=="
     assert isinstance(TAKES.read("data:audio/mp3;base64,*", "audio"), RejectedMedia)
 
@@ -114,11 +114,13 @@ def test_sound_is_taken_by_its_kind() -> None:
         ("https://a.test/a.zip", "a", False),
     ],
 )
-def test_an_address_has_to_tell_what_is_there(url: str, name: str, accepts_file_url: bool) -> None:
+def test_a_file_url_is_accepted_only_with_a_supported_extension(
+    url: str, name: str, accepts_file_url: bool
+) -> None:
     assert TAKES.accepts_file_url(url, name) is accepts_file_url
 
 
-def test_addresses_and_ids_are_those_that_the_provider_knows() -> None:
+def test_image_urls_and_file_ids_have_to_match_the_providers_patterns() -> None:
     assert TAKES.can_fetch_image("https://a.test/a\n.png")
     assert not TAKES.can_fetch_image("s3://a/b.png")
     assert TAKES.accepts_file_id("files/a")
@@ -129,5 +131,5 @@ def test_addresses_and_ids_are_those_that_the_provider_knows() -> None:
     ("address", "found"),
     [("a.JPG", "image/jpeg"), ("a.b/c", ""), ("", ""), ("x.md", "text/markdown")],
 )
-def test_a_name_ends_with_its_type(address: str, found: str) -> None:
+def test_a_media_type_is_guessed_from_the_extension(address: str, found: str) -> None:
     assert guess_media_type(address) == found

@@ -39,7 +39,7 @@ def mend(*steps: Step) -> tuple[list[Step], list[str]]:
 USER, DEVELOPER, ASSISTANT = said("user", "hi"), said("developer", "mind"), said("assistant", "ok")
 
 
-def test_a_history_in_order_stays_as_it_is_and_its_answers_learn_their_names() -> None:
+def test_an_ordered_history_only_gets_tool_names_on_its_results() -> None:
     steps = (USER, ReasoningStep("hm"), ASSISTANT, call("a"), answer("a", "1"), ASSISTANT, USER)
     named = (*steps[:4], answer("a", "1", "look"), *steps[5:])
     assert pair_calls(steps) == (named, ())
@@ -51,7 +51,7 @@ def test_the_answers_of_a_batch_follow_it_in_the_order_of_its_calls() -> None:
     assert codes == []
 
 
-def test_words_of_the_turn_between_its_calls_keep_the_batch_together() -> None:
+def test_text_between_parallel_calls_does_not_split_them() -> None:
     steps = (
         ReasoningStep("x"),
         call("a"),
@@ -147,7 +147,7 @@ def test_an_answer_that_came_twice_is_sent_once() -> None:
     )
 
 
-def test_ids_that_begin_anew_every_turn_are_told_apart_by_their_place() -> None:
+def test_ids_that_restart_in_every_turn_are_paired_within_their_turn() -> None:
     steps = (call("look:0"), answer("look:0", "1"), USER, call("look:0"), answer("look:0", "2"))
     mended, codes = mend(*steps)
     assert [step.parts for step in mended if isinstance(step, ToolResultStep)] == [
@@ -198,13 +198,13 @@ def test_an_answer_without_an_id_is_text_where_it_could_mean_several(
     assert HistoryCode.ANSWER_ORPHANED in codes
 
 
-def test_a_thought_before_someone_elses_words_is_not_given_to_a_later_turn() -> None:
+def test_reasoning_before_a_user_message_is_not_moved_to_a_later_turn() -> None:
     mended, codes = mend(ReasoningStep("about this"), USER, ASSISTANT)
     assert mended == [USER, ASSISTANT]
     assert codes == [HistoryCode.REASONING_ORPHANED]
 
 
-def test_a_thought_stays_with_the_turn_it_stands_in() -> None:
+def test_reasoning_stays_in_its_turn() -> None:
     steps: list[Step] = [ReasoningStep("first"), ASSISTANT, ReasoningStep("then"), USER]
     assert mend(*steps) == (steps, [])
 

@@ -81,7 +81,7 @@ def test_an_answer_in_output_shape_is_read_with_its_refusal() -> None:
         ("user", "commentary", None),
     ],
 )
-def test_only_an_assistants_words_are_labelled_and_only_by_a_known_label(
+def test_only_an_assistant_message_has_a_phase_and_only_a_known_one(
     role: Any, phase: Any, kept: str | None
 ) -> None:
     item = {"role": role, "content": "hi", "phase": phase}
@@ -89,7 +89,7 @@ def test_only_an_assistants_words_are_labelled_and_only_by_a_known_label(
 
 
 @pytest.mark.parametrize("content", [None, "", [], [{"type": "input_text", "text": None}]])
-def test_a_message_without_content_is_left_out_visibly(content: Any) -> None:
+def test_an_empty_message_is_ignored_with_a_diagnostic(content: Any) -> None:
     steps, [diagnostic] = read({"role": "user", "content": content})
     assert steps == []
     assert diagnostic == Diagnostic(
@@ -123,7 +123,7 @@ def test_an_image_of_another_role_follows_in_a_user_message(role: Role) -> None:
     assert diagnostic.code == HistoryCode.IMAGE_MOVED
 
 
-def test_an_image_for_a_model_that_reads_only_becomes_a_marker() -> None:
+def test_an_image_for_a_text_only_model_becomes_a_marker() -> None:
     steps, [diagnostic] = read({"role": "user", "content": [PICTURE]}, inputs=frozenset({"text"}))
     assert steps == [said("user", "[image omitted: this model takes no images]")]
     assert (diagnostic.code, diagnostic.param) == (HistoryCode.IMAGE_REPLACED, "input[0]")
@@ -137,7 +137,7 @@ def test_an_image_for_a_model_that_reads_only_becomes_a_marker() -> None:
         ({"author": None}, "[message from another agent]"),
     ],
 )
-def test_an_agents_message_is_the_users_with_its_author(item: Any, title: str) -> None:
+def test_an_agent_message_becomes_a_user_message_with_its_author(item: Any, title: str) -> None:
     item = {"type": "agent_message", "content": [{"type": "input_text", "text": "Ready."}], **item}
     assert steps_of(item) == [said("user", title, "Ready.")]
 
@@ -145,7 +145,7 @@ def test_an_agents_message_is_the_users_with_its_author(item: Any, title: str) -
 # --- reasoning ------------------------------------------------------------------------------------
 
 
-def test_reasoning_keeps_text_summary_and_seal() -> None:
+def test_reasoning_keeps_text_summary_and_encrypted_content() -> None:
     item = {
         "type": "reasoning",
         "id": "rs_1",
@@ -197,7 +197,9 @@ def test_reasoning_with_null_fields_keeps_the_rest() -> None:
         ({"type": "acme:note", "content": "psst"}, said("user", "[acme:note]", "psst")),
     ],
 )
-def test_what_has_no_form_upstream_is_kept_as_text(item: Any, step: MessageStep) -> None:
+def test_items_without_an_equivalent_upstream_are_kept_as_text(
+    item: Any, step: MessageStep
+) -> None:
     steps, [diagnostic] = read(item)
     assert steps == [step]
     assert (diagnostic.code, diagnostic.decision) == (HistoryCode.ITEM_DEGRADED, Decision.DEGRADED)
@@ -223,14 +225,14 @@ def test_what_has_no_form_upstream_is_kept_as_text(item: Any, step: MessageStep)
         (None, HistoryCode.ITEM_IGNORED),
     ],
 )
-def test_what_says_nothing_to_a_provider_is_left_out_visibly(item: Any, code: str) -> None:
+def test_items_without_meaning_upstream_are_ignored_with_a_diagnostic(item: Any, code: str) -> None:
     steps, [diagnostic] = read({"role": "user", "content": "hi"}, item)
     assert steps == [said("user", "hi")]
     assert (diagnostic.code, diagnostic.decision) == (code, Decision.IGNORED)
     assert diagnostic.param == "input[1]"
 
 
-def test_tools_and_settings_in_the_input_are_the_plans_business() -> None:
+def test_tools_and_settings_in_the_input_make_no_steps() -> None:
     tools = {"type": "additional_tools", "role": "developer", "tools": []}
     settings = {"type": "configuration_update", "reasoning": {"effort": "low"}}
     assert steps_of(tools, settings) == []

@@ -114,7 +114,7 @@ def test_a_function_call_keeps_name_namespace_and_the_very_bytes_of_its_argument
         ({"type": "function_call", "name": "", "arguments": "{}"}, "unknown", {}),
     ],
 )
-def test_a_call_mirrors_its_declared_function(
+def test_a_call_of_any_tool_type_becomes_a_function_call(
     item: Any, name: str, arguments: dict[str, Any]
 ) -> None:
     call = call_of({"call_id": "call_1", **item})
@@ -299,7 +299,7 @@ def test_a_call_that_a_server_ran_becomes_a_call_and_its_answer(
     assert diagnostic.code == HistoryCode.ITEM_DEGRADED
 
 
-def test_an_image_that_code_drew_is_shown() -> None:
+def test_an_image_from_the_code_interpreter_is_sent() -> None:
     drawn = {"type": "image", "url": "https://x.test/plot.png"}
     steps, _ = read({"type": "code_interpreter_call", "id": "ci_1", "outputs": [drawn]})
     assert steps[-1] == MessageStep("user", (ImagePart("https://x.test/plot.png"),))

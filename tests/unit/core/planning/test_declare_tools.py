@@ -67,7 +67,7 @@ def test_a_namespaced_call_comes_back_with_its_namespace() -> None:
     assert (identity.requested_name, identity.namespace) == ("note", "ns")
 
 
-def test_what_a_namespace_says_is_told_once() -> None:
+def test_a_namespace_description_is_declared_once() -> None:
     first = {**function("a"), "description": "Does a."}
     group = namespace("ns", first, function("b"), description="For files.")
     result = declared(NOW, group, namespace("quiet", function("c")))
@@ -79,7 +79,7 @@ def test_what_a_namespace_says_is_told_once() -> None:
     ]
 
 
-def test_what_a_namespace_says_goes_to_the_first_tool_that_is_declared() -> None:
+def test_a_namespace_description_is_in_the_first_declared_tool() -> None:
     group = namespace("ns", function("a"), function("b"), description="For files.")
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [function("b")]}
     [only] = declared(group, choice=choice).declarations
@@ -111,7 +111,7 @@ def test_tools_found_along_the_way_can_be_called() -> None:
     assert names(declared(NOW, items=(found("later"),))) == ["now", "later"]
 
 
-def test_a_model_without_tools_is_given_none_and_says_so_once() -> None:
+def test_a_model_without_tool_support_gets_none_and_one_diagnostic() -> None:
     result = declared(NOW, NOTE, SEARCH, tools=False, web_search="native")
     assert (result.declarations, result.native_tools) == ((), ())
     assert codes(result) == ["tool.ignored:all"]
@@ -191,7 +191,7 @@ def test_a_strict_tool_beside_a_loose_one_is_told_where_all_have_to_be_strict(
         (("function",), False, (1, 0)),
     ],
 )
-def test_a_search_gives_way_to_functions_where_both_are_refused(
+def test_native_search_is_dropped_beside_functions_where_both_are_rejected(
     tools: tuple[str, ...], beside: bool, kept: tuple[int, int]
 ) -> None:
     given = [{"type": kind, **({"name": "f"} if kind == "function" else {})} for kind in tools]

@@ -61,7 +61,7 @@ def test_a_plain_request_is_a_plain_plan() -> None:
     assert plan.diagnostics == ()
 
 
-def test_a_plan_repeats_what_the_dialect_has_to_know_of_the_model() -> None:
+def test_a_plan_has_the_capabilities_that_the_dialect_needs() -> None:
     can = Capabilities(replay_reasoning="tool_turns", developer_role=True)
     plan = planned(can=can)
     assert (plan.replay_reasoning, plan.developer_role) == ("tool_turns", True)
@@ -110,7 +110,7 @@ def test_an_interrupted_call_is_answered_and_says_so() -> None:
     assert [each.code for each in plan.diagnostics] == ["history.call.unanswered"]
 
 
-def test_a_call_without_its_namespace_is_put_where_its_tool_is() -> None:
+def test_a_call_without_its_namespace_is_resolved_to_its_tool() -> None:
     tools = {
         "type": "namespace",
         "name": "functions",
@@ -161,7 +161,7 @@ def test_the_body_of_a_turn_begins_the_body_of_the_next() -> None:
 # --- parameters that depend on the rest -----------------------------------------------------------
 
 
-def test_parallel_calls_mean_nothing_without_tools() -> None:
+def test_parallel_tool_calls_is_not_sent_without_tools() -> None:
     can = Capabilities(parameters=frozenset({"parallel_tool_calls"}), web_search="native")
     assert planned(can=can, parallel_tool_calls=False).parameters == {}
     for tool in (NOW, {"type": "web_search"}):
@@ -169,7 +169,7 @@ def test_parallel_calls_mean_nothing_without_tools() -> None:
         assert plan.parameters == {"parallel_tool_calls": False}
 
 
-def test_probabilities_are_asked_for_when_they_are_to_be_included() -> None:
+def test_log_probabilities_are_requested_when_they_are_included() -> None:
     can = Capabilities(parameters=frozenset({"top_logprobs"}))
     plan = planned(can=can, top_logprobs=2, include=["message.output_text.logprobs"])
     assert (plan.parameters, plan.include_logprobs) == ({"top_logprobs": 2}, True)
@@ -177,7 +177,7 @@ def test_probabilities_are_asked_for_when_they_are_to_be_included() -> None:
     assert (plan.parameters, plan.include_logprobs) == ({}, False)
 
 
-def test_every_kind_of_loss_is_on_the_list() -> None:
+def test_every_kind_of_loss_has_a_diagnostic() -> None:
     plan = planned(
         can=Capabilities(formats=frozenset({"text"}), tool_choice=frozenset({"auto"})),
         input=[{"type": "web_search_call", "id": "ws_1", "status": "completed"}, user("hi")],
@@ -228,14 +228,14 @@ def test_an_effort_that_the_model_has_is_translated(asked: str) -> None:
         ("medium", ["minimal", "max"], "<minimal>"),
     ],
 )
-def test_an_effort_between_the_rungs_takes_the_next_lower_else_the_next_higher(
+def test_a_missing_effort_becomes_the_next_lower_else_the_next_higher(
     asked: str, rungs: list[str], taken: str
 ) -> None:
     assert effort(asked, *rungs) == (taken, DEGRADED)
 
 
 @pytest.mark.parametrize("asked", ["minimal", "low", "medium"])
-def test_a_little_thinking_is_never_turned_off(asked: str) -> None:
+def test_a_low_effort_never_becomes_none(asked: str) -> None:
     assert effort(asked, "none", "high", "max") == ("<high>", DEGRADED)
     assert effort(asked, "none") == (None, IGNORED)
 
@@ -245,7 +245,7 @@ def test_an_effort_that_means_nothing_to_the_model_is_ignored(asked: str, rungs:
     assert effort(asked, *rungs) == (None, IGNORED)
 
 
-def test_a_rung_may_be_reached_by_leaving_the_effort_out() -> None:
+def test_an_effort_may_be_requested_by_omitting_the_field() -> None:
     plan = planned(can=Capabilities(efforts={"high": None}), reasoning={"effort": "high"})
     assert (plan.effort, plan.effective_effort, plan.diagnostics) == (None, "high", ())
 
@@ -262,7 +262,7 @@ def test_an_effort_changed_along_the_thread_stays_changed() -> None:
 
 
 @pytest.mark.parametrize("broken", [{"effort": 7}, "max", None])
-def test_a_broken_change_of_effort_breaks_nothing(broken: Any) -> None:
+def test_an_invalid_effort_in_an_item_is_ignored(broken: Any) -> None:
     change = {"type": "configuration_update", "reasoning": broken}
     plan = planned(history=[change], can=Capabilities(efforts={"low": "low"}))
     assert (plan.effort, plan.diagnostics) == (None, ())
@@ -301,7 +301,7 @@ def test_a_schema_goes_to_a_provider_that_takes_schemas() -> None:
         ({"type": "json_object"}, ["json_schema"], "text"),
     ],
 )
-def test_a_format_that_cannot_be_asked_for_is_told_and_still_checked(
+def test_an_unsupported_format_is_in_the_instructions_and_still_checked(
     form: dict[str, Any], kinds: list[str], asked: str
 ) -> None:
     plan = planned(can=formats(*kinds), text={"format": form})
@@ -335,14 +335,16 @@ def test_a_format_changed_along_the_thread_stays_changed() -> None:
         ({**JSON_SCHEMA, "schema": {"type": "banana"}}, "schema"),
     ],
 )
-def test_a_broken_format_of_the_thread_does_not_brick_it(form: Any, field: str) -> None:
+def test_an_invalid_format_in_an_item_is_a_diagnostic_and_not_an_error(
+    form: Any, field: str
+) -> None:
     change = {"type": "configuration_update", "text": {"format": form}}
     plan = planned(history=[change], text={"format": {"type": "json_object"}})
     assert plan.contract.requested == "json_object"
     assert codes(plan) == [f"format.ignored history[0].text.format.{field}"]
 
 
-def test_a_format_that_is_refused_beside_tools_is_asked_for_only_without_them() -> None:
+def test_a_format_that_is_rejected_beside_tools_is_requested_only_without_them() -> None:
     can = Capabilities(formats_beside_tools=False)
     form = {"format": JSON_SCHEMA}
     assert planned(can=can, text=form).contract.asked == "json_schema"

@@ -48,7 +48,7 @@ def test_the_history_only_grows() -> None:
     assert isinstance(answered, ToolResultStep)
 
 
-def test_calls_stand_under_the_names_that_the_client_knows() -> None:
+def test_calls_of_a_follow_up_get_the_clients_tool_names() -> None:
     called = after(plan(), ToolCallStep("c1", "ns__web", "{}"), ANSWER).history[1]
     assert called == ToolCallStep("c1", "web", "{}", "ns")
 
@@ -58,7 +58,7 @@ def test_a_tool_that_nobody_declared_keeps_its_name() -> None:
     assert called == ToolCallStep("c1", "other", "{}")
 
 
-def test_a_call_that_was_told_is_not_repeated() -> None:
+def test_a_call_among_the_output_items_is_not_repeated() -> None:
     told = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
     following = after(plan(), ToolCallStep("c1", "f", "{}"), ANSWER, told=(told,))
     assert [type(step) for step in following.history] == [MessageStep, ToolCallStep, ToolResultStep]
@@ -70,13 +70,13 @@ def test_a_forced_call_is_forced_once() -> None:
     assert after(plan(ToolChoice("none")), ASKED).tool_choice == ToolChoice("none")
 
 
-def test_the_form_of_the_answer_is_still_forced() -> None:
+def test_a_forced_answer_tool_stays_forced() -> None:
     contract = OutputContract(requested="json_schema", tool="answer")
     choice = ToolChoice("function", "answer")
     assert after(plan(choice, contract=contract), ASKED).tool_choice == choice
 
 
-def test_a_round_may_have_a_choice_of_its_own() -> None:
+def test_a_follow_up_may_have_its_own_tool_choice() -> None:
     following = after(plan(), ASKED, tool_choice=ToolChoice("none"))
     assert following.tool_choice == ToolChoice("none")
 
@@ -84,21 +84,21 @@ def test_a_round_may_have_a_choice_of_its_own() -> None:
 # Who may go on with an answer
 
 
-def test_an_answer_can_go_on_where_it_is_read_the_same_way() -> None:
+def test_a_plan_can_take_over_if_its_output_is_decoded_alike() -> None:
     assert can_take_over(plan(), begun=plan(search=SearchRules()))
     fewer = Plan(provider="q", model="n")
     assert can_take_over(fewer, begun=plan())
 
 
-def test_an_answer_cannot_go_on_with_tools_that_it_does_not_know() -> None:
+def test_a_plan_with_unknown_tools_cannot_take_over() -> None:
     assert not can_take_over(plan(), begun=Plan(provider="q", model="n"))
 
 
-def test_an_answer_cannot_go_on_where_its_form_is_asked_for_in_another_way() -> None:
+def test_a_plan_with_another_output_strategy_cannot_take_over() -> None:
     asked = OutputContract(requested="json_schema", asked="json_schema")
     by_tool = OutputContract(requested="json_schema", tool="answer")
     assert not can_take_over(plan(contract=by_tool), begun=plan(contract=asked))
 
 
-def test_an_answer_cannot_go_on_where_the_gateway_has_to_search_all_of_a_sudden() -> None:
+def test_a_plan_that_adds_the_gateways_search_cannot_take_over() -> None:
     assert not can_take_over(plan(search=SearchRules()), begun=plan())

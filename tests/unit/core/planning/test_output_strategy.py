@@ -76,7 +76,7 @@ def way(
         (JSON, can(), "text"),
     ],
 )
-def test_the_best_way_that_the_provider_has_is_taken(
+def test_the_best_supported_strategy_is_chosen(
     contract: OutputContract, capabilities: Capabilities, expected: str
 ) -> None:
     assert way(contract, capabilities) == expected
@@ -101,7 +101,7 @@ def test_tools_of_the_client_stay_callable(capabilities: Capabilities, expected:
 @pytest.mark.parametrize(
     "choice", [ToolChoice("none"), ToolChoice("required"), ToolChoice("function", "look")]
 )
-def test_a_choice_of_the_client_counts(choice: ToolChoice) -> None:
+def test_the_clients_tool_choice_rules_out_an_answer_tool(choice: ToolChoice) -> None:
     declared = structs.replace(BESIDE, tool_choice=choice)
     assert way(TRIP, can("json_object"), declared) == "json_object"
     assert way(TRIP, can("json_schema"), declared) == "json_schema"
@@ -120,7 +120,7 @@ def test_tools_that_the_provider_runs_itself_could_be_called_instead() -> None:
         ("off", True, "tool function"),
     ],
 )
-def test_a_model_that_thinks_may_go_on_thinking(
+def test_no_answer_tool_is_used_where_it_would_disable_thinking(
     effort: str | None, thinks_by_default: bool, expected: str
 ) -> None:
     thinker = can(
@@ -147,7 +147,7 @@ def told(
     return diagnostic.message
 
 
-def test_every_step_down_is_told_with_its_reason() -> None:
+def test_every_weaker_strategy_is_reported_with_its_reason() -> None:
     assert (
         choose_output_strategy(TRIP, "text.format", ALONE, None, can("json_schema")).diagnostics
         == ()
@@ -177,7 +177,7 @@ def answer_tool(contract: OutputContract, **abilities: Any) -> ToolDeclaration:
     ).tools.declarations[-1]
 
 
-def test_the_tool_is_the_schema_under_a_name_of_its_own() -> None:
+def test_the_answer_tool_has_the_schema_and_a_name_of_its_own() -> None:
     tool = answer_tool(structs.replace(TRIP, description="Where to go."))
     assert (tool.name, tool.parameters, tool.strict) == ("answer_trip", SCHEMA, True)
     assert "(Where to go.)" in str(tool.description)
@@ -197,7 +197,7 @@ def test_the_tool_is_strict_where_the_format_is_and_the_provider_can_be(
 
 
 @pytest.mark.parametrize("strict", [None, True])
-def test_the_tool_does_not_loosen_others_that_are_strict_together_with_it(
+def test_the_answer_tool_is_strict_only_if_all_other_tools_are(
     strict: bool | None,
 ) -> None:
     others = structs.replace(BESIDE, declarations=(structs.replace(OWN, strict=strict),))
@@ -209,7 +209,7 @@ def test_the_tool_does_not_loosen_others_that_are_strict_together_with_it(
     assert alone.tools.declarations[-1].strict is True
 
 
-def test_the_tool_is_open_where_the_provider_refuses_closed_ones() -> None:
+def test_the_answer_tool_has_open_objects_where_closed_ones_are_rejected() -> None:
     open_objects = {name: value for name, value in SCHEMA.items() if name != "additionalProperties"}
     assert answer_tool(TRIP, closed_objects=False).parameters == open_objects
 
@@ -246,7 +246,7 @@ TREE = {
         (TREE, [[], [[]]], 3),
     ],
 )
-def test_what_is_no_object_is_wrapped_in_one(schema: Any, good: Any, bad: Any) -> None:
+def test_a_schema_that_is_not_an_object_is_wrapped_in_one(schema: Any, good: Any, bad: Any) -> None:
     contract = structs.replace(TRIP, schema=schema)
     asked = choose_output_strategy(contract, "text.format", ALONE, None, can())
     assert asked.contract.wrapped
@@ -273,7 +273,7 @@ def test_an_object_is_not_wrapped() -> None:
         {"$anchor": "here", "type": "array", "items": {"$ref": "#here"}},
     ],
 )
-def test_what_refers_to_its_own_root_cannot_be_wrapped(schema: Any) -> None:
+def test_a_schema_with_references_to_its_root_is_not_wrapped(schema: Any) -> None:
     contract = structs.replace(TRIP, schema=schema)
     assert way(contract, can("json_object")) == "json_object"
     assert "cannot be the parameters of a tool" in told(contract, can("json_object"))

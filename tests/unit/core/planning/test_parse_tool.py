@@ -56,19 +56,19 @@ def test_a_function_without_parameters_takes_an_empty_object(parameters: dict[st
     assert (offer.description, offer.strict) == (None, None)
 
 
-def test_a_schema_that_nobody_enforces_is_said_to_be_weaker() -> None:
+def test_strict_is_reported_where_schemas_are_not_enforced() -> None:
     offer, diagnostics = read(WEATHER, strict_tools=False)
     assert offer.strict is None
     assert diagnostics == ["tool.degraded:strict tools[0].strict"]
 
 
 @pytest.mark.parametrize("strict", [False, None])
-def test_a_schema_that_was_not_strict_loses_nothing(strict: bool | None) -> None:
+def test_a_schema_that_is_not_strict_makes_no_diagnostic(strict: bool | None) -> None:
     offer, diagnostics = read({**WEATHER, "strict": strict}, strict_tools=False)
     assert (offer.strict, diagnostics) == (None, [])
 
 
-def test_an_object_that_cannot_be_closed_is_said_to_be_open() -> None:
+def test_closed_objects_are_opened_with_a_diagnostic_where_rejected() -> None:
     inner = {"type": "object", "additionalProperties": False, "required": ["a"]}
     schema = {**inner, "properties": {"a": {"anyOf": [inner, {"type": "null"}]}}}
     open_inner = {"type": "object", "required": ["a"]}
@@ -80,13 +80,13 @@ def test_an_object_that_cannot_be_closed_is_said_to_be_open() -> None:
     assert diagnostics == ["tool.degraded:parameters tools[0].parameters"]
 
 
-def test_an_object_that_was_open_loses_nothing() -> None:
+def test_open_objects_make_no_diagnostic() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "string"}}
     offer, diagnostics = read({**WEATHER, "parameters": schema}, closed_objects=False)
     assert (offer.parameters, diagnostics) == (schema, [])
 
 
-def test_a_schema_of_ours_is_opened_without_a_word() -> None:
+def test_the_schema_of_a_custom_tool_is_opened_without_a_diagnostic() -> None:
     offer, diagnostics = read({"type": "custom", "name": "exec"}, closed_objects=False)
     assert "additionalProperties" not in (offer.parameters or {})
     assert diagnostics == []
@@ -95,7 +95,7 @@ def test_a_schema_of_ours_is_opened_without_a_word() -> None:
 @pytest.mark.parametrize(
     "field", [{"async": True}, {"defer_loading": True}, {"output_schema": {"type": "object"}}]
 )
-def test_a_field_without_effect_is_named(field: dict[str, Any]) -> None:
+def test_a_field_without_effect_is_reported(field: dict[str, Any]) -> None:
     [name] = field
     assert read(WEATHER | field)[1] == [f"tool.degraded:{name} tools[0].{name}"]
 
@@ -120,7 +120,7 @@ def test_a_deferred_tool_that_a_search_found_is_no_longer_deferred() -> None:
         ({**PATCH, "format": {"type": "grammar"}}, "tools[0].format.syntax"),
     ],
 )
-def test_a_tool_that_cannot_be_read_names_the_field(tool: object, param: str) -> None:
+def test_an_invalid_tool_is_an_error_that_names_the_field(tool: object, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read(tool)
     assert caught.value.param == param
@@ -129,7 +129,7 @@ def test_a_tool_that_cannot_be_read_names_the_field(tool: object, param: str) ->
 # --- everything else that a client runs -----------------------------------------------------------
 
 
-def test_a_custom_tool_is_a_function_of_one_text() -> None:
+def test_a_custom_tool_becomes_a_function_with_one_string() -> None:
     offer, diagnostics = read({"type": "custom", "name": "note", "format": {"type": "text"}})
     assert offer.parameters is not None
     assert offer.parameters["required"] == ["input"]
@@ -138,7 +138,7 @@ def test_a_custom_tool_is_a_function_of_one_text() -> None:
     assert diagnostics == []
 
 
-def test_a_grammar_is_told_to_the_model() -> None:
+def test_a_grammar_is_part_of_the_description() -> None:
     offer, diagnostics = read(PATCH)
     assert offer.description is not None
     assert offer.description.startswith("Edits files.")
@@ -150,7 +150,7 @@ def test_a_grammar_is_told_to_the_model() -> None:
 @pytest.mark.parametrize(
     "form", [{**GRAMMAR, "definition": "start: missing"}, {**GRAMMAR, "syntax": "ebnf"}]
 )
-def test_a_grammar_that_cannot_be_checked_says_so(form: dict[str, str]) -> None:
+def test_a_grammar_that_does_not_compile_is_reported(form: dict[str, str]) -> None:
     _, diagnostics = read({**PATCH, "format": form})
     assert diagnostics == ["tool.degraded:format tools[0].format"]
 
@@ -170,7 +170,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS)
-def test_arguments_by_our_schema_are_restored_to_the_type_that_was_asked_for(kind: str) -> None:
+def test_calls_of_built_in_tools_are_restored_to_their_type(kind: str) -> None:
     offer, diagnostics = read({"type": kind, "execution": "client"})
     assert (offer.name, offer.type, diagnostics) == (kind, kind, [])
     jsonschema_rs.validate(dict(offer.parameters or {}), ARGUMENTS[kind])
@@ -181,12 +181,12 @@ def test_arguments_by_our_schema_are_restored_to_the_type_that_was_asked_for(kin
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS)
-def test_our_schemas_ask_for_what_a_call_cannot_do_without(kind: str) -> None:
+def test_schemas_of_built_in_tools_require_the_necessary_arguments(kind: str) -> None:
     offer, _ = read({"type": kind, "execution": "client"})
     assert not jsonschema_rs.is_valid(dict(offer.parameters or {}), {})
 
 
-def test_a_search_for_tools_keeps_its_own_words() -> None:
+def test_a_tool_search_keeps_its_own_description_and_schema() -> None:
     schema = {"type": "object", "properties": {"q": {"type": "string"}}}
     tool = {"type": "tool_search", "execution": "client", "description": "d", "parameters": schema}
     offer, _ = read(tool)
@@ -208,11 +208,11 @@ def test_a_shell_without_an_environment_is_the_clients_own() -> None:
     programmatic_tool_calling teleport
     """.split(),
 )
-def test_a_tool_that_nobody_here_can_run_is_left_out_by_name(kind: str) -> None:
+def test_a_hosted_tool_is_ignored_with_a_diagnostic(kind: str) -> None:
     assert kind in reason({"type": kind})
 
 
-def test_a_left_out_tool_is_called_what_the_client_calls_it() -> None:
+def test_an_ignored_tool_is_reported_by_the_clients_name() -> None:
     assert "'files'" in reason({"type": "mcp", "server_label": "files"})
 
 
@@ -227,7 +227,7 @@ def test_a_tool_that_only_programs_may_call_is_not_given_to_the_model(callers: l
 
 
 @pytest.mark.parametrize("execution", [{}, {"execution": "server"}])
-def test_a_search_for_tools_by_the_server_is_left_out(execution: dict[str, str]) -> None:
+def test_a_tool_search_by_the_server_is_ignored(execution: dict[str, str]) -> None:
     assert "does not search tools" in reason({"type": "tool_search", **execution})
 
 
@@ -269,20 +269,22 @@ RESTRICTIONS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("limit", RESTRICTIONS)
-def test_a_search_whose_restriction_cannot_be_kept_is_left_out(limit: dict[str, Any]) -> None:
+def test_a_search_with_an_unsupported_restriction_is_ignored(limit: dict[str, Any]) -> None:
     [name] = limit
     assert f"`{name}" in reason({"type": "web_search", **limit}, web_search="native")
 
 
 @pytest.mark.parametrize("limit", RESTRICTIONS)
-def test_a_search_whose_restriction_is_obeyed_goes_to_the_provider(limit: dict[str, Any]) -> None:
+def test_a_search_with_a_supported_restriction_is_sent_to_the_provider(
+    limit: dict[str, Any],
+) -> None:
     offer, _ = read(
         {"type": "web_search", **limit}, web_search="native", web_search_limits=frozenset(limit)
     )
     assert offer.handling == "native"
 
 
-def test_a_search_may_obey_some_filters_and_not_others() -> None:
+def test_a_search_may_support_only_some_filters() -> None:
     can: dict[str, Any] = {
         "web_search": "native",
         "web_search_limits": frozenset({"filters.allowed_domains"}),
@@ -293,7 +295,7 @@ def test_a_search_may_obey_some_filters_and_not_others() -> None:
     assert "`filters.blocked_domains`" in reason(blocked, **can)
 
 
-def test_what_a_search_does_not_heed_is_told() -> None:
+def test_fields_that_a_search_ignores_are_reported() -> None:
     hints: dict[str, Any] = {
         "search_content_types": ["text", "image"],
         "search_context_size": "high",

@@ -47,7 +47,7 @@ def codes(filled: Toolbox) -> list[str]:
 # --- names ----------------------------------------------------------------------------------------
 
 
-def test_a_fitting_name_stays_as_it_is() -> None:
+def test_a_valid_name_is_unchanged() -> None:
     assert provider_name("get-weather_2") == "get-weather_2"
     assert provider_name("echo_text", "mcp__echo") == "mcp__echo__echo_text"
 
@@ -76,7 +76,7 @@ def test_names_that_look_alike_when_cleaned_stay_apart() -> None:
     assert len(set(names)) == 5
 
 
-def test_a_name_is_the_same_whoever_else_is_there() -> None:
+def test_a_name_does_not_depend_on_other_tools() -> None:
     alone = toolbox(function("a.b")).names
     among = toolbox(function("a:b"), function("a_b"), function("a.b")).names
     assert among[(None, "a.b")] == alone[(None, "a.b")]
@@ -217,13 +217,13 @@ def test_the_requests_own_declaration_counts_more_than_an_items() -> None:
         (namespace("a", function("")), "input[0].tools[0].tools[0].name"),
     ],
 )
-def test_a_broken_tool_in_an_item_takes_nothing_else_with_it(broken: Any, param: str) -> None:
+def test_an_invalid_tool_in_an_item_does_not_affect_others(broken: Any, param: str) -> None:
     filled = toolbox(items=[found(broken, namespace("a", function("x")))])
     assert list(filled.offers) == [("a", "x")]
     assert codes(filled) == [f"tool.ignored {param}"]
 
 
-def test_a_broken_tool_in_a_namespace_of_an_item_leaves_its_siblings() -> None:
+def test_an_invalid_tool_in_a_namespace_does_not_affect_its_siblings() -> None:
     filled = toolbox(items=[found(namespace("a", function(""), function("x")))])
     assert list(filled.offers) == [("a", "x")]
 
@@ -252,7 +252,7 @@ def test_a_call_without_its_namespace_belongs_to_the_first_tool_of_that_name() -
     assert filled.resolve_calls([call("exec")]) == (call("exec", "functions"),)
 
 
-def test_a_call_of_a_tool_that_is_gone_keeps_the_name_it_had() -> None:
+def test_a_call_of_a_removed_tool_keeps_its_name() -> None:
     then = toolbox(namespace("a", function("b.c"))).names[("a", "b.c")]
     filled = toolbox(function("now"))
     filled.resolve_calls([call("b.c", "a"), call("b.c", "a")])
@@ -267,7 +267,7 @@ def test_a_call_for_which_no_name_is_free_is_left_without_one() -> None:
     assert filled.identities().declared("b", "a") is None
 
 
-def test_an_identity_remembers_what_was_asked_for() -> None:
+def test_an_identity_has_the_clients_name_and_type() -> None:
     identity = (
         toolbox(namespace("a", {"type": "custom", "name": "b"})).identities().restored("a__b")
     )
@@ -283,7 +283,7 @@ def test_an_identity_knows_the_grammar_of_its_tool() -> None:
     assert grammars == [Grammar("regex", "a+"), None]
 
 
-def test_a_request_has_so_many_grammars_and_no_more() -> None:
+def test_the_number_of_grammars_in_a_request_is_limited() -> None:
     def custom(number: int, definition: str) -> dict[str, Any]:
         form = {"type": "grammar", "syntax": "regex", "definition": definition}
         return {"type": "custom", "name": f"t{number}", "format": form}

@@ -23,7 +23,7 @@ def opened(
     return after, [f"{each.code}:{each.subject}" for each in diagnostics]
 
 
-def test_the_provider_and_model_that_made_it_get_everything_back() -> None:
+def test_the_provider_and_model_of_a_capsule_get_all_of_its_state() -> None:
     after, lost = opened([HELLO, ReasoningStep(summary="in short", encrypted="x")], OWN)
     expected = ReasoningStep(
         text="whole thought", summary="in short", encrypted="x", states=(STATE,)
@@ -32,13 +32,13 @@ def test_the_provider_and_model_that_made_it_get_everything_back() -> None:
     assert lost == []
 
 
-def test_another_model_gets_the_plain_text_and_the_client_hears_of_the_rest() -> None:
+def test_another_model_gets_the_plain_text_and_the_unused_state_is_reported() -> None:
     after, lost = opened([ReasoningStep(encrypted="x")], OWN, model="other")
     assert after == (ReasoningStep(text="whole thought", encrypted="x"),)
     assert lost == ["capsule.unused:foreign"]
 
 
-def test_nothing_is_lost_where_there_was_only_text() -> None:
+def test_a_capsule_with_only_text_makes_no_diagnostic() -> None:
     plain = Capsule(issuer="someone", model="else", sealed_at=0, text="whole thought")
     after, lost = opened([ReasoningStep(encrypted="x")], plain)
     assert after == (ReasoningStep(text="whole thought", encrypted="x"),)
@@ -46,7 +46,7 @@ def test_nothing_is_lost_where_there_was_only_text() -> None:
 
 
 @pytest.mark.parametrize("why", list(Unopened))
-def test_a_closed_capsule_leaves_the_thought_as_it_was_and_says_why(why: Unopened) -> None:
+def test_a_capsule_that_cannot_be_opened_leaves_the_reasoning_unchanged(why: Unopened) -> None:
     thought = ReasoningStep(text="what the client saw", encrypted="x")
     after, lost = opened([thought, thought], why)
     assert after == (thought, thought)
@@ -62,7 +62,7 @@ def test_the_message_counts_the_items() -> None:
         assert words in diagnostic.message
 
 
-def test_a_thought_that_carries_nothing_is_not_opened() -> None:
+def test_reasoning_without_encrypted_content_is_unchanged() -> None:
     after, lost = opened([ReasoningStep(text="plain")], Unopened.FOREIGN)
     assert after == (ReasoningStep(text="plain"),)
     assert lost == []

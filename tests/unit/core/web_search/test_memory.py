@@ -51,11 +51,11 @@ def test_the_searches_of_a_round_are_calls_and_then_their_answers() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "text", [{"call_id": "c"}], {"calls": []}])
-def test_what_another_version_wrote_is_not_remembered(value: Any) -> None:
+def test_searches_stored_by_another_version_are_dropped(value: Any) -> None:
     assert decode_past_searches([ReasoningState("search", value)]) == ((), ())
 
 
-def test_a_search_stands_before_the_thought_that_carries_it() -> None:
+def test_a_past_search_comes_before_the_reasoning_that_stores_it() -> None:
     after, lost = opened(
         ReasoningStep(encrypted="x"), encode_past_searches([ONE]), SIGNED, text="So it is."
     )
@@ -65,7 +65,7 @@ def test_a_search_stands_before_the_thought_that_carries_it() -> None:
 
 
 @pytest.mark.parametrize("model", ["m", "another"])
-def test_a_thought_that_carries_only_a_search_gives_way_to_it(model: str) -> None:
+def test_a_reasoning_item_with_only_a_search_becomes_the_search(model: str) -> None:
     after, lost = opened(ReasoningStep(encrypted="x"), encode_past_searches([ONE]), model=model)
     assert after == build_search_steps([ONE])
     assert lost == []
@@ -84,7 +84,7 @@ def test_a_summary_stays_beside_a_search() -> None:
     assert after == (*build_search_steps([ONE]), ReasoningStep(summary="in short", encrypted="x"))
 
 
-def test_beside_a_clients_call_both_stand_in_one_turn() -> None:
+def test_a_search_beside_a_clients_call_is_in_the_same_turn() -> None:
     said = MessageStep("user", (TextPart("hello"),))
     theirs = ToolCallStep("c9", "read", "{}")
     history: list[Step] = [

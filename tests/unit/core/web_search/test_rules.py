@@ -90,7 +90,7 @@ def test_there_is_always_a_result_and_never_too_many() -> None:
     assert read_rules({"search_context_size": "high"}).result_count(20) == 20
 
 
-def test_a_place_is_what_it_says_in_words() -> None:
+def test_a_location_has_only_its_string_fields() -> None:
     place = {
         "type": "approximate",
         "city": "Berlin",
@@ -116,7 +116,7 @@ def test_a_place_is_what_it_says_in_words() -> None:
         ({"filters": {"blocked_domains": ["a.example"] * 1001}}, "filters.blocked_domains"),
     ],
 )
-def test_a_restriction_that_cannot_be_kept_is_named(tool: dict[str, Any], field: str) -> None:
+def test_a_restriction_that_cannot_be_enforced_is_named(tool: dict[str, Any], field: str) -> None:
     assert find_unenforceable(tool) == field
 
 
@@ -129,11 +129,11 @@ def test_a_restriction_that_cannot_be_kept_is_named(tool: dict[str, Any], field:
         {"filters": {"allowed_domains": ["example.org"], "excluded_domains": ["x.example.org"]}},
     ],
 )
-def test_a_restriction_that_can_be_kept_is_not(tool: dict[str, Any]) -> None:
+def test_a_restriction_that_can_be_enforced_is_not_reported(tool: dict[str, Any]) -> None:
     assert find_unenforceable(tool) is None
 
 
-def test_the_model_is_told_how_to_cite_and_where_it_searches() -> None:
+def test_the_description_explains_citations_and_names_the_domains() -> None:
     assert "such as [2]" in describe_search(SearchRules())
     assert "example.org, b.example" in describe_search(
         SearchRules(allowed=("example.org", "b.example"))
