@@ -33,7 +33,7 @@ from antiphon.core.web_search.memory import (
     encode_past_searches,
 )
 from antiphon.core.web_search.rules import SearchRules
-from antiphon.core.web_search.sources import SearchResult, Sources
+from antiphon.core.web_search.sources import NumberedSources, SearchResult
 
 _MOST_ROUNDS = 10
 _MOST_SEARCHES = 20
@@ -71,7 +71,7 @@ class WebSearchFilter(DeltaFilter):
         super().__init__()
         self.pending: list[SearchCall] = []
         self.rules = rules
-        self.sources = Sources(plan.history)
+        self.sources = NumberedSources(plan.history)
         """What an answer may cite: for `core.citation`."""
         identity = plan.identities.declared(SEARCH, HOSTED)
         self._name = identity.provider_name if identity else SEARCH

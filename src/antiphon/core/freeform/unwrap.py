@@ -45,7 +45,7 @@ class Unwrapper:
     def __init__(
         self, keep: Keep = lambda _: False, *, declared: bool = False, depth: int = _MAX_DEPTH
     ) -> None:
-        """`keep` tells whether the text has to begin like this. `declared`: the tool was declared
+        """`keep` decides whether the text has to begin like this. `declared`: the tool was declared
         with the argument `input`, so `{"input": "…"}` is expected and not reported."""
         self._keep: Keep = (lambda _: False) if declared else keep
         self._openers = (_match_json,) if declared else _OPENERS

@@ -151,7 +151,7 @@ def _shell_lines(chunks: Any) -> Iterator[str]:
 
 
 def tool_search_output(item: Item, reader: ContentReader) -> Steps:
-    """List the tools that were found; `core.planning.toolbox` declares them."""
+    """List the tools that were found; `core.planning.tool_registry` declares them."""
     found = "\n".join(_tool_lines(item.get("tools")))
     text = f"Tools found, callable from now on:\n{found}" if found else "No tools found."
     return _build_result(item, text, reader)

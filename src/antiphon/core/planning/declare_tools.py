@@ -16,7 +16,7 @@ from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
 from antiphon.core.planning.parse_tool import ToolOffer, tool_ignored
 from antiphon.core.planning.tool_choice import Selection, select_tools
-from antiphon.core.planning.toolbox import Toolbox
+from antiphon.core.planning.tool_registry import ToolRegistry
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
 from antiphon.core.web_search.memory import HOSTED, SEARCH
 from antiphon.core.web_search.rules import JSONObject, SearchRules, read_rules
@@ -44,24 +44,24 @@ def declare_tools(
     capabilities: Capabilities,
 ) -> DeclaredTools:
     """Declare the tools of the request and those that items of the input add."""
-    toolbox = Toolbox(capabilities)
-    toolbox.add_request_tools(tools)
-    toolbox.add_input_tools(items)
+    registry = ToolRegistry(capabilities)
+    registry.add_request_tools(tools)
+    registry.add_input_tools(items)
     selection, without_search = _drop_native_search(
-        select_tools(choice, toolbox, capabilities), capabilities
+        select_tools(choice, registry, capabilities), capabilities
     )
-    offers, over_limit = _limit_tools(selection, toolbox, capabilities)
-    resolved = toolbox.resolve_calls(steps)
+    offers, over_limit = _limit_tools(selection, registry, capabilities)
+    resolved = registry.resolve_calls(steps)
     return DeclaredTools(
-        declarations=_build_declarations(offers, toolbox),
+        declarations=_build_declarations(offers, registry),
         native_tools=tuple(offer.document for offer in offers if offer.handling == "native"),
-        identities=toolbox.identities(),
+        identities=registry.identities(),
         tool_choice=selection.choice,
-        search=_search_rules(selection, toolbox),
+        search=_search_rules(selection, registry),
         steps=resolved,
         diagnostics=(
-            *toolbox.diagnostics,
-            *_report_no_tools(toolbox, capabilities),
+            *registry.diagnostics,
+            *_report_no_tools(registry, capabilities),
             *selection.diagnostics,
             *without_search,
             *over_limit,
@@ -70,10 +70,10 @@ def declare_tools(
     )
 
 
-def _search_rules(selection: Selection, toolbox: Toolbox) -> SearchRules | None:
+def _search_rules(selection: Selection, registry: ToolRegistry) -> SearchRules | None:
     """The rules of the gateway's own search. One that `tool_choice` does not allow is never run,
     even if the model calls it."""
-    offer = toolbox.offers.get((HOSTED, SEARCH))
+    offer = registry.offers.get((HOSTED, SEARCH))
     if offer is None:
         return None
     rules = read_rules(offer.document)
@@ -81,8 +81,8 @@ def _search_rules(selection: Selection, toolbox: Toolbox) -> SearchRules | None:
     return rules if usable else structs.replace(rules, max_calls=0)
 
 
-def _report_no_tools(toolbox: Toolbox, capabilities: Capabilities) -> list[Diagnostic]:
-    if capabilities.tools or not toolbox.all_offers():
+def _report_no_tools(registry: ToolRegistry, capabilities: Capabilities) -> list[Diagnostic]:
+    if capabilities.tools or not registry.all_offers():
         return []
     message = f"Tools are not supported by {capabilities.model_name}; all of them are ignored."
     return [tool_ignored("all", "tools", message)]
@@ -119,7 +119,7 @@ def _report_not_strict(offers: Sequence[ToolOffer], capabilities: Capabilities) 
 
 
 def _limit_tools(
-    selection: Selection, toolbox: Toolbox, capabilities: Capabilities
+    selection: Selection, registry: ToolRegistry, capabilities: Capabilities
 ) -> tuple[Sequence[ToolOffer], list[Diagnostic]]:
     """Keep to the provider's maximum number of tools.
 
@@ -132,7 +132,7 @@ def _limit_tools(
     droppable = [
         offer
         for offer in offers
-        if offer.origin == "search" and toolbox.names[offer.key] != selection.choice.name
+        if offer.origin == "search" and registry.names[offer.key] != selection.choice.name
     ][:excess]
     most = f"At most {limit} tools are supported by {capabilities.model_name}"
     if len(droppable) < excess:
@@ -144,12 +144,12 @@ def _limit_tools(
 
 
 def _build_declarations(
-    offers: Sequence[ToolOffer], toolbox: Toolbox
+    offers: Sequence[ToolOffer], registry: ToolRegistry
 ) -> tuple[ToolDeclaration, ...]:
-    groups = dict(toolbox.groups)
+    groups = dict(registry.groups)
     return tuple(
         ToolDeclaration(
-            name=toolbox.names[offer.key],
+            name=registry.names[offer.key],
             description=_description(offer, groups),
             parameters=offer.parameters,
             strict=offer.strict,

@@ -44,7 +44,7 @@ def resolve_effort(
 
 
 def _nearest_effort(requested: str, available: Mapping[str, str | None]) -> str | None:
-    """Find the next lower effort, else the next higher one. `none` never stands in for another:
+    """Find the next lower effort, else the next higher one. `none` is never used for another:
     it would disable thinking, where the client requested some."""
     if requested not in EFFORTS:
         return None

@@ -13,7 +13,7 @@ from msgspec import Struct
 from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.plan.plan import Capabilities, ToolChoice
 from antiphon.core.planning.parse_tool import ToolOffer, family
-from antiphon.core.planning.toolbox import Toolbox
+from antiphon.core.planning.tool_registry import ToolRegistry
 from antiphon.core.web_search.rules import JSONObject
 from antiphon.errors import InvalidRequest
 
@@ -27,17 +27,17 @@ class Selection(Struct, frozen=True, kw_only=True):
 
 
 def select_tools(
-    choice: str | JSONObject, toolbox: Toolbox, capabilities: Capabilities
+    choice: str | JSONObject, registry: ToolRegistry, capabilities: Capabilities
 ) -> Selection:
     """Apply the choice to the tools; raise `InvalidRequest` if it names one that is not there."""
-    usable = [offer for offer in toolbox.all_offers() if _is_usable(offer, capabilities)]
+    usable = [offer for offer in registry.all_offers() if _is_usable(offer, capabilities)]
     if isinstance(choice, str):
         return _select_by_mode(choice, usable, capabilities)
     if choice.get("type") == "allowed_tools":
-        allowed = _read_allowed(choice, toolbox)
+        allowed = _read_allowed(choice, registry)
         usable = [offer for offer in usable if id(offer) in allowed]
         return _select_by_mode(str(choice.get("mode")), usable, capabilities)
-    return _select_one(choice, usable, toolbox, capabilities)
+    return _select_one(choice, usable, registry, capabilities)
 
 
 def _is_usable(offer: ToolOffer, capabilities: Capabilities) -> bool:
@@ -65,14 +65,17 @@ def _select_by_mode(
 
 
 def _select_one(
-    choice: JSONObject, usable: Sequence[ToolOffer], toolbox: Toolbox, capabilities: Capabilities
+    choice: JSONObject,
+    usable: Sequence[ToolOffer],
+    registry: ToolRegistry,
+    capabilities: Capabilities,
 ) -> Selection:
     """Force a call of one tool, as far as the provider supports it."""
-    matches = {id(offer) for offer in _find_tools(choice, toolbox)}
+    matches = {id(offer) for offer in _find_tools(choice, registry)}
     targets = [offer for offer in usable if id(offer) in matches]
     if not targets:
         raise _invalid(f"`tool_choice` names a tool that is not available: {_label(choice)}.")
-    name = toolbox.names.get(targets[0].key) if targets[0].handling == "declared" else None
+    name = registry.names.get(targets[0].key) if targets[0].handling == "declared" else None
     if name is not None and "function" in capabilities.tool_choice:
         return Selection(offers=usable, choice=ToolChoice("function", name))
     if "required" in capabilities.tool_choice:
@@ -89,24 +92,24 @@ def _select_one(
     return Selection(offers=targets, diagnostics=[_degraded(message)])
 
 
-def _read_allowed(choice: JSONObject, toolbox: Toolbox) -> set[int]:
+def _read_allowed(choice: JSONObject, registry: ToolRegistry) -> set[int]:
     entries = choice.get("tools")
     allowed: set[int] = set()
     for entry in entries if isinstance(entries, list) else ():
-        matches = _find_tools(entry, toolbox) if isinstance(entry, Mapping) else []
+        matches = _find_tools(entry, registry) if isinstance(entry, Mapping) else []
         if not matches:
             raise _invalid(f"`tool_choice` allows a tool that is not declared: {_label(entry)}.")
         allowed.update(map(id, matches))
     return allowed
 
 
-def _find_tools(choice: JSONObject, toolbox: Toolbox) -> list[ToolOffer]:
+def _find_tools(choice: JSONObject, registry: ToolRegistry) -> list[ToolOffer]:
     """Find the tools that a choice names, including those that are left out."""
     kind = family(str(choice.get("type")))
     name = choice.get("server_label" if kind == "mcp" else "name")
     if kind == "namespace":
-        return [offer for offer in toolbox.all_offers() if offer.namespace == name is not None]
-    same = [offer for offer in toolbox.all_offers() if family(offer.type) == kind]
+        return [offer for offer in registry.all_offers() if offer.namespace == name is not None]
+    same = [offer for offer in registry.all_offers() if family(offer.type) == kind]
     if kind in {"function", "custom"}:
         return _find_by_name(name, choice.get("namespace"), same)
     return [offer for offer in same if name in (None, offer.name)]

@@ -132,16 +132,18 @@ _EACH = (
 
 def _read_subschemas(schema: Node, targets: Node) -> _Subschemas:
     name, patterned = schema.get("$ref"), _values(schema.get("patternProperties"))
-    several = [inner for word in _SAME_SEVERAL for inner in _values(schema.get(word))]
+    several = [inner for keyword in _SAME_SEVERAL for inner in _values(schema.get(keyword))]
     return _Subschemas(
         same=[
             *several,
-            *(schema[word] for word in _SAME if word in schema),
+            *(schema[keyword] for keyword in _SAME if keyword in schema),
             *([targets[name]] if isinstance(name, str) else []),
         ],
-        each=[*patterned, *(schema[word] for word in _EACH if word in schema)],
+        each=[*patterned, *(schema[keyword] for keyword in _EACH if keyword in schema)],
         names=schema.get("properties", {}),
-        indexes=[each for word in ("prefixItems", "items") for each in _listed(schema.get(word))],
+        indexes=[
+            each for keyword in ("prefixItems", "items") for each in _listed(schema.get(keyword))
+        ],
         name_patterns=len(patterned),
         text_patterns=int("pattern" in schema),
         listed=len(_listed(schema.get("enum"))) + len(_listed(schema.get("required"))),
@@ -174,9 +176,9 @@ def _nodes(schema: Any) -> Iterator[Node]:
             ahead += found
         elif isinstance(found, dict):
             yield found
-            for word, inner in found.items():
-                if word not in _DATA:
-                    ahead += _values(inner) if word in _NAMED else [inner]
+            for keyword, inner in found.items():
+                if keyword not in _DATA:
+                    ahead += _values(inner) if keyword in _NAMED else [inner]
 
 
 def _resolve_references(root: Node) -> Node:
@@ -199,11 +201,11 @@ def _resolve_references(root: Node) -> Node:
 def _find_names(root: Node) -> Node:
     """The parts of a schema that have an `$id` or `$anchor`."""
     is_old = "draft-04" in str(root.get("$schema"))
-    words = {"$anchor": "#", "$id": "", **({"id": ""} if is_old else {})}
+    keywords = {"$anchor": "#", "$id": "", **({"id": ""} if is_old else {})}
     names: Node = {"#": root}
     for node in _nodes(root):
-        for word, mark in words.items():
-            if isinstance(name := node.get(word), str):
+        for keyword, mark in keywords.items():
+            if isinstance(name := node.get(keyword), str):
                 names[mark + name] = node
     return names
 

@@ -39,7 +39,7 @@ class WebSource(Struct, frozen=True):
     title: str
 
 
-class Sources:
+class NumberedSources:
     """The sources of a thread, by number and by URL."""
 
     def __init__(self, history: Iterable[Step] = ()) -> None:

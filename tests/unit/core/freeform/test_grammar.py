@@ -1,4 +1,4 @@
-"""Checking text against a grammar while it is written, and saying what is wrong with it."""
+"""Incremental check of text against a grammar, and the messages about violations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grammars that are made to harm: none takes much time or memory, and none ends the process."""
+"""Hostile grammars: none takes much time or memory, and none crashes the process."""
 
 from __future__ import annotations
 

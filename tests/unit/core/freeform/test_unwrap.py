@@ -1,4 +1,4 @@
-"""Freeform input loses what models wrap around it, and nothing else."""
+"""Unwrapping of freeform input: removes wrappers and nothing else."""
 
 from __future__ import annotations
 

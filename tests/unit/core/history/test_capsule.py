@@ -1,4 +1,4 @@
-"""Capsules: what is sealed comes back to its owner, whole, and to nobody else."""
+"""Capsules: sealed state is restored for its provider and model, and for no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content: what a model takes stays as it is, what it does not take leaves a visible marker."""
+"""Content: supported parts are unchanged, unsupported ones are replaced by a marker."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_a_tool_result_keeps_images_where_the_provider_supports_them() -> None:
     assert reader().move_tool_media([PICTURE])[1] == (MessageStep("user", (PICTURE,)),)
 
 
-# --- what the provider takes of what the model takes ----------------------------------------------
+# --- media types ----------------------------------------------------------------------------------
 
 STRICT = MediaSupport(
     types=frozenset({"image/png", "text/*"}), image_links="s3://.*", file_ids="files/.*"

@@ -1,4 +1,4 @@
-"""Media: what a provider fetches and reads goes to it in one form, anything else says why not."""
+"""Media types: detection, supported types, and reasons for a rejection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairing: every call is answered right behind its turn, and nothing that was said is lost."""
+"""Pairing: the result of every call follows its turn, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canonical history: every item becomes steps, and what cannot is said, never refused."""
+"""Reading of items: every item becomes steps or a diagnostic, never an error."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_reasoning_with_null_fields_keeps_the_rest() -> None:
     assert steps_of({"type": "reasoning", "summary": [], "encrypted_content": None}) == []
 
 
-# --- what only text can keep ----------------------------------------------------------------------
+# --- items kept as text ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Calls of every tool type mirror the function they are declared as; answers are readable text."""
+"""Reading of tool items: calls become function calls, results become readable text."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_a_screenshot_follows_the_answer_it_belongs_to() -> None:
     ]
 
 
-# --- what a server did by itself ------------------------------------------------------------------
+# --- calls that a server ran ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a provider is given of a request's tools, and what the plan remembers of the rest."""
+"""Tool declarations, the tool identity map, and limits of the provider."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_model_without_tools_cannot_be_required_to_call_one() -> None:
     assert caught.value.param == "tool_choice"
 
 
-# --- how many -------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------
 
 
 def test_as_many_tools_as_the_model_takes_are_declared() -> None:

@@ -1,4 +1,4 @@
-"""How long a model thinks, and what it can no longer be told while it does."""
+"""Reasoning effort: its mapping, and when thinking is reduced or disabled."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_any_other_tool_choice_allows_thinking(mode: Any, can: Capabilities) -> 
     assert adjust_effort("low", "p", can, choice=ToolChoice(mode)) == ("low", [])
 
 
-# --- a turn that goes on --------------------------------------------------------------------------
+# --- a continued turn -----------------------------------------------------------------------------
 
 GOES_ON = Capabilities(efforts={"none": "off", "low": "low"}, resume_requires_reasoning=True)
 HI = MessageStep("user", (TextPart("hi"),))
@@ -217,7 +217,7 @@ def test_a_plan_counts_the_tokens_of_its_own_limit() -> None:
     assert codes(plan) == ["effort.degraded reasoning.effort"]
 
 
-# --- what it costs --------------------------------------------------------------------------------
+# --- parameters -----------------------------------------------------------------------------------
 
 
 def test_parameters_fixed_by_an_effort_are_not_supported_at_it() -> None:

@@ -1,4 +1,4 @@
-"""`make_plan`: a request, a history and what a model can do become one immutable plan."""
+"""`make_plan`: a request, a history and capabilities become one immutable plan."""
 
 from __future__ import annotations
 

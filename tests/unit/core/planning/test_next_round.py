@@ -1,4 +1,4 @@
-"""The plan of a later round: everything stays, and the history goes on."""
+"""The plan of a later round: the history grows, everything else stays."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_follow_up_may_have_its_own_tool_choice() -> None:
     assert following.tool_choice == ToolChoice("none")
 
 
-# Who may go on with an answer
+# Another plan takes over
 
 
 def test_a_plan_can_take_over_if_its_output_is_decoded_alike() -> None:

@@ -1,4 +1,4 @@
-"""The ladder of ways to ask for a form, over everything that a provider may lack."""
+"""Output strategies, for every combination of missing capabilities."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_the_name_of_a_tool_of_the_client_is_not_taken() -> None:
     assert named("answer_trip", marked) is None
 
 
-# --- answers that are no objects ------------------------------------------------------------------
+# --- schemas of other types -----------------------------------------------------------------------
 
 TREE = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,4 +1,4 @@
-"""The table of parameters: every field of the API has a row, and every row does what it says."""
+"""The table of parameters: every field of the API has a row, and its rule is applied."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_every_field_that_a_request_is_read_for_is_in_the_table() -> None:
     assert {field.name for field in msgspec.structs.fields(Request)} - unread <= KNOWN
 
 
-# --- taken ----------------------------------------------------------------------------------------
+# --- forwarded ------------------------------------------------------------------------------------
 
 TAKEN: list[tuple[str, dict[str, Any], Any]] = [
     ("max_output_tokens", {"max_output_tokens": 100}, 100),
@@ -127,7 +127,7 @@ def test_a_parameter_that_does_not_apply_is_neither_sent_nor_reported() -> None:
     assert decided(NOTHING, not_applicable, parallel_tool_calls=False) == ({}, [])
 
 
-# --- repeated, refused, unknown -------------------------------------------------------------------
+# --- echoed, rejected, unknown --------------------------------------------------------------------
 
 REPEATED: dict[str, Any] = {
     "parallel_tool_calls": False,

@@ -1,4 +1,4 @@
-"""One tool at a time: what a provider is given of it, and why it is left out."""
+"""Parsing of one tool: its declaration, and why it is ignored."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_an_invalid_tool_is_an_error_that_names_the_field(tool: object, param: s
     assert caught.value.param == param
 
 
-# --- everything else that a client runs -----------------------------------------------------------
+# --- other tools that the client runs -------------------------------------------------------------
 
 
 def test_a_custom_tool_becomes_a_function_with_one_string() -> None:
@@ -198,7 +198,7 @@ def test_a_shell_without_an_environment_is_the_clients_own() -> None:
     assert read({"type": "shell", "environment": None})[0].handling == "declared"
 
 
-# --- what is left out -----------------------------------------------------------------------------
+# --- ignored tools --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`tool_choice`: a constraint that is kept, by the provider's word or by declaring less."""
+"""`tool_choice`: enforced by the provider, or by declaring fewer tools."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.core.plan.plan import Capabilities, ToolChoice
 from antiphon.core.planning.tool_choice import Selection, select_tools
-from antiphon.core.planning.toolbox import Toolbox
+from antiphon.core.planning.tool_registry import ToolRegistry
 from antiphon.errors import InvalidRequest
 
 TOOLS: list[dict[str, Any]] = [
@@ -34,9 +34,9 @@ def chosen(
     choice: str | dict[str, Any], *, tools: list[dict[str, Any]] = TOOLS, **capabilities: Any
 ) -> Selection:
     can = Capabilities(**{"web_search": "native", **capabilities})
-    toolbox = Toolbox(can)
-    toolbox.add_request_tools(tools)
-    return select_tools(choice, toolbox, can)
+    registry = ToolRegistry(can)
+    registry.add_request_tools(tools)
+    return select_tools(choice, registry, can)
 
 
 def names(selection: Selection) -> list[str]:

@@ -1,4 +1,4 @@
-"""Opening capsules in a history: their own provider gets everything back, others what is plain."""
+"""Capsules in the history: their own model gets all of the state, others the plain text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output contracts: what is asked, what is checked, and what is none of their business."""
+"""Output contracts: the instruction, the validation, and responses that are not validated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON values in what models write around them."""
+"""Extraction of JSON values from surrounding text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas that are made to harm, and how much of a check is done."""
+"""Hostile JSON Schemas, and the limits of a validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches that travel in capsules, and stand in later turns where they stood."""
+"""Past searches: stored in capsules, and restored in the history of later turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search may look at: domains, sizes, places, and restrictions that cannot be kept."""
+"""Search rules: domains, sizes, locations, and restrictions that cannot be enforced."""
 
 from __future__ import annotations
 

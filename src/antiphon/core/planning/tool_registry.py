@@ -34,7 +34,7 @@ from antiphon.errors import InvalidRequest
 _MAX_GRAMMARS = 32
 
 
-class Toolbox:
+class ToolRegistry:
     """The tools of one request, their names at the provider, and the diagnostics about them."""
 
     def __init__(self, capabilities: Capabilities) -> None:
