@@ -68,11 +68,11 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     inputs: list[Literal["text", "image", "file", "file_url", "audio"]] | None = None
     efforts: dict[str, str] | None = None
     """The requested effort → the provider's value; an empty value omits the parameter."""
-    thinks_unasked: bool | None = None
+    thinks_by_default: bool | None = None
     fixed_by_thinking: list[str] | None = None
     forced_choice_stops_thinking: bool | None = None
     ranges: dict[str, tuple[float, float]] | None = None
-    gives_way: dict[str, str] | None = None
+    conflicting_parameters: dict[str, str] | None = None
     formats: list[Literal["text", "json_object", "json_schema"]] | None = None
     formats_beside_tools: bool | None = None
     parameters: list[str] | None = None

@@ -13,7 +13,7 @@ from antiphon.core.filters.structured_output import StructuredOutputFilter
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan.plan import Plan
 from antiphon.core.planning.make_plan import make_plan
-from antiphon.core.planning.next_round import FinishedRound, followed
+from antiphon.core.planning.next_round import FinishedRound, plan_next_round
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.request import Request
 from tests.support.machines import documents, machine
@@ -93,7 +93,7 @@ def test_what_does_not_fit_is_asked_for_once_more_in_the_same_thread(
     assert bridge.again is not None
     items = tuple(msgspec.to_builtins(item) for item in bridge.round_items)
     sealer = Sealer(["a key"], new_nonce=bytes, now=lambda: 1)
-    then = followed(
+    then = plan_next_round(
         plan, FinishedRound(items, bridge.again), issuer=speaker.name, unseal=sealer.open
     )
     assert then.tool_choice == plan.tool_choice

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.history.pairing import paired
-from antiphon.core.history.read_items import canonical
+from antiphon.core.history.pairing import pair_calls
+from antiphon.core.history.read_items import read_items
 from antiphon.core.plan.plan import Plan
 from tests.support import captured_requests as captured
 from tests.support.scripted_providers.scripted_provider import Speaker
@@ -24,7 +24,7 @@ def test_every_captured_history_renders_to_a_valid_request(
     speaker: Speaker, inputs: set[str]
 ) -> None:
     for name, request in BODIES.items():
-        steps, _ = canonical(request["input"], inputs=frozenset(inputs), tool_output_images=False)
-        history, _ = paired(steps)
+        steps, _ = read_items(request["input"], inputs=frozenset(inputs), tool_output_images=False)
+        history, _ = pair_calls(steps)
         plan = Plan(provider="p", model="m", instructions="Be brief.", history=history)
         assert speaker.problems(speaker.dialect.encode(plan, stream=True).body) == [], name

@@ -90,7 +90,7 @@ def effect(body: Mapping[str, Any], dialect: str) -> tuple[bytes, ...]:
     request, plan = planned(body, dialect)
     outbound = provider(dialect).dialect.encode(plan, stream=True)
     response = create_response(request, response_id="resp_1", created_at=1)
-    others = [plan.contract, plan.requested_effort, plan.include_logprobs, plan.diagnostics]
+    others = [plan.contract, plan.effective_effort, plan.include_logprobs, plan.diagnostics]
     parts = outbound.body, msgspec.json.encode(response), msgspec.json.encode(others)
     return outbound.path.encode(), *parts
 

@@ -16,7 +16,7 @@ import pytest
 
 from antiphon.core.history.capsule import Unopened
 from antiphon.core.plan.plan import Plan
-from antiphon.core.planning.make_plan import RUNGS, make_plan
+from antiphon.core.planning.make_plan import EFFORTS, make_plan
 from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import SPECS, Provider
 from antiphon.wire.request import Request
@@ -71,7 +71,7 @@ WISHES: dict[str, tuple[Document, Document]] = {
             {"reasoning": {"effort": effort}},
             {"reasoning": {"effort": effort}, "max_output_tokens": 5000},
         )
-        for effort in RUNGS
+        for effort in EFFORTS
     },
     "a temperature beside an effort": (
         {"reasoning": {"effort": "high"}},
@@ -144,7 +144,7 @@ def test_thinking_is_never_stopped_in_silence(name: str, model: str) -> None:
         if "tools" in request and not provider.capabilities(model).tools:
             continue
         calm = planned(provider, model, {**request, "reasoning": {"effort": "none"}})
-        for effort in RUNGS[2:] if not told(calm, "effort.") else ():
+        for effort in EFFORTS[2:] if not told(calm, "effort.") else ():
             plan = planned(provider, model, {**request, "reasoning": {"effort": effort}})
             if sent(provider, plan) == sent(provider, calm) and not told(plan, "effort."):
                 silent.append(f"{situation}, {effort}")
@@ -154,7 +154,7 @@ def test_thinking_is_never_stopped_in_silence(name: str, model: str) -> None:
 @every_model
 def test_a_budget_is_never_cut_in_silence(name: str, model: str) -> None:
     provider = configured(name)
-    for effort in RUNGS:
+    for effort in EFFORTS:
         request: Document = {"reasoning": {"effort": effort}}
         ample = planned(provider, model, request)
         scarce = planned(provider, model, {**request, "max_output_tokens": 4000})

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from antiphon.config import Config
-from antiphon.core.planning.make_plan import RUNGS
-from antiphon.core.planning.parameters import TABLE, Rule
+from antiphon.core.planning.make_plan import EFFORTS
+from antiphon.core.planning.parameters import PARAMETERS, Rule
 from antiphon.core.stream.deltas import Delta, Failure, Finish, Reasoning, Text, ToolCall, Usage
 from antiphon.core.stream.finish import map_finish_reason
 from antiphon.dialects.chat.encode import ChatQuirks
@@ -93,7 +93,7 @@ VALUES: Document = {
 }
 SCHEMA = {"type": "json_schema", "name": "place", "schema": TOOL["parameters"]}
 IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
-ROWS = {row.name: row for row in TABLE}
+ROWS = {row.name: row for row in PARAMETERS}
 
 every_provider = pytest.mark.parametrize("name", SPECS)
 every_chat_provider = pytest.mark.parametrize(
@@ -141,11 +141,11 @@ def test_claims_are_made_in_known_words(name: str, model: str) -> None:
     assert can.parameters <= VALUES.keys() & ROWS.keys()
     assert can.fixed_by_thinking <= can.parameters
     assert can.ranges.keys() <= can.parameters
-    assert {*can.gives_way, *can.gives_way.values()} <= can.parameters
+    assert {*can.conflicting_parameters, *can.conflicting_parameters.values()} <= can.parameters
     assert {"auto"} <= can.tool_choice <= {"auto", "none", "required", "function"}
     assert {"text"} <= can.formats <= {"text", "json_object", "json_schema"}
     assert {"text"} <= can.inputs <= {"text", "image", "file", "file_url", "audio"}
-    assert can.efforts.keys() <= set(RUNGS)
+    assert can.efforts.keys() <= set(EFFORTS)
     assert set(can.guards) <= set(GUARDS)
     assert can.context_window is None or (can.max_output_tokens or 0) <= can.context_window
     if can.fixed_by_thinking:
@@ -221,7 +221,7 @@ def test_a_parameter_that_is_not_claimed_stays_here_visibly(name: str, model: st
         assert asked(provider, model, **request) == asked(provider, model, **tools)
         told = [each.code for each in planned(provider, model, **request).diagnostics] != known
         row = ROWS[parameter]
-        is_lost = row.rule is Rule.TAKE and VALUES[parameter] not in row.plain
+        is_lost = row.rule is Rule.FORWARD and VALUES[parameter] not in row.defaults
         assert told is is_lost, parameter
 
 
@@ -262,9 +262,8 @@ def test_every_effort_is_accepted_and_said_in_the_providers_words(
 ) -> None:
     provider = configured(name)
     efforts = provider.capabilities(model).efforts
-    for effort in RUNGS:
+    for effort in EFFORTS:
         plan = planned(provider, model, reasoning={"effort": effort})
-        assert plan.requested_effort == effort
         assert plan.effort in {*efforts.values(), None}
         assert bool(plan.diagnostics) is (effort not in efforts)
         body = asked(provider, model, reasoning={"effort": effort}, stream=stream)
@@ -413,7 +412,7 @@ def test_a_request_that_says_everything_is_asked_in_a_form_that_nobody_refuses(
     request = {
         key: value
         for key, value in full_request.FULL.items()
-        if key not in {"model", "stream"} and not (key in ROWS and ROWS[key].rule is Rule.REFUSE)
+        if key not in {"model", "stream"} and not (key in ROWS and ROWS[key].rule is Rule.REJECT)
     }
     if not provider.capabilities(model).tools:
         del request["tool_choice"]  # it insists on one

@@ -289,7 +289,7 @@ async def test_tavily_is_told_the_domains() -> None:
 
 async def test_brave_is_told_the_place_in_headers() -> None:
     place = {"city": "Berlin", "region": "Thüringen", "country": "DE", "timezone": "Europe/Berlin"}
-    request = await asked("brave", place=place, allowed=("a.example",), size="high")
+    request = await asked("brave", location=place, allowed=("a.example",), size="high")
     assert (request["method"], request["path"]) == ("GET", "/res/v1/web/search")
     query = {"q": "rain site:a.example", "count": "7", "extra_snippets": "true"}
     assert request["query"] == query

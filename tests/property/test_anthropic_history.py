@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from antiphon.core.history.steps import Said, Step, Thought
+from antiphon.core.history.steps import MessageStep, ReasoningStep, Step
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.dialects.anthropic.encode import AnthropicQuirks, encode
@@ -57,7 +57,9 @@ def remembered(steps: Sequence[Step], memory: Memory) -> list[Step]:
     """The steps with the state that was sealed into thoughts: into all, into some, or lost."""
     found: list[Step] = []
     for place, step in enumerate(steps):
-        if isinstance(step, Thought) and (memory == "all" or (memory == "some" and place % 2)):
+        if isinstance(step, ReasoningStep) and (
+            memory == "all" or (memory == "some" and place % 2)
+        ):
             thinking = {"type": "thinking", "thinking": step.text, "signature": f"s{place}"}
             redacted = {"type": "redacted_thinking", "data": "d"}
             states = (
@@ -99,7 +101,8 @@ def test_a_list_of_anything_at_all_renders_to_a_valid_request(items: list[Any]) 
 def has_begun(steps: Sequence[Step]) -> bool:
     """Somebody has said something: until then there is nothing to answer, nor to remember."""
     return any(
-        not isinstance(step, Said) or step.role not in ("system", "developer") for step in steps
+        not isinstance(step, MessageStep) or step.role not in ("system", "developer")
+        for step in steps
     )
 
 

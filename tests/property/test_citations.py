@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from antiphon.core.filters.citations import CitationFilter
 from antiphon.core.stream.deltas import Annotation, Delta, Text
-from antiphon.core.web_search.sources import SearchResult, Sources
+from antiphon.core.web_search.sources import NumberedSources, SearchResult
 
 URL = "https://a.example/(x)"
 pieces = st.sampled_from(
@@ -19,7 +19,7 @@ texts = st.lists(pieces, max_size=30).map("".join)
 
 
 def desk() -> CitationFilter:
-    sources = Sources()
+    sources = NumberedSources()
     sources.add(SearchResult(title="One", url=URL))
     sources.add(SearchResult(title="Two", url="https://b.example/"))
     return CitationFilter(sources)

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from antiphon.core.diagnostic import diagnostics_header
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.declare_tools import Declared, declare
+from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
 from antiphon.errors import InvalidRequest
 
 VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -39,12 +39,12 @@ identities = st.lists(
 )
 
 
-def declared(tools: Tools, choice: Any = "auto") -> Declared:
-    return declare(tools, choice, [], [], MANY)
+def declared(tools: Tools, choice: Any = "auto") -> DeclaredTools:
+    return declare_tools(tools, choice, [], [], MANY)
 
 
 @given(identities)
-def test_every_tool_has_a_valid_name_of_its_own_that_leads_back_to_it(
+def test_every_tool_has_a_unique_valid_name_that_maps_back_to_it(
     wanted: list[tuple[str, str, str | None]],
 ) -> None:
     result = declared([tool(*each) for each in wanted])
@@ -108,13 +108,15 @@ junk = st.recursive(
 @given(st.lists(junk, max_size=5))
 def test_no_tool_in_a_history_can_prevent_a_plan(tools: list[Any]) -> None:
     items: Tools = [{"type": "tool_search_output", "tools": tools}, {"type": "additional_tools"}]
-    result = declare([], "auto", items, [], Capabilities(web_search="refuse"))
+    result = declare_tools([], "auto", items, [], Capabilities(web_search="refuse"))
     assert len(diagnostics_header(result.diagnostics)) <= 1024
     assert all(VALID.fullmatch(each.name) for each in result.declarations)
 
 
 @given(st.lists(junk.filter(lambda each: isinstance(each, dict)), max_size=3), junk)
-def test_no_tools_and_no_choice_do_more_than_be_refused(tools: Tools, choice: Any) -> None:
+def test_any_tools_and_choice_either_plan_or_raise_invalid_request(
+    tools: Tools, choice: Any
+) -> None:
     named: int | str | None
     try:
         named = len(declared(tools, choice if isinstance(choice, dict) else "auto").identities)

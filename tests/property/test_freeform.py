@@ -149,7 +149,7 @@ def test_unwrapping_marks_does_not_depend_on_cuts(text: str, cut: int, declared:
     whole, halves = Unwrapper(declared=declared), Unwrapper(declared=declared)
     expected = whole.feed(text) + whole.close()
     assert halves.feed(text[:cut]) + halves.feed(text[cut:]) + halves.close() == expected
-    assert (halves.wrapped, halves.torn) == (whole.wrapped, whole.torn)
+    assert (halves.wrapped, halves.unterminated) == (whole.wrapped, whole.unterminated)
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 20])

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from antiphon.core.history.steps import Step, Thought
+from antiphon.core.history.steps import ReasoningStep, Step
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.dialects.gemini.encode import GeminiQuirks, encode
@@ -63,7 +63,9 @@ def remembered(steps: Sequence[Step], memory: Memory) -> list[Step]:
     """The steps with the state that was sealed into thoughts: into all, into some, or lost."""
     found: list[Step] = []
     for place, step in enumerate(steps):
-        if isinstance(step, Thought) and (memory == "all" or (memory == "some" and place % 2)):
+        if isinstance(step, ReasoningStep) and (
+            memory == "all" or (memory == "some" and place % 2)
+        ):
             on_text = {"signature": "c2ln", "start": place % 3, "end": place % 4}
             states = (
                 ReasoningState("gemini.thought_signature", on_text, "text"),

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from antiphon.core.history.pairing import paired
-from antiphon.core.history.read_items import canonical
-from antiphon.core.history.steps import Answered, Called, HistoryCode, Said, Step
+from antiphon.core.history.pairing import pair_calls
+from antiphon.core.history.read_items import read_items
+from antiphon.core.history.steps import HistoryCode, MessageStep, Step, ToolCallStep, ToolResultStep
 from antiphon.core.plan.plan import Plan, ReplayReasoning
 from antiphon.dialects.chat.encode import ChatQuirks, encode
 from tests.support.request_validators.chat import problems
@@ -129,8 +129,8 @@ any_items = st.lists(usual, max_size=12) | st.lists(usual | any_item, max_size=8
 
 
 def read(items: Sequence[Any], inputs: frozenset[str] = SEES, images: bool = False) -> list[Step]:
-    steps, _ = canonical(items, inputs=inputs, tool_output_images=images)
-    return list(paired(steps)[0])
+    steps, _ = read_items(items, inputs=inputs, tool_output_images=images)
+    return list(pair_calls(steps)[0])
 
 
 def rendered(steps: Sequence[Step], replay: ReplayReasoning = "always") -> bytes:
@@ -145,12 +145,14 @@ def rendered(steps: Sequence[Step], replay: ReplayReasoning = "always") -> bytes
 
 
 def is_answered(items: Sequence[Any]) -> bool:
-    steps, _ = canonical(items, inputs=SEES, tool_output_images=False)
-    return all(note.code != HistoryCode.CALL_UNANSWERED for note in paired(steps)[1])
+    steps, _ = read_items(items, inputs=SEES, tool_output_images=False)
+    return all(note.code != HistoryCode.CALL_UNANSWERED for note in pair_calls(steps)[1])
 
 
 def is_clients(step: Step) -> bool:
-    return isinstance(step, Answered) or (isinstance(step, Said) and step.role != "assistant")
+    return isinstance(step, ToolResultStep) or (
+        isinstance(step, MessageStep) and step.role != "assistant"
+    )
 
 
 @given(any_items, st.sampled_from([SEES, READS]), st.booleans())
@@ -168,18 +170,21 @@ def test_a_list_of_anything_at_all_renders_to_a_valid_request(items: list[Any]) 
 @given(any_items)
 def test_pairing_what_is_paired_changes_nothing(items: list[Any]) -> None:
     steps = read(items)
-    again, diagnostics = paired(steps)
+    again, diagnostics = pair_calls(steps)
     assert list(again) == steps
     assert diagnostics == ()
 
 
 @given(any_items)
-def test_no_word_of_an_answer_is_lost(items: list[Any]) -> None:
-    steps, _ = canonical(items, inputs=SEES, tool_output_images=False)
+def test_no_part_of_a_tool_result_is_lost(items: list[Any]) -> None:
+    steps, _ = read_items(items, inputs=SEES, tool_output_images=False)
     said = {
-        part for step in read(items) if isinstance(step, Answered | Said) for part in step.parts
+        part
+        for step in read(items)
+        if isinstance(step, ToolResultStep | MessageStep)
+        for part in step.parts
     }
-    assert all(said.issuperset(step.parts) for step in steps if isinstance(step, Answered))
+    assert all(said.issuperset(step.parts) for step in steps if isinstance(step, ToolResultStep))
 
 
 @given(any_items, any_items)
@@ -190,7 +195,7 @@ def test_a_thread_whose_calls_are_answered_only_grows(past: list[Any], more: lis
 
 
 @given(any_items, any_items)
-def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
+def test_a_body_that_ends_with_a_client_message_is_a_prefix_of_the_next(
     past: list[Any], more: list[Any]
 ) -> None:
     steps = read(past)
@@ -245,12 +250,12 @@ def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
 
 
 @given(threads())
-def test_a_thread_that_was_led_well_needs_no_mending(requests: list[list[Item]]) -> None:
+def test_a_well_formed_thread_makes_no_diagnostics(requests: list[list[Item]]) -> None:
     items = [item for request in requests for item in request]
-    steps, _ = canonical(items, inputs=SEES, tool_output_images=False)
-    mended, diagnostics = paired(steps)
+    steps, _ = read_items(items, inputs=SEES, tool_output_images=False)
+    mended, diagnostics = pair_calls(steps)
     assert {note.code for note in diagnostics} <= {HistoryCode.REASONING_ORPHANED}
-    assert sum(isinstance(step, Called) for step in mended) == sum(
+    assert sum(isinstance(step, ToolCallStep) for step in mended) == sum(
         item.get("type") == "function_call" for item in items
     )
 

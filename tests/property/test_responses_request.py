@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from antiphon.core.history.steps import AudioPart, Said, Step, Thought
+from antiphon.core.history.steps import AudioPart, MessageStep, ReasoningStep, Step
 from antiphon.core.plan.plan import Plan, ReplayReasoning
 from antiphon.dialects.responses.encode import PLAIN, ResponsesQuirks, encode
 from tests.property.test_history import any_items, is_answered, is_clients, junk, read, threads
@@ -27,7 +27,7 @@ def known(items: Sequence[Any], images: bool = True) -> list[Step]:
     steps = read(items, INPUTS, images)
     return [
         structs.replace(step, states=(sealed(f"rs_{number}"),))
-        if isinstance(step, Thought)
+        if isinstance(step, ReasoningStep)
         else step
         for number, step in enumerate(steps)
     ]
@@ -91,5 +91,5 @@ def test_rendering_twice_gives_the_same_bytes(items: list[Any]) -> None:
 
 @given(any_items)
 def test_sound_reaches_no_server_that_takes_none(items: list[Any]) -> None:
-    parts = [part for step in known(items) if isinstance(step, Said) for part in step.parts]
+    parts = [part for step in known(items) if isinstance(step, MessageStep) for part in step.parts]
     assert not any(isinstance(part, AudioPart) for part in parts)

@@ -25,7 +25,7 @@ from antiphon.core.filters.web_search import SearchOutcome
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.core.planning.make_plan import make_plan
-from antiphon.core.planning.next_round import FinishedRound, followed
+from antiphon.core.planning.next_round import FinishedRound, plan_next_round
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,
@@ -145,7 +145,7 @@ class Run:
             self.rejected += 1
         elif (asked := bridge.again) is not None:
             told = msgspec.to_builtins(bridge.round_items)
-            self.plan = followed(
+            self.plan = plan_next_round(
                 self.plan, FinishedRound(tuple(told), asked), issuer="i", unseal=self._sealer.open
             )
             assert problems(ChatDialect().encode(self.plan, stream=True).body) == []
@@ -369,8 +369,8 @@ def test_what_models_say_is_told_once_and_paid_for_once(
     again = Run(plan, asked[2], found)
     assert judged(again.play([[[delta] for delta in each] for each in rounds])) == response
 
-    assert len(client_calls(response)) <= 1 or not plan.one_call
-    if response["status"] == "completed" and not plan.one_call:
+    assert len(client_calls(response)) <= 1 or not plan.single_call
+    if response["status"] == "completed" and not plan.single_call:
         made = [
             (call.name, call.arguments)
             for each in said[: run.asked]

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from antiphon.core.filters.structured_output import StructuredOutputFilter
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.declare_tools import Declared
-from antiphon.core.planning.output_strategy import ask
+from antiphon.core.planning.declare_tools import DeclaredTools
+from antiphon.core.planning.output_strategy import choose_output_strategy
 from antiphon.core.stream.deltas import Delta, Finish, Refusal, Text, ToolCall
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.pipeline.contract import ContractStage
@@ -121,7 +121,7 @@ BEHAVIOURS: Mapping[str, Callable[[Any, Any], str]] = {
     "a missing key": lambda value, other: json.dumps(lacking(value)),
     "prose alone": lambda value, other: "I cannot say {that} in [JSON].",
 }
-RUNGS: Mapping[str, Capabilities] = {
+STRATEGIES: Mapping[str, Capabilities] = {
     "native": Capabilities(),
     "tool": Capabilities(formats=frozenset()),
     "json_object": Capabilities(formats=frozenset({"json_object"}), tools=False),
@@ -129,12 +129,14 @@ RUNGS: Mapping[str, Capabilities] = {
 }
 
 every_shape = pytest.mark.parametrize("shape", SHAPES)
-every_rung = pytest.mark.parametrize("rung", RUNGS)
+every_rung = pytest.mark.parametrize("rung", STRATEGIES)
 
 
 def contract_of(schema: Document, rung: str) -> OutputContract:
     contract = OutputContract(requested="json_schema", name="it", schema=schema, strict=True)
-    return ask(contract, "text.format", Declared(), None, RUNGS[rung]).contract
+    return choose_output_strategy(
+        contract, "text.format", DeclaredTools(), None, STRATEGIES[rung]
+    ).contract
 
 
 def deltas_of(contract: OutputContract, said: str, cut: int = 3) -> list[Delta]:
@@ -252,7 +254,7 @@ def test_a_refusal_is_passed_on(shape: str, rung: str) -> None:
 @every_shape
 def test_what_fits_at_once_is_never_asked_for_again(shape: str) -> None:
     schema, value, _ = SHAPES[shape]
-    for rung in RUNGS:
+    for rung in STRATEGIES:
         contract = contract_of(schema, rung)
         said = in_tool(contract, json.dumps(value), value)
         response, rounds = told(contract, [deltas_of(contract, said)])
@@ -268,7 +270,7 @@ noise = st.lists(
     | st.sampled_from([json.dumps({"city": "Ulm"}), '{"city": ', '{"value": 1}', "[1]", "\ufeff"])
 ).map("".join)
 shapes = st.sampled_from(sorted(SHAPES))
-rungs = st.sampled_from(sorted(RUNGS))
+rungs = st.sampled_from(sorted(STRATEGIES))
 
 
 @given(shape=shapes, rung=rungs, first=noise, second=noise)

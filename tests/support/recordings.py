@@ -11,10 +11,10 @@ import pytest
 
 from antiphon import replay
 from antiphon.core.history.capsule import Sealer
-from antiphon.core.history.pairing import paired
-from antiphon.core.history.read_items import canonical
+from antiphon.core.history.pairing import pair_calls
+from antiphon.core.history.read_items import read_items
 from antiphon.core.history.steps import Step
-from antiphon.core.planning.unseal import unsealed
+from antiphon.core.planning.unseal import unseal_history
 from antiphon.core.stream.deltas import Delta
 from antiphon.dialects.dialect import resolve
 from antiphon.pipeline.bridge import Bridge
@@ -80,7 +80,7 @@ def history_of(case: Case) -> tuple[Step, ...]:
     ]
     hi, go_on = ({"role": "user", "content": text} for text in ("hi", "go on"))
     items = [hi, *output, *results, go_on]
-    steps, _ = canonical(items, inputs=frozenset({"text"}), tool_output_images=False)
-    steps, lost = unsealed(steps, issuer="p", model="m", unseal=sealer.open)
+    steps, _ = read_items(items, inputs=frozenset({"text"}), tool_output_images=False)
+    steps, lost = unseal_history(steps, issuer="p", model="m", unseal=sealer.open)
     assert not lost
-    return paired(steps)[0]
+    return pair_calls(steps)[0]

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from antiphon.cli.load_config import add_config_option, load_settings
 from antiphon.cli.terminal import is_terminal, make_console, make_table, write_lines
-from antiphon.core.planning.make_plan import RUNGS
+from antiphon.core.planning.make_plan import EFFORTS
 from antiphon.engine.routing import Router, make_router
 from antiphon.providers.registry import build_providers
 
@@ -54,7 +54,7 @@ def _facts(router: Router, name: str) -> dict[str, Any]:
         "context_window": can.context_window,
         "max_output_tokens": can.max_output_tokens,
         "inputs": sorted(can.inputs, key=lambda kind: (kind != "text", kind)),
-        "efforts": [rung for rung in RUNGS if rung in can.efforts],
+        "efforts": [rung for rung in EFFORTS if rung in can.efforts],
         "tools": can.tools,
     }
 
@@ -86,7 +86,7 @@ def _ladder(efforts: list[str]) -> str:
     """`none … max` where no rung is missing in between."""
     if len(efforts) < 3:
         return " ".join(efforts) or "-"
-    first, last = RUNGS.index(efforts[0]), RUNGS.index(efforts[-1])
+    first, last = EFFORTS.index(efforts[0]), EFFORTS.index(efforts[-1])
     return (
         f"{efforts[0]} … {efforts[-1]}" if last - first + 1 == len(efforts) else " ".join(efforts)
     )

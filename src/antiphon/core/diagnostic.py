@@ -69,6 +69,20 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
     """A tool type, item type or field for the header; if empty, `param` without its indexes."""
 
 
+def degraded(code: str, param: str, message: str, subject: str = "") -> Diagnostic:
+    """Build a diagnostic for a part of the request that is served in a weaker way."""
+    return Diagnostic(
+        code=code, decision=Decision.DEGRADED, param=param, message=message, subject=subject
+    )
+
+
+def ignored(code: str, param: str, message: str, subject: str = "") -> Diagnostic:
+    """Build a diagnostic for a part of the request that is not served."""
+    return Diagnostic(
+        code=code, decision=Decision.IGNORED, param=param, message=message, subject=subject
+    )
+
+
 def diagnostics_header(diagnostics: Iterable[Diagnostic]) -> str:
     """The value of the `antiphon-diagnostics` header: a count and codes, bounded and sanitized."""
     found = list(diagnostics)

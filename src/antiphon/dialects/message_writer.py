@@ -18,17 +18,17 @@ from typing import Any, TypeAlias
 from msgspec import Raw
 
 from antiphon.core.history.steps import (
-    Answered,
     AudioPart,
-    Called,
     FilePart,
     ImagePart,
+    MessageStep,
     Part,
+    ReasoningStep,
     RefusalPart,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
     is_own,
 )
 from antiphon.core.plan.plan import Plan
@@ -51,11 +51,11 @@ def joined(parts: Iterable[Part], separator: str) -> str:
 def leading(history: Sequence[Step]) -> list[str]:
     """Instructions that stand before everything else: they belong to the system prompt."""
     told = takewhile(_instructs, history)
-    return [joined(step.parts, "\n") for step in told if isinstance(step, Said)]
+    return [joined(step.parts, "\n") for step in told if isinstance(step, MessageStep)]
 
 
 def _instructs(step: Step) -> bool:
-    return isinstance(step, Said) and step.role in ("system", "developer")
+    return isinstance(step, MessageStep) and step.role in ("system", "developer")
 
 
 def resumes_without_thought(
@@ -90,11 +90,11 @@ class TurnWriter(ABC):
     @abstractmethod
     def result(self, call_id: str, content: list[Body]) -> Body: ...
     @abstractmethod
-    def thought(self, thought: Thought) -> Iterable[Body]: ...
+    def thought(self, thought: ReasoningStep) -> Iterable[Body]: ...
     @abstractmethod
     def is_thought(self, block: Body) -> bool: ...
 
-    def said(self, said: Said) -> list[Body]:
+    def said(self, said: MessageStep) -> list[Body]:
         """What a user says at a time."""
         return self._parts(said.parts)
 
@@ -120,18 +120,18 @@ class TurnWriter(ABC):
         content: list[Body] = []
         calls: list[Body] = []
         for step in steps:
-            if isinstance(step, Thought):
+            if isinstance(step, ReasoningStep):
                 content += self.thought(step)
-            elif isinstance(step, Called):
+            elif isinstance(step, ToolCallStep):
                 calls.append(self._call(step))
             else:
-                assert isinstance(step, Said)  # the client's steps are a turn of their own
+                assert isinstance(step, MessageStep)  # the client's steps are a turn of their own
                 content += self._texts(joined(step.parts, ""))
         while content and not calls and self.is_thought(content[-1]):
             content.pop()
         return content + calls
 
-    def _call(self, call: Called) -> Body:
+    def _call(self, call: ToolCallStep) -> Body:
         known = self._plan.identities.by_requested_name(call.name, call.namespace)
         name = known.provider_name if known else provider_name(call.name, call.namespace)
         # An object, and as the model wrote it.
@@ -141,15 +141,17 @@ class TurnWriter(ABC):
         """One turn of the client: results first, as pairing has put them, then what was said."""
         content: list[Body] = []
         for step in steps:
-            if isinstance(step, Answered):
+            if isinstance(step, ToolResultStep):
                 result = self._parts(step.parts) or [self.text(_NO_OUTPUT)]
                 content.append(self.result(self._ids.answered(step.call_id), result))
             else:
-                assert isinstance(step, Said)  # the assistant's steps are a turn of their own
+                assert isinstance(
+                    step, MessageStep
+                )  # the assistant's steps are a turn of their own
                 content += self.said(step) if step.role == "user" else self._instruction(step)
         return content
 
-    def _instruction(self, said: Said) -> list[Body]:
+    def _instruction(self, said: MessageStep) -> list[Body]:
         """Instructions in the middle of a thread: their place matters more than their rank."""
         text = joined(said.parts, "\n")
         return self._texts(f"<system>\n{text}\n</system>") if text.strip() else []

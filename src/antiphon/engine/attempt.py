@@ -10,9 +10,9 @@ import msgspec
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import FaultType, ProviderFault, timeout_fault
 from antiphon.core.history.capsule import Unseal
-from antiphon.core.history.steps import Thought
+from antiphon.core.history.steps import ReasoningStep
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.planning.next_round import FinishedRound, followed, takes_over
+from antiphon.core.planning.next_round import FinishedRound, can_take_over, plan_next_round
 from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
 from antiphon.engine.routing import Target
 from antiphon.engine.timer import InactivityTimer
@@ -42,7 +42,7 @@ class RequestEncoding:
         provider = target.provider
         plan = self.plans[target.name]
         for finished in self._rounds:
-            plan = followed(plan, finished, issuer=provider.issuer, unseal=self.unseal)
+            plan = plan_next_round(plan, finished, issuer=provider.issuer, unseal=self.unseal)
         if self._without_state:
             plan = _remove_state(plan)
         outbound = provider.dialect.encode(plan, stream=self.stream)
@@ -59,7 +59,7 @@ class RequestEncoding:
 
     def can_take_over(self, target: Target, plan: Plan) -> bool:
         """Whether a target can continue an answer that was begun with this plan."""
-        return takes_over(self.plans[target.name], begun=plan)
+        return can_take_over(self.plans[target.name], begun=plan)
 
     def find_parameter(
         self, target: Target, fault: ProviderFault, outbound: Outbound
@@ -83,7 +83,7 @@ class RequestEncoding:
 
 def _remove_state(plan: Plan) -> Plan:
     history = tuple(
-        msgspec.structs.replace(step, states=()) if isinstance(step, Thought) else step
+        msgspec.structs.replace(step, states=()) if isinstance(step, ReasoningStep) else step
         for step in plan.history
     )
     diagnostic = Diagnostic(

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from antiphon.core.faults.fault import shutdown_fault
-from antiphon.core.history.content import NOTHING_SEEN
+from antiphon.core.history.content import NO_DESCRIPTIONS
 from antiphon.core.plan.plan import Plan
 from antiphon.core.planning.make_plan import make_plan
 from antiphon.engine.image_description import DescribeImages
@@ -45,7 +45,7 @@ class Engine:
         targets = self.router.targets(request.model)
         _reject_background(request)
         request, items = await self._load_history(request, caller)
-        descriptions = NOTHING_SEEN
+        descriptions = NO_DESCRIPTIONS
         if self.describe_images is not None:
             descriptions = await self.describe_images([*items, *request.input], targets[0])
         plans = {targets[0].name: self._plan(request, items, descriptions, targets[0])}

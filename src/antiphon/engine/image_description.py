@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from antiphon.config import Config, VisionConfig
 from antiphon.core.faults.fault import Scope
-from antiphon.core.history.content import NOTHING_SEEN
+from antiphon.core.history.content import NO_DESCRIPTIONS
 from antiphon.core.history.read_items import image_urls
 from antiphon.core.history.steps import HistoryCode
 from antiphon.engine.routing import Router, Target
@@ -57,7 +57,7 @@ class ImageDescriber:
     async def describe(self, items: Sequence[Document], target: Target) -> Mapping[str, str]:
         """Describe the images of these items, by URL; empty text where that failed."""
         if "image" in target.capabilities.inputs:
-            return NOTHING_SEEN
+            return NO_DESCRIPTIONS
         urls = image_urls(items)
         keys = await asyncio.to_thread(_hash_all, urls) if urls else []  # they may be large
         tasks = {url: self._cached(key) for url, key in zip(urls, keys, strict=True)}

@@ -18,7 +18,7 @@ def _served(can: Capabilities) -> Capabilities:
         can,
         parameters=can.parameters | {*users, "service_tier"},
         ranges={**can.ranges, **users},
-        words={"service_tier": frozenset({"auto", "default", "priority"})},
+        allowed_values={"service_tier": frozenset({"auto", "default", "priority"})},
         media=TAKEN,
         web_search="native",
         web_search_limits=frozenset({"filters.allowed_domains", "user_location"}),
@@ -39,7 +39,11 @@ _FAMILIES: tuple[tuple[str, Capabilities, AnthropicQuirks], ...] = (
     ("claude-sonnet-5", replace(LATEST, efforts=ADAPTIVE.efforts), _NEW),
     *((f"claude-{name}", ADAPTIVE, _4_6) for name in ("opus-4-6", "sonnet-4-6")),
     *((f"claude-{name}-4-5", RECENT, _4_5) for name in ("opus", "sonnet", "haiku")),
-    ("claude-opus-4-1", replace(BUDGET, gives_way=RECENT.gives_way), _4_1),
+    (
+        "claude-opus-4-1",
+        replace(BUDGET, conflicting_parameters=RECENT.conflicting_parameters),
+        _4_1,
+    ),
     *((f"claude-{name}", BUDGET, _4) for name in ("opus-4-", "sonnet-4-", "3-7-")),
     ("claude-3-", OLD, _3),
 )

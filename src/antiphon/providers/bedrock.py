@@ -33,7 +33,7 @@ _NOVA = replace(
 _NOVA_2 = replace(
     _NOVA,
     efforts=ladder("none low low medium high high high"),
-    thinks_unasked=False,
+    thinks_by_default=False,
     fixed_by_thinking=frozenset({"temperature", "top_p"}),
     fixed_by_effort={"high": frozenset({"max_output_tokens"})},  # it decides how much it writes
     context_window=1_000_000,

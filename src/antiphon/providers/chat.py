@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.make_plan import RUNGS
+from antiphon.core.planning.make_plan import EFFORTS
 from antiphon.dialects.chat.encode import ChatQuirks
 from antiphon.providers.spec import Spec
 
@@ -25,7 +25,7 @@ SPEC = Spec(
                 "user",
             }
         ),
-        efforts={effort: effort for effort in RUNGS},
+        efforts={effort: effort for effort in EFFORTS},
         # Strict servers refuse fields of a message that they do not know.
         replay_reasoning="never",
     ),

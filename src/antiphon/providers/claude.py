@@ -15,7 +15,7 @@ OLD = Capabilities(
     formats=frozenset({"text"}),
     inputs=frozenset({"text", "image", "file"}),
     tool_output_images=True,
-    thinks_unasked=False,
+    thinks_by_default=False,
     forced_choice_stops_thinking=True,
     strict_tools=False,
     context_window=200_000,
@@ -24,14 +24,14 @@ OLD = Capabilities(
 BUDGET = replace(  # 3.7 and 4
     OLD,
     efforts=ladder("none 1024 2048 8192 16384 20480 23552"),  # of 32,000 tokens
-    resumes_by_thought=True,
-    least_budget=1_024,
+    resume_requires_reasoning=True,
+    min_thinking_budget=1_024,
     fixed_by_thinking=_SAMPLING,
     max_output_tokens=32_000,
 )
 RECENT = replace(  # 4.1 and 4.5
     BUDGET,
-    gives_way={"top_p": "temperature"},
+    conflicting_parameters={"top_p": "temperature"},
     formats=frozenset({"text", "json_schema"}),
     strict_tools=True,
     max_output_tokens=64_000,
@@ -39,15 +39,15 @@ RECENT = replace(  # 4.1 and 4.5
 ADAPTIVE = replace(  # 4.6
     RECENT,
     efforts=ladder("none low low medium high high max"),
-    resumes_by_thought=False,
-    least_budget=0,
+    resume_requires_reasoning=False,
+    min_thinking_budget=0,
     context_window=1_000_000,
 )
 LATEST = replace(  # 4.7 to 5: sampling is refused
     ADAPTIVE,
     parameters=ADAPTIVE.parameters - _SAMPLING,
     ranges={},
-    gives_way={},
+    conflicting_parameters={},
     fixed_by_thinking=frozenset(),
     efforts=ladder("none low low medium high xhigh max"),
     max_output_tokens=128_000,
@@ -56,5 +56,5 @@ ALWAYS = replace(  # 5.5 cannot be told not to think, and so neither to call a t
     LATEST,
     efforts=ladder("- low low medium high xhigh max"),
     tool_choice=frozenset({"auto", "none"}),
-    thinks_unasked=True,
+    thinks_by_default=True,
 )

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.make_plan import RUNGS
+from antiphon.core.planning.make_plan import EFFORTS
 from antiphon.providers.sample import sample
 from antiphon.providers.spec import Model, Spec
 from antiphon.wire.items import Document
@@ -43,7 +43,7 @@ SPEC = Spec(
     capabilities=Capabilities(
         parameters=frozenset({"temperature", "top_p", "max_output_tokens", "parallel_tool_calls"}),
         inputs=frozenset({"text", "image", "file", "audio"}),
-        efforts={effort: effort for effort in RUNGS},
+        efforts={effort: effort for effort in EFFORTS},
         replay_reasoning="always",
         context_window=128_000,
         max_output_tokens=_MAX_WORDS,

@@ -33,7 +33,7 @@ _TEXT = Capabilities(
     context_window=131_072,
 )
 _SEES = replace(_TEXT, inputs=frozenset({"text", "image"}), context_window=262_144)
-_REASONS = replace(_SEES, efforts=ladder("none - - - high high high"), thinks_unasked=False)
+_REASONS = replace(_SEES, efforts=ladder("none - - - high high high"), thinks_by_default=False)
 
 SPEC = Spec(
     name="mistral",

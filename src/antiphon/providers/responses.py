@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.make_plan import RUNGS
+from antiphon.core.planning.make_plan import EFFORTS
 from antiphon.providers.spec import Spec
 
 SPEC = Spec(
@@ -18,7 +18,7 @@ SPEC = Spec(
             user
             """.split()
         ),
-        efforts={effort: effort for effort in RUNGS},
+        efforts={effort: effort for effort in EFFORTS},
         replay_reasoning="always",
     ),
 )

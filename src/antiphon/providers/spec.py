@@ -9,14 +9,14 @@ from typing import Literal
 from msgspec import Struct
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.make_plan import RUNGS
+from antiphon.core.planning.make_plan import EFFORTS
 
 __all__ = ["Auth", "Model", "Spec", "ladder"]
 
 
 def ladder(words: str) -> dict[str, str]:
     """A provider's word for each rung from `none` to `max`; `-` where it has none."""
-    return {rung: word for rung, word in zip(RUNGS, words.split(), strict=True) if word != "-"}
+    return {rung: word for rung, word in zip(EFFORTS, words.split(), strict=True) if word != "-"}
 
 
 class Auth(Struct, frozen=True, kw_only=True):

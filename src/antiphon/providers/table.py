@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.make_plan import RUNGS
+from antiphon.core.planning.make_plan import EFFORTS
 from antiphon.providers.registry import SPECS
 from antiphon.providers.spec import Model, Spec
 
@@ -60,7 +60,7 @@ def _section(spec: Spec) -> str:
     rows = [_row(_name(model), model.capabilities or can) for model in spec.models]
     if spec.any_model:
         rows.append(_row("any other" if rows else "any", can))
-    head = ("model", "window", "output", "input", *RUNGS)
+    head = ("model", "window", "output", "input", *EFFORTS)
     return f"\n## {spec.title}\n\n{listed}\n{_table(head, rows)}"
 
 
@@ -91,7 +91,7 @@ def _name(model: Model) -> str:
 
 def _row(name: str, can: Capabilities) -> Sequence[str]:
     sizes = [f"{size:,}" if size else "–" for size in (can.context_window, can.max_output_tokens)]
-    efforts = [can.efforts.get(rung) or "–" for rung in RUNGS]
+    efforts = [can.efforts.get(rung) or "–" for rung in EFFORTS]
     return name, *sizes, ", ".join(sorted(can.inputs)), *efforts
 
 

@@ -23,7 +23,7 @@ def _ask(query: str, key: str, options: Options) -> Ask:
     words = {"q": with_operators(query, options.rules), "count": str(options.count)}
     if options.rules.size == "high":
         words["extra_snippets"] = "true"
-    place = options.rules.place.items()
+    place = options.rules.location.items()
     where = {_PLACE[name]: value for name, value in place if _fits_header(value)}
     headers = {"x-subscription-token": key, **where}
     return Ask(path="/res/v1/web/search", query=words, headers=headers)

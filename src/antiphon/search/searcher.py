@@ -30,7 +30,7 @@ class Searcher:
 
     async def __call__(self, call: SearchCall) -> SearchOutcome:
         """What the queries of a call find. One that fails spoils nothing unless all do."""
-        count = call.rules.count(self._usual_count)
+        count = call.rules.result_count(self._usual_count)
         found = await asyncio.gather(*(self._found(query, call, count) for query in call.queries))
         lists = [each for each in found if not isinstance(each, SearchError)]
         if not lists:

@@ -15,7 +15,7 @@ import msgspec
 
 from antiphon import __version__
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.effort import RUNGS, climb
+from antiphon.core.planning.effort import EFFORTS, resolve_effort
 from antiphon.engine.routing import Router
 from antiphon.server.agent_prompts import CODING, TALKING
 
@@ -132,7 +132,7 @@ def _room(can: Capabilities) -> dict[str, Any]:
 
 def _thinking(can: Capabilities) -> dict[str, Any]:
     rungs = _real_rungs(can)
-    word, _ = climb("medium", "", can)
+    word, _ = resolve_effort("medium", "", can)
     return {
         "supported_reasoning_levels": [
             {"effort": rung, "description": _about(rung, rungs)} for rung in rungs.values()
@@ -143,7 +143,7 @@ def _thinking(can: Capabilities) -> dict[str, Any]:
 
 def _real_rungs(can: Capabilities) -> dict[str | None, str]:
     """One rung for each word that the provider has: two names for the same would be a lie."""
-    rungs = [rung for rung in RUNGS if rung in can.efforts]
+    rungs = [rung for rung in EFFORTS if rung in can.efforts]
     alike: dict[str | None, list[str]] = {}
     for rung in rungs:
         alike.setdefault(can.efforts[rung], []).append(rung)

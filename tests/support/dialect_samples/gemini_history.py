@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.history.steps import Answered, Part, Step, TextPart
+from antiphon.core.history.steps import Part, Step, TextPart, ToolResultStep
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks, encode
 from tests.support.request_validators.gemini import problems
 
 
-def answer(call_id: str, *parts: str | Part) -> Answered:
+def answer(call_id: str, *parts: str | Part) -> ToolResultStep:
     found = tuple(TextPart(part) if isinstance(part, str) else part for part in parts)
-    return Answered(call_id, found, "look")
+    return ToolResultStep(call_id, found, "look")
 
 
 def turns(*history: Step, quirks: GeminiQuirks = PLAIN, **fields: Any) -> list[Body]:

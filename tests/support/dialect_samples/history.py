@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from antiphon.core.history.steps import Answered, Called, Role, Said, TextPart
+from antiphon.core.history.steps import MessageStep, Role, TextPart, ToolCallStep, ToolResultStep
 
 
-def said(role: Role, *texts: str) -> Said:
-    return Said(role, tuple(map(TextPart, texts)))
+def said(role: Role, *texts: str) -> MessageStep:
+    return MessageStep(role, tuple(map(TextPart, texts)))
 
 
-def call(call_id: str = "a", arguments: str = "{}") -> Called:
-    return Called(call_id, "look", arguments)
+def call(call_id: str = "a", arguments: str = "{}") -> ToolCallStep:
+    return ToolCallStep(call_id, "look", arguments)
 
 
-def answer(call_id: str, *texts: str) -> Answered:
-    return Answered(call_id, tuple(map(TextPart, texts or ("1",))), "look")
+def answer(call_id: str, *texts: str) -> ToolResultStep:
+    return ToolResultStep(call_id, tuple(map(TextPart, texts or ("1",))), "look")

@@ -11,7 +11,7 @@ from antiphon.core.faults.fault import timeout_fault
 from antiphon.core.filters.empty_answer import EmptyAnswerFilter
 from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.filters.structured_output import StructuredOutputFilter
-from antiphon.core.history.steps import Said, TextPart
+from antiphon.core.history.steps import MessageStep, TextPart
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import ToolChoice
 from antiphon.core.stream.deltas import (
@@ -54,7 +54,7 @@ class Doubter(DeltaFilter):
         self.diagnostics.append(NOTE)
         if self._doubts:
             self._doubts -= 1
-            step = Said("user", (TextPart("Is that all?"),))
+            step = MessageStep("user", (TextPart("Is that all?"),))
             self.again = FollowUp(steps=(step,), tool_choice=self._choice)
             return []
         held, self._held = self._held, []
@@ -86,7 +86,7 @@ def test_a_desk_that_doubts_is_asked_about_before_the_answer_ends() -> None:
     assert kinds(events) == ["response.created", "response.in_progress"]
     assert not bridge.ended
     assert bridge.again is not None
-    assert bridge.again.steps == (Said("user", (TextPart("Is that all?"),)),)
+    assert bridge.again.steps == (MessageStep("user", (TextPart("Is that all?"),)),)
 
 
 def test_the_answer_goes_on_with_the_next_round_in_the_same_response() -> None:

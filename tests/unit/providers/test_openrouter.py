@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.history.steps import Called, Said, TextPart, Thought
+from antiphon.core.history.steps import MessageStep, ReasoningStep, TextPart, ToolCallStep
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
 from tests.support.outbound_requests import asked, configured
@@ -18,9 +18,9 @@ def replayed(deltas: list[Any]) -> Any:
     """The turn as it is told next time, when its state has come back."""
     states = tuple(each for each in deltas if isinstance(each, ReasoningState))
     history = (
-        Said("user", (TextPart("hi"),)),
-        Thought("Let me see.", states=states),
-        Called("call_1", "get_weather", "{}"),
+        MessageStep("user", (TextPart("hi"),)),
+        ReasoningStep("Let me see.", states=states),
+        ToolCallStep("call_1", "get_weather", "{}"),
     )
     plan = Plan(provider="openrouter", model="m", history=history)
     return json.loads(PROVIDER.dialect.encode(plan, stream=False).body)["messages"][1]

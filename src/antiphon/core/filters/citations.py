@@ -22,7 +22,7 @@ from antiphon.core.stream.deltas import (
     Text,
     ToolCall,
 )
-from antiphon.core.web_search.sources import Source, Sources
+from antiphon.core.web_search.sources import NumberedSources, WebSource
 
 _LABEL_CHARS = 300
 _URL_CHARS = 2048
@@ -34,7 +34,7 @@ _OPENING, _CLOSING = "[【", "]】"
 class CitationFilter(DeltaFilter):
     """Behind the desk that searches, whose sources it is given."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: NumberedSources) -> None:
         super().__init__()
         self._sources = sources
         self._reader = _Reader(sources)
@@ -61,7 +61,7 @@ def _ends_message(delta: Delta) -> bool:
 class _Reader:
     """One message, read character by character; what is said does not depend on how it is cut."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: NumberedSources) -> None:
         self._sources = sources
         self._place = 0
         self._found: list[dict[str, object]] = []
@@ -149,7 +149,7 @@ class _Reader:
         if char == "\n" or len(url) > _URL_CHARS:
             self._url = None
 
-    def _cite(self, source: Source) -> None:
+    def _cite(self, source: WebSource) -> None:
         self._found.append(
             {
                 "type": "url_citation",

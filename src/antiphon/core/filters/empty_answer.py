@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from antiphon.core.diagnostic import Code
 from antiphon.core.filters.filter import DeltaFilter
-from antiphon.core.history.steps import Said, TextPart
+from antiphon.core.history.steps import MessageStep, TextPart
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.stream.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
 from antiphon.core.stream.finish import map_finish_reason
@@ -58,5 +58,5 @@ class EmptyAnswerFilter(DeltaFilter):
         elif whole:
             self._thought = self._reminded = True
             self._note(Code.ANSWER_REMINDED, "output", _ONLY_THOUGHT)
-            self.again = FollowUp(steps=(Said("user", (TextPart(_REMINDER),)),))
+            self.again = FollowUp(steps=(MessageStep("user", (TextPart(_REMINDER),)),))
         return []

@@ -16,10 +16,15 @@ from msgspec import structs
 
 from antiphon.core.diagnostic import Code
 from antiphon.core.filters.filter import DeltaFilter
-from antiphon.core.freeform.grammar import Checker, Problem, asks_for, build_checker
+from antiphon.core.freeform.grammar import (
+    GrammarChecker,
+    GrammarViolation,
+    build_checker,
+    requires_opening,
+)
 from antiphon.core.freeform.unwrap import Unwrapper
 from antiphon.core.history.content import json_text
-from antiphon.core.history.steps import Answered, Called, Step, TextPart
+from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
@@ -204,19 +209,19 @@ def _ask(calls: list[_Call]) -> FollowUp:
             f"`{call.name}` was not run: its input does not match its grammar. {call.input.flaw}."
             f" Call `{call.name}` again with the whole corrected input and nothing else."
         )
-        steps.append(Called(call_id, call.name, arguments))
-        answers.append(Answered(call_id, (TextPart(message),), call.name))
+        steps.append(ToolCallStep(call_id, call.name, arguments))
+        answers.append(ToolResultStep(call_id, (TextPart(message),), call.name))
     return FollowUp(steps=(*steps, *answers))
 
 
 class _Input:
     """The text that a call is made with, as the model writes it."""
 
-    def __init__(self, grammar: Grammar, checker: Checker, *, declared: bool) -> None:
-        self.problem: Problem | None = None
+    def __init__(self, grammar: Grammar, checker: GrammarChecker, *, declared: bool) -> None:
+        self.problem: GrammarViolation | None = None
         self.length = 0
         self.is_torn = False
-        self._unwrapper = Unwrapper(partial(asks_for, grammar), declared=declared)
+        self._unwrapper = Unwrapper(partial(requires_opening, grammar), declared=declared)
         self._checker = checker
         self._pieces: list[str] = []
 
@@ -244,7 +249,7 @@ class _Input:
 
     def close(self) -> str:
         piece = self._add(self._unwrapper.close())
-        self.is_torn = self._unwrapper.torn
+        self.is_torn = self._unwrapper.unterminated
         self.problem = self.problem or self._checker.close()
         return piece
 

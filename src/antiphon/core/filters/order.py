@@ -24,11 +24,11 @@ def make_filters(
     search = None if plan.search is None else WebSearchFilter(plan, plan.search, new_id)
     wanted: list[DeltaFilter | None] = [
         EmptyAnswerFilter(reminds=reminders),
-        ReasoningSummaryFilter() if plan.tells_summary else None,
+        ReasoningSummaryFilter() if plan.include_reasoning_summary else None,
         search,
         FreeformInputFilter.of(plan),
         StructuredOutputFilter.of(plan),
-        SingleCallFilter() if plan.one_call else None,
+        SingleCallFilter() if plan.single_call else None,
         None if search is None else CitationFilter(search.sources),
         RefusalTextFilter(profile) if profile.refusals == "text" else None,
     ]

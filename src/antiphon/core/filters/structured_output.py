@@ -35,7 +35,7 @@ from antiphon.core.stream.deltas import (
 )
 from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.stream.partial_call import PartialCall
-from antiphon.core.structured_output.contract import OutputContract, is_for_the_client
+from antiphon.core.structured_output.contract import OutputContract, is_client_call
 
 _PARAM = "text.format"
 
@@ -73,7 +73,7 @@ class StructuredOutputFilter(DeltaFilter):
                 return self._call(delta)
             case Refusal() | Failure():
                 return [*self._round.let_go(), delta]
-            case RawItem(document) if is_for_the_client(document):
+            case RawItem(document) if is_client_call(document):
                 return [*self._round.let_go(), delta]
             case Finish(reason):
                 self._round.reason = reason or self._round.reason

@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.history.content import json_text
-from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
+from antiphon.core.history.steps import MessageStep, Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.planning.output_strategy import WRAPPER
-from antiphon.core.structured_output.contract import Objection, OutputContract
-from antiphon.core.structured_output.json_in_text import values
+from antiphon.core.structured_output.contract import OutputContract, SchemaViolation
+from antiphon.core.structured_output.json_in_text import find_json_values
 
 _MOST_OBJECTIONS = 10
 _MOST_CHARACTERS = 300
@@ -33,13 +33,13 @@ def fitting(contract: OutputContract, drafts: Sequence[Draft]) -> list[str]:
     found: dict[str, None] = {}
     for draft in drafts:
         plain = _unwrapped(draft.text, contract)
-        candidates = [plain] if contract.fits(plain) else _candidates(contract, draft)
-        found |= {each: None for each in candidates if contract.fits(each)}
+        candidates = [plain] if contract.is_valid(plain) else _candidates(contract, draft)
+        found |= {each: None for each in candidates if contract.is_valid(each)}
     return [*found]
 
 
 def _candidates(contract: OutputContract, draft: Draft) -> list[str]:
-    return [_unwrapped(value, contract) for value in values(draft.text)]
+    return [_unwrapped(value, contract) for value in find_json_values(draft.text)]
 
 
 def _unwrapped(text: str, contract: OutputContract) -> str:
@@ -63,11 +63,11 @@ def objected(contract: OutputContract, drafts: Sequence[Draft]) -> tuple[Step, .
     replies: list[Step] = []
     for draft in drafts:
         if draft.call_id is not None and contract.tool is not None:
-            steps.append(Called(draft.call_id, contract.tool, _object_text(draft.text)))
-            replies.append(Answered(draft.call_id, complaint, contract.tool))
+            steps.append(ToolCallStep(draft.call_id, contract.tool, _object_text(draft.text)))
+            replies.append(ToolResultStep(draft.call_id, complaint, contract.tool))
         elif draft.text.strip():
-            steps.append(Said("assistant", (TextPart(draft.text),)))
-    return (*steps, *(replies or [Said("user", complaint)]))
+            steps.append(MessageStep("assistant", (TextPart(draft.text),)))
+    return (*steps, *(replies or [MessageStep("user", complaint)]))
 
 
 def _complaint(contract: OutputContract, drafts: Sequence[Draft]) -> str:
@@ -76,7 +76,7 @@ def _complaint(contract: OutputContract, drafts: Sequence[Draft]) -> str:
     else:
         candidates = [each for draft in drafts for each in _candidates(contract, draft)]
         text = max(candidates or [draft.text for draft in drafts], key=len)
-        wrong = [_reason(each) for each in islice(contract.objections(text), _MOST_OBJECTIONS)]
+        wrong = [_reason(each) for each in islice(contract.find_violations(text), _MOST_OBJECTIONS)]
     again = "Answer again with the whole corrected JSON value and nothing else: no prose."
     if contract.tool is not None:
         again = f"Call {contract.tool} once, with the whole corrected answer."
@@ -92,7 +92,7 @@ def _object_text(arguments: str) -> str:
     return arguments
 
 
-def _reason(objection: Objection) -> str:
+def _reason(objection: SchemaViolation) -> str:
     message = objection.message
     if len(message) > _MOST_CHARACTERS:  # it quotes the answer first, and then says what is wrong
         half = _MOST_CHARACTERS // 2

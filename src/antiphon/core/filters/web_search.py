@@ -25,9 +25,15 @@ from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.stream.deltas import Delta, Finish, SearchEnded, SearchStarted, ToolCall, ToolEnd
 from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.stream.partial_call import PartialCall
-from antiphon.core.web_search.memory import HOSTED, SEARCH, Exchange, as_steps, remembered
+from antiphon.core.web_search.memory import (
+    HOSTED,
+    SEARCH,
+    PastSearch,
+    build_search_steps,
+    encode_past_searches,
+)
 from antiphon.core.web_search.rules import SearchRules
-from antiphon.core.web_search.sources import SearchResult, Sources
+from antiphon.core.web_search.sources import NumberedSources, SearchResult
 
 _MOST_ROUNDS = 10
 _MOST_SEARCHES = 20
@@ -65,7 +71,7 @@ class WebSearchFilter(DeltaFilter):
         super().__init__()
         self.pending: list[SearchCall] = []
         self.rules = rules
-        self.sources = Sources(plan.history)
+        self.sources = NumberedSources(plan.history)
         """What an answer may cite: for `core.citation`."""
         identity = plan.identities.by_requested_name(SEARCH, HOSTED)
         self._name = identity.provider_name if identity else SEARCH
@@ -139,10 +145,10 @@ class WebSearchFilter(DeltaFilter):
             self._note(Code.SEARCH_FAILED, "tools", message, SEARCH)
             answer = _FAILED
         else:
-            answer = self.sources.tell(found.results, self.rules.snippet_chars)
+            answer = self.sources.format_results(found.results, self.rules.snippet_chars)
         self._answers[call.call_id] = answer
         action = _action(call)
-        if self.rules.tells_sources:
+        if self.rules.include_sources:
             action["sources"] = [{"type": "url", "url": each.url} for each in found.results]
         return [SearchEnded(action, status), *self._settled()]
 
@@ -179,7 +185,7 @@ class WebSearchFilter(DeltaFilter):
         if self.pending:
             return []
         exchanges = [
-            Exchange(
+            PastSearch(
                 call_id=call.call_id,
                 arguments=call.arguments,
                 answer=self._answers[call.call_id],
@@ -187,9 +193,9 @@ class WebSearchFilter(DeltaFilter):
             for call in self._calls
         ]
         if self._goes_on:
-            asked = as_steps(exchanges, name=self._name, namespace=None)
+            asked = build_search_steps(exchanges, name=self._name, namespace=None)
             self.again = FollowUp(steps=asked, tool_choice=self._next_choice())
-        return [remembered(exchanges)]
+        return [encode_past_searches(exchanges)]
 
     def _next_choice(self) -> ToolChoice | None:
         if self._refusals > 1:

@@ -1,7 +1,7 @@
-"""Whether a text matches the grammar of a custom tool, told while the text is being written.
+"""Incremental check of a custom tool's input against the grammar of the tool.
 
-The grammar is compiled once, and every check is a walk of its own over it: a chunk costs what it is
-long. Checking is strict but for one thing: a line break more or less at the end spoils nothing.
+The grammar is compiled once; a check walks over the compiled grammar, so a chunk costs time by its
+length. The check is strict with one exception: a line break more or less at the end is accepted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, ValidationError, convert
 
-from antiphon.core.freeform.grammar_limits import beyond, compiler_limits
+from antiphon.core.freeform.grammar_limits import compiler_limits, find_excess
 from antiphon.core.lru import LRUCache
 from antiphon.core.tools.identity import Grammar
 
@@ -21,90 +21,90 @@ if TYPE_CHECKING:
 EXCERPT_LIMIT = 60
 MAX_CHOICES = 8
 _KEPT_CHARACTERS = 256_000
-_NONSENSE = "~%) \t|"  # no text begins like this unless it may begin in any way
+_IMPROBABLE = "~%) \t|"  # a text begins like this only if it may begin in any way
 _ANYTHING = "something else"
 
 
-class Problem(Struct, frozen=True):
-    """The first place from which no text whatever leads to a match."""
+class GrammarViolation(Struct, frozen=True):
+    """The first position at which no continuation can match the grammar."""
 
     offset: int
-    """How many characters were sound."""
+    """The number of valid characters before it."""
     message: str
-    """For the model that wrote it."""
+    """What was expected and found, for the model."""
 
 
-class Checker:
-    """One text against one grammar. After the first problem there is nothing more to learn."""
+class GrammarChecker:
+    """Checks one text against one grammar, up to the first violation."""
 
     def __init__(self, matcher: LLMatcher) -> None:
         self._matcher = matcher
         self._text: list[str] = []
-        self._over = False
+        self._complete = False  # the text matches, and only white space may follow
 
-    def feed(self, text: str) -> Problem | None:
+    def feed(self, text: str) -> GrammarViolation | None:
         self._text.append(text)
-        taken = 0 if self._over else self._take(text)
-        rest = text[taken:]
+        accepted = 0 if self._complete else self._consume(text)
+        rest = text[accepted:]
         if not rest:
             return None
-        is_over = self._matcher.is_accepting()
-        if self._matcher.is_error():  # it ran into a limit of its own: no verdict
+        is_complete = self._matcher.is_accepting()
+        if self._matcher.is_error():  # a limit of the matcher: the input is not checked further
             return None
-        if is_over:
-            self._over = True
+        if is_complete:
+            self._complete = True
             rest = rest.lstrip()
-        return self._problem(rest, self._matcher) if rest else None
+        return self._violation(rest, self._matcher) if rest else None
 
-    def close(self) -> Problem | None:
+    def close(self) -> GrammarViolation | None:
         if self._matcher.is_accepting() or self._matcher.is_error():
             return None
         ahead = self._matcher.deep_copy()
         ahead.try_consume_tokens(list(b"\n") if any(self._text) else [])
-        return None if ahead.is_accepting() or ahead.is_error() else self._problem("", ahead)
+        return None if ahead.is_accepting() or ahead.is_error() else self._violation("", ahead)
 
-    def _take(self, text: str) -> int:
-        """How many characters the grammar takes."""
+    def _consume(self, text: str) -> int:
+        """Consume text as far as it matches; return the number of characters."""
         data = text.encode(errors="replace")
         count = self._matcher.try_consume_tokens(list(data))
         return len(text) if count == len(data) else len(data[:count].decode(errors="ignore"))
 
-    def _problem(self, rest: str, matcher: LLMatcher) -> Problem:
-        """What is wrong where `rest` begins; nothing of what comes after its first character is
-        looked at, so that it does not matter how the text was cut."""
+    def _violation(self, rest: str, matcher: LLMatcher) -> GrammarViolation:
+        """Describe the violation where `rest` begins. Only its first character is used, so that
+        the message does not depend on how the text was split into chunks."""
         text = "".join(self._text)
-        sound = text[: len(text) - len(rest)]
-        before, _, line = sound.rpartition("\n")
-        number, column = sound.count("\n") + 1, len(line) + 1
+        valid = text[: len(text) - len(rest)]
+        before, _, line = valid.rpartition("\n")
+        number, column = valid.count("\n") + 1, len(line) + 1
         quoted = (line or before.rpartition("\n")[2])[-EXCERPT_LIMIT:]
         after = f" after {quoted!r}" if quoted else ""
         found = f"found {rest[0]!r}" if rest else "but the input ends"
         expected = f"expected {_expected(matcher)}{after}, {found}"
-        return Problem(len(sound), f"line {number}, column {column}: {expected}")
+        return GrammarViolation(len(valid), f"line {number}, column {column}: {expected}")
 
 
-def build_checker(grammar: Grammar) -> Checker | None:
-    """A fresh checker; None if the grammar cannot be compiled."""
+def build_checker(grammar: Grammar) -> GrammarChecker | None:
+    """Build a checker; None if the grammar cannot be compiled."""
     compiled = _compiled[grammar]
-    return None if isinstance(compiled, str) else Checker(compiled.deep_copy())
+    return None if isinstance(compiled, str) else GrammarChecker(compiled.deep_copy())
 
 
-def flaw(grammar: Grammar) -> str | None:
-    """Why nothing can be checked against this grammar, in the words of its compiler."""
+def compile_error(grammar: Grammar) -> str | None:
+    """Why the grammar cannot be compiled: the compiler's message; None if it can."""
     compiled = _compiled[grammar]
     return compiled if isinstance(compiled, str) else None
 
 
-def asks_for(grammar: Grammar, opening: str) -> bool:
-    """Whether a text begins like this because it has to; one that may begin in any way need not."""
+def requires_opening(grammar: Grammar, opening: str) -> bool:
+    """Whether the grammar allows this beginning, but not just any beginning."""
     compiled = _compiled[grammar]
     if isinstance(compiled, str):
         return False
-    return _takes(compiled, opening) and not _takes(compiled, _NONSENSE)
+    return _accepts(compiled, opening) and not _accepts(compiled, _IMPROBABLE)
 
 
 def declared_grammar(tool: Mapping[str, Any]) -> Grammar | None:
-    """The grammar that a custom tool was declared with, if it is of a syntax we know."""
+    """The grammar in a custom tool's declaration, if its syntax is known."""
     if not _has_grammar(tool):
         return None
     try:
@@ -114,9 +114,9 @@ def declared_grammar(tool: Mapping[str, Any]) -> Grammar | None:
 
 
 def has_unknown_grammar(tool: Mapping[str, Any]) -> bool:
-    """Whether a custom tool was declared with a grammar that nothing can be checked against."""
+    """Whether a custom tool has a grammar that cannot be compiled."""
     grammar = declared_grammar(tool)
-    return _has_grammar(tool) if grammar is None else flaw(grammar) is not None
+    return _has_grammar(tool) if grammar is None else compile_error(grammar) is not None
 
 
 def _has_grammar(tool: Mapping[str, Any]) -> bool:
@@ -126,10 +126,10 @@ def _has_grammar(tool: Mapping[str, Any]) -> bool:
 
 
 def _compile(grammar: Grammar) -> LLMatcher | str:
-    """A matcher that has read nothing yet, or why there is none."""
-    if (problem := beyond(grammar)) is not None:
+    """Compile a grammar into a matcher at its start, or return the error."""
+    if (problem := find_excess(grammar)) is not None:
         return problem
-    from llguidance import LLMatcher, LLTokenizer, grammar_from  # costs what only few calls need
+    from llguidance import LLMatcher, LLTokenizer, grammar_from  # slow to import, and rarely needed
 
     source = grammar_from(grammar.syntax, grammar.definition)
     matcher = LLMatcher(LLTokenizer("byte"), source, log_level=0, limits=compiler_limits())
@@ -141,23 +141,23 @@ def _compile(grammar: Grammar) -> LLMatcher | str:
 _compiled = LRUCache(_compile, lambda grammar: 1000 + len(grammar.definition), _KEPT_CHARACTERS)
 
 
-def _takes(matcher: LLMatcher, text: str) -> bool:
+def _accepts(matcher: LLMatcher, text: str) -> bool:
     data = text.encode(errors="replace")
     return matcher.deep_copy().try_consume_tokens(list(data)) == len(data)
 
 
 def _expected(matcher: LLMatcher) -> str:
-    """What may come next, if it can be said in a few words."""
+    """Describe what may come next, if there are few possibilities."""
     ahead = matcher.deep_copy()
     forced = _forced(ahead)
     choices = [forced + _forced_after(ahead, byte) for byte in _few_allowed(ahead)] or [forced]
     shown = ["the end"] if matcher.is_accepting() else []
-    shown += filter(None, map(_shown, choices))
+    shown += filter(None, map(_quote, choices))
     return " or ".join(dict.fromkeys(shown)) or _ANYTHING
 
 
 def _forced(ahead: LLMatcher) -> bytes:
-    """What alone can come next, as far as it is shown; the matcher has read it then."""
+    """The only possible continuation, up to the length of an excerpt; the matcher consumes it."""
     forced = bytearray()
     while len(forced) < EXCERPT_LIMIT and not forced.endswith(b"\n") and not ahead.is_accepting():
         allowed = _allowed(ahead)
@@ -174,7 +174,8 @@ def _few_allowed(matcher: LLMatcher) -> list[int]:
 
 
 def _allowed(matcher: LLMatcher) -> list[int]:
-    """Tried one by one: asked for all of them, the compiler would first look ahead without end."""
+    """The bytes that may come next. Tried one by one: computing the whole mask at once makes the
+    compiler look ahead without a limit."""
     return [byte for byte in range(256) if matcher.validate_tokens([byte])]
 
 
@@ -184,6 +185,6 @@ def _forced_after(matcher: LLMatcher, byte: int) -> bytes:
     return bytes([byte]) + _forced(ahead)
 
 
-def _shown(data: bytes) -> str:
+def _quote(data: bytes) -> str:
     line, line_break, _ = data.decode(errors="ignore").partition("\n")
     return repr(line[:EXCERPT_LIMIT]) if line else line_break and "a line break"

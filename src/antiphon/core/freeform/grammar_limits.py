@@ -1,9 +1,9 @@
-"""How large a client's grammar may be for us to check anything against it.
+"""Limits of a client's grammar.
 
-The compiler has limits of its own, and they are set low here: for what they stop, text of any kind
-is simply not checked any further. Some things they do not stop. Rules that name one another in a
-long row end the whole process, because the compiler calls itself for each; an intersection, or a
-negation, which is as good as one, keeps it busy without an end. Such grammars are not compiled.
+The compiler's own limits are set low here: input that exceeds them is not checked any further. They
+do not cover everything. A long chain of rules crashes the whole process, because the compiler
+recurses for each; an intersection, or a negation, which amounts to one, does not terminate. Such
+grammars are not compiled.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 32_000
 MAX_MARKS = 500
-"""Rules, groups, classes and repetitions together. Some ways to use five times as many are more
-than the stack can hold, and a step over twice as many takes a tenth of a second."""
+"""Rules, groups, classes and repetitions together. Some grammars with five times as many overflow
+the stack, and one step with twice as many takes a tenth of a second."""
 
 _MARK = re.compile(r"[:(\[{?*+.]|\\[a-zA-Z]")
-_HALF = re.compile(r"[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|/(?:\\.|[^/\\])+/|(?:#|//)[^\n]*', re.DOTALL)
-_FOREIGN = re.compile(r"[&@<]|~(?!\s*\d)|%(?!ignore\b|import\b|declare\b|override\b)")
-"""What is not Lark but the compiler's own: it reaches for tokens, schemas and intersections."""
+_EXTENSION = re.compile(r"[&@<]|~(?!\s*\d)|%(?!ignore\b|import\b|declare\b|override\b)")
+"""The compiler's extensions of Lark: tokens, schemas, intersections."""
 
 
-def beyond(grammar: Grammar) -> str | None:
-    """Why a grammar is not even given to the compiler."""
+def find_excess(grammar: Grammar) -> str | None:
+    """Why a grammar is not compiled at all; None if it is within the limits."""
     definition = grammar.definition
-    if _HALF.search(definition):
-        return "it is not text"
+    if _SURROGATE.search(definition):
+        return "it contains unpaired surrogates"
     if len(definition) > MAX_CHARACTERS:
         return f"it is longer than {MAX_CHARACTERS} characters"
     if len(_MARK.findall(definition)) > MAX_MARKS:
         return f"it has more than {MAX_MARKS} rules, groups, classes and repetitions"
-    if grammar.syntax == "lark" and (word := _FOREIGN.search(_LITERAL.sub(" ", definition))):
-        return f"{word[0]!r} is not part of Lark"
+    if grammar.syntax == "lark" and (found := _EXTENSION.search(_LITERAL.sub(" ", definition))):
+        return f"{found[0]!r} is not part of Lark"
     return None
 
 
 def compiler_limits() -> LLParserLimits:
-    """Each step, and everything that is kept, is small: nobody waits for one client's grammar."""
+    """Low limits of time and memory: one client's grammar must not block other requests."""
     from llguidance import LLParserLimits
 
     return LLParserLimits(

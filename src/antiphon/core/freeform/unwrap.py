@@ -1,15 +1,23 @@
-"""Freeform input without what models wrap around it: fences, heredocs, commands, JSON.
+"""Unwrapping of freeform input: removes fences, heredocs, commands and JSON around it.
 
-1. Text in which no wrapper opens flows at once and stays the same text.
-2. Where a wrapper opens, only what could be its closing is held back.
-3. It does not matter how the text is cut.
-4. A wrapper may hold another one. Text that has to begin like a wrapper is none.
+A custom tool gets text as it is, but models put it into the wrappers that they are used to:
+
+    {"patch": "…"}   {"command": ["bash", "-lc", "…"]}   "…"      JSON, decoded
+    ```diff … ```                                                  a code fence
+    apply_patch <<'EOF' … EOF    cat <<EOF | apply_patch … EOF     a heredoc
+    apply_patch …                                                  a command
+
+1. Text without a wrapper is passed on at once, unchanged.
+2. Inside of a wrapper, only what could be its closing is held back.
+3. The result does not depend on how the text is split into pieces.
+4. Wrappers may be nested. Text that has to begin like a wrapper by its grammar is not one.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from enum import Enum, auto
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -19,93 +27,93 @@ from msgspec import Struct
 from antiphon.core.stream.json_field import FieldState, JSONStringField
 
 NAMES = frozenset("input patch text content code script command cmd diff arguments".split())
-"""Fields under which models put the input, right or wrong."""
+"""JSON fields that models put the input into."""
 
 _COMMAND = "apply_patch"
-_WORDS = frozenset([_COMMAND, "bash", "/bin/bash", "sh", "/bin/sh", "zsh", "-lc", "-c"])
-"""What stands before the input where it is written as a command."""
-_LIMIT = 256
-"""How much is held back at most to see whether it opens or closes a wrapper."""
-_DEPTH = 3
+_COMMAND_WORDS = frozenset([_COMMAND, "bash", "/bin/bash", "sh", "/bin/sh", "zsh", "-lc", "-c"])
+"""Elements before the input, where JSON has it as the last argument of a command."""
+_MAX_HELD = 256
+"""The maximum of characters that are held back to find out whether a wrapper opens or closes."""
+_MAX_DEPTH = 3
 
 Keep: TypeAlias = Callable[[str], bool]
 
 
 class Unwrapper:
-    """One text, without its wrappers."""
+    """Removes the wrappers from one text."""
 
     def __init__(
-        self, keep: Keep = lambda _: False, *, declared: bool = False, depth: int = _DEPTH
+        self, keep: Keep = lambda _: False, *, declared: bool = False, depth: int = _MAX_DEPTH
     ) -> None:
-        """`keep` tells whether text has to begin like this. `declared`: the input was asked for
-        in a JSON object, which therefore is no wrapper to speak of."""
+        """`keep` decides whether the text has to begin like this. `declared`: the tool was declared
+        with the argument `input`, so `{"input": "…"}` is expected and not reported."""
         self._keep: Keep = (lambda _: False) if declared else keep
-        self._openers = (_read_json,) if declared else _OPENERS
+        self._openers = (_match_json,) if declared else _OPENERS
         self._inner = Unwrapper(keep, depth=depth - 1) if depth else None
         self._declared = declared
         self._head = ""
-        self._body: _Body | None = None if depth else _Plain()
+        self._body: _Body | None = None if depth else _PlainText()
 
     @property
     def wrapped(self) -> bool:
-        """Something was removed that should not have been there."""
-        own = self._body is not None and self._body.removed and not self._agreed
+        """A wrapper was removed that was not expected."""
+        own = self._body is not None and self._body.removed and not self._is_expected
         return own or (self._inner is not None and self._inner.wrapped)
 
     @property
     def ended(self) -> bool:
-        """The string that holds the input is closed: whatever follows is no part of it."""
+        """The JSON string with the input is closed: nothing that follows is part of the input."""
         return isinstance(self._body, _JSONString) and self._body.ended
 
     @property
-    def torn(self) -> bool:
-        """The string that holds the input was never closed."""
+    def unterminated(self) -> bool:
+        """The JSON string with the input was not closed."""
         return isinstance(self._body, _JSONString) and not self._body.ended
 
     @property
-    def _agreed(self) -> bool:
-        return self._declared and _AGREED.match(self._head) is not None
+    def _is_expected(self) -> bool:
+        return self._declared and _DECLARED_OBJECT.match(self._head) is not None
 
     def feed(self, text: str) -> str:
         if self._body is None:
-            text = self._begin(text)
+            text = self._find_opening(text)
         if self._body is None:
             return ""
         inside = self._body.feed(text)
         return inside if self._inner is None else self._inner.feed(inside)
 
     def close(self) -> str:
-        if self._body is None:  # no more comes: it is JSON as a whole, or nothing
-            self._body = _Whole(self._keep)
+        if self._body is None:  # too short to decide: a JSON value, or text
+            self._body = _WholeJSON(self._keep)
             self._body.feed(self._head)
         inside = self._body.close()
         return inside if self._inner is None else self._inner.feed(inside) + self._inner.close()
 
-    def _begin(self, text: str) -> str:
-        """Look for an opening; return what is left to read once it is clear how."""
+    def _find_opening(self, text: str) -> str:
+        """Decide how the text is wrapped, if it is; return what is left of it to read."""
         text = self._head + text
-        self._head = text[:_LIMIT]
-        verdicts = [read(self._head) for read in self._openers]
-        for verdict in verdicts:
-            if isinstance(verdict, _Opening) and not self._keep(text[: verdict.end]):
-                self._body = verdict.body
-                return text[verdict.end :]
-        if "pending" in verdicts and len(text) <= _LIMIT:
+        self._head = text[:_MAX_HELD]
+        matches = [match_opening(self._head) for match_opening in self._openers]
+        for match in matches:
+            if isinstance(match, _Opening) and not self._keep(text[: match.end]):
+                self._body = match.body
+                return text[match.end :]
+        if _Match.PENDING in matches and len(text) <= _MAX_HELD:
             return ""
-        if verdicts[0] in ("pending", "whole"):
-            self._body = _Whole(self._keep)
+        if matches[0] in (_Match.PENDING, _Match.WHOLE):  # of `_match_json`
+            self._body = _WholeJSON(self._keep)
         else:
-            self._body = _Plain()
+            self._body = _PlainText()
             self._inner = self._inner if self._declared else None
         return text
 
 
-# What is inside
+# The inside of each wrapper
 
 
-class _Plain:
+class _PlainText:
     def __init__(self, *, removed: bool = False) -> None:
-        self.removed = removed  # whether something stood before it
+        self.removed = removed  # whether a command stood before it
 
     def feed(self, text: str) -> str:
         return text
@@ -115,7 +123,7 @@ class _Plain:
 
 
 class _JSONString:
-    """A string in JSON, decoded; what follows it is ignored."""
+    """The inside of a JSON string, decoded; what follows the string is dropped."""
 
     removed = True
 
@@ -134,8 +142,8 @@ class _JSONString:
         return ""
 
 
-class _Whole:
-    """JSON that does not begin as expected: what it holds is known when it has ended."""
+class _WholeJSON:
+    """JSON in which the input cannot be located by its beginning; held back until it ends."""
 
     def __init__(self, keep: Keep) -> None:
         self.removed = False
@@ -149,7 +157,7 @@ class _Whole:
     def close(self) -> str:
         text = "".join(self._pieces)
         try:
-            found = _found(msgspec.json.decode(text))
+            found = _find_input(msgspec.json.decode(text))
         except (msgspec.DecodeError, RecursionError):
             found = None
         if found is None or self._keep(text):
@@ -158,76 +166,105 @@ class _Whole:
         return found
 
 
-def _found(value: Any) -> str | None:
-    """The longest text among the likely places."""
+def _find_input(value: Any) -> str | None:
     match value:
-        case str():
+        case str():  # "…"
             return value
-        case [*_, last]:
-            return _found(last)
-        case dict():
-            likely = [each for name, each in value.items() if name in NAMES]
-            found = filter(None, map(_found, likely or value.values()))
+        case [*_, last]:  # ["bash", "-lc", "…"]
+            return _find_input(last)
+        case dict():  # {"command": "apply_patch", "input": "…"}: the longest of the known fields
+            known = [each for name, each in value.items() if name in NAMES]
+            found = filter(None, map(_find_input, known or value.values()))
             return max(found, key=len, default=None)
     return None
 
 
-class _Lines:
-    """Lines up to a closing one, if that is the last."""
+class _LinesUntil:
+    """Lines up to a closing one, which has to be the last: `` ``` `` of a fence, `EOF`."""
 
     removed = True
 
     def __init__(self, closing: str) -> None:
-        self._closing = re.compile("^" + _begun(*map(re.escape, closing), r"\s*\Z"), re.MULTILINE)
-        self._before = ""  # the last character that was let through
+        atoms = (*map(re.escape, closing), r"\s*\Z")
+        self._closing = re.compile("^" + _prefix_pattern(*atoms), re.MULTILINE)
+        self._before = ""  # the last character that was passed on
         self._held = ""
 
     def feed(self, text: str) -> str:
         text = self._held + text
         found = self._closing.search(self._before + text, len(self._before))
-        self._held = found[0] if found and len(found[0]) <= _LIMIT else ""
+        self._held = found[0] if found and len(found[0]) <= _MAX_HELD else ""
         text = text[: len(text) - len(self._held)]
         self._before = text[-1:] or self._before
         return text
 
     def close(self) -> str:
         found = self._closing.match(self._held)
-        return "" if found and found["open"] is not None else self._held
+        return "" if found and found["complete"] is not None else self._held
 
 
-_Body: TypeAlias = _Plain | _JSONString | _Whole | _Lines
+_Body: TypeAlias = _PlainText | _JSONString | _WholeJSON | _LinesUntil
 
 
-# How it opens
+# The beginning of each wrapper
 
 
 class _Opening(Struct):
+    """A wrapper has opened."""
+
     end: int
-    """Where the inside begins."""
+    """Where its inside begins."""
     body: _Body
 
 
-_Verdict: TypeAlias = _Opening | str | None
-"""An opening; `pending`: there may be one; `whole`: the end will tell; None: there is none."""
+class _Match(Enum):
+    NONE = 0
+    PENDING = 1
+    """What there is so far may become an opening."""
+    WHOLE = 2
+    """JSON in which the input can be located only when it is complete."""
 
 
-def _begun(*atoms: str) -> str:
-    """A pattern for a sequence and for every beginning of it that the text ends with. A beginning
-    of an atom has to match it, or be empty; the group `open` is there if nothing is missing."""
-    pattern = "(?P<open>)"
+_Result: TypeAlias = _Opening | _Match
+
+
+def _prefix_pattern(*atoms: str) -> str:
+    """A pattern of a sequence, and of every prefix of it at the end of the text.
+
+    A prefix of an atom has to match it, or be empty. The group `complete` is set if the whole
+    sequence has matched.
+    """
+    pattern = "(?P<complete>)"
     for atom in reversed(atoms):
         pattern = rf"(?:{atom}{pattern}|\Z)"
     return pattern
 
 
-def _read_pattern(
+def _match_pattern(
     pattern: re.Pattern[str], body: Callable[[re.Match[str]], _Body], head: str
-) -> _Verdict:
+) -> _Result:
     found = pattern.match(head)
     if found is None:
-        return None
-    return "pending" if found["open"] is None else _Opening(found.end(), body(found))
+        return _Match.NONE
+    return _Match.PENDING if found["complete"] is None else _Opening(found.end(), body(found))
 
+
+# ```diff
+_FENCE = re.compile(_prefix_pattern(r"\s*", *"```", r"`*[\w.+ -]*\r?", r"\n"))
+# apply_patch *** Begin Patch     but neither `apply_patch <<EOF` nor `apply_patch = 3`
+_CALLED = re.compile(_prefix_pattern(r"\s*", *_COMMAND, r"\s", r"\s*", r"(?=[^\s<'\"=(.])"))
+
+
+def _heredoc(command: str, reader: str) -> re.Pattern[str]:
+    """`command <<'EOF' | reader`, each of both optional."""
+    end = (r"(?P<quote>['\"]?)", r"(?P<end>\w+)", "(?P=quote)", r"[ \t]*")
+    pipe = (r"\|", r"[ \t]*", *reader, r"[ \t]*") if reader else ()
+    return re.compile(
+        _prefix_pattern(r"\s*", *command, r"[ \t]*", *"<<", r"-?[ \t]*", *end, *pipe, r"\n")
+    )
+
+
+# JSON: the tokens up to the string that is the input
 
 _TOKEN = re.compile(
     r"""\s*(?: (?P<mark> [{[:,] )
@@ -235,62 +272,75 @@ _TOKEN = re.compile(
       | (?P<else> \S ) )""",
     re.VERBOSE | re.DOTALL,
 )
-_NEXT = {"": "{", "{": "", "name": ":", ":": "{[", "[": "", "word": ",", ",": "", "text": ""}
-"""What has been read last → the marks that may follow it on the way to the input."""
-_AGREED = re.compile(r'\s*\{\s*"input"\s*:\s*"')
+_DECLARED_OBJECT = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 
 
-def _read_json(head: str) -> _Verdict:
-    """`{"input": "`, perhaps under another name, deeper, or behind the words of a command."""
-    last = ""
+class _Token(Enum):
+    """What was read last, on the way to the input."""
+
+    START = auto()
+    OBJECT = auto()  # {
+    NAME = auto()  # "patch", one of `NAMES`
+    COLON = auto()
+    ARRAY = auto()  # [
+    WORD = auto()  # "bash", one of `_COMMAND_WORDS`
+    COMMA = auto()
+    TEXT = auto()  # a string outside of objects and arrays
+
+
+_NEXT_MARKS = {_Token.START: "{", _Token.NAME: ":", _Token.COLON: "{[", _Token.WORD: ","}
+_MARKS = {"{": _Token.OBJECT, ":": _Token.COLON, "[": _Token.ARRAY, ",": _Token.COMMA}
+
+
+def _match_json(head: str) -> _Result:
+    """Read tokens until the input begins, or it is clear that it does not begin like this."""
+    last = _Token.START
     for token in _TOKEN.finditer(head):
         step = _read_mark(token, last) if token["string"] is None else _read_string(token, last)
-        if not isinstance(step, str) or step not in _NEXT:
+        if not isinstance(step, _Token):
             return step
         last = step
-    return "pending"
+    return _Match.PENDING
 
 
-def _read_mark(token: re.Match[str], last: str) -> _Verdict:
+def _read_mark(token: re.Match[str], last: _Token) -> _Result | _Token:
     mark = token["mark"] or token["else"]
-    if mark in _NEXT[last]:
-        return mark
-    return None if last in ("", "{", "text") else "whole"
+    if mark in _NEXT_MARKS.get(last, ""):
+        return _MARKS[mark]
+    # `{ const a` or `"use strict";`: not JSON. `{"input": 3`: JSON, but not as expected.
+    is_json = last not in (_Token.START, _Token.OBJECT, _Token.TEXT)
+    return _Match.WHOLE if is_json else _Match.NONE
 
 
-def _read_string(token: re.Match[str], last: str) -> _Verdict:
-    """A name, a word, or the beginning of the input, by where it stands."""
+def _read_string(token: re.Match[str], last: _Token) -> _Result | _Token:
     text, whole = token["string"], bool(token["end"])
-    if last in (":", "[", ","):
-        if whole and text in _WORDS:
-            return "whole" if last == ":" else "word"
-        if not whole and any(word.startswith(text) for word in _WORDS):
-            return "pending"
-        return _Opening(token.start("string"), _JSONString())
-    if last == "{" and whole:
-        return "name" if text in NAMES else "whole"
-    if last in ("", "{"):
-        return "text" if whole else "pending"
-    return "whole"
+    match last:
+        case _Token.COLON | _Token.ARRAY | _Token.COMMA:
+            return _read_value(token, last)
+        case _Token.OBJECT if whole:  # {"patch"     {"why"
+            return _Token.NAME if text in NAMES else _Match.WHOLE
+        case _Token.START | _Token.OBJECT:  # "use strict"     {"pat
+            return _Token.TEXT if whole else _Match.PENDING
+        case _:  # {"input" "b"
+            return _Match.WHOLE
 
 
-_FENCE = re.compile(_begun(r"\s*", *"```", r"`*[\w.+ -]*\r?", r"\n"))
-_CALLED = re.compile(_begun(r"\s*", *_COMMAND, r"\s", r"\s*", r"(?=[^\s<'\"=(.])"))
+def _read_value(token: re.Match[str], last: _Token) -> _Result | _Token:
+    text, whole = token["string"], bool(token["end"])
+    if whole and text in _COMMAND_WORDS:
+        # {"command": "apply_patch", "input": …     {"command": ["bash", "-lc", …
+        return _Match.WHOLE if last is _Token.COLON else _Token.WORD
+    if not whole and any(word.startswith(text) for word in _COMMAND_WORDS):
+        return _Match.PENDING  # {"command": ["ba
+    return _Opening(token.start("string"), _JSONString())  # {"patch": "*** Begin
 
 
-def _heredoc(command: str, reader: str) -> re.Pattern[str]:
-    """`command <<END | reader`"""
-    end = (r"(?P<quote>['\"]?)", r"(?P<end>\w+)", "(?P=quote)", r"[ \t]*")
-    pipe = (r"\|", r"[ \t]*", *reader, r"[ \t]*") if reader else ()
-    return re.compile(_begun(r"\s*", *command, r"[ \t]*", *"<<", r"-?[ \t]*", *end, *pipe, r"\n"))
-
-
-_OPENERS: tuple[Callable[[str], _Verdict], ...] = (
-    _read_json,
-    partial(_read_pattern, _FENCE, lambda found: _Lines("`" * found[0].count("`"))),
-    partial(_read_pattern, _CALLED, lambda _: _Plain(removed=True)),
+_OPENERS: tuple[Callable[[str], _Result], ...] = (
+    _match_json,
+    partial(_match_pattern, _FENCE, lambda found: _LinesUntil("`" * found[0].count("`"))),
+    partial(_match_pattern, _CALLED, lambda _: _PlainText(removed=True)),
     *(
-        partial(_read_pattern, _heredoc(command, reader), lambda found: _Lines(found["end"]))
+        partial(_match_pattern, _heredoc(command, reader), lambda found: _LinesUntil(found["end"]))
         for command in ("", _COMMAND, "cat")
         for reader in ("", _COMMAND)
     ),

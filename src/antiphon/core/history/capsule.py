@@ -1,8 +1,8 @@
-"""Provider state, sealed into `encrypted_content`: a client carries it, nobody else can read it.
+"""Capsules: provider state that is encrypted into `encrypted_content` and sent to the client.
 
-1. A capsule holds what its provider wants back next turn: reasoning text, signatures, blobs.
-2. It is bound to the provider and model that made it; a stranger gets nothing out of it.
-3. Opening never raises. What cannot be opened says why, and the plan degrades by that.
+1. A capsule holds what its provider needs in the next turn: reasoning text, signatures, blobs.
+2. It is bound to the provider and model that made it; only the gateway can decrypt it.
+3. Opening never raises: it returns the reason instead, and the plan works without the state.
 
 A sealed capsule is `ap1.` and, in base64url: 4 bytes that name the key, a 12-byte nonce, and the
 AES-GCM ciphertext of the compressed JSON.
@@ -28,11 +28,11 @@ from antiphon.core.stream.deltas import ReasoningState
 _PREFIX = "ap1."
 _NONCE_BYTES = 12
 _KEY_ID_BYTES = 4
-_MAX_BYTES = 16 * 1024 * 1024  # of one opened capsule: a small text must not become a flood
+_MAX_BYTES = 16 * 1024 * 1024  # of one decompressed capsule: protects against zip bombs
 
 
 class Capsule(Struct, frozen=True, kw_only=True):
-    """What one reasoning item of one provider and model wants to be reminded of."""
+    """The state of one reasoning item, and the provider and model that made it."""
 
     issuer: str
     model: str
@@ -42,11 +42,11 @@ class Capsule(Struct, frozen=True, kw_only=True):
 
 
 class Unopened(StrEnum):
-    """Why a capsule stayed closed."""
+    """Why a capsule could not be opened."""
 
-    FOREIGN = "foreign"  # not one of ours: another server's blob
-    TAMPERED = "tampered"  # ours by its looks, but altered or cut
-    UNKNOWN_KEY = "unknown_key"  # sealed with a key we do not have any more
+    FOREIGN = "foreign"  # not a capsule: `encrypted_content` of another server
+    TAMPERED = "tampered"  # a capsule that was modified or truncated
+    UNKNOWN_KEY = "unknown_key"  # sealed with a key that is no longer configured
     EXPIRED = "expired"
 
 
@@ -57,7 +57,7 @@ _decode = msgspec.json.Decoder(Capsule).decode
 
 
 class Sealer:
-    """Seals with the first key, opens with any: adding one in front rotates."""
+    """Seals with the first key and opens with any: key rotation puts a new one in front."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Sealer:
         return _PREFIX + base64.urlsafe_b64encode(self._current + nonce + sealed).decode()
 
     def open(self, text: str) -> Opened:
-        """The capsule in `encrypted_content`, or why there is none."""
+        """Open the capsule in `encrypted_content`, or return why it cannot be opened."""
         if not text.startswith(_PREFIX):
             return Unopened.FOREIGN
         try:
@@ -94,9 +94,9 @@ class Sealer:
         cipher = self._ciphers.get(data[:_KEY_ID_BYTES])
         if cipher is None:
             return Unopened.UNKNOWN_KEY
-        return self._decrypted(cipher, data[_KEY_ID_BYTES:])
+        return self._decrypt(cipher, data[_KEY_ID_BYTES:])
 
-    def _decrypted(self, cipher: AESGCM, data: bytes) -> Opened:
+    def _decrypt(self, cipher: AESGCM, data: bytes) -> Opened:
         try:
             nonce, sealed = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
             packed = cipher.decrypt(nonce, sealed, _PREFIX.encode())

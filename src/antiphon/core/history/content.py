@@ -1,7 +1,6 @@
-"""What stands inside of an item: text, and the media that a model may or may not take.
+"""Content of items: text, and media that a model may or may not support.
 
-Nothing is lost in silence: what a model does not take leaves a marker that the model can read and
-a diagnostic that the client can see.
+Unsupported media is replaced by a text marker for the model and reported to the client.
 """
 
 from __future__ import annotations
@@ -14,30 +13,30 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history.media import Media, Unread
+from antiphon.core.history.media import MediaSupport, RejectedMedia
 from antiphon.core.history.steps import (
     AudioPart,
     FilePart,
     HistoryCode,
     ImagePart,
+    MessageStep,
     Part,
     RefusalPart,
-    Said,
     TextPart,
 )
 
 Item: TypeAlias = Mapping[str, Any]
 
-NOTHING_SEEN: Mapping[str, str] = MappingProxyType({})
-"""Descriptions of images by their URLs. An empty one was asked for in vain."""
-ANY_MEDIA = Media()
+NO_DESCRIPTIONS: Mapping[str, str] = MappingProxyType({})
+"""Descriptions of images by their URLs; "" if an image could not be described."""
+ANY_MEDIA = MediaSupport()
 
 _WEB = ("https://", "http://")
-_MEDIA: Mapping[type, str] = {ImagePart: "image", FilePart: "file", AudioPart: "audio"}
+_MEDIA_KINDS: Mapping[type, str] = {ImagePart: "image", FilePart: "file", AudioPart: "audio"}
 
 
 def string(value: Any) -> str | None:
-    """A text with something in it, or None."""
+    """A non-empty string, or None."""
     return value if isinstance(value, str) and value else None
 
 
@@ -53,17 +52,19 @@ def json_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-class Reader:
-    """Reads content for one model, and notes what could not stay as it was."""
+class ContentReader:
+    """Reads content for one model, and reports what had to change."""
 
     def __init__(
         self,
         inputs: frozenset[str],
         *,
         tool_output_images: bool,
-        media: Media = ANY_MEDIA,
-        descriptions: Mapping[str, str] = NOTHING_SEEN,
+        media: MediaSupport = ANY_MEDIA,
+        descriptions: Mapping[str, str] = NO_DESCRIPTIONS,
+        model_name: str = "this model",
     ) -> None:
+        self._model_name = model_name
         self._inputs = inputs
         self._tool_output_images = tool_output_images
         self._media = media
@@ -73,13 +74,13 @@ class Reader:
         self.position = 0
         self.diagnostics: list[Diagnostic] = []
 
-    def turn_to(self, position: int, param: str, subject: str) -> None:
-        """The item that the following notes are about."""
+    def begin_item(self, position: int, param: str, subject: str) -> None:
+        """Set the item that the following diagnostics are about."""
         self.position = position
         self._param = f"{param}[{position}]"
         self.subject = subject
 
-    def note(self, code: HistoryCode, decision: Decision, message: str) -> None:
+    def report(self, code: HistoryCode, decision: Decision, message: str) -> None:
         self.diagnostics.append(
             Diagnostic(
                 code=code,
@@ -90,45 +91,50 @@ class Reader:
             )
         )
 
-    def leave_out(self, why: str, code: HistoryCode = HistoryCode.ITEM_IGNORED) -> tuple[()]:
-        """Note that the item becomes nothing, and be that nothing."""
-        message = f"An item of type {self.subject!r} was left out. {why}"
-        self.note(code, Decision.IGNORED, message)
+    def ignore_item(self, reason: str, code: HistoryCode = HistoryCode.ITEM_IGNORED) -> tuple[()]:
+        """Report that the item is ignored; returns its steps, which are none."""
+        message = f"Item of type {self.subject!r} is ignored: {reason}."
+        self.report(code, Decision.IGNORED, message)
         return ()
 
-    def parts(self, content: Any) -> tuple[Part, ...]:
-        """Content in any shape: a string, a list of parts, one part, nothing at all."""
+    def read_parts(self, content: Any) -> tuple[Part, ...]:
+        """Read content of any form: a string, a list of parts, one part, nothing at all."""
         values = content if isinstance(content, list | tuple) else (content,)
-        return tuple(part for part in map(self._part, values) if part is not None)
+        return tuple(part for part in map(self._read_part, values) if part is not None)
 
-    def text_only(self, parts: Iterable[Part]) -> tuple[tuple[Part, ...], tuple[Said, ...]]:
-        """Parts for a role that takes text alone, and the user message that brings the media."""
-        return self._apart(parts, keep=None)
+    def move_media(self, parts: Iterable[Part]) -> tuple[tuple[Part, ...], tuple[MessageStep, ...]]:
+        """Split parts of a message into those for a role that supports only text, and a user
+        message with the media."""
+        return self._move_media(parts, keep=None)
 
-    def tool_output(self, parts: Iterable[Part]) -> tuple[tuple[Part, ...], tuple[Said, ...]]:
-        """Parts of a tool's answer, and the user message that brings what they cannot hold."""
-        return self._apart(parts, keep=ImagePart if self._tool_output_images else None)
+    def move_tool_media(
+        self, parts: Iterable[Part]
+    ) -> tuple[tuple[Part, ...], tuple[MessageStep, ...]]:
+        """Split parts of a tool result into those that it may contain, and a user message with the
+        other media."""
+        return self._move_media(parts, keep=ImagePart if self._tool_output_images else None)
 
-    def _apart(
+    def _move_media(
         self, parts: Iterable[Part], *, keep: type[Part] | None
-    ) -> tuple[tuple[Part, ...], tuple[Said, ...]]:
+    ) -> tuple[tuple[Part, ...], tuple[MessageStep, ...]]:
         kept: list[Part] = []
         moved: list[Part] = []
         for part in parts:
-            kind = _MEDIA.get(type(part))
+            kind = _MEDIA_KINDS.get(type(part))
             if kind is None or type(part) is keep:
                 kept.append(part)
                 continue
             kept.append(TextPart(f"[{kind}: see the next message]"))
             moved.append(part)
-            self.note(
+            self.report(
                 HistoryCode(f"history.{kind}.moved"),
                 Decision.DEGRADED,
-                f"The {kind} stands in a user message of its own: its place takes text only.",
+                f"The {kind} was moved to a user message of its own:"
+                f" {self._model_name} does not support it in an item of type {self.subject!r}.",
             )
-        return tuple(kept), (Said("user", tuple(moved)),) if moved else ()
+        return tuple(kept), (MessageStep("user", tuple(moved)),) if moved else ()
 
-    def _part(self, value: Any) -> Part | None:
+    def _read_part(self, value: Any) -> Part | None:
         match value:
             case None | "":
                 return None
@@ -137,119 +143,132 @@ class Reader:
             case {"type": "refusal", "refusal": str(text)}:
                 return RefusalPart(text) if text else None
             case {"type": "input_file"}:
-                return self._file(value)
+                return self._read_file(value)
             case {"type": "input_audio"}:
-                return self._audio(value)
+                return self._read_audio(value)
             case {"type": "input_video" | "video_url"}:
-                return self._replaced("video", "this model takes no video")
+                return self._replace_unsupported("video", "video")
             case {"type": "input_image" | "computer_screenshot" | "image"} | {"image_url": _}:
-                return self._image(value)
+                return self._read_image(value)
             case _:
-                return self._text(value)
+                return self._read_text(value)
 
-    def _text(self, value: Any) -> Part | None:
-        """The text of a part of whatever type; data without a type speaks for itself."""
+    def _read_text(self, value: Any) -> Part | None:
+        """Read the text of a part of any type; data without a type is sent as JSON."""
         match value:
             case {"text": text}:
                 return TextPart(text) if string(text) else None
             case {"type": str(kind)}:
-                message = f"A content part of type {kind!r} means nothing here."
-                self.note(HistoryCode.PART_IGNORED, Decision.IGNORED, message)
+                message = f"Content part of type {kind!r} is unknown; ignored."
+                self.report(HistoryCode.PART_IGNORED, Decision.IGNORED, message)
                 return None
             case _:
                 return TextPart(json_text(value))
 
-    def _image(self, part: Item) -> Part:
-        place = part.get("image_url", part.get("url"))
-        nested = place if isinstance(place, Mapping) else {"url": place}
+    def _read_image(self, part: Item) -> Part:
+        """Read `"image_url": "https://…"` or `"image_url": {"url": "https://…"}`."""
+        value = part.get("image_url", part.get("url"))
+        nested = value if isinstance(value, Mapping) else {"url": value}
         url = string(nested.get("url"))
         if "image" not in self._inputs:
-            return self._unseen(url)
+            return self._describe_image(url)
         if url is None:
-            return self._replaced("image", "it came without an address or content")
-        return self._shown(ImagePart(url, string(nested.get("detail", part.get("detail")))))
+            return self._replace("image", "it came without an address or content")
+        return self._check_image(ImagePart(url, string(nested.get("detail", part.get("detail")))))
 
-    def _shown(self, image: ImagePart) -> Part:
-        """An image of a type, or from a place, that the provider takes."""
+    def _check_image(self, image: ImagePart) -> Part:
+        """Replace an image if the provider does not support its type or fetch its URL."""
         if image.url.startswith("data:"):
             read = self._media.read(image.url, "image")
-            if isinstance(read, Unread):
-                return self._replaced("image", read.why)
+            if isinstance(read, RejectedMedia):
+                return self._replace("image", read.reason)
             return structs.replace(image, url=read)
-        if self._media.fetches(image.url):
+        if self._media.can_fetch_image(image.url):
             return image
-        if image.url.startswith(_WEB):  # an address says more than a marker
-            return self._replaced("image", "it is only linked", f"[image: {image.url}]")
-        return self._replaced("image", "its address cannot be read")
+        if image.url.startswith(_WEB):  # the URL is more useful than a marker
+            reason = f"{self._model_name} does not fetch its URL"
+            return self._replace("image", reason, f"[image: {image.url}]")
+        return self._replace("image", "its address cannot be read")
 
-    def _unseen(self, url: str | None) -> Part:
-        """What stands in for an image that the model does not take."""
-        why = "this model takes no images"
-        seen = self._descriptions.get(url) if url is not None else None
-        if seen:
-            message = "The image did not reach the model: what another model saw stands there."
-            self.note(HistoryCode.IMAGE_DESCRIBED, Decision.DEGRADED, message)
-            return TextPart(f"[image: not shown, but described by another model: {seen}]")
-        if seen is None:
-            return self._replaced("image", why)
-        # The marker stays the same: what follows an image must not move a prompt cache.
-        return self._replaced(
-            "image", f"{why}, and it could not be described", _omitted("image", why)
+    def _describe_image(self, url: str | None) -> Part:
+        """Replace an image for a model without image input: by a description, if there is one.
+
+        The marker is the same whether describing failed or was not tried: a changed marker would
+        invalidate the prompt cache of everything after it.
+        """
+        description = self._descriptions.get(url) if url is not None else None
+        if not description:
+            failed = "" if description is None else " and it could not be described"
+            return self._replace_unsupported("image", "images", failed)
+        message = (
+            f"The image was replaced by a description from another model:"
+            f" {self._model_name} does not support images."
         )
+        self.report(HistoryCode.IMAGE_DESCRIBED, Decision.DEGRADED, message)
+        return TextPart(f"[image: not shown, but described by another model: {description}]")
 
-    def _file(self, part: Item) -> Part:
+    def _read_file(self, part: Item) -> Part:
         file = FilePart(
             filename=string(part.get("filename")),
             url=string(part.get("file_url")),
             data=string(part.get("file_data")),
             file_id=string(part.get("file_id")),
         )
-        if file.file_id is not None and not self._media.knows(file.file_id):
+        if file.file_id is not None and not self._media.accepts_file_id(file.file_id):
             file = structs.replace(file, file_id=None)
         if file.url is not None and file.data is None and file.file_id is None:
-            return self._linked(file, file.url)
+            return self._check_file_url(file, file.url)
         if "file" not in self._inputs:
-            return self._replaced("file", "this model takes no files", name=file.filename)
+            return self._replace_unsupported("file", "files", name=file.filename)
         if file == FilePart(filename=file.filename):
-            kept = string(part.get("file_id"))
-            why = "it is kept elsewhere" if kept else "it came without content"
-            return self._replaced("file", why, name=file.filename)
-        return self._opened(file)
+            has_id = string(part.get("file_id")) is not None
+            reason = "it is kept elsewhere" if has_id else "it came without content"
+            return self._replace("file", reason, name=file.filename)
+        return self._check_file(file)
 
-    def _linked(self, file: FilePart, url: str) -> Part:
+    def _check_file_url(self, file: FilePart, url: str) -> Part:
         name = file.filename or ""
-        if {"file", "file_url"} <= self._inputs and self._media.follows(url, name):
+        if {"file", "file_url"} <= self._inputs and self._media.accepts_file_url(url, name):
             return file
-        # An address says more than a marker.
-        return self._replaced("file", "it is only linked", f"[{name or 'file'}: {url}]")
+        # The URL is more useful than a marker.
+        reason = f"{self._model_name} does not fetch its URL"
+        return self._replace("file", reason, f"[{name or 'file'}: {url}]")
 
-    def _opened(self, file: FilePart) -> Part:
-        """A file whose content is of a type that the provider takes."""
+    def _check_file(self, file: FilePart) -> Part:
+        """Replace a file if the provider does not support the type of its content."""
         if file.data is None:
             return file
         read = self._media.read(file.data, "file", file.filename or "")
-        if isinstance(read, Unread):
-            return self._replaced("file", read.why, name=file.filename)
+        if isinstance(read, RejectedMedia):
+            return self._replace("file", read.reason, name=file.filename)
         return structs.replace(file, data=read)
 
-    def _audio(self, part: Item) -> Part:
+    def _read_audio(self, part: Item) -> Part:
         if "audio" not in self._inputs:
-            return self._replaced("audio", "this model takes no audio")
+            return self._replace_unsupported("audio", "audio")
         match part.get("input_audio"):
             case {"data": str(data), "format": str(form)} if data and form:
                 read = self._media.read(f"data:audio/{form};base64,{data}", "audio")
-                if isinstance(read, Unread):
-                    return self._replaced("audio", read.why)
+                if isinstance(read, RejectedMedia):
+                    return self._replace("audio", read.reason)
                 return AudioPart(data, form)
-        return self._replaced("audio", "it came without content")
+        return self._replace("audio", "it came without content")
 
-    def _replaced(
-        self, kind: str, why: str, text: str | None = None, *, name: str | None = None
+    def _replace_unsupported(
+        self, kind: str, plural: str, failed: str = "", *, name: str | None = None
     ) -> Part:
-        message = f"The {kind} did not reach the model: {why}."
-        self.note(HistoryCode(f"history.{kind}.replaced"), Decision.DEGRADED, message)
-        return TextPart(text or _omitted(f"{kind} {name}" if name else kind, why))
+        """Replace a part of a kind that the model does not support."""
+        marker = _marker(kind, f"this model takes no {plural}", name)
+        return self._replace(kind, f"{self._model_name} does not support {plural}{failed}", marker)
+
+    def _replace(
+        self, kind: str, reason: str, text: str | None = None, *, name: str | None = None
+    ) -> Part:
+        message = f"The {kind} was replaced by a text: {reason}."
+        self.report(HistoryCode(f"history.{kind}.replaced"), Decision.DEGRADED, message)
+        return TextPart(text or _marker(kind, reason, name))
 
 
-def _omitted(label: str, why: str) -> str:
-    return f"[{label} omitted: {why}]"
+def _marker(kind: str, reason: str, name: str | None) -> str:
+    """The text for the model in place of a part: `[audio omitted: this model takes no audio]`."""
+    return f"[{kind} {name} omitted: {reason}]" if name else f"[{kind} omitted: {reason}]"

@@ -1,25 +1,25 @@
-"""Which images, files and sounds reach a provider: what it fetches, and what it can read.
+"""Media types: the images, files and audio that a provider supports.
 
-Content is looked at once, here. What passes comes out in one form, a `data:` URL of a type that the
-provider takes; what does not says why, before anything is sent.
+Content is checked once, here, before anything is sent. Supported content becomes a `data:` URL of a
+type that the provider accepts; other content is rejected with a reason.
 """
 
 from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 Kind: TypeAlias = Literal["image", "file", "audio"]
 
-_UNTOLD = ("", "application/octet-stream", "binary/octet-stream")
+_GENERIC_TYPES = ("", "application/octet-stream", "binary/octet-stream")
 _UNREADABLE = "its content cannot be read"
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 
-ENDINGS: Mapping[str, str] = {
+_EXTENSIONS: Mapping[str, str] = {
     **{name: f"image/{name}" for name in "png jpeg webp heic heif gif bmp avif".split()},
     **{name: f"audio/{name}" for name in "wav mp3 aiff aac ogg flac".split()},
     **{name: f"video/{name}" for name in "mp4 mpeg avi webm wmv 3gpp".split()},
@@ -37,9 +37,9 @@ ENDINGS: Mapping[str, str] = {
     "xls": "application/vnd.ms-excel",
     "xlsx": f"{_OFFICE}.spreadsheetml.sheet",
 }
-"""What the end of a name says about a file."""
+"""Types by file extension."""
 
-_OPENINGS: Mapping[str, str] = {  # in base64
+_SIGNATURES: Mapping[str, str] = {  # first bytes, in base64
     "JVBERi": "application/pdf",
     "R0lGOD": "image/gif",
     "iVBORw0KGg": "image/png",
@@ -47,91 +47,99 @@ _OPENINGS: Mapping[str, str] = {  # in base64
 }
 
 
-class Unread(Struct, frozen=True):
-    """Content that would be refused, and why."""
+class RejectedMedia(Struct, frozen=True):
+    """Content that the provider would reject, and the reason, for the model and the client."""
 
-    why: str
+    reason: str
 
 
-class Media(Struct, frozen=True, kw_only=True):
-    """What a provider takes of each kind that is among a model's inputs."""
+class MediaSupport(Struct, frozen=True, kw_only=True):
+    """The images, files and audio that a provider supports, of the kinds that a model supports."""
 
     types: frozenset[str] = frozenset()
-    """Types of content; `image/*` are all of one kind, `text/*` is whatever reads as text. Empty:
-    content is not looked at, and the provider sees for itself."""
+    """Media types. `image/*` is every image type; `text/*` is every file that is UTF-8 text. Empty:
+    content is not checked here, only by the provider."""
     image_links: str = ".*"
-    """Which addresses images are fetched from, as a regular expression."""
+    """A regular expression of the image URLs that the provider fetches."""
     file_ids: str = ".*"
-    """Which ids of files mean something to it, likewise."""
+    """A regular expression of the file ids that the provider can resolve."""
 
-    def fetches(self, url: str) -> bool:
+    def can_fetch_image(self, url: str) -> bool:
         return re.fullmatch(self.image_links, url, re.DOTALL) is not None
 
-    def knows(self, file_id: str) -> bool:
+    def accepts_file_id(self, file_id: str) -> bool:
         return re.fullmatch(self.file_ids, file_id, re.DOTALL) is not None
 
-    def follows(self, url: str, name: str) -> bool:
-        """Whether the address of a file tells enough: nobody looks at what is there."""
-        return not self.types or self._takes(type_of(url) or type_of(name))
+    def accepts_file_url(self, url: str, name: str) -> bool:
+        """Whether a file's URL or name shows a supported type: the file itself is not fetched."""
+        return not self.types or self._lists(guess_media_type(url) or guess_media_type(name))
 
-    def read(self, data: str, kind: Kind, name: str = "") -> str | Unread:
-        """Content as the provider takes it; `data` is a `data:` URL, or bare base64."""
+    def read(self, data: str, kind: Kind, name: str = "") -> str | RejectedMedia:
+        """Read content into a `data:` URL of a supported type; `data` is one, or bare base64."""
         if not self.types:
             return data
-        declared, payload = _split(data)
-        content = _decoded(payload)
+        declared, payload = _split_data_url(data)
+        content = _decode_base64(payload)
         if not content:
-            return Unread(_UNREADABLE)
-        for found in _types(declared, payload, name):
-            fits = kind == "file" or found.startswith(f"{kind}/")
-            if fits and self._takes(found) and not self._has_to_be_text(found):
+            return RejectedMedia(_UNREADABLE)
+        # data:image/png;base64,…           the declared type
+        # data:;base64,iVBORw0KGg…          without one, or a wrong one: the content's signature
+        # data:application/octet-stream;…   and `filename`: "a.pdf": the extension
+        for found in (declared, _type_of_signature(payload), guess_media_type(name)):
+            if self._accepts(found, kind):
                 return f"data:{found};base64,{payload}"
-        if kind == "file" and "text/*" in self.types and _reads(content):
-            return f"data:{declared if _is_text(declared) else 'text/plain'};base64,{payload}"
-        return Unread(f"{declared or 'its type'} is not accepted")
+        # data:application/toml;base64,…    where `text/*` is supported: any UTF-8 text
+        if kind == "file" and "text/*" in self.types and _is_utf8_text(content):
+            text_type = declared if _is_text_type(declared) else "text/plain"
+            return f"data:{text_type};base64,{payload}"
+        return RejectedMedia(f"{declared or 'its type'} is not accepted")
 
-    def _takes(self, media_type: str) -> bool:
+    def _accepts(self, media_type: str, kind: Kind) -> bool:
+        """Whether a type alone is enough. A text type that only `text/*` covers is not: the content
+        has to be UTF-8, which the type does not guarantee."""
+        if kind != "file" and not media_type.startswith(f"{kind}/"):
+            return False
+        if _is_text_type(media_type):
+            return media_type in self.types
+        return self._lists(media_type)
+
+    def _lists(self, media_type: str) -> bool:
         major = media_type.partition("/")[0]
         return media_type in self.types or f"{major}/*" in self.types
 
-    def _has_to_be_text(self, media_type: str) -> bool:
-        return _is_text(media_type) and media_type not in self.types
 
-
-def type_of(address: str) -> str:
-    """The type that the end of a name or an address gives away, or nothing."""
+def guess_media_type(address: str) -> str:
+    """Guess a media type by the extension of a file name or URL; "" if it is unknown."""
     path = address.partition("?")[0].partition("#")[0]
-    return ENDINGS.get(path.rpartition(".")[2].casefold(), "")
+    return _EXTENSIONS.get(path.rpartition(".")[2].casefold(), "")
 
 
-def _types(declared: str, payload: str, name: str) -> Iterator[str]:
-    """The types that content may have, the likeliest first."""
-    yield declared
-    yield from (known for start, known in _OPENINGS.items() if payload.startswith(start))
-    yield type_of(name)
+def _type_of_signature(payload: str) -> str:
+    types = (found for start, found in _SIGNATURES.items() if payload.startswith(start))
+    return next(types, "")
 
 
-def _split(data: str) -> tuple[str, str]:
-    """The type that is declared and the base64 behind it; neither, if it is something else."""
+def _split_data_url(data: str) -> tuple[str, str]:
+    """Split a `data:` URL into its type and its base64; "" for what is missing or not base64."""
     if not data.startswith("data:"):
         return "", data
     header, _, payload = data.removeprefix("data:").partition(",")
     declared, *options = header.lower().split(";")
     if "base64" not in options:
         return declared, ""
-    if declared in _UNTOLD:
+    if declared in _GENERIC_TYPES:
         return "", payload
     return "image/jpeg" if declared == "image/jpg" else declared, payload
 
 
-def _decoded(payload: str) -> bytes:
+def _decode_base64(payload: str) -> bytes:
     try:
         return binascii.a2b_base64(payload, strict_mode=True)
     except ValueError:
         return b""
 
 
-def _reads(content: bytes) -> bool:
+def _is_utf8_text(content: bytes) -> bool:
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -139,5 +147,5 @@ def _reads(content: bytes) -> bool:
     return bool(text.strip()) and "\0" not in text
 
 
-def _is_text(media_type: str) -> bool:
+def _is_text_type(media_type: str) -> bool:
     return media_type.startswith("text/")

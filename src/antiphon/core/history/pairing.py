@@ -1,12 +1,14 @@
-"""Calls and answers put together, so that no history fails upstream, however it was interrupted.
+"""Pairing of tool calls with their results, so that providers accept an interrupted history, too.
 
-1. An assistant's turn is a run of its consecutive steps; the answers to its calls follow the run
-   directly, in the order of the calls. What stood between comes after.
-2. An answer belongs to a call before it, never to a later one: a thread that grows keeps its past.
-   Of several calls with one id the latest turn's is meant, and within a turn the first one open.
-3. Every call has exactly one answer, the first that came; ids are unique within a run.
-4. Nothing is lost: an answer that belongs to no call is text, a call without one says so.
-5. A thought belongs to the turn it stands in. A turn that only thought has nothing to attach it to.
+1. A turn of the assistant is a run of its consecutive steps; the results of its calls follow it
+   directly, in the order of the calls. Steps that stood between come after them.
+2. A result belongs to a call before it, never to a later one: a growing thread keeps its past.
+   Of several calls with the same id, it belongs to the latest turn's, and within a turn to the
+   first one that has no result.
+3. Every call has exactly one result, the first one; ids are unique within a turn.
+4. Nothing is lost: a result without a call becomes text, a call without a result gets one that
+   says so.
+5. Reasoning belongs to its turn. A turn of nothing but reasoning is dropped.
 """
 
 from __future__ import annotations
@@ -19,141 +21,146 @@ from typing import TypeAlias
 from msgspec import structs
 
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history.steps import Answered, Called, HistoryCode, Said, Step, TextPart, Thought
+from antiphon.core.history.steps import (
+    HistoryCode,
+    MessageStep,
+    ReasoningStep,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
 
 INTERRUPTED = TextPart("[no result: the call was interrupted]")
 
-_Own: TypeAlias = Thought | Said | Called
-"""What an assistant's turn is made of."""
+_Own: TypeAlias = ReasoningStep | MessageStep | ToolCallStep
+"""The steps of an assistant's turn."""
 
 
-def paired(
+def pair_calls(
     steps: Sequence[Step], *, param: str = "input"
 ) -> tuple[tuple[Step, ...], tuple[Diagnostic, ...]]:
-    """The same history with every answer behind its call, and what had to be made up or moved."""
+    """Put every result behind its call, and report what had to be added or changed."""
     pairing = _Pairing(param)
     for step in steps:
         pairing.add(step)
     return tuple(pairing.steps()), tuple(pairing.diagnostics)
 
 
-class _Run:
-    """The steps of one assistant's turn, and the answers to its calls by their place in it."""
+class _Turn:
+    """The steps of one assistant's turn, and the results of its calls by their index in it."""
 
     def __init__(self) -> None:
         self.steps: list[_Own] = []
-        self.answers: dict[int, Answered] = {}
+        self.results: dict[int, ToolResultStep] = {}
 
 
 class _Pairing:
     def __init__(self, param: str) -> None:
         self._param = param
-        self._history: list[_Run | Said] = []
-        self._run: _Run | None = None
-        # Calls that wait for an answer: by id, then by turn, oldest first in each.
-        self._waiting: dict[str, list[tuple[_Run, deque[int]]]] = {}
-        self._answered: dict[str, Answered] = {}
+        self._history: list[_Turn | MessageStep] = []
+        self._turn: _Turn | None = None
+        # Calls without a result: by id, then by turn, oldest first in each.
+        self._waiting: dict[str, list[tuple[_Turn, deque[int]]]] = {}
+        self._paired: dict[str, ToolResultStep] = {}
         self.diagnostics: list[Diagnostic] = []
 
     def add(self, step: Step) -> None:
-        if isinstance(step, Answered):
-            self._run = None
-            self._answer(step)
-        elif isinstance(step, Said) and step.role != "assistant":
-            self._run = None
+        if isinstance(step, ToolResultStep):
+            self._turn = None
+            self._add_result(step)
+        elif isinstance(step, MessageStep) and step.role != "assistant":
+            self._turn = None
             self._history.append(step)
         else:
-            self._continue(step)
+            self._add_to_turn(step)
 
     def steps(self) -> Iterator[Step]:
         for part in self._history:
-            if isinstance(part, Said):
+            if isinstance(part, MessageStep):
                 yield part
-            elif all(isinstance(step, Thought) for step in part.steps):
-                self._note(
-                    HistoryCode.REASONING_ORPHANED,
-                    Decision.IGNORED,
-                    "Reasoning that led to no answer was left out.",
-                )
+            elif all(isinstance(step, ReasoningStep) for step in part.steps):
+                message = "Reasoning without a message or call after it; ignored."
+                self._report(HistoryCode.REASONING_ORPHANED, Decision.IGNORED, message)
             else:
-                yield from self._closed(part)
+                yield from self._complete_turn(part)
 
-    def _note(self, code: HistoryCode, decision: Decision, message: str) -> None:
+    def _report(self, code: HistoryCode, decision: Decision, message: str) -> None:
         self.diagnostics.append(
             Diagnostic(code=code, decision=decision, param=self._param, message=message)
         )
 
-    def _continue(self, step: _Own) -> None:
-        if self._run is None:
-            self._run = _Run()
-            self._history.append(self._run)
-        if isinstance(step, Called):
+    def _add_to_turn(self, step: _Own) -> None:
+        if self._turn is None:
+            self._turn = _Turn()
+            self._history.append(self._turn)
+        if isinstance(step, ToolCallStep):
             turns = self._waiting.setdefault(step.call_id, [])
-            if not turns or turns[-1][0] is not self._run:
-                turns.append((self._run, deque()))
-            turns[-1][1].append(len(self._run.steps))
-        self._run.steps.append(step)
+            if not turns or turns[-1][0] is not self._turn:
+                turns.append((self._turn, deque()))
+            turns[-1][1].append(len(self._turn.steps))
+        self._turn.steps.append(step)
 
-    def _answer(self, answer: Answered) -> None:
-        call_id = answer.call_id or self._only_call() or ""
+    def _add_result(self, result: ToolResultStep) -> None:
+        call_id = result.call_id or self._only_call() or ""
         if call_id in self._waiting:
-            run, place = self._take(call_id)
-            run.answers[place] = self._answered[call_id] = answer
-        elif (known := self._answered.get(call_id)) is None:
-            self._tell(f"[result of an unknown tool call {call_id}]:", answer)
-            message = f"A result names a call that is not there ({call_id!r}); it is kept as text."
-            self._note(HistoryCode.ANSWER_ORPHANED, Decision.DEGRADED, message)
-        elif known.parts == answer.parts:
-            message = f"A result of the call {call_id!r} came twice and is sent once."
-            self._note(HistoryCode.ANSWER_REPEATED, Decision.IGNORED, message)
+            turn, index = self._take_call(call_id)
+            turn.results[index] = self._paired[call_id] = result
+        elif (known := self._paired.get(call_id)) is None:
+            self._add_as_text(f"[result of an unknown tool call {call_id}]:", result)
+            message = f"No call with the `call_id` {call_id!r} of a result; sent as text."
+            self._report(HistoryCode.ANSWER_ORPHANED, Decision.DEGRADED, message)
+        elif known.parts == result.parts:
+            message = f"The result of call {call_id!r} is repeated; sent once."
+            self._report(HistoryCode.ANSWER_REPEATED, Decision.IGNORED, message)
         else:
-            self._tell(f"[another result of the tool call {call_id}]:", answer)
-            message = f"The call {call_id!r} has several results; the later is kept as text."
-            self._note(HistoryCode.ANSWER_REPEATED, Decision.DEGRADED, message)
+            self._add_as_text(f"[another result of the tool call {call_id}]:", result)
+            message = f"Call {call_id!r} has several results; the later one is sent as text."
+            self._report(HistoryCode.ANSWER_REPEATED, Decision.DEGRADED, message)
 
     def _only_call(self) -> str | None:
-        """The call that an answer without an id can only mean."""
+        """The only call without a result: a result without an id belongs to it."""
         match list(islice(self._waiting.items(), 2)):
-            case [(call_id, [(_, places)])] if len(places) == 1:
+            case [(call_id, [(_, indexes)])] if len(indexes) == 1:
                 return call_id
         return None
 
-    def _take(self, call_id: str) -> tuple[_Run, int]:
+    def _take_call(self, call_id: str) -> tuple[_Turn, int]:
         turns = self._waiting[call_id]
-        run, places = turns[-1]
-        place = places.popleft()
-        if not places:
+        turn, indexes = turns[-1]
+        index = indexes.popleft()
+        if not indexes:
             turns.pop()
         if not turns:
             del self._waiting[call_id]
-        return run, place
+        return turn, index
 
-    def _tell(self, title: str, answer: Answered) -> None:
-        self._history.append(Said("user", (TextPart(title), *answer.parts)))
+    def _add_as_text(self, title: str, result: ToolResultStep) -> None:
+        self._history.append(MessageStep("user", (TextPart(title), *result.parts)))
 
-    def _closed(self, run: _Run) -> Iterator[Step]:
-        """A run with ids of its own, and then its answers."""
-        answers: list[Answered] = []
+    def _complete_turn(self, turn: _Turn) -> Iterator[Step]:
+        """The steps of a turn with unique call ids, and then the results of all its calls."""
+        results: list[ToolResultStep] = []
         seen: dict[str, int] = {}
-        for place, step in enumerate(run.steps):
-            if isinstance(step, Called):
-                call = structs.replace(step, call_id=_unique(step.call_id, seen))
-                answers.append(self._answer_to(call, run.answers.get(place)))
+        for index, step in enumerate(turn.steps):
+            if isinstance(step, ToolCallStep):
+                call = structs.replace(step, call_id=_make_unique(step.call_id, seen))
+                results.append(self._result_of(call, turn.results.get(index)))
                 yield call
             else:
                 yield step
-        yield from answers
+        yield from results
 
-    def _answer_to(self, call: Called, answer: Answered | None) -> Answered:
-        if answer is not None:
-            return structs.replace(answer, call_id=call.call_id, name=call.name)
-        message = f"The call {call.call_id!r} has no result; the model is told so."
-        self._note(HistoryCode.CALL_UNANSWERED, Decision.DEGRADED, message)
-        return Answered(call.call_id, (INTERRUPTED,), call.name)
+    def _result_of(self, call: ToolCallStep, result: ToolResultStep | None) -> ToolResultStep:
+        if result is not None:
+            return structs.replace(result, call_id=call.call_id, name=call.name)
+        message = f"Call {call.call_id!r} has no result; a placeholder is sent."
+        self._report(HistoryCode.CALL_UNANSWERED, Decision.DEGRADED, message)
+        return ToolResultStep(call.call_id, (INTERRUPTED,), call.name)
 
 
-def _unique(call_id: str, seen: dict[str, int]) -> str:
-    """The id itself, or one that no other call of the run has; the same for the same history."""
+def _make_unique(call_id: str, seen: dict[str, int]) -> str:
+    """The id itself, or one that no other call of the turn has; deterministic for a history."""
     unique = call_id
     while unique in seen:
         seen[call_id] += 1

@@ -1,8 +1,8 @@
-"""Items in, steps out: every item a client can send, read without ever refusing one.
+"""Reading of items into steps: every item that a client can send, without rejecting any.
 
-A row of `_ITEMS` says what each type becomes. What has no meaning for a provider leaves a
-diagnostic, and its readable essence stays as text. Reading an item never looks at another one, so
-a longer history only adds steps.
+`_ITEMS` has the reader of each item type. An item without a meaning for a provider is reported, and
+its text is kept if it has any. An item is read without looking at others, so a longer history only
+adds steps.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from antiphon.core.diagnostic import Decision, Diagnostic
 from antiphon.core.history import read_tool_items as tool_item
 from antiphon.core.history.content import (
     ANY_MEDIA,
-    NOTHING_SEEN,
+    NO_DESCRIPTIONS,
+    ContentReader,
     Item,
-    Reader,
     mapping,
     mappings,
     string,
 )
-from antiphon.core.history.media import Media
+from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import (
     PHASES,
-    Answered,
     HistoryCode,
     ImagePart,
+    MessageStep,
+    ReasoningStep,
     Role,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolResultStep,
 )
 
 Steps: TypeAlias = Sequence[Step]
-ItemReader: TypeAlias = Callable[[Item, Reader], Steps]
+ItemReader: TypeAlias = Callable[[Item, ContentReader], Steps]
 
 _ROLES: Mapping[object, Role] = {
     "system": "system",
@@ -45,41 +45,51 @@ _ROLES: Mapping[object, Role] = {
 }
 
 
-def canonical(
+def read_items(
     items: Sequence[Item],
     *,
     inputs: frozenset[str],
     tool_output_images: bool,
-    media: Media = ANY_MEDIA,
+    media: MediaSupport = ANY_MEDIA,
     param: str = "input",
-    descriptions: Mapping[str, str] = NOTHING_SEEN,
+    descriptions: Mapping[str, str] = NO_DESCRIPTIONS,
+    model_name: str = "this model",
 ) -> tuple[tuple[Step, ...], tuple[Diagnostic, ...]]:
-    """The steps that a list of items amounts to, and what had to change on the way.
+    """Read items into steps, and report what had to change.
 
-    `inputs` are the kinds of content the model takes: text, image, file, audio, and file_url where
-    a file may be given by its address alone; `media` says which of them. `descriptions` are of
+    `inputs` are the kinds of content that the model supports: text, image, file, audio, and
+    file_url if a file may be sent as a URL; `media` are the supported types. `descriptions` are of
     images, by their URLs.
     """
-    reader = Reader(
-        inputs, tool_output_images=tool_output_images, media=media, descriptions=descriptions
+    reader = ContentReader(
+        inputs,
+        tool_output_images=tool_output_images,
+        media=media,
+        descriptions=descriptions,
+        model_name=model_name,
     )
     steps: list[Step] = []
     for position, item in enumerate(items):
-        kind = _kind(item)
-        reader.turn_to(position, param, kind)
-        steps.extend(_ITEMS.get(kind, _unknown)(mapping(item), reader))
+        kind = _item_type(item)
+        reader.begin_item(position, param, kind)
+        steps.extend(_ITEMS.get(kind, _read_unknown)(mapping(item), reader))
     return tuple(steps), tuple(reader.diagnostics)
 
 
 def image_urls(items: Sequence[Item]) -> list[str]:
-    """Where the images in these items are, each once, as a model that takes them would see them."""
-    steps, _ = canonical(items, inputs=frozenset({"image"}), tool_output_images=True)
-    parts = (part for step in steps if isinstance(step, Said | Answered) for part in step.parts)
+    """The URLs of all images in these items, each once, as a model with image input gets them."""
+    steps, _ = read_items(items, inputs=frozenset({"image"}), tool_output_images=True)
+    parts = (
+        part
+        for step in steps
+        if isinstance(step, MessageStep | ToolResultStep)
+        for part in step.parts
+    )
     return [*dict.fromkeys(part.url for part in parts if isinstance(part, ImagePart))]
 
 
-def _kind(item: Any) -> str:
-    """The type of an item; messages and references may come without one."""
+def _item_type(item: Any) -> str:
+    """The type of an item; messages and references may be sent without one."""
     match item:
         case {"type": str(kind)} if kind:
             return kind
@@ -90,61 +100,63 @@ def _kind(item: Any) -> str:
     return "unknown"
 
 
-# --- what was said and thought --------------------------------------------------------------------
+# --- messages and reasoning -----------------------------------------------------------------------
 
 
-def _said(
+def _build_message(
     role: Role,
     content: Any,
-    reader: Reader,
+    reader: ContentReader,
     title: str | None = None,
     phase: str | None = None,
 ) -> Steps:
-    parts = reader.parts(content)
+    parts = reader.read_parts(content)
     if not parts:
-        return reader.leave_out("There is nothing in it to read.")
+        return reader.ignore_item("it is empty")
     if title is not None:
         parts = (TextPart(title), *parts)
     if role == "user":
-        return [Said(role, parts)]
-    kept, moved = reader.text_only(parts)
-    return [Said(role, kept, phase), *moved]
+        return [MessageStep(role, parts)]
+    kept, moved = reader.move_media(parts)
+    return [MessageStep(role, kept, phase), *moved]
 
 
-def _message(item: Item, reader: Reader) -> Steps:
+def _read_message(item: Item, reader: ContentReader) -> Steps:
     role = _ROLES.get(string(item.get("role")))
     if role is None:
-        message = "A message of an unknown role is read as the user's."
-        reader.note(HistoryCode.ROLE_REPLACED, Decision.DEGRADED, message)
+        message = "The `role` of a message is unknown; sent as 'user'."
+        reader.report(HistoryCode.ROLE_REPLACED, Decision.DEGRADED, message)
     phase = string(item.get("phase")) if role == "assistant" else None
     known = phase if phase in PHASES else None
-    return _said(role or "user", item.get("content"), reader, phase=known)
+    return _build_message(role or "user", item.get("content"), reader, phase=known)
 
 
-def _agent_message(item: Item, reader: Reader) -> Steps:
+def _read_agent_message(item: Item, reader: ContentReader) -> Steps:
     author, recipient = string(item.get("author")), string(item.get("recipient"))
     towards = f" to {recipient}" if recipient else ""
     title = f"[message from {author or 'another agent'}{towards}]"
-    return _said("user", item.get("content"), reader, title)
+    return _build_message("user", item.get("content"), reader, title)
 
 
-def _unknown(item: Item, reader: Reader) -> Steps:
-    steps = _said("user", item.get("content"), reader, f"[{reader.subject}]")
+def _read_unknown(item: Item, reader: ContentReader) -> Steps:
+    steps = _build_message("user", item.get("content"), reader, f"[{reader.subject}]")
     if steps:
-        _degrade(reader, f"An item of the unknown type {reader.subject!r} is read as the user's.")
+        _report_degraded(
+            reader, f"Item type {reader.subject!r} is unknown; sent as a user message."
+        )
     return steps
 
 
-def _reasoning(item: Item, reader: Reader) -> Steps:
-    thought = Thought(
-        text="".join(_texts(item.get("content"))),
-        summary="\n\n".join(_texts(item.get("summary"))),
+def _read_reasoning(item: Item, reader: ContentReader) -> Steps:
+    step = ReasoningStep(
+        text="".join(_read_texts(item.get("content"))),
+        summary="\n\n".join(_read_texts(item.get("summary"))),
         encrypted=string(item.get("encrypted_content")),
     )
-    return [thought] if thought != Thought() else []
+    return [step] if step != ReasoningStep() else []
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _read_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     for part in mappings(value):
@@ -152,57 +164,59 @@ def _texts(value: Any) -> Iterator[str]:
             yield text
 
 
-# --- what only text can keep ----------------------------------------------------------------------
+# --- items that are kept as text ------------------------------------------------------------------
 
 
-def _degrade(reader: Reader, message: str) -> None:
-    reader.note(HistoryCode.ITEM_DEGRADED, Decision.DEGRADED, message)
+def _report_degraded(reader: ContentReader, message: str) -> None:
+    reader.report(HistoryCode.ITEM_DEGRADED, Decision.DEGRADED, message)
 
 
-def _marker(role: Role, text: str) -> Steps:
-    return [Said(role, (TextPart(f"[{text}]"),))]
+def _build_marker(role: Role, text: str) -> Steps:
+    return [MessageStep(role, (TextPart(f"[{text}]"),))]
 
 
-def _image_generation(item: Item, reader: Reader) -> Steps:
-    _degrade(reader, "An image that the model made is mentioned, not shown.")
+def _read_image_generation(item: Item, reader: ContentReader) -> Steps:
+    _report_degraded(reader, "A generated image is sent as a text that mentions it.")
     if item.get("status") == "failed":
-        return _marker("assistant", "image generation failed")
+        return _build_marker("assistant", "image generation failed")
     prompt = string(item.get("revised_prompt"))
-    return _marker("assistant", f"image generated: {prompt}" if prompt else "image generated")
+    return _build_marker("assistant", f"image generated: {prompt}" if prompt else "image generated")
 
 
-def _approval_request(item: Item, reader: Reader) -> Steps:
-    _degrade(reader, "A request for approval is kept as text.")
+def _read_approval_request(item: Item, reader: ContentReader) -> Steps:
+    _report_degraded(reader, "An MCP approval request is sent as text.")
     tool = string(item.get("name")) or "unknown"
     arguments = string(item.get("arguments")) or "{}"
-    return _marker("assistant", f"approval asked for calling {tool} with {arguments}")
+    return _build_marker("assistant", f"approval asked for calling {tool} with {arguments}")
 
 
-def _approval_response(item: Item, reader: Reader) -> Steps:
-    _degrade(reader, "An answer to a request for approval is kept as text.")
+def _read_approval_response(item: Item, reader: ContentReader) -> Steps:
+    _report_degraded(reader, "An MCP approval response is sent as text.")
     decision = "approved" if item.get("approve") is True else "not approved"
     reason = string(item.get("reason"))
-    return _marker("user", f"{decision}: {reason}" if reason else decision)
+    return _build_marker("user", f"{decision}: {reason}" if reason else decision)
 
 
-# --- what says nothing to a provider --------------------------------------------------------------
+# --- items that are ignored -----------------------------------------------------------------------
 
 
-def _ignored(why: str, code: HistoryCode = HistoryCode.ITEM_IGNORED) -> ItemReader:
-    return lambda item, reader: reader.leave_out(why, code)
+def _ignore(reason: str, code: HistoryCode = HistoryCode.ITEM_IGNORED) -> ItemReader:
+    return lambda item, reader: reader.ignore_item(reason, code)
 
 
-def _read_by_plan(item: Item, reader: Reader) -> Steps:
-    """Tools and settings are the plan's to decide, and to say what became of them."""
+def _skip(item: Item, reader: ContentReader) -> Steps:
+    """Tools and settings: other parts of the plan read these items, and report on them."""
     return ()
 
 
-_sealed = _ignored("Its content is sealed.", HistoryCode.COMPACTION_IGNORED)
+_ignore_compaction = _ignore(
+    "its content is encrypted by another server", HistoryCode.COMPACTION_IGNORED
+)
 
 _ITEMS: Mapping[str, ItemReader] = {
-    "message": _message,
-    "agent_message": _agent_message,
-    "reasoning": _reasoning,
+    "message": _read_message,
+    "agent_message": _read_agent_message,
+    "reasoning": _read_reasoning,
     "function_call": tool_item.function_call,
     "function_call_output": tool_item.output,
     "custom_tool_call": tool_item.custom_call,
@@ -220,18 +234,18 @@ _ITEMS: Mapping[str, ItemReader] = {
     "program": tool_item.program,
     "program_output": tool_item.program_output,
     "mcp_call": tool_item.mcp_call,
-    "mcp_approval_request": _approval_request,
-    "mcp_approval_response": _approval_response,
-    "mcp_list_tools": _ignored("Its tools cannot be called from here."),
+    "mcp_approval_request": _read_approval_request,
+    "mcp_approval_response": _read_approval_response,
+    "mcp_list_tools": _ignore("the gateway does not connect to MCP servers"),
     "code_interpreter_call": tool_item.code_interpreter_call,
     "file_search_call": tool_item.file_search_call,
-    "web_search_call": _ignored("What was found stands in the answer that follows."),
-    "image_generation_call": _image_generation,
-    "additional_tools": _read_by_plan,
-    "configuration_update": _read_by_plan,
-    "compaction": _sealed,
-    "compaction_summary": _sealed,
-    "context_compaction": _sealed,
-    "compaction_trigger": _ignored("The history was not compacted."),
-    "item_reference": _ignored("Its item is not known.", HistoryCode.REFERENCE_UNRESOLVED),
+    "web_search_call": _ignore("its results are part of the answer that follows"),
+    "image_generation_call": _read_image_generation,
+    "additional_tools": _skip,
+    "configuration_update": _skip,
+    "compaction": _ignore_compaction,
+    "compaction_summary": _ignore_compaction,
+    "context_compaction": _ignore_compaction,
+    "compaction_trigger": _ignore("the gateway does not compact the history"),
+    "item_reference": _ignore("no item with this id is stored", HistoryCode.REFERENCE_UNRESOLVED),
 }

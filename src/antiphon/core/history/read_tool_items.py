@@ -1,7 +1,7 @@
-"""Calls of tools and what came of them, as items tell it, and the steps they become.
+"""Reading of tool calls and their results: the items of every tool type, and their steps.
 
-A call of any tool type mirrors the function that the tool is declared as (`core.offer`), and its
-arguments are always the text of a JSON object.
+A call of any tool type becomes a call of the function that the tool is declared as
+(`core.planning.parse_tool`); its arguments are always a JSON object, as text.
 """
 
 from __future__ import annotations
@@ -12,27 +12,29 @@ from typing import Any, TypeAlias
 import msgspec
 
 from antiphon.core.diagnostic import Decision
-from antiphon.core.history.content import Item, Reader, json_text, mapping, mappings, string
-from antiphon.core.history.steps import Answered, Called, HistoryCode, Step, TextPart
+from antiphon.core.history.content import ContentReader, Item, json_text, mapping, mappings, string
+from antiphon.core.history.steps import HistoryCode, Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.tools.naming import provider_name
 
 Steps: TypeAlias = Sequence[Step]
 
-_NO_OUTPUT = TextPart("[no output]")  # strict providers refuse an empty answer
-_read_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_NO_OUTPUT = TextPart("[no output]")  # some providers reject an empty result
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def _given(source: Item, *names: str) -> dict[str, Any]:
-    """The named fields, in this order, without those that say nothing."""
+def _select_fields(source: Item, *names: str) -> dict[str, Any]:
+    """The named fields, in this order, without empty ones."""
     return {name: source[name] for name in names if source.get(name) not in (None, {}, [])}
 
 
-# --- what was called ------------------------------------------------------------------------------
+# --- calls ----------------------------------------------------------------------------------------
 
 
-def _called(item: Item, reader: Reader, arguments: str, *, name: str | None = None) -> Called:
+def _build_call(
+    item: Item, reader: ContentReader, arguments: str, *, name: str | None = None
+) -> ToolCallStep:
     call_id = string(item.get("call_id")) or string(item.get("id")) or f"call_{reader.position}"
-    return Called(
+    return ToolCallStep(
         call_id=call_id,
         name=name or string(item.get("name")) or "unknown",
         arguments=arguments,
@@ -40,92 +42,99 @@ def _called(item: Item, reader: Reader, arguments: str, *, name: str | None = No
     )
 
 
-def _arguments(item: Item, reader: Reader) -> str:
-    """The text of a JSON object: one call that is not would poison every later turn."""
+def _read_arguments(item: Item, reader: ContentReader) -> str:
+    """Read the arguments as text of a JSON object: a provider would reject anything else in every
+    later turn."""
     value = item.get("arguments")
     text = value if isinstance(value, str) else json_text(value)
     if text.strip() in ("", "null"):
         return "{}"
     try:
-        _read_object(text)
+        _decode_object(text)
     except (msgspec.DecodeError, RecursionError):
-        message = "The arguments of a call are not a JSON object; they are wrapped in one."
-        reader.note(HistoryCode.ARGUMENTS_MALFORMED, Decision.DEGRADED, message)
+        message = "`arguments` of a call is not a JSON object; sent inside of one."
+        reader.report(HistoryCode.ARGUMENTS_MALFORMED, Decision.DEGRADED, message)
         return json_text({"_malformed": text})
     return text
 
 
-def function_call(item: Item, reader: Reader) -> Steps:
-    return [_called(item, reader, _arguments(item, reader))]
+def function_call(item: Item, reader: ContentReader) -> Steps:
+    return [_build_call(item, reader, _read_arguments(item, reader))]
 
 
-def tool_search_call(item: Item, reader: Reader) -> Steps:
-    return [_called(item, reader, _arguments(item, reader), name="tool_search")]
+def tool_search_call(item: Item, reader: ContentReader) -> Steps:
+    return [_build_call(item, reader, _read_arguments(item, reader), name="tool_search")]
 
 
-def custom_call(item: Item, reader: Reader) -> Steps:
+def custom_call(item: Item, reader: ContentReader) -> Steps:
     given = item.get("input")
     text = given if isinstance(given, str) else "" if given is None else json_text(given)
-    return [_called(item, reader, json_text({"input": text}))]
+    return [_build_call(item, reader, json_text({"input": text}))]
 
 
-def shell_call(item: Item, reader: Reader) -> Steps:
-    action = _given(mapping(item.get("action")), "commands", "timeout_ms", "max_output_length")
-    return [_called(item, reader, json_text({"commands": [], **action}), name="shell")]
+def shell_call(item: Item, reader: ContentReader) -> Steps:
+    action = _select_fields(
+        mapping(item.get("action")), "commands", "timeout_ms", "max_output_length"
+    )
+    return [_build_call(item, reader, json_text({"commands": [], **action}), name="shell")]
 
 
-def local_shell_call(item: Item, reader: Reader) -> Steps:
+def local_shell_call(item: Item, reader: ContentReader) -> Steps:
     names = ("command", "env", "timeout_ms", "user", "working_directory")
-    action = _given(mapping(item.get("action")), *names)
-    return [_called(item, reader, json_text({"command": [], **action}), name="local_shell")]
+    action = _select_fields(mapping(item.get("action")), *names)
+    return [_build_call(item, reader, json_text({"command": [], **action}), name="local_shell")]
 
 
-def apply_patch_call(item: Item, reader: Reader) -> Steps:
+def apply_patch_call(item: Item, reader: ContentReader) -> Steps:
     operation = {"operation": mapping(item.get("operation"))}
-    return [_called(item, reader, json_text(operation), name="apply_patch")]
+    return [_build_call(item, reader, json_text(operation), name="apply_patch")]
 
 
-def computer_call(item: Item, reader: Reader) -> Steps:
-    return [_called(item, reader, json_text(_given(item, "action", "actions")), name="computer")]
+def computer_call(item: Item, reader: ContentReader) -> Steps:
+    return [
+        _build_call(
+            item, reader, json_text(_select_fields(item, "action", "actions")), name="computer"
+        )
+    ]
 
 
-def program(item: Item, reader: Reader) -> Steps:
-    return [_called(item, reader, json_text(_given(item, "code")), name="program")]
+def program(item: Item, reader: ContentReader) -> Steps:
+    return [_build_call(item, reader, json_text(_select_fields(item, "code")), name="program")]
 
 
-# --- what was answered ----------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------
 
 
-def _answered(item: Item, content: Any, reader: Reader) -> Steps:
-    """An answer without an id is paired by its place, if only one call can be meant."""
-    kept, moved = reader.tool_output(reader.parts(content))
+def _build_result(item: Item, content: Any, reader: ContentReader) -> Steps:
+    """Build a result; one without a `call_id` is paired later, if only one call is open."""
+    kept, moved = reader.move_tool_media(reader.read_parts(content))
     call_id, name = string(item.get("call_id")) or "", string(item.get("name"))
-    return [Answered(call_id, kept or (_NO_OUTPUT,), name), *moved]
+    return [ToolResultStep(call_id, kept or (_NO_OUTPUT,), name), *moved]
 
 
-def output(item: Item, reader: Reader) -> Steps:
-    return _answered(item, item.get("output"), reader)
+def output(item: Item, reader: ContentReader) -> Steps:
+    return _build_result(item, item.get("output"), reader)
 
 
-def local_shell_output(item: Item, reader: Reader) -> Steps:
-    """Its `id` is, by the API's word, the id of the call."""
+def local_shell_output(item: Item, reader: ContentReader) -> Steps:
+    """By the API's documentation, `id` is the id of the call here."""
     call_id = string(item.get("call_id")) or item.get("id")
-    return _answered({"call_id": call_id}, item.get("output"), reader)
+    return _build_result({"call_id": call_id}, item.get("output"), reader)
 
 
-def program_output(item: Item, reader: Reader) -> Steps:
-    return _answered(item, item.get("result"), reader)
+def program_output(item: Item, reader: ContentReader) -> Steps:
+    return _build_result(item, item.get("result"), reader)
 
 
-def apply_patch_output(item: Item, reader: Reader) -> Steps:
-    told = filter(None, (string(item.get("status")), string(item.get("output"))))
-    return _answered(item, ": ".join(told), reader)
+def apply_patch_output(item: Item, reader: ContentReader) -> Steps:
+    texts = filter(None, (string(item.get("status")), string(item.get("output"))))
+    return _build_result(item, ": ".join(texts), reader)
 
 
-def shell_output(item: Item, reader: Reader) -> Steps:
+def shell_output(item: Item, reader: ContentReader) -> Steps:
     given = item.get("output")
     text = "\n".join(_shell_lines(given)) if isinstance(given, list) else given
-    return _answered(item, text, reader)
+    return _build_result(item, text, reader)
 
 
 def _shell_lines(chunks: Any) -> Iterator[str]:
@@ -141,11 +150,11 @@ def _shell_lines(chunks: Any) -> Iterator[str]:
             yield f"[stderr]\n{stderr}"
 
 
-def tool_search_output(item: Item, reader: Reader) -> Steps:
-    """The tools themselves are declared with the plan; the model reads which they are."""
+def tool_search_output(item: Item, reader: ContentReader) -> Steps:
+    """List the tools that were found; `core.planning.tool_registry` declares them."""
     found = "\n".join(_tool_lines(item.get("tools")))
     text = f"Tools found, callable from now on:\n{found}" if found else "No tools found."
-    return _answered(item, text, reader)
+    return _build_result(item, text, reader)
 
 
 def _tool_lines(tools: Any) -> Iterator[str]:
@@ -163,21 +172,23 @@ def _tool_line(tool: Item, namespace: str | None) -> Iterator[str]:
         yield f"- {provider_name(name, namespace)}" + (f": {about}" if about else "")
 
 
-# --- what a server called and answered by itself --------------------------------------------------
+# --- calls that another server ran ----------------------------------------------------------------
 
 
-def _hosted(called: Called, result: Any, reader: Reader) -> Steps:
-    message = "A call that another server ran is kept as a function call and its result."
-    reader.note(HistoryCode.ITEM_DEGRADED, Decision.DEGRADED, message)
-    return [called, *_answered({"call_id": called.call_id}, result, reader)]
+def _build_hosted(call: ToolCallStep, result: Any, reader: ContentReader) -> Steps:
+    message = f"Item of type {reader.subject!r} is sent as a function call and its result."
+    reader.report(HistoryCode.ITEM_DEGRADED, Decision.DEGRADED, message)
+    return [call, *_build_result({"call_id": call.call_id}, result, reader)]
 
 
-def mcp_call(item: Item, reader: Reader) -> Steps:
+def mcp_call(item: Item, reader: ContentReader) -> Steps:
     where: Item = {"namespace": item.get("server_label"), **item}
-    return _hosted(_called(where, reader, _arguments(item, reader)), _mcp_result(item), reader)
+    return _build_hosted(
+        _build_call(where, reader, _read_arguments(item, reader)), _read_mcp_result(item), reader
+    )
 
 
-def _mcp_result(item: Item) -> Any:
+def _read_mcp_result(item: Item) -> Any:
     match item.get("error"):
         case None | "":
             return item.get("output")
@@ -187,19 +198,21 @@ def _mcp_result(item: Item) -> Any:
             return f"error: {json_text(error)}"
 
 
-def code_interpreter_call(item: Item, reader: Reader) -> Steps:
-    called = _called(item, reader, json_text(_given(item, "code")), name="code_interpreter")
+def code_interpreter_call(item: Item, reader: ContentReader) -> Steps:
+    call = _build_call(
+        item, reader, json_text(_select_fields(item, "code")), name="code_interpreter"
+    )
     outputs = [each.get("logs", each) for each in mappings(item.get("outputs"))]
-    return _hosted(called, outputs, reader)
+    return _build_hosted(call, outputs, reader)
 
 
-def file_search_call(item: Item, reader: Reader) -> Steps:
+def file_search_call(item: Item, reader: ContentReader) -> Steps:
     results = mappings(item.get("results"))
     if not results:
-        return reader.leave_out("What was found stands in the answer that follows.")
-    called = _called(item, reader, json_text(_given(item, "queries")), name="file_search")
-    return _hosted(called, [_found(result) for result in results], reader)
+        return reader.ignore_item("its results are part of the answer that follows")
+    call = _build_call(item, reader, json_text(_select_fields(item, "queries")), name="file_search")
+    return _build_hosted(call, [_format_result(result) for result in results], reader)
 
 
-def _found(result: Mapping[str, Any]) -> str:
+def _format_result(result: Mapping[str, Any]) -> str:
     return f"{string(result.get('filename')) or 'file'}: {string(result.get('text')) or ''}"

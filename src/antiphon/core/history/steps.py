@@ -1,8 +1,8 @@
-"""Canonical history: whatever a client or a store hands us becomes a flat list of steps.
+"""Steps: the canonical history, a flat list that every dialect can encode.
 
-Four kinds of step are enough for every dialect: somebody said something, the model thought, the
-model called a tool, a tool answered. `core.canonical` reads items into steps, `core.pairing` puts
-calls and answers together; rendering the steps is the dialect's business.
+There are four kinds: messages, reasoning, tool calls and tool results. `core.history.read_items`
+reads items into steps, `core.history.pairing` pairs calls with their results, and the dialects
+encode them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PHASES = frozenset({"commentary", "partial_answer", "final_answer"})
 
 
 class HistoryCode(StrEnum):
-    """Every code that reading a history gives to a diagnostic."""
+    """Codes of the diagnostics about the history."""
 
     ITEM_IGNORED = "history.item.ignored"
     ITEM_DEGRADED = "history.item.degraded"
@@ -47,14 +47,14 @@ class TextPart(Struct, frozen=True, tag=True):
 
 
 class ImagePart(Struct, frozen=True, tag=True):
-    """An image, by address; a `data:` URL carries the image itself."""
+    """An image by its URL; a `data:` URL contains the image itself."""
 
     url: str
     detail: str | None = None
 
 
 class FilePart(Struct, frozen=True, tag=True):
-    """A file, by address or by content; `data` is a `data:` URL."""
+    """A file by its URL, its content or its id; `data` is a `data:` URL."""
 
     filename: str | None = None
     url: str | None = None
@@ -74,20 +74,20 @@ class RefusalPart(Struct, frozen=True, tag=True):
 Part: TypeAlias = TextPart | ImagePart | FilePart | AudioPart | RefusalPart
 
 
-class Said(Struct, frozen=True, tag=True):
-    """Somebody's words. Only a user's may hold media: other roles take text everywhere."""
+class MessageStep(Struct, frozen=True, tag=True):
+    """A message. Only a user's may contain media: for other roles providers support only text."""
 
     role: Role
     parts: tuple[Part, ...]
     phase: str | None = None
-    """What an assistant's words were labelled as (`PHASES`), for providers that label them."""
+    """The `phase` of an assistant's message (`PHASES`), for providers that have one."""
 
 
-class Thought(Struct, frozen=True, tag=True):
-    """Reasoning of an earlier turn: its text, its summary, and what its provider wants back.
+class ReasoningStep(Struct, frozen=True, tag=True):
+    """Reasoning of an earlier turn: its text, its summary, and the state that its provider needs.
 
-    `encrypted` is what the client carried; `states` is what came out of it, if it was sealed by us
-    for the provider and model that are asked now (`core.capsule`).
+    `encrypted` is the item's `encrypted_content`; `states` is what a capsule in it holds, if it is
+    from the provider and model that get this request (`core.history.capsule`).
     """
 
     text: str = ""
@@ -96,8 +96,8 @@ class Thought(Struct, frozen=True, tag=True):
     states: tuple[ReasoningState, ...] = ()
 
 
-class Called(Struct, frozen=True, tag=True):
-    """A call of an earlier turn. Every tool type has become a function with JSON arguments."""
+class ToolCallStep(Struct, frozen=True, tag=True):
+    """A tool call of an earlier turn; calls of every tool type are function calls here."""
 
     call_id: str
     name: str
@@ -105,19 +105,19 @@ class Called(Struct, frozen=True, tag=True):
     namespace: str | None = None
 
 
-class Answered(Struct, frozen=True, tag=True):
-    """What a tool answered. Pairing gives it the name of its call."""
+class ToolResultStep(Struct, frozen=True, tag=True):
+    """The result of a tool call. `core.history.pairing` sets the name of the tool."""
 
     call_id: str
     parts: tuple[Part, ...]
     name: str | None = None
 
 
-Step: TypeAlias = Said | Thought | Called | Answered
+Step: TypeAlias = MessageStep | ReasoningStep | ToolCallStep | ToolResultStep
 
 
 def is_own(step: Step) -> bool:
     """Whether a step is part of an assistant's turn."""
-    return isinstance(step, Thought | Called) or (
-        isinstance(step, Said) and step.role == "assistant"
+    return isinstance(step, ReasoningStep | ToolCallStep) or (
+        isinstance(step, MessageStep) and step.role == "assistant"
     )

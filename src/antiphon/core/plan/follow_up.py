@@ -1,4 +1,4 @@
-"""A further round of one answer: what a delta filter wants the provider to be asked next."""
+"""A follow-up: the request for a further round, made by a delta filter."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from antiphon.core.plan.plan import ToolChoice
 
 
 class FollowUp(Struct, frozen=True, kw_only=True):
-    """Another round: the steps that join the history behind what was told, under the provider's
-    names for the tools, and a choice of tools that counts for this round alone."""
+    """What the next round adds to the history, after the items of the round that has ended.
+
+    Tool calls in `steps` have the provider's tool names; `tool_choice` holds for this round only.
+    """
 
     steps: tuple[Step, ...]
     tool_choice: ToolChoice | None = None

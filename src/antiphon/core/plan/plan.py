@@ -1,7 +1,8 @@
-"""Everything decided about a request, decided once.
+"""The plan of one request: every decision about it, as one immutable value.
 
-`make_plan` reads the request, the history and what the model can do, and returns an immutable
-`Plan`. The dialect renders it, the machine reads its identities, the client sees its diagnostics.
+`make_plan` reads the request, the history and the model's capabilities, and returns a `Plan`. The
+dialect encodes it, the response machine uses its tool identity map, the client gets its
+diagnostics.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history.media import Media
+from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import Step
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
@@ -33,66 +34,69 @@ ReplayReasoning: TypeAlias = Literal["never", "tool_turns", "always"]
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a model takes. Facts are dated data of its provider, and may be overridden by a user."""
+    """What a model supports: dated data of its provider, which an operator may override."""
 
+    model_name: str = "this model"
+    """`provider/model`, for messages; `make_plan` sets it."""
     parameters: frozenset[str] = frozenset({"temperature", "top_p", "max_output_tokens"})
-    """Request parameters that reach the provider, by their Responses names."""
+    """Request parameters that are sent to the provider, by their Responses names."""
     tool_choice: frozenset[str] = frozenset({"auto", "none", "required", "function"})
     formats: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
     formats_beside_tools: bool = True
-    """False: the provider refuses to be asked for JSON while there are tools to call."""
+    """False: the provider rejects a JSON output format in a request that declares tools."""
     efforts: Mapping[str, str | None] = {}
-    """The ladder: requested effort → the provider's word; None leaves it out. Empty: no effort."""
-    thinks_unasked: bool = True
-    """Whether it thinks where nobody says how much; the word for `none` is what stops it."""
+    """Reasoning effort of the API → the provider's value for it; None: the field is left out.
+    Empty: the model has no effort setting."""
+    thinks_by_default: bool = True
+    """Whether the model thinks when no effort is sent; the value for `none` turns thinking off."""
     fixed_by_thinking: frozenset[str] = frozenset()
-    """Parameters that the provider takes only of a model that does not think."""
+    """Parameters that the provider rejects while the model thinks."""
     fixed_by_effort: Mapping[str, frozenset[str]] = {}
-    """Parameters that the provider does not take beside one of its words for an effort."""
+    """Parameters that the provider rejects beside one of its effort values."""
     forced_choice_stops_thinking: bool = False
-    """A model that thinks cannot be told to call a tool: such a call is made without thinking."""
-    resumes_by_thought: bool = False
-    """A turn that goes on after calls is thought about only if it began with a thought."""
-    least_budget: int = 0
-    """Where an effort is a number of tokens: the least that it may be, and the least that has to be
-    left of `max_output_tokens` for the answer. 0: the provider sees to that."""
+    """The provider rejects a forced tool call while the model thinks; thinking is disabled then."""
+    resume_requires_reasoning: bool = False
+    """Thinking may continue after tool results only if the turn began with replayable reasoning."""
+    min_thinking_budget: int = 0
+    """Where an effort is a number of tokens: the minimum budget, and the minimum that must remain
+    of `max_output_tokens` for the answer. 0: the provider enforces both itself."""
     ranges: Mapping[str, tuple[float, float]] = {}
-    """The least and the most that the provider takes of a parameter; of a text, how long it is."""
-    words: Mapping[str, frozenset[str]] = {}
-    """The only words that the provider takes for a parameter."""
-    gives_way: Mapping[str, str] = {}
-    """A parameter that the provider refuses beside another one → that other one, which counts."""
+    """Minimum and maximum of a parameter's value; of a string, of its length."""
+    allowed_values: Mapping[str, frozenset[str]] = {}
+    """The only values that the provider accepts for a parameter."""
+    conflicting_parameters: Mapping[str, str] = {}
+    """A parameter that the provider rejects beside another → that other one, which is sent."""
     inputs: frozenset[str] = frozenset({"text", "image"})
-    """Kinds of input parts: text, image, file, audio, and file_url where its address will do."""
-    media: Media = Media()
-    """Which of the images, files and sounds: from where, and of what types."""
+    """Kinds of input parts: text, image, file, audio; file_url if a file may be sent as a URL."""
+    media: MediaSupport = MediaSupport()
+    """Which images, files and audio: media types, and URLs that the provider fetches."""
     tool_output_images: bool = False
     replay_reasoning: ReplayReasoning = "never"
-    """Whether reasoning of earlier turns goes back: never, on turns that call tools, always."""
+    """Whether reasoning of earlier turns is sent: never, on turns that call tools, always."""
     developer_role: bool = False
-    """False: `developer` becomes `system`, in place."""
+    """False: `developer` messages become `system` messages, in place."""
     tools: bool = True
     strict_tools: bool = True
     strict_together: bool = False
-    """Schemas are enforced for all tools or for none, so one that is not strict, or that insists
-    on no argument, loosens all."""
+    """Schemas are enforced for all tools or for none: one tool that is not strict, or that has no
+    required argument, disables it for all."""
     closed_objects: bool = True
-    """False: the provider refuses `additionalProperties: false`, and tools are told without it."""
+    """False: the provider rejects `additionalProperties: false`, so it is removed from schemas."""
     max_tools: int = 128
     web_search: Literal["native", "managed", "refuse", "ignore"] = "ignore"
     """Who searches the web: the provider, the gateway, or nobody, with an error or without."""
     web_search_limits: frozenset[str] = frozenset()
-    """What the search can be told: external_web_access, filters, user_location …"""
+    """Fields of the search tool that are supported: external_web_access, filters, …"""
     search_beside_tools: bool = True
-    """False: the provider's own search is refused beside functions, so it gives way to them."""
+    """False: the provider rejects its own search beside functions, so the search is left out."""
     guards: tuple[str, ...] = ()
-    """What the model leaks into its text, by the names of the guards against it."""
+    """Markup that the model leaks into its text, by the names of the filters that remove it."""
     context_window: int | None = None
     max_output_tokens: int | None = None
 
 
 class ToolDeclaration(Struct, frozen=True, kw_only=True):
-    """A tool as the provider sees it: always a function."""
+    """A tool as it is declared to the provider: always a function."""
 
     name: str
     description: str | None = None
@@ -101,14 +105,14 @@ class ToolDeclaration(Struct, frozen=True, kw_only=True):
 
 
 class ToolChoice(Struct, frozen=True):
-    """`auto`, `none`, `required`, or `function` with the provider's name for it."""
+    """`auto`, `none`, `required`, or `function` with the tool's name at the provider."""
 
     mode: Literal["auto", "none", "required", "function"] = "auto"
     name: str | None = None
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What will be asked, and what the answer will be read with."""
+    """What is sent to the provider, and what its response is decoded with."""
 
     provider: str
     model: str
@@ -117,23 +121,22 @@ class Plan(Struct, frozen=True, kw_only=True):
     history: tuple[Step, ...] = ()
     declarations: tuple[ToolDeclaration, ...] = ()
     native_tools: tuple[Mapping[str, Any], ...] = ()
-    """Tools the provider runs itself, as the client declared them."""
+    """Tools that the provider runs itself, as the client declared them."""
     identities: ToolIdentityMap = NO_TOOLS
     tool_choice: ToolChoice = ToolChoice()
-    one_call: bool = False
-    """The client wants no two calls at once."""
+    single_call: bool = False
+    """The client allows one tool call at a time (`parallel_tool_calls: false`)."""
     search: SearchRules | None = None
-    """The rules of a web search that the gateway makes; None: it makes none."""
+    """Rules of the web search that the gateway runs; None: it runs none."""
     parameters: Mapping[str, Any] = {}
     """Values of the supported parameters, by their Responses names."""
     effort: str | None = None
-    """The provider's word for the reasoning effort; None leaves it out."""
-    requested_effort: str | None = None
+    """The provider's value for the reasoning effort; None: the field is left out."""
     effective_effort: str | None = None
-    """What it comes to, in the words of the API; None where it has no effect."""
+    """The effort of the API that `effort` amounts to; None if effort has no effect."""
     contract: OutputContract = OutputContract()
-    tells_summary: bool = False
-    """The client wants to see thought as a summary."""
+    include_reasoning_summary: bool = False
+    """The client requested reasoning as a summary."""
     replay_reasoning: ReplayReasoning = "never"
     developer_role: bool = False
     include_logprobs: bool = False
@@ -141,7 +144,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Outbound(Struct, frozen=True, kw_only=True):
-    """A request to a provider: where, with what headers, and the bytes."""
+    """A request to a provider: path, headers and body."""
 
     path: str
     headers: Mapping[str, str] = {}

@@ -1,7 +1,7 @@
-"""The tools of a request, declared: what the provider is given, and who each of them is.
+"""Tool declarations: the functions that the provider is given, and the tool identity map.
 
-The identities hold every tool, also those that may not be called now: calls of earlier turns are
-rendered under the same names whatever the choice of this turn is.
+The identity map holds every tool, also those that may not be called now: calls of earlier turns are
+encoded under the same names whatever the `tool_choice` of this turn is.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
-from antiphon.core.planning.parse_tool import Offer, left_out
-from antiphon.core.planning.tool_choice import Selection, select
-from antiphon.core.planning.toolbox import Toolbox
+from antiphon.core.planning.parse_tool import ToolOffer, tool_ignored
+from antiphon.core.planning.tool_choice import Selection, select_tools
+from antiphon.core.planning.tool_registry import ToolRegistry
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
 from antiphon.core.web_search.memory import HOSTED, SEARCH
-from antiphon.core.web_search.rules import SearchRules, read_rules
+from antiphon.core.web_search.rules import JSONObject, SearchRules, read_rules
 from antiphon.errors import InvalidRequest
-from antiphon.wire.items import Document
 
 
-class Declared(Struct, frozen=True, kw_only=True):
-    """Everything a plan says about tools."""
+class DeclaredTools(Struct, frozen=True, kw_only=True):
+    """Everything that a plan contains about tools."""
 
     declarations: tuple[ToolDeclaration, ...] = ()
     native_tools: tuple[Mapping[str, Any], ...] = ()
@@ -33,46 +32,48 @@ class Declared(Struct, frozen=True, kw_only=True):
     tool_choice: ToolChoice = ToolChoice()
     search: SearchRules | None = None
     steps: tuple[Step, ...] = ()
-    """The history, with every call under a tool that the identities know."""
+    """The history; the identity map knows the tool of every call in it."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def declare(
-    tools: Sequence[Document],
-    choice: str | Document,
-    items: Sequence[Document],
+def declare_tools(
+    tools: Sequence[JSONObject],
+    choice: str | JSONObject,
+    items: Sequence[JSONObject],
     steps: Sequence[Step],
     capabilities: Capabilities,
-) -> Declared:
-    """Declare the request's own tools and those that its items carry."""
-    toolbox = Toolbox(capabilities)
-    toolbox.add_declared(tools)
-    toolbox.add_carried(items)
-    selection, apart = _apart(select(choice, toolbox, capabilities), capabilities)
-    offers, dropped = _within_limit(selection, toolbox, capabilities.max_tools)
-    placed = toolbox.place(steps)
-    return Declared(
-        declarations=_declarations(offers, toolbox),
-        native_tools=tuple(offer.document for offer in offers if offer.fate == "native"),
-        identities=toolbox.identities(),
+) -> DeclaredTools:
+    """Declare the tools of the request and those that items of the input add."""
+    registry = ToolRegistry(capabilities)
+    registry.add_request_tools(tools)
+    registry.add_input_tools(items)
+    selection, without_search = _drop_native_search(
+        select_tools(choice, registry, capabilities), capabilities
+    )
+    offers, over_limit = _limit_tools(selection, registry, capabilities)
+    resolved = registry.resolve_calls(steps)
+    return DeclaredTools(
+        declarations=_build_declarations(offers, registry),
+        native_tools=tuple(offer.document for offer in offers if offer.handling == "native"),
+        identities=registry.identities(),
         tool_choice=selection.choice,
-        search=_search(selection, toolbox),
-        steps=placed,
+        search=_search_rules(selection, registry),
+        steps=resolved,
         diagnostics=(
-            *toolbox.diagnostics,
-            *_no_tools(toolbox, capabilities),
+            *registry.diagnostics,
+            *_report_no_tools(registry, capabilities),
             *selection.diagnostics,
-            *apart,
-            *dropped,
-            *_loosened(offers, capabilities),
+            *without_search,
+            *over_limit,
+            *_report_not_strict(offers, capabilities),
         ),
     )
 
 
-def _search(selection: Selection, toolbox: Toolbox) -> SearchRules | None:
-    """The rules of a search that the gateway makes; one that is not allowed now is never made,
-    even if the model asks for it."""
-    offer = toolbox.offers.get((HOSTED, SEARCH))
+def _search_rules(selection: Selection, registry: ToolRegistry) -> SearchRules | None:
+    """The rules of the gateway's own search. One that `tool_choice` does not allow is never run,
+    even if the model calls it."""
+    offer = registry.offers.get((HOSTED, SEARCH))
     if offer is None:
         return None
     rules = read_rules(offer.document)
@@ -80,81 +81,86 @@ def _search(selection: Selection, toolbox: Toolbox) -> SearchRules | None:
     return rules if usable else structs.replace(rules, max_calls=0)
 
 
-def _no_tools(toolbox: Toolbox, capabilities: Capabilities) -> list[Diagnostic]:
-    if capabilities.tools or not toolbox.everything():
+def _report_no_tools(registry: ToolRegistry, capabilities: Capabilities) -> list[Diagnostic]:
+    if capabilities.tools or not registry.all_offers():
         return []
-    return [left_out("all", "tools", "The model takes no tools: all were left out.")]
+    message = f"Tools are not supported by {capabilities.model_name}; all of them are ignored."
+    return [tool_ignored("all", "tools", message)]
 
 
-def _apart(selection: Selection, capabilities: Capabilities) -> tuple[Selection, list[Diagnostic]]:
-    """A search of the provider's own, or functions: some providers refuse both at once."""
-    functions = [offer for offer in selection.offers if offer.fate == "declared"]
+def _drop_native_search(
+    selection: Selection, capabilities: Capabilities
+) -> tuple[Selection, list[Diagnostic]]:
+    """Drop the provider's own search if the provider rejects it beside functions."""
+    functions = [offer for offer in selection.offers if offer.handling == "declared"]
     others = len(selection.offers) - len(functions)
     if capabilities.search_beside_tools or not functions or not others:
         return selection, []
-    message = "The provider does not search beside functions: its search was left out."
-    return structs.replace(selection, offers=functions), [left_out("web_search", "tools", message)]
+    message = (
+        f"Web search is not supported by {capabilities.model_name} together with functions;"
+        " ignored."
+    )
+    ignored = tool_ignored("web_search", "tools", message)
+    return structs.replace(selection, offers=functions), [ignored]
 
 
-def _loosened(offers: Sequence[Offer], capabilities: Capabilities) -> list[Diagnostic]:
-    declared = [offer for offer in offers if offer.fate == "declared"]
-    asked = [offer for offer in declared if offer.strict]
-    strict = [offer for offer in asked if offer.parameters and offer.parameters.get("required")]
-    if not capabilities.strict_together or not asked or len(strict) == len(declared):
+def _report_not_strict(offers: Sequence[ToolOffer], capabilities: Capabilities) -> list[Diagnostic]:
+    """Report that no schema is enforced, where the provider enforces all of them or none."""
+    declared = [offer for offer in offers if offer.handling == "declared"]
+    requested = [offer for offer in declared if offer.strict]
+    strict = [offer for offer in requested if offer.parameters and offer.parameters.get("required")]
+    if not capabilities.strict_together or not requested or len(strict) == len(declared):
         return []
     message = (
-        "The provider enforces the schemas of all tools or of none,"
-        " and not all are strict and require something."
+        f"`strict` has no effect: {capabilities.model_name} enforces the schemas of all tools or"
+        " of none, and not every tool is strict and has a required argument."
     )
-    return [
-        Diagnostic(
-            code=Code.TOOL_DEGRADED,
-            decision=Decision.DEGRADED,
-            param="tools",
-            message=message,
-            subject="strict",
-        )
-    ]
+    return [degraded(Code.TOOL_DEGRADED, "tools", message, "strict")]
 
 
-def _within_limit(
-    selection: Selection, toolbox: Toolbox, limit: int
-) -> tuple[Sequence[Offer], list[Diagnostic]]:
-    """At most so many tools. A thread finds ever more of them: the oldest finds make room."""
-    offers, excess = selection.offers, len(selection.offers) - limit
+def _limit_tools(
+    selection: Selection, registry: ToolRegistry, capabilities: Capabilities
+) -> tuple[Sequence[ToolOffer], list[Diagnostic]]:
+    """Keep to the provider's maximum number of tools.
+
+    In a long thread `tool_search` finds ever more of them: the ones found first are dropped.
+    """
+    offers, limit = selection.offers, capabilities.max_tools
+    excess = len(offers) - limit
     if excess <= 0:
         return offers, []
-    old = [
+    droppable = [
         offer
         for offer in offers
-        if offer.origin == "search" and toolbox.names[offer.key] != selection.choice.name
+        if offer.origin == "search" and registry.names[offer.key] != selection.choice.name
     ][:excess]
-    if len(old) < excess:
-        raise InvalidRequest(
-            f"There are {len(offers)} tools, and the model takes {limit} at most.", param="tools"
-        )
-    gone = set(map(id, old))
-    message = f"The model takes {limit} tools at most: {excess} found earlier were left out."
-    kept = [offer for offer in offers if id(offer) not in gone]
-    return kept, [left_out("limit", "tools", message)]
+    most = f"At most {limit} tools are supported by {capabilities.model_name}"
+    if len(droppable) < excess:
+        raise InvalidRequest(f"{most}, but the request has {len(offers)}.", param="tools")
+    dropped = set(map(id, droppable))
+    message = f"{most}; the {excess} that `tool_search` found first are ignored."
+    kept = [offer for offer in offers if id(offer) not in dropped]
+    return kept, [tool_ignored("limit", "tools", message)]
 
 
-def _declarations(offers: Sequence[Offer], toolbox: Toolbox) -> tuple[ToolDeclaration, ...]:
-    groups = dict(toolbox.groups)
+def _build_declarations(
+    offers: Sequence[ToolOffer], registry: ToolRegistry
+) -> tuple[ToolDeclaration, ...]:
+    groups = dict(registry.groups)
     return tuple(
         ToolDeclaration(
-            name=toolbox.names[offer.key],
+            name=registry.names[offer.key],
             description=_description(offer, groups),
             parameters=offer.parameters,
             strict=offer.strict,
         )
         for offer in offers
-        if offer.fate == "declared"
+        if offer.handling == "declared"
     )
 
 
-def _description(offer: Offer, groups: dict[str, str]) -> str | None:
-    """What a namespace says about all of its tools is told once, with the first of them."""
+def _description(offer: ToolOffer, groups: dict[str, str]) -> str | None:
+    """The tool's description; the first tool of a namespace has the namespace's, too."""
     about = groups.pop(offer.namespace, None) if offer.namespace else None
     if about is None:
         return offer.description

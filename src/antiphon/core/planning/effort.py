@@ -1,131 +1,157 @@
-"""How long a model thinks, and what it can no longer be told while it does."""
+"""Reasoning effort: the provider's value for it, and when thinking has to be reduced or disabled.
+
+`resolve_effort` maps the requested effort to the provider's value. `adjust_effort` then lowers it
+where this request does not allow as much thinking, or any.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from msgspec import structs
-
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.diagnostic import Code, Diagnostic, degraded, ignored
 from antiphon.core.history.steps import (
-    Answered,
+    MessageStep,
+    ReasoningStep,
     RefusalPart,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolResultStep,
     is_own,
 )
 from antiphon.core.plan.plan import Capabilities, ToolChoice
 
-_FREE = ToolChoice()
+_AUTO = ToolChoice()
 
-RUNGS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
-def climb(
-    asked: object, param: str, capabilities: Capabilities
+def resolve_effort(
+    requested: object, param: str, capabilities: Capabilities
 ) -> tuple[str | None, list[Diagnostic]]:
-    """The provider's word for the effort that was asked for, and what was lost between."""
-    ladder = capabilities.efforts
-    if not isinstance(asked, str):
+    """Map the requested effort to the provider's value; `param` is where it was requested."""
+    available, model = capabilities.efforts, capabilities.model_name
+    if not isinstance(requested, str):
         return None, []
-    if asked in ladder:
-        return ladder[asked], []
-    rung = _nearest(asked, ladder)
-    if rung is None:
-        message = f"The effort {asked!r} has no effect: the model has no such setting."
-        return None, [_note(Code.EFFORT_IGNORED, Decision.IGNORED, param, message)]
-    message = f"The model has no effort {asked!r}: it thinks with {rung!r}."
-    return ladder[rung], [_note(Code.EFFORT_DEGRADED, Decision.DEGRADED, param, message)]
+    if requested in available:
+        return available[requested], []
+    nearest = _nearest_effort(requested, available)
+    if nearest is None:
+        message = f"Effort {requested!r} is not supported by {model}; ignored."
+        return None, [ignored(Code.EFFORT_IGNORED, param, message, subject_of(param))]
+    message = f"Effort {requested!r} is not available for {model}; using {nearest!r}."
+    return available[nearest], [_degraded(param, message)]
 
 
-def _nearest(asked: str, ladder: Mapping[str, str | None]) -> str | None:
-    """The next rung below, else above. `none` is no rung: little thinking is not none at all."""
-    if asked not in RUNGS:
+def _nearest_effort(requested: str, available: Mapping[str, str | None]) -> str | None:
+    """Find the next lower effort, else the next higher one. `none` is never used for another:
+    it would disable thinking, where the client requested some."""
+    if requested not in EFFORTS:
         return None
-    place = RUNGS.index(asked)
-    below, above = reversed(RUNGS[1:place]), RUNGS[place + 1 :]
-    return next((rung for rung in (*below, *above) if rung in ladder), None)
+    index = EFFORTS.index(requested)
+    lower, higher = reversed(EFFORTS[1:index]), EFFORTS[index + 1 :]
+    return next((effort for effort in (*lower, *higher) if effort in available), None)
 
 
-def effective(asked: object, effort: str | None, capabilities: Capabilities) -> str | None:
-    """The rung that a request ends up on; None if there is none, or nobody asked for one."""
-    ladder = capabilities.efforts
-    if effort is not None and effort == ladder.get("none"):
+def effective_effort(
+    requested: object, effort: str | None, capabilities: Capabilities
+) -> str | None:
+    """Map the provider's value back to an effort of the API; None if there is none, or no effort
+    was requested."""
+    available = capabilities.efforts
+    if effort is not None and effort == available.get("none"):
         return "none"
-    if effort in RUNGS:
+    if effort in EFFORTS:
         return effort
-    if not isinstance(asked, str):
+    if not isinstance(requested, str):
         return None
-    return asked if asked in ladder and asked in RUNGS else _nearest(asked, ladder)
+    if requested in available and requested in EFFORTS:
+        return requested
+    return _nearest_effort(requested, available)
 
 
-def settle(
+def adjust_effort(
     effort: str | None,
     param: str,
     capabilities: Capabilities,
     *,
-    choice: ToolChoice = _FREE,
+    choice: ToolChoice = _AUTO,
     steps: Sequence[Step] = (),
     limit: int | None = None,
 ) -> tuple[str | None, list[Diagnostic]]:
-    """The effort in this request: its tools, its past or its length may leave no thinking."""
+    """Disable thinking, or reduce its budget, where the provider would reject the request.
+
+    `limit` is the request's `max_output_tokens`.
+    """
     if not thinks(effort, capabilities):
         return effort, []
-    budget = _budget(effort, limit, capabilities)
-    obstacles = {
-        "a tool that has to be called is called without": capabilities.forced_choice_stops_thinking
-        and choice.mode in ("required", "function"),
-        "it goes on with a turn that began without a thought": capabilities.resumes_by_thought
-        and resumes_without_thought(steps),
-        "`max_output_tokens` leaves no room for it": budget is not None
-        and budget < capabilities.least_budget,
-    }
-    why = next((why for why, is_so in obstacles.items() if is_so), None)
-    if why is not None and "none" in capabilities.efforts:
-        message = f"The model does not think: {why}."
-        note = _note(Code.EFFORT_DEGRADED, Decision.DEGRADED, param, message)
-        return capabilities.efforts["none"], [note]
+    budget = _fitting_budget(effort, limit, capabilities)
+    reason = _reason_not_to_think(capabilities, choice, steps, budget)
+    if reason is not None and "none" in capabilities.efforts:
+        message = f"Thinking is disabled for {capabilities.model_name}: {reason}."
+        return capabilities.efforts["none"], [_degraded(param, message)]
     if budget is None or str(budget) == effort:
         return effort, []
-    message = f"The model thinks with {budget} tokens: `max_output_tokens` leaves no room for more."
-    return str(budget), [_note(Code.EFFORT_DEGRADED, Decision.DEGRADED, param, message)]
+    message = (
+        f"The thinking budget of {capabilities.model_name} is reduced to {budget} tokens,"
+        " so that `max_output_tokens` leaves room for the answer."
+    )
+    return str(budget), [_degraded(param, message)]
 
 
-def _budget(effort: str | None, limit: int | None, capabilities: Capabilities) -> int | None:
-    """How many tokens of thought leave room for the answer; None where nobody counts them."""
-    if effort is None or not effort.isdecimal() or not capabilities.least_budget or limit is None:
+def _reason_not_to_think(
+    capabilities: Capabilities, choice: ToolChoice, steps: Sequence[Step], budget: int | None
+) -> str | None:
+    """Name the first of three cases in which a provider rejects thinking (Anthropic's API)."""
+    # {"thinking": {"type": "enabled", …}, "tool_choice": {"type": "any"}}
+    if capabilities.forced_choice_stops_thinking and choice.mode in ("required", "function"):
+        return "`tool_choice` forces a tool call"
+    # {"messages": [user, {"role": "assistant", "content": [tool_use]}, {…: [tool_result]}]}:
+    # the assistant's turn, which these results continue, has to begin with a thinking block.
+    if capabilities.resume_requires_reasoning and resumes_without_reasoning(steps):
+        return "the turn that the tool results continue began without replayable reasoning"
+    # {"max_tokens": 2047, "thinking": {"type": "enabled", "budget_tokens": 1023}}: below 1024
+    if budget is not None and budget < capabilities.min_thinking_budget:
+        return "`max_output_tokens` leaves no room for it"
+    return None
+
+
+def _fitting_budget(
+    effort: str | None, limit: int | None, capabilities: Capabilities
+) -> int | None:
+    """Limit a budget in tokens so that it leaves room for the answer; None if `effort` is not a
+    number of tokens, or nothing limits it."""
+    reserved = capabilities.min_thinking_budget
+    if effort is None or not effort.isdecimal() or not reserved or limit is None:
         return None
-    most = min(limit, capabilities.max_output_tokens or limit)
-    return min(int(effort), most - capabilities.least_budget)
+    available = min(limit, capabilities.max_output_tokens or limit)
+    return min(int(effort), available - reserved)
 
 
-def resumes_without_thought(steps: Sequence[Step]) -> bool:
-    """Whether results of tools answer a turn that did not begin with a thought of its own.
+def resumes_without_reasoning(steps: Sequence[Step]) -> bool:
+    """Whether tool results continue an assistant turn that did not begin with reasoning.
 
-    A turn may have gone through several rounds of calls: it began where somebody else had last said
-    something.
+    A turn may have several rounds of calls: it began after the last message that was not the
+    assistant's.
     """
     rounds = [(own, [*group]) for own, group in groupby(steps, key=is_own)]
-    if not rounds or not any(isinstance(step, Answered) for step in rounds[-1][1]):
+    if not rounds or not any(isinstance(step, ToolResultStep) for step in rounds[-1][1]):
         return False
-    begin: Sequence[Step] = ()
+    first_round: Sequence[Step] = ()
     for own, group in reversed(rounds[:-1]):
         if own:
-            begin = group
-        elif not all(isinstance(step, Answered) for step in group):
+            first_round = group
+        elif not all(isinstance(step, ToolResultStep) for step in group):
             break
-    return not _begins_with_thought(begin)
+    return not _begins_with_reasoning(first_round)
 
 
-def _begins_with_thought(steps: Sequence[Step]) -> bool:
-    """Whether thought that can be shown again comes before the first words."""
+def _begins_with_reasoning(steps: Sequence[Step]) -> bool:
+    """Whether reasoning that can be replayed comes before the first text."""
     for step in steps:
-        if isinstance(step, Thought) and step.states:
+        if isinstance(step, ReasoningStep) and step.states:
             return True
-        if isinstance(step, Said) and any(
+        if isinstance(step, MessageStep) and any(
             part.text.strip() for part in step.parts if isinstance(part, TextPart | RefusalPart)
         ):
             return False
@@ -133,21 +159,24 @@ def _begins_with_thought(steps: Sequence[Step]) -> bool:
 
 
 def thinks(effort: str | None, capabilities: Capabilities) -> bool:
+    """Whether the model thinks with this value of its provider's effort setting."""
     if effort is None:
-        return capabilities.thinks_unasked
+        return capabilities.thinks_by_default
     return effort != capabilities.efforts.get("none")
 
 
-def while_thinking(effort: str | None, capabilities: Capabilities) -> Capabilities:
-    """What the model takes with this effort."""
+def fixed_parameters(effort: str | None, capabilities: Capabilities) -> frozenset[str]:
+    """Supported parameters that the provider rejects at this effort."""
     fixed = capabilities.fixed_by_effort.get(effort or "", frozenset())
     if thinks(effort, capabilities):
         fixed |= capabilities.fixed_by_thinking
-    if not fixed:
-        return capabilities
-    return structs.replace(capabilities, parameters=capabilities.parameters - fixed)
+    return fixed & capabilities.parameters
 
 
-def _note(code: Code, decision: Decision, param: str, message: str) -> Diagnostic:
-    subject = param.rpartition("].")[2]
-    return Diagnostic(code=code, decision=decision, param=param, message=message, subject=subject)
+def subject_of(param: str) -> str:
+    """A parameter's path without the item that set it: `input[3].text.format` → `text.format`."""
+    return param.rpartition("].")[2]
+
+
+def _degraded(param: str, message: str) -> Diagnostic:
+    return degraded(Code.EFFORT_DEGRADED, param, message, subject_of(param))

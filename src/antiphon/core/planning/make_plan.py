@@ -1,7 +1,8 @@
-"""`make_plan`: one request, decided.
+"""`make_plan`: decide everything about one request.
 
-It raises `InvalidRequest` only for what must not be answered. What stands in a history was sent
-before and will be sent again: it may weaken a plan, visibly, but it never prevents one.
+It raises `InvalidRequest` only for errors in the request itself. What is wrong with an item of the
+history weakens the plan and makes a diagnostic, but never an error: the client sends that item with
+every later request.
 """
 
 from __future__ import annotations
@@ -12,156 +13,170 @@ from typing import Any
 
 from msgspec import structs
 
-from antiphon.core.diagnostic import Code, Decision, Diagnostic, diagnostics_header
+from antiphon.core.diagnostic import Code, Diagnostic, diagnostics_header, ignored
 from antiphon.core.history.capsule import Unseal
-from antiphon.core.history.content import NOTHING_SEEN
-from antiphon.core.history.pairing import paired
-from antiphon.core.history.read_items import canonical
+from antiphon.core.history.content import NO_DESCRIPTIONS
+from antiphon.core.history.pairing import pair_calls
+from antiphon.core.history.read_items import read_items
 from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import Capabilities, Plan
-from antiphon.core.planning.declare_tools import Declared, declare
-from antiphon.core.planning.effort import RUNGS, climb, effective, settle, while_thinking
-from antiphon.core.planning.output_strategy import Asked, ask
-from antiphon.core.planning.parameters import SOURCES, decide, decide_include
-from antiphon.core.planning.unseal import unsealed
+from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
+from antiphon.core.planning.effort import (
+    EFFORTS,
+    adjust_effort,
+    effective_effort,
+    fixed_parameters,
+    resolve_effort,
+    subject_of,
+)
+from antiphon.core.planning.output_strategy import OutputStrategy, choose_output_strategy
+from antiphon.core.planning.parameters import SOURCES, decide_include, decide_parameters
+from antiphon.core.planning.unseal import unseal_history
 from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest
-from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 
-__all__ = ["RUNGS", "diagnostics_header", "make_plan"]
+__all__ = ["EFFORTS", "diagnostics_header", "make_plan"]
 
 _UPDATE = "configuration_update"
 
 
 def make_plan(
     request: Request,
-    history: Sequence[Document],
+    history: Sequence[Mapping[str, Any]],
     *,
     provider: str,
     model: str,
     capabilities: Capabilities,
     issuer: str = "",
     unseal: Unseal | None = None,
-    descriptions: Mapping[str, str] = NOTHING_SEEN,
+    descriptions: Mapping[str, str] = NO_DESCRIPTIONS,
 ) -> Plan:
-    """Decide everything. `issuer` is whose capsules count; `descriptions` are of images, by URL."""
+    """Decide everything. `issuer`: whose capsules are used; `descriptions`: of images, by URL."""
+    capabilities = structs.replace(capabilities, model_name=f"{provider}/{model}")
     items = [*history, *request.input]
-    read, noticed = _read(items, capabilities, issuer, model, unseal, descriptions)
-    declared, steps, told = _declared(request, items, read, capabilities)
-    asked, effort, climbed = _effort(request, items, steps, declared, capabilities)
-    logprobs, parameters, decided = _parameters(request, declared, effort, capabilities)
-    form = _form(request, items, declared, effort, capabilities)
+    read, notes = _read_history(items, capabilities, issuer, model, unseal, descriptions)
+    tools, steps, tool_notes = _declare_tools(request, items, read, capabilities)
+    requested, effort, reduced = _decide_effort(request, items, steps, tools, capabilities)
+    logprobs, parameters, unsent = _decide_parameters(request, tools, effort, capabilities)
+    output = _decide_output(request, items, tools, effort, capabilities)
     return Plan(
         provider=provider,
         model=model,
         instructions=request.instructions,
         history=steps,
-        declarations=form.declared.declarations,
-        native_tools=declared.native_tools,
-        identities=declared.identities,
-        tool_choice=form.declared.tool_choice,
-        one_call=request.parallel_tool_calls is False,
-        search=_search(request, declared),
+        declarations=output.tools.declarations,
+        native_tools=tools.native_tools,
+        identities=tools.identities,
+        tool_choice=output.tools.tool_choice,
+        single_call=request.parallel_tool_calls is False,
+        search=_search_rules(request, tools),
         parameters=parameters,
         effort=effort,
-        requested_effort=asked,
-        effective_effort=effective(asked, effort, capabilities),
-        contract=form.contract,
+        effective_effort=effective_effort(requested, effort, capabilities),
+        contract=output.contract,
         replay_reasoning=capabilities.replay_reasoning,
         developer_role=capabilities.developer_role,
         include_logprobs=logprobs,
-        tells_summary=bool(request.summary),
-        diagnostics=_located((*noticed, *told, *decided, *climbed, *form.diagnostics), history),
+        include_reasoning_summary=bool(request.summary),
+        diagnostics=_locate((*notes, *tool_notes, *unsent, *reduced, *output.diagnostics), history),
     )
 
 
-def _declared(
+def _declare_tools(
     request: Request,
-    items: Sequence[Document],
+    items: Sequence[Mapping[str, Any]],
     steps: Sequence[Step],
     capabilities: Capabilities,
-) -> tuple[Declared, tuple[Step, ...], list[Diagnostic]]:
-    """The tools, and the history with every call and answer in its place."""
-    declared = declare(request.tools, request.tool_choice, items, steps, capabilities)
-    placed, mended = paired(declared.steps)
-    return declared, placed, [*mended, *declared.diagnostics]
+) -> tuple[DeclaredTools, tuple[Step, ...], list[Diagnostic]]:
+    """Declare the tools, and pair the calls of the history with their results."""
+    tools = declare_tools(request.tools, request.tool_choice, items, steps, capabilities)
+    paired, diagnostics = pair_calls(tools.steps)
+    return tools, paired, [*diagnostics, *tools.diagnostics]
 
 
-def _parameters(
-    request: Request, declared: Declared, effort: str | None, capabilities: Capabilities
+def _decide_parameters(
+    request: Request, tools: DeclaredTools, effort: str | None, capabilities: Capabilities
 ) -> tuple[bool, dict[str, Any], list[Diagnostic]]:
-    """Whether probabilities are told, the values that go to the provider, and what does not."""
-    able = while_thinking(effort, capabilities)
-    logprobs, included = decide_include(request, able, searches=declared.search is not None)
-    parameters, decided = decide(request, able, moot=_moot(declared, logprobs=logprobs))
-    return logprobs, parameters, [*decided, *included]
+    """Decide whether log probabilities are included, and which parameters are sent."""
+    fixed = fixed_parameters(effort, capabilities)
+    logprobs, not_included = decide_include(
+        request, capabilities, fixed=fixed, searches=tools.search is not None
+    )
+    parameters, not_sent = decide_parameters(
+        request, capabilities, fixed=fixed, not_applicable=_not_applicable(tools, logprobs=logprobs)
+    )
+    return logprobs, parameters, [*not_sent, *not_included]
 
 
-def _read(
-    items: Sequence[Document],
+def _read_history(
+    items: Sequence[Mapping[str, Any]],
     capabilities: Capabilities,
     issuer: str,
     model: str,
     unseal: Unseal | None,
     descriptions: Mapping[str, str],
 ) -> tuple[tuple[Step, ...], Sequence[Diagnostic]]:
-    """The items as steps, with the provider's own state where it belongs."""
-    steps, noticed = canonical(
+    """Read items into steps, and open the capsules in them."""
+    steps, notes = read_items(
         items,
         inputs=capabilities.inputs,
         tool_output_images=capabilities.tool_output_images,
         media=capabilities.media,
         descriptions=descriptions,
+        model_name=capabilities.model_name,
     )
     if unseal is None:
-        return steps, noticed
-    steps, forgotten = unsealed(steps, issuer=issuer, model=model, unseal=unseal)
-    return steps, [*noticed, *forgotten]
+        return steps, notes
+    steps, unused = unseal_history(steps, issuer=issuer, model=model, unseal=unseal)
+    return steps, [*notes, *unused]
 
 
-def _moot(declared: Declared, *, logprobs: bool) -> frozenset[str]:
-    """Parameters without a meaning in this request; some providers refuse them then."""
-    tools = declared.declarations or declared.native_tools
-    moot = {
-        "parallel_tool_calls": not tools,
+def _not_applicable(tools: DeclaredTools, *, logprobs: bool) -> frozenset[str]:
+    """Parameters without a meaning in this request; some providers reject them then."""
+    has_tools = tools.declarations or tools.native_tools
+    cases = {
+        "parallel_tool_calls": not has_tools,
         "top_logprobs": not logprobs,
-        "max_tool_calls": declared.search is not None,  # the gateway counts them
+        "max_tool_calls": tools.search is not None,  # the gateway counts its searches itself
     }
-    return frozenset(name for name, is_moot in moot.items() if is_moot)
+    return frozenset(name for name, applies in cases.items() if applies)
 
 
-def _search(request: Request, declared: Declared) -> SearchRules | None:
-    """The rules of the tool, and those of the request as a whole."""
-    if declared.search is None:
+def _search_rules(request: Request, tools: DeclaredTools) -> SearchRules | None:
+    """Combine the rules of the search tool with those of the request as a whole."""
+    if tools.search is None:
         return None
     limits = [
-        limit for limit in (declared.search.max_calls, request.max_tool_calls) if limit is not None
+        limit for limit in (tools.search.max_calls, request.max_tool_calls) if limit is not None
     ]
     return structs.replace(
-        declared.search,
+        tools.search,
         max_calls=min(limits, default=None),
-        tells_sources=SOURCES in request.include,
+        include_sources=SOURCES in request.include,
     )
 
 
-def _located(found: Iterable[Diagnostic], history: Sequence[Any]) -> tuple[Diagnostic, ...]:
-    """Items are counted over the whole thread; a client counts those that it sent just now."""
-    return tuple(_from_here(diagnostic, len(history)) for diagnostic in found)
+def _locate(found: Iterable[Diagnostic], history: Sequence[Any]) -> tuple[Diagnostic, ...]:
+    """Rewrite item indexes, which count the whole thread, to those of the request's own `input`."""
+    return tuple(_locate_param(diagnostic, len(history)) for diagnostic in found)
 
 
-def _from_here(diagnostic: Diagnostic, earlier: int) -> Diagnostic:
-    place = re.match(r"input\[(\d+)\]", diagnostic.param)
-    if place is None or not earlier:
+def _locate_param(diagnostic: Diagnostic, earlier: int) -> Diagnostic:
+    match = re.match(r"input\[(\d+)\]", diagnostic.param)
+    if match is None or not earlier:
         return diagnostic
-    index = int(place[1])
+    index = int(match[1])
     start = f"input[{index - earlier}]" if index >= earlier else f"history[{index}]"
-    return structs.replace(diagnostic, param=start + diagnostic.param[place.end() :])
+    return structs.replace(diagnostic, param=start + diagnostic.param[match.end() :])
 
 
-def _updated(items: Sequence[Document], outer: str, inner: str) -> tuple[str, Any] | None:
-    """Where an item last changed a setting, and to what: it stays so for the rest of the thread."""
+def _find_update(
+    items: Sequence[Mapping[str, Any]], outer: str, inner: str
+) -> tuple[str, Any] | None:
+    """Find the last item that changed a setting: its path and value. It holds for the rest of the
+    thread."""
     for index in reversed(range(len(items))):
         setting = items[index].get(outer)
         if items[index].get("type") == _UPDATE and isinstance(setting, Mapping):
@@ -171,56 +186,56 @@ def _updated(items: Sequence[Document], outer: str, inner: str) -> tuple[str, An
     return None
 
 
-def _effort(
+def _decide_effort(
     request: Request,
-    items: Sequence[Document],
+    items: Sequence[Mapping[str, Any]],
     steps: Sequence[Step],
-    declared: Declared,
+    tools: DeclaredTools,
     capabilities: Capabilities,
-) -> tuple[str | None, str | None, list[Diagnostic]]:
-    """The effort that was asked for, the provider's word for it, and what was lost between."""
-    param, asked = _updated(items, "reasoning", "effort") or ("reasoning.effort", request.effort)
-    effort, climbed = climb(asked, param, capabilities)
-    effort, settled = settle(
+) -> tuple[object, str | None, list[Diagnostic]]:
+    """Decide the effort: the requested one, the provider's value for it, and what was lost."""
+    param, requested = _find_update(items, "reasoning", "effort") or (
+        "reasoning.effort",
+        request.effort,
+    )
+    effort, resolved = resolve_effort(requested, param, capabilities)
+    effort, adjusted = adjust_effort(
         effort,
         param,
         capabilities,
-        choice=declared.tool_choice,
+        choice=tools.tool_choice,
         steps=steps,
         limit=request.max_output_tokens,
     )
-    return asked if isinstance(asked, str) else None, effort, [*climbed, *settled]
+    return requested, effort, [*resolved, *adjusted]
 
 
-def _note(code: Code, decision: Decision, param: str, message: str) -> Diagnostic:
-    subject = param.rpartition("].")[2]
-    return Diagnostic(code=code, decision=decision, param=param, message=message, subject=subject)
+# The output format
 
 
-# What the answer has to look like
-
-
-def _form(
+def _decide_output(
     request: Request,
-    items: Sequence[Document],
-    declared: Declared,
+    items: Sequence[Mapping[str, Any]],
+    tools: DeclaredTools,
     effort: str | None,
     capabilities: Capabilities,
-) -> Asked:
-    place, form = _updated(items, "text", "format") or ("text.format", request.text_format)
-    ignored: tuple[Diagnostic, ...] = ()
+) -> OutputStrategy:
+    """Choose the output strategy. An invalid format is an error of the request's own `text.format`,
+    but only a diagnostic where an item of the history has set it."""
+    param, form = _find_update(items, "text", "format") or ("text.format", request.text_format)
+    notes: tuple[Diagnostic, ...] = ()
     try:
-        contract = _read_format(place, form)
+        contract = _read_format(param, form)
     except InvalidRequest as error:
-        if place == "text.format":
+        if param == "text.format":
             raise
-        ignored = (
-            _note(Code.FORMAT_IGNORED, Decision.IGNORED, error.param or place, error.message),
-        )
-        place = "text.format"
-        contract = _read_format(place, request.text_format)
-    asked = ask(contract, place, declared, effort, capabilities)
-    return structs.replace(asked, diagnostics=(*ignored, *asked.diagnostics))
+        invalid = error.param or param
+        message = f"{error.message} Ignored; the request's own `text.format` applies."
+        notes = (ignored(Code.FORMAT_IGNORED, invalid, message, subject_of(invalid)),)
+        param = "text.format"
+        contract = _read_format(param, request.text_format)
+    strategy = choose_output_strategy(contract, param, tools, effort, capabilities)
+    return structs.replace(strategy, diagnostics=(*notes, *strategy.diagnostics))
 
 
 def _read_format(param: str, form: Any) -> OutputContract:
@@ -228,17 +243,20 @@ def _read_format(param: str, form: Any) -> OutputContract:
         case {"type": "text" | "json_object" as kind}:
             return OutputContract(requested=kind)
         case {"type": "json_schema"}:
-            return OutputContract(requested="json_schema", **_schema(param, form))
+            return OutputContract(requested="json_schema", **_read_schema(param, form))
     kind = form.get("type") if isinstance(form, Mapping) else None
-    raise InvalidRequest(f"{kind!r} is not a format of text.", param=f"{param}.type")
+    raise InvalidRequest(
+        f"`{param}.type` must be 'text', 'json_object' or 'json_schema', not {kind!r}.",
+        param=f"{param}.type",
+    )
 
 
-def _schema(param: str, form: Mapping[str, Any]) -> dict[str, Any]:
+def _read_schema(param: str, form: Mapping[str, Any]) -> dict[str, Any]:
     schema = form.get("schema")
     problem = check_schema(schema) if isinstance(schema, Mapping) else "it is not an object"
     if problem is not None:
         raise InvalidRequest(
-            f"The schema cannot be used: {problem}",
+            f"`{param}.schema` is not a supported JSON Schema: {problem}.",
             param=f"{param}.schema",
             code="invalid_json_schema",
         )

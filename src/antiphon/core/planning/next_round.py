@@ -1,4 +1,4 @@
-"""The plan of a later round: the same question, and behind it what the answer brought so far."""
+"""The plan of a later round: the same request, with what the response has brought so far."""
 
 from __future__ import annotations
 
@@ -8,37 +8,40 @@ from typing import Any
 from msgspec import Struct, structs
 
 from antiphon.core.history.capsule import Unseal
-from antiphon.core.history.pairing import paired
-from antiphon.core.history.read_items import canonical
-from antiphon.core.history.steps import Answered, Called, Step
+from antiphon.core.history.pairing import pair_calls
+from antiphon.core.history.read_items import read_items
+from antiphon.core.history.steps import Step, ToolCallStep, ToolResultStep
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan, ToolChoice
-from antiphon.core.planning.unseal import unsealed
+from antiphon.core.planning.unseal import unseal_history
 from antiphon.core.tools.identity import ToolIdentityMap
 
 
 class FinishedRound(Struct, frozen=True):
-    """What a round left behind: the items it told, and what is to be asked next."""
+    """A finished round: its output items, and the follow-up that continues it."""
 
-    told: tuple[dict[str, Any], ...]
-    again: FollowUp
+    items: tuple[dict[str, Any], ...]
+    follow_up: FollowUp
 
 
-def followed(plan: Plan, followup: FinishedRound, *, issuer: str, unseal: Unseal) -> Plan:
-    """The plan of the round after this one. Its history only grows, so prompt caches survive."""
-    told, _ = canonical(followup.told, inputs=frozenset({"text"}), tool_output_images=False)
-    told, _ = unsealed(told, issuer=issuer, model=plan.model, unseal=unseal)
-    calls = {step.call_id for step in told if isinstance(step, Called)}
-    asked = [step for step in followup.again.steps if _call_id(step) not in calls]
-    more, _ = paired((*told, *_requested(asked, plan.identities)))
-    choice = followup.again.tool_choice or _loosened(plan)
+def plan_next_round(plan: Plan, finished: FinishedRound, *, issuer: str, unseal: Unseal) -> Plan:
+    """Plan the round after this one. Its history only grows, so prompt caches stay valid."""
+    output, _ = read_items(finished.items, inputs=frozenset({"text"}), tool_output_images=False)
+    output, _ = unseal_history(output, issuer=issuer, model=plan.model, unseal=unseal)
+    calls = {step.call_id for step in output if isinstance(step, ToolCallStep)}
+    added = [step for step in finished.follow_up.steps if _call_id(step) not in calls]
+    more, _ = pair_calls((*output, *_restore_names(added, plan.identities)))
+    choice = finished.follow_up.tool_choice or _later_choice(plan)
     return structs.replace(plan, history=(*plan.history, *more), tool_choice=choice)
 
 
-def takes_over(plan: Plan, begun: Plan) -> bool:
-    """Whether an answer that was begun by another plan can go on with this one: what it may bring
-    is read by the other's rules, so the form has to be asked for alike, no tool may be unknown or
-    have another's name, and the gateway may not be called for a search that it is not ready for."""
+def can_take_over(plan: Plan, begun: Plan) -> bool:
+    """Whether a response that began with another plan can continue with this one.
+
+    Its output is decoded by the plan it began with. So both have to request the same output format,
+    give the same tools the same names, and this one may use the gateway's web search only if the
+    other does.
+    """
     names, known = plan.identities, begun.identities
     return (
         plan.contract == begun.contract
@@ -48,21 +51,24 @@ def takes_over(plan: Plan, begun: Plan) -> bool:
 
 
 def _call_id(step: Step) -> str | None:
-    return step.call_id if isinstance(step, Called | Answered) else None
+    return step.call_id if isinstance(step, ToolCallStep | ToolResultStep) else None
 
 
-def _requested(steps: Iterable[Step], identities: ToolIdentityMap) -> Iterable[Step]:
-    """Calls under the names that the client gave their tools, as everywhere in a history."""
+def _restore_names(steps: Iterable[Step], identities: ToolIdentityMap) -> Iterable[Step]:
+    """Give calls the client's names of their tools, as everywhere in a history."""
     for step in steps:
-        identity = identities.by_provider_name(step.name) if isinstance(step, Called) else None
+        identity = (
+            identities.by_provider_name(step.name) if isinstance(step, ToolCallStep) else None
+        )
         if identity is None:
             yield step
         else:
             yield structs.replace(step, name=identity.requested_name, namespace=identity.namespace)
 
 
-def _loosened(plan: Plan) -> ToolChoice:
-    """A tool that had to be called has been called by now; the form of the answer still counts."""
+def _later_choice(plan: Plan) -> ToolChoice:
+    """The tool choice of later rounds: the forced call has been made by now, unless it is the call
+    of the answer tool."""
     choice = plan.tool_choice
     if choice.mode not in {"required", "function"} or plan.contract.tool is not None:
         return choice

@@ -1,10 +1,12 @@
-"""How the form of an answer is asked for: the best way that this provider has, step by step down.
+"""Output strategy: how a structured output format is requested from this provider.
 
-1. The provider is asked for it, in its own words.
-2. The model has to call a tool whose arguments are the answer. Nothing of the client's is lost for
-   that: its tools stay callable, its own choice of tools counts, and the model may still think.
-3. The provider is asked for JSON, and the model is told the schema.
-4. The model is told.
+The first strategy that the provider supports is used:
+
+1. Native: the provider's own parameter for the format.
+2. Answer tool: the model must call a tool whose arguments are the answer. Only if the client loses
+   nothing by it: its tools stay callable, its own `tool_choice` applies, the model may still think.
+3. JSON mode: the provider's parameter for any JSON, and the schema in the instructions.
+4. Instructions only.
 """
 
 from __future__ import annotations
@@ -16,157 +18,164 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
-from antiphon.core.planning.declare_tools import Declared
+from antiphon.core.planning.declare_tools import DeclaredTools
 from antiphon.core.planning.effort import thinks
-from antiphon.core.planning.parse_tool import opened
+from antiphon.core.planning.parse_tool import open_objects
 from antiphon.core.structured_output.contract import FormatKind, OutputContract
 from antiphon.core.tools.naming import hashed_name, provider_name
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """The contract, and the tools that it is asked for with."""
+class OutputStrategy(Struct, frozen=True, kw_only=True):
+    """The output contract, and the tools of the request, with the answer tool if there is one."""
 
     contract: OutputContract
-    declared: Declared
+    tools: DeclaredTools
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def ask(
+def choose_output_strategy(
     contract: OutputContract,
     param: str,
-    declared: Declared,
+    tools: DeclaredTools,
     effort: str | None,
     capabilities: Capabilities,
-) -> Asked:
-    """Decide, for a contract that only says what was requested; `param` is where it says so."""
-    formats = _formats(declared, capabilities)
+) -> OutputStrategy:
+    """Choose the strategy for the requested format; `param` is where it was requested."""
+    formats = _native_formats(tools, capabilities)
     if contract.requested in formats:
         native = structs.replace(contract, asked=contract.requested)
-        return Asked(contract=native, declared=declared)
+        return OutputStrategy(contract=native, tools=tools)
+    problem = f"Output format {contract.requested!r} is not supported by {capabilities.model_name}"
     if contract.requested == "json_object":
-        return _told(contract, "text", param, declared, "")
-    tool = _answer_tool(contract, declared, effort, capabilities)
+        return _use_instructions(contract, "text", param, tools, problem)
+    tool = _build_answer_tool(contract, tools, effort, capabilities)
     if isinstance(tool, str):
-        weaker: FormatKind = "json_object" if "json_object" in formats else "text"
-        return _told(contract, weaker, param, declared, f", and no tool can be forced ({tool})")
-    return _by_tool(contract, tool, param, declared, capabilities)
+        fallback: FormatKind = "json_object" if "json_object" in formats else "text"
+        problem += f", and no answer tool can be used ({tool})"
+        return _use_instructions(contract, fallback, param, tools, problem)
+    return _use_answer_tool(contract, tool, param, tools, capabilities, problem)
 
 
-def _formats(declared: Declared, capabilities: Capabilities) -> frozenset[str]:
-    """What the provider can be asked for in this request; text goes without saying."""
-    alone = not declared.declarations and not declared.native_tools
-    able = capabilities.formats if alone or capabilities.formats_beside_tools else frozenset()
-    return able | {"text"}
+def _native_formats(tools: DeclaredTools, capabilities: Capabilities) -> frozenset[str]:
+    """The formats that the provider supports in this request; it always supports text."""
+    no_tools = not tools.declarations and not tools.native_tools
+    supported = (
+        capabilities.formats if no_tools or capabilities.formats_beside_tools else frozenset()
+    )
+    return supported | {"text"}
 
 
-def _told(
-    contract: OutputContract, asked: FormatKind, param: str, declared: Declared, why: str
-) -> Asked:
-    how = "the model is told" if asked == "text" else "JSON is asked for, the model told the schema"
-    return Asked(
-        contract=structs.replace(contract, asked=asked),
-        declared=declared,
-        diagnostics=(_weaker(contract, param, f"{why}: {how}, and the answer checked."),),
+def _use_instructions(
+    contract: OutputContract, native: FormatKind, param: str, tools: DeclaredTools, problem: str
+) -> OutputStrategy:
+    how = (
+        "the format is described in the instructions"
+        if native == "text"
+        else "JSON mode is used, with the schema in the instructions"
+    )
+    return OutputStrategy(
+        contract=structs.replace(contract, asked=native),
+        tools=tools,
+        diagnostics=(_degraded(param, f"{problem}; {how}. The output is validated."),),
     )
 
 
-def _weaker(contract: OutputContract, param: str, how: str) -> Diagnostic:
-    return Diagnostic(
-        code=Code.FORMAT_DEGRADED,
-        decision=Decision.DEGRADED,
-        param=f"{param}.type",
-        message=f"The provider cannot be asked for {contract.requested}{how}",
-        subject="text.format.type",
-    )
+def _degraded(param: str, message: str) -> Diagnostic:
+    return degraded(Code.FORMAT_DEGRADED, f"{param}.type", message, "text.format.type")
 
 
-# The tool that is called with the answer
+# The answer tool
 
 WRAPPER = "value"
-"""The one field of its arguments, where the answer itself is no object."""
+"""The only argument of the answer tool, if the answer is not an object."""
 
 
-def _by_tool(
+def _use_answer_tool(
     contract: OutputContract,
     tool: ToolDeclaration,
     param: str,
-    declared: Declared,
+    tools: DeclaredTools,
     capabilities: Capabilities,
-) -> Asked:
-    named = not declared.declarations and "function" in capabilities.tool_choice
-    choice = ToolChoice("function", tool.name) if named else ToolChoice("required")
-    tools = (*declared.declarations, tool)
-    how = ": the model has to call a tool with its answer, and the answer is checked."
-    return Asked(
+    problem: str,
+) -> OutputStrategy:
+    by_name = not tools.declarations and "function" in capabilities.tool_choice
+    choice = ToolChoice("function", tool.name) if by_name else ToolChoice("required")
+    declarations = (*tools.declarations, tool)
+    message = f"{problem}; the model must call an answer tool instead. The output is validated."
+    return OutputStrategy(
         contract=structs.replace(contract, tool=tool.name, wrapped=not _is_object(contract)),
-        declared=structs.replace(declared, declarations=tools, tool_choice=choice),
-        diagnostics=(_weaker(contract, param, how),),
+        tools=structs.replace(tools, declarations=declarations, tool_choice=choice),
+        diagnostics=(_degraded(param, message),),
     )
 
 
-def _answer_tool(
-    contract: OutputContract, declared: Declared, effort: str | None, capabilities: Capabilities
+def _build_answer_tool(
+    contract: OutputContract, tools: DeclaredTools, effort: str | None, capabilities: Capabilities
 ) -> ToolDeclaration | str:
-    """The tool, or why there can be none."""
-    obstacle = _obstacle(declared, capabilities, thinking=thinks(effort, capabilities))
+    """Build the answer tool, or return why none can be used."""
+    obstacle = _find_obstacle(tools, capabilities, thinking=thinks(effort, capabilities))
     if obstacle is not None:
         return obstacle
-    name = _free_name(contract, declared)
-    parameters = _parameters(contract)
+    name = _find_free_name(contract, tools)
+    parameters = _build_parameters(contract)
     if name is None or parameters is None:
-        return "the format cannot be told as one"
+        return "the schema cannot be the parameters of a tool"
     about = f" ({contract.description})" if contract.description else ""
     return ToolDeclaration(
         name=name,
         description=f"Gives the final answer{about}: its arguments are that answer, as JSON."
         " Call it once, when everything else is done.",
-        parameters=parameters if capabilities.closed_objects else opened(parameters),
-        strict=True if _is_strict(contract, declared, capabilities) else None,
+        parameters=parameters if capabilities.closed_objects else open_objects(parameters),
+        strict=True if _is_strict(contract, tools, capabilities) else None,
     )
 
 
-def _is_strict(contract: OutputContract, declared: Declared, capabilities: Capabilities) -> bool:
-    if capabilities.strict_together and declared.declarations:  # do as the others do
-        return all(tool.strict for tool in declared.declarations)
+def _is_strict(contract: OutputContract, tools: DeclaredTools, capabilities: Capabilities) -> bool:
+    if capabilities.strict_together and tools.declarations:  # all tools or none
+        return all(tool.strict for tool in tools.declarations)
     return bool(contract.strict) and capabilities.strict_tools
 
 
-def _obstacle(declared: Declared, capabilities: Capabilities, *, thinking: bool) -> str | None:
-    beside = bool(declared.declarations)  # they have to stay callable
-    words = {"required"} if beside else {"required", "function"}
+def _find_obstacle(
+    tools: DeclaredTools, capabilities: Capabilities, *, thinking: bool
+) -> str | None:
+    """Why the model cannot be made to call an answer tool."""
+    # With `function` the client's own tools could not be called any more.
+    modes = {"required"} if tools.declarations else {"required", "function"}
     obstacles = {
-        "the model takes none": not capabilities.tools,
-        "the request has a choice of its own": declared.tool_choice.mode != "auto",
-        "the provider's own tools would do": bool(declared.native_tools),
-        "there are too many": len(declared.declarations) >= capabilities.max_tools,
-        "the provider cannot be told to": not words & capabilities.tool_choice,
-        "the model would not think": thinking and capabilities.forced_choice_stops_thinking,
+        "tools are not supported": not capabilities.tools,
+        "the request has its own `tool_choice`": tools.tool_choice.mode != "auto",
+        "the provider's own tools could be called instead": bool(tools.native_tools),
+        "there are too many tools": len(tools.declarations) >= capabilities.max_tools,
+        "a tool call cannot be forced": not modes & capabilities.tool_choice,
+        "a forced call disables thinking": thinking and capabilities.forced_choice_stops_thinking,
     }
-    return next((why for why, is_so in obstacles.items() if is_so), None)
+    return next((obstacle for obstacle, applies in obstacles.items() if applies), None)
 
 
-def _free_name(contract: OutputContract, declared: Declared) -> str | None:
-    """A name made from the format's, so that it stays the same from turn to turn."""
+def _find_free_name(contract: OutputContract, tools: DeclaredTools) -> str | None:
+    """A tool name derived from the format's name, so that it stays the same from turn to turn."""
     name = f"answer_{contract.name}" if contract.name else "answer"
     candidates = (provider_name(name), hashed_name(name))
-    return next((each for each in candidates if each not in declared.identities), None)
+    return next((each for each in candidates if each not in tools.identities), None)
 
 
 def _is_object(contract: OutputContract) -> bool:
     return contract.schema is not None and contract.schema.get("type") == "object"
 
 
-def _parameters(contract: OutputContract) -> Mapping[str, Any] | None:
-    """The schema, or one of an object around it; None if it refers to what would then move."""
+def _build_parameters(contract: OutputContract) -> Mapping[str, Any] | None:
+    """The schema of an object, or an object around another schema; None if it has references that
+    would break by being moved."""
     schema = contract.schema or {}
     if _is_object(contract):
         return schema
-    if _ROOTED.search(msgspec.json.encode(schema)):
+    if _ROOT_REFERENCE.search(msgspec.json.encode(schema)):
         return None
     shared = {name: schema[name] for name in _SHARED if name in schema}
-    inner = {name: value for name, value in schema.items() if name not in _APART}
+    inner = {name: value for name, value in schema.items() if name not in _NOT_MOVED}
     return {
         "type": "object",
         "properties": {WRAPPER: inner},
@@ -177,9 +186,10 @@ def _parameters(contract: OutputContract) -> Mapping[str, Any] | None:
 
 
 _SHARED = ("$defs", "definitions")
-_APART = frozenset({*_SHARED, "$schema"})
-_ROOTED = re.compile(
+_NOT_MOVED = frozenset({*_SHARED, "$schema"})
+_ROOT_REFERENCE = re.compile(
     rb'"\$(?:id|anchor|dynamicRef|dynamicAnchor|recursiveRef|recursiveAnchor)":'
     rb'|"\$ref":"(?!#/(?:\$defs|definitions)/)'
 )
-"""A word that says where something is, unless that is a place which does not move."""
+"""A keyword that defines or uses a location, except references to definitions, which stay at the
+root."""

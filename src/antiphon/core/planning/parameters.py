@@ -1,8 +1,8 @@
-"""What becomes of every field of a request: one table, and the few lines that read it.
+"""Request parameters: one table of what becomes of each field, and the functions that apply it.
 
-A field is done by the gateway itself, taken to the provider, merely repeated in the response, or
-refused. What a provider does not take is ignored, and said to be, unless its value asks for nothing
-that would not have happened anyway.
+A field is handled by the gateway, forwarded to the provider, echoed in the response, or rejected.
+A field that the provider does not support is ignored with a diagnostic, unless its value is the
+API's default.
 """
 
 from __future__ import annotations
@@ -14,110 +14,131 @@ from typing import Any
 
 from msgspec import Struct
 
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.diagnostic import Code, Diagnostic, degraded, ignored
 from antiphon.core.plan.plan import Capabilities
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 
+_NONE = frozenset[str]()
+
 
 class Rule(StrEnum):
-    """Who does something about a field."""
+    """What becomes of a request field."""
 
-    OWN = "own"
-    """The gateway, elsewhere: nothing is lost."""
-    TAKE = "take"
-    """The provider, if it takes it; otherwise it is ignored, visibly."""
+    HANDLE = "handle"
+    """The gateway implements it, elsewhere."""
+    FORWARD = "forward"
+    """Sent to a provider that supports it; otherwise ignored with a diagnostic."""
     ECHO = "echo"
-    """The provider, if it takes it; otherwise the response repeats it, and nothing is lost."""
-    REFUSE = "refuse"
-    """Nobody, and to answer without it would be to answer another question."""
+    """Sent to a provider that supports it; otherwise only repeated in the response. A label or a
+    hint: without it the answer is the same, so there is no diagnostic."""
+    REJECT = "reject"
+    """Status 400: without it the request would have another meaning."""
 
 
-class Row(Struct, frozen=True):
+class ParameterRow(Struct, frozen=True):
     path: str
     rule: Rule
-    why: str
-    """For a client to read, where the field is ignored or refused."""
-    plain: tuple[Any, ...] = ()
-    """Values that ask for nothing special."""
+    defaults: tuple[Any, ...] = ()
+    """Values that are the same as leaving the field out."""
+    reason: str = ""
+    """Why it is rejected, for the client."""
 
     @property
     def name(self) -> str:
-        """What capabilities and plans call it."""
+        """Its name in capabilities and plans."""
         return self.path.rpartition(".")[2]
 
 
-_OWN = """
+_HANDLED = """
     model input instructions previous_response_id stream stream_options store background include
     tools tool_choice text.format reasoning.effort type generate stream_id
 """.split()
 
-TABLE: tuple[Row, ...] = (
-    *(Row(path, Rule.OWN, "the gateway does it") for path in _OWN),
-    Row("max_output_tokens", Rule.TAKE, "the model decides how much it writes"),
-    Row("temperature", Rule.TAKE, "the model samples in its own way", (1,)),
-    Row("top_p", Rule.TAKE, "the model samples in its own way", (1,)),
-    Row("presence_penalty", Rule.TAKE, "the model repeats itself as it likes", (0,)),
-    Row("frequency_penalty", Rule.TAKE, "the model repeats itself as it likes", (0,)),
-    Row("top_logprobs", Rule.TAKE, "the model tells no probabilities", (0,)),
-    Row("parallel_tool_calls", Rule.ECHO, "whatever the model does, one call at a time is told"),
-    Row("text.verbosity", Rule.TAKE, "the model decides how much it says", ("medium",)),
-    # `auto` asks for whatever there is, and whatever there is gets sent.
-    Row("reasoning.summary", Rule.TAKE, "reasoning comes as the model tells it", ("auto",)),
-    Row("reasoning.generate_summary", Rule.TAKE, "reasoning comes as it is told", ("auto",)),
-    Row("reasoning.context", Rule.TAKE, "the model decides what it remembers", ("auto",)),
-    Row("reasoning.mode", Rule.TAKE, "the model has one way to think", ("standard",)),
-    Row("max_tool_calls", Rule.TAKE, "calls of built-in tools are not counted"),
-    Row("truncation", Rule.TAKE, "nothing is cut from a prompt that is too long", ("disabled",)),
+_ECHOED = """
+    metadata client_metadata user safety_identifier prompt_cache_key prompt_cache_options
+    prompt_cache_retention image
+""".split()
+
+PARAMETERS: tuple[ParameterRow, ...] = (
+    *(ParameterRow(path, Rule.HANDLE) for path in _HANDLED),
+    ParameterRow("max_output_tokens", Rule.FORWARD),
+    ParameterRow("temperature", Rule.FORWARD, (1,)),
+    ParameterRow("top_p", Rule.FORWARD, (1,)),
+    ParameterRow("presence_penalty", Rule.FORWARD, (0,)),
+    ParameterRow("frequency_penalty", Rule.FORWARD, (0,)),
+    ParameterRow("top_logprobs", Rule.FORWARD, (0,)),
+    # The gateway itself drops parallel calls where the client allows only one.
+    ParameterRow("parallel_tool_calls", Rule.ECHO),
+    ParameterRow("text.verbosity", Rule.FORWARD, ("medium",)),
+    # `auto` requests whatever summary there is, and that is sent in any case.
+    ParameterRow("reasoning.summary", Rule.FORWARD, ("auto",)),
+    ParameterRow("reasoning.generate_summary", Rule.FORWARD, ("auto",)),
+    ParameterRow("reasoning.context", Rule.FORWARD, ("auto",)),
+    ParameterRow("reasoning.mode", Rule.FORWARD, ("standard",)),
+    ParameterRow("max_tool_calls", Rule.FORWARD),
+    ParameterRow("truncation", Rule.FORWARD, ("disabled",)),
     # The tier decides price and speed, so a client has to know that it did not get it.
-    Row("service_tier", Rule.TAKE, "the provider has no such tiers", ("auto", "default")),
-    Row("access_programs", Rule.TAKE, "the provider has no such programmes"),
-    Row("multi_agent", Rule.TAKE, "agents are the client's to run"),
-    # Labels and hints: the answer is the same without them.
-    Row("metadata", Rule.ECHO, "a label for the client's own use"),
-    Row("client_metadata", Rule.ECHO, "a label for the client's own use"),
-    Row("user", Rule.ECHO, "a label for the operator's own use"),
-    Row("safety_identifier", Rule.ECHO, "a label for the operator's own use"),
-    Row("prompt_cache_key", Rule.ECHO, "a hint; caches work without it"),
-    Row("prompt_cache_options", Rule.ECHO, "a hint; caches work without it"),
-    Row("prompt_cache_retention", Rule.ECHO, "a hint; caches work without it"),
-    Row("image", Rule.ECHO, "a hint; images are sent as they are"),
-    Row("conversation", Rule.REFUSE, "conversations are not kept here; use previous_response_id"),
-    Row("prompt", Rule.REFUSE, "prompt templates are not kept here"),
-    Row("moderation", Rule.REFUSE, "nothing is moderated here"),
-    Row("context_management", Rule.REFUSE, "contexts are not compacted during a run"),
+    ParameterRow("service_tier", Rule.FORWARD, ("auto", "default")),
+    ParameterRow("access_programs", Rule.FORWARD),
+    ParameterRow("multi_agent", Rule.FORWARD),
+    *(ParameterRow(path, Rule.ECHO) for path in _ECHOED),
+    ParameterRow(
+        "conversation",
+        Rule.REJECT,
+        reason="conversations are not stored here; use `previous_response_id`",
+    ),
+    ParameterRow("prompt", Rule.REJECT, reason="prompt templates are not stored here"),
+    ParameterRow("moderation", Rule.REJECT, reason="content is not moderated here"),
+    ParameterRow(
+        "context_management",
+        Rule.REJECT,
+        reason="the context is not compacted while a response is generated",
+    ),
 )
 
-KNOWN = frozenset(row.path.partition(".")[0] for row in TABLE)
-_FIELDS = tuple((row.path.partition(".")[0], row) for row in TABLE if row.rule is not Rule.OWN)
+KNOWN = frozenset(row.path.partition(".")[0] for row in PARAMETERS)
+_FIELDS = tuple(
+    (row.path.partition(".")[0], row) for row in PARAMETERS if row.rule is not Rule.HANDLE
+)
 
 
-def decide(
-    request: Request, capabilities: Capabilities, *, moot: frozenset[str] = frozenset()
+def decide_parameters(
+    request: Request,
+    capabilities: Capabilities,
+    *,
+    fixed: frozenset[str] = _NONE,
+    not_applicable: frozenset[str] = _NONE,
 ) -> tuple[dict[str, Any], list[Diagnostic]]:
-    """The values that go to the provider, and what is said about the others but the moot ones."""
+    """Choose the values that are sent to the provider, and report the others.
+
+    `fixed` parameters are not supported at the effort of this request. `not_applicable` ones have
+    no meaning in it: they are neither sent nor reported.
+    """
     parameters: dict[str, Any] = {}
     diagnostics: list[Diagnostic] = []
     for field, row in _FIELDS:
-        if field not in request.raw:  # as nearly always
+        if field not in request.raw:  # the usual case
             continue
-        name, value = row.name, _given(request.raw, row.path)
-        if value is None or name in moot:
+        name, value = row.name, _read_path(request.raw, row.path)
+        if value is None or name in not_applicable:
             continue
-        if row.rule is Rule.REFUSE:
-            _refuse(row, value)
-        elif name in capabilities.parameters:
+        if row.rule is Rule.REJECT:
+            _reject(row, value)
+        elif name in capabilities.parameters and name not in fixed:
             parameters[name] = value
-        elif row.rule is Rule.TAKE and value not in row.plain:
-            diagnostics.append(_ignored(row.path, row.why))
-    diagnostics += _give_way(parameters, capabilities)
-    diagnostics += _clamp(parameters, capabilities)
-    diagnostics += _unsaid(parameters, capabilities)
+        elif row.rule is Rule.FORWARD and value not in row.defaults:
+            when = " at this reasoning effort" if name in fixed else ""
+            problem = f"is not supported by {capabilities.model_name}{when}"
+            diagnostics.append(_ignored(row.path, problem))
+    diagnostics += _drop_conflicts(parameters, capabilities)
+    diagnostics += _clamp_numbers(parameters, capabilities)
+    diagnostics += _drop_invalid_strings(parameters, capabilities)
     diagnostics += [_unknown(name) for name in request.unknown if name not in KNOWN]
     return parameters, diagnostics
 
 
-def _given(raw: Mapping[str, Any], path: str) -> Any:
+def _read_path(raw: Mapping[str, Any], path: str) -> Any:
     outer, _, inner = path.partition(".")
     value = raw.get(outer)
     if not inner:
@@ -125,92 +146,91 @@ def _given(raw: Mapping[str, Any], path: str) -> Any:
     return value.get(inner) if isinstance(value, Mapping) else None
 
 
-def _refuse(row: Row, value: object) -> None:
+def _reject(row: ParameterRow, value: object) -> None:
     if value:
         raise InvalidRequest(
-            f"`{row.path}` is not supported: {row.why}.",
+            f"`{row.path}` is not supported: {row.reason}.",
             param=row.path,
             code="unsupported_parameter",
         )
 
 
-def _ignored(path: str, why: str) -> Diagnostic:
-    return Diagnostic(
-        code=Code.PARAM_IGNORED,
-        decision=Decision.IGNORED,
-        param=path,
-        message=f"`{path}` has no effect: {why}.",
-    )
+def _ignored(path: str, problem: str) -> Diagnostic:
+    return ignored(Code.PARAM_IGNORED, path, f"`{path}` {problem}; ignored.")
 
 
 def _unknown(name: str) -> Diagnostic:
-    return Diagnostic(
-        code=Code.PARAM_UNKNOWN,
-        decision=Decision.IGNORED,
-        param=name,
-        message=f"`{name}` is not a field of the API, and has no effect.",
-    )
+    return ignored(Code.PARAM_UNKNOWN, name, f"`{name}` is not a field of the API; ignored.")
 
 
-def _clamp(parameters: dict[str, Any], capabilities: Capabilities) -> Iterator[Diagnostic]:
-    """A provider refuses to be asked for more than it has, or for less."""
+def _clamp_numbers(parameters: dict[str, Any], capabilities: Capabilities) -> Iterator[Diagnostic]:
+    """Bring numbers into the provider's range: it would reject the request otherwise."""
     ranges = {**capabilities.ranges}
     if capabilities.max_output_tokens is not None:
         ranges["max_output_tokens"] = (0, capabilities.max_output_tokens)
     for name, (least, most) in ranges.items():
-        asked = parameters.get(name)
-        if isinstance(asked, int | float) and not least <= asked <= most:
-            parameters[name] = taken = min(max(asked, least), most)
-            yield Diagnostic(
-                code=Code.PARAM_DEGRADED,
-                decision=Decision.DEGRADED,
-                param=name,
-                message=f"`{name}` is {taken}, not {asked}: that is as far as the provider goes.",
+        value = parameters.get(name)
+        if isinstance(value, int | float) and not least <= value <= most:
+            bound, limit = ("maximum", most) if value > most else ("minimum", least)
+            parameters[name] = limit
+            message = (
+                f"`{name}` {value} is out of range for {capabilities.model_name};"
+                f" clamped to its {bound} of {limit}."
             )
+            yield degraded(Code.PARAM_DEGRADED, name, message)
 
 
-def _unsaid(parameters: dict[str, Any], capabilities: Capabilities) -> Iterator[Diagnostic]:
-    """A text that the provider would refuse; half of it would say something else."""
+def _drop_invalid_strings(
+    parameters: dict[str, Any], capabilities: Capabilities
+) -> Iterator[Diagnostic]:
+    """Drop strings that the provider would reject; a part of one would mean something else."""
     for name, value in [*parameters.items()]:
         least, most = capabilities.ranges.get(name, (0, inf))
         if isinstance(value, str) and not least <= len(value) <= most:
-            yield _ignored(name, f"the provider takes {least:g} to {most:g} characters")
+            length = f"{least:g} to {most:g} characters"
+            yield _ignored(name, f"must have {length} for {capabilities.model_name}")
             del parameters[name]
-        elif value not in capabilities.words.get(name, (value,)):
-            yield _ignored(name, "the provider has nothing of that name")
+        elif value not in capabilities.allowed_values.get(name, (value,)):
+            problem = f"has a value that is not supported by {capabilities.model_name}"
+            yield _ignored(name, problem)
             del parameters[name]
 
 
-def _give_way(parameters: dict[str, Any], capabilities: Capabilities) -> Iterator[Diagnostic]:
-    """Of two parameters that the provider refuses beside each other, one counts."""
-    for name, other in capabilities.gives_way.items():
+def _drop_conflicts(parameters: dict[str, Any], capabilities: Capabilities) -> Iterator[Diagnostic]:
+    """Drop one of two parameters that the provider rejects together."""
+    for name, other in capabilities.conflicting_parameters.items():
         if name in parameters and other in parameters:
             del parameters[name]
-            yield _ignored(name, f"the provider takes it only without `{other}`")
+            problem = f"is not supported by {capabilities.model_name} together with `{other}`"
+            yield _ignored(name, problem)
 
 
-# Extra output
+# Additional output: `include`
 
-_SERVED = "reasoning.encrypted_content"
+_ENCRYPTED = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
 SOURCES = "web_search_call.action.sources"
 
 
 def decide_include(
-    request: Request, capabilities: Capabilities, *, searches: bool = False
+    request: Request,
+    capabilities: Capabilities,
+    *,
+    fixed: frozenset[str] = _NONE,
+    searches: bool = False,
 ) -> tuple[bool, list[Diagnostic]]:
-    """Whether probabilities are told, and what else of the extra output cannot be.
+    """Decide whether log probabilities are included, and report what cannot be.
 
-    `searches` says that the gateway searches the web itself, and so knows what was found."""
-    logprobs = _LOGPROBS in request.include and "top_logprobs" in capabilities.parameters
-    served = {_SERVED, *([_LOGPROBS] if logprobs else []), *([SOURCES] if searches else [])}
+    `searches`: the gateway runs the web search itself, and so knows its sources."""
+    supported = "top_logprobs" in capabilities.parameters - fixed
+    logprobs = _LOGPROBS in request.include and supported
+    served = {_ENCRYPTED, *([_LOGPROBS] if logprobs else []), *([SOURCES] if searches else [])}
     return logprobs, [
-        Diagnostic(
-            code=Code.INCLUDE_IGNORED,
-            decision=Decision.IGNORED,
-            param="include",
-            message=f"`{each}` cannot be included.",
-            subject=each,
+        ignored(
+            Code.INCLUDE_IGNORED,
+            "include",
+            f"`include` of `{each}` is not supported by {capabilities.model_name}; ignored.",
+            each,
         )
         for each in sorted(request.include - served)
     ]

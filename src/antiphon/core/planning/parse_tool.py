@@ -1,41 +1,49 @@
-"""One tool as the client offers it, read into what a provider can be given.
+"""Parsing of one tool: from the client's declaration to what can be declared to a provider.
 
-Every tool that a client runs itself becomes a function. What nobody here could run is left out, and
-says so; a restriction that could not be kept leaves its tool out, too, rather than widen it.
+Every tool that the client runs itself becomes a function. A tool that neither the provider nor the
+gateway can run is ignored with a diagnostic; so is one with a restriction that could not be
+enforced, because a restriction is never widened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import Struct, structs
 
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.diagnostic import Code, Diagnostic, degraded, ignored
 from antiphon.core.freeform.grammar import has_unknown_grammar
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.tools.identity import ToolType
 from antiphon.core.web_search.memory import HOSTED, SEARCH
-from antiphon.core.web_search.rules import WORDS, described, disobeyed, read_rules, unheeded, unkept
+from antiphon.core.web_search.rules import (
+    SEARCH_PARAMETERS,
+    JSONObject,
+    describe_search,
+    find_unenforceable,
+    find_unsupported,
+    read_rules,
+    unsupported_hints,
+)
 from antiphon.errors import InvalidRequest
-from antiphon.wire.items import Document
 
 Key: TypeAlias = tuple[str | None, str]
 Origin: TypeAlias = Literal["request", "input", "search"]
-"""Where it was offered: with the request, by an item of the input, or as what a search found."""
+"""Where it was declared: in the request, in an item of the input, or as a result of a search."""
 
 
-class Offer(Struct, frozen=True, kw_only=True):
-    """A tool and its fate: declared as a function, run by the provider itself, or left out."""
+class ToolOffer(Struct, frozen=True, kw_only=True):
+    """A tool, and whether it is declared as a function, run by the provider, or left out."""
 
     type: str
     name: str
     namespace: str | None = None
-    fate: Literal["declared", "native", "left_out"] = "declared"
+    handling: Literal["declared", "native", "ignored"] = "declared"
     description: str | None = None
-    parameters: Document | None = None
+    parameters: JSONObject | None = None
     strict: bool | None = None
-    document: Document = {}
+    document: JSONObject = {}
     origin: Origin = "request"
 
     @property
@@ -46,82 +54,78 @@ class Offer(Struct, frozen=True, kw_only=True):
     def tool_type(self) -> ToolType:
         return cast("ToolType", self.type)
 
-    def same_as(self, other: Offer) -> bool:
-        """Whether a provider would be told the same of both."""
+    def same_as(self, other: ToolOffer) -> bool:
+        """Whether both would be declared to the provider alike."""
         return (self.type, self.description, self.parameters, self.strict) == (
             (other.type, other.description, other.parameters, other.strict)
         )
 
 
 def family(kind: str) -> str:
-    """Dated and preview types are one tool: `web_search_2025_08_26` is `web_search`."""
+    """The type without its date or `preview`: `web_search_2025_08_26` is `web_search`."""
     for stem in ("web_search", "computer"):
         if kind.startswith(stem):
             return stem
     return kind
 
 
-Reading: TypeAlias = tuple[Offer, list[Diagnostic]]
+ParsedTool: TypeAlias = tuple[ToolOffer, list[Diagnostic]]
 
 
-def read_offer(
+def parse_tool(
     tool: object,
     param: str,
     capabilities: Capabilities,
     *,
     namespace: str | None = None,
     origin: Origin = "request",
-) -> Reading:
-    """Read one tool; `InvalidRequest` names the field that cannot be understood."""
-    if not isinstance(tool, dict) or not isinstance(tool.get("type"), str):
-        raise InvalidRequest("A tool is an object with a type.", param=f"{param}.type")
+) -> ParsedTool:
+    """Parse one tool; `InvalidRequest` names the field that is invalid."""
+    if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str):
+        raise InvalidRequest(
+            "A tool must be an object with a string `type`.", param=f"{param}.type"
+        )
     kind: str = tool["type"]
     if family(kind) == "web_search" and namespace is None:
-        return _web_search(tool, param, capabilities, origin)
-    reason = _reason_to_leave_out(tool, kind, namespace)
+        return _parse_web_search(tool, param, capabilities, origin)
+    reason = _reason_to_ignore(tool, kind, namespace)
     if reason is not None:
-        return _left_out(tool, param, reason, namespace)
-    offer = structs.replace(_READERS[kind](tool, param), namespace=namespace, origin=origin)
-    return _within(offer, param, capabilities)
+        return _ignore(tool, param, reason, namespace)
+    offer = structs.replace(_PARSERS[kind](tool, param), namespace=namespace, origin=origin)
+    return _weaken(offer, param, capabilities)
 
 
-def _left_out(tool: Document, param: str, reason: str, namespace: str | None = None) -> Reading:
+def _ignore(tool: JSONObject, param: str, reason: str, namespace: str | None = None) -> ParsedTool:
     kind = tool["type"]
     label = tool.get("name", tool.get("server_label"))
     name = label if isinstance(label, str) else kind
-    offer = Offer(type=kind, name=name, namespace=namespace, fate="left_out", document=tool)
-    return offer, [left_out(kind, param, f"The tool {offer.name!r} was left out: {reason}.")]
+    offer = ToolOffer(type=kind, name=name, namespace=namespace, handling="ignored", document=tool)
+    return offer, [tool_ignored(kind, param, f"Tool {offer.name!r} is ignored: {reason}.")]
 
 
-def left_out(kind: str, param: str, message: str) -> Diagnostic:
-    return Diagnostic(
-        code=Code.TOOL_IGNORED,
-        decision=Decision.IGNORED,
-        param=param,
-        message=message,
-        subject=kind,
-    )
+def tool_ignored(kind: str, param: str, message: str) -> Diagnostic:
+    return ignored(Code.TOOL_IGNORED, param, message, kind)
 
 
-# What becomes weaker on the way
+# Fields of a tool that are not supported
 
-_WEAKER: Mapping[str, str] = {
-    "async": "its answers are waited for",
-    "defer_loading": "it is declared at once",
-    "format": "the grammar cannot be read here, and is only described to the model",
-    "output_schema": "the model is not told what its answers look like",
-    "parameters": "the provider does not take `additionalProperties: false`",
-    "search_content_types": "only text is searched for",
-    "search_context_size": "the search decides how much it brings",
-    "strict": "the provider does not enforce its schema",
-    "user_location": "the search engine does not take it",
+_CONSEQUENCES: Mapping[str, str] = {
+    "async": "its results are awaited",
+    "defer_loading": "it is declared immediately",
+    "format": "the grammar cannot be compiled and is only part of the description",
+    "output_schema": "the model does not see it",
+    "parameters": "`additionalProperties: false` is removed from the schema",
+    "search_content_types": "only text is searched",
+    "search_context_size": "the search decides how much it returns",
+    "strict": "the schema is not enforced",
+    "user_location": "the search ignores it",
 }
 
 
-def _within(offer: Offer, param: str, capabilities: Capabilities) -> Reading:
-    """What the provider takes of this tool, and a diagnostic for each part that it does not."""
+def _weaken(offer: ToolOffer, param: str, capabilities: Capabilities) -> ParsedTool:
+    """Remove what the provider does not support of this tool, and report each such field."""
     tool = offer.document
-    weaker = {
+    unsupported = {
         "async": bool(tool.get("async")),
         "defer_loading": bool(tool.get("defer_loading")) and offer.origin != "search",
         "format": has_unknown_grammar(tool),
@@ -129,144 +133,153 @@ def _within(offer: Offer, param: str, capabilities: Capabilities) -> Reading:
         "parameters": not capabilities.closed_objects and _is_closed(tool.get("parameters")),
         "strict": bool(offer.strict) and not capabilities.strict_tools,
     }
-    diagnostics = [_degraded(offer, param, field) for field, is_so in weaker.items() if is_so]
+    fields = [field for field, applies in unsupported.items() if applies]
+    diagnostics = _report_fields(offer, param, fields, capabilities)
     if not capabilities.strict_tools:
         offer = structs.replace(offer, strict=None)
     if not capabilities.closed_objects:
-        offer = structs.replace(offer, parameters=opened(offer.parameters))
+        offer = structs.replace(offer, parameters=open_objects(offer.parameters))
     return offer, diagnostics
 
 
-def _degraded(offer: Offer, param: str, field: str) -> Diagnostic:
-    return Diagnostic(
-        code=Code.TOOL_DEGRADED,
-        decision=Decision.DEGRADED,
-        param=f"{param}.{field}",
-        message=f"The tool {offer.name!r} is weaker than declared: {_WEAKER[field]}.",
-        subject=field,
-    )
+def _report_fields(
+    offer: ToolOffer, param: str, fields: Iterable[str], capabilities: Capabilities
+) -> list[Diagnostic]:
+    about = f"of tool {offer.name!r} is not supported for {capabilities.model_name}"
+    messages = {field: f"`{field}` {about}: {_CONSEQUENCES[field]}." for field in fields}
+    return [
+        degraded(Code.TOOL_DEGRADED, f"{param}.{field}", message, field)
+        for field, message in messages.items()
+    ]
 
 
 def _is_closed(schema: Any) -> bool:
-    return bool(schema != opened(schema))
+    return bool(schema != open_objects(schema))
 
 
-def opened(schema: Any) -> Any:
-    """The same schema, with no word against properties that it does not name."""
-    if isinstance(schema, dict):
+def open_objects(schema: Any) -> Any:
+    """Remove `additionalProperties: false` from a schema, at any depth."""
+    if isinstance(schema, Mapping):
         kept = [item for item in schema.items() if item != ("additionalProperties", False)]
-        return {name: opened(inner) for name, inner in kept}
-    return [opened(inner) for inner in schema] if isinstance(schema, list) else schema
+        return {name: open_objects(inner) for name, inner in kept}
+    return [open_objects(inner) for inner in schema] if isinstance(schema, list) else schema
 
 
-# What is left out, and why
+# Tools that are ignored
 
 _HOSTED: Mapping[str, str] = {
-    "code_interpreter": "no code is run here",
-    "computer": "no model here is given a screen",
-    "file_search": "no vector stores are kept here",
-    "image_generation": "no images are made here",
-    "mcp": "no MCP servers are connected from here",
-    "programmatic_tool_calling": "no programs are run here",
+    "code_interpreter": "the gateway does not run code",
+    "computer": "the gateway does not support computer use",
+    "file_search": "the gateway has no vector stores",
+    "image_generation": "the gateway does not generate images",
+    "mcp": "the gateway does not connect to MCP servers",
+    "programmatic_tool_calling": "the gateway does not run programs",
 }
 
 
-def _reason_to_leave_out(tool: Document, kind: str, namespace: str | None) -> str | None:
+def _reason_to_ignore(tool: JSONObject, kind: str, namespace: str | None) -> str | None:
     if namespace is not None and kind not in {"function", "custom"}:
-        return "a namespace holds functions and custom tools only"
-    if kind not in _READERS:
-        return _HOSTED.get(family(kind), "its type is not known here")
+        return "a namespace may contain only function and custom tools"
+    if kind not in _PARSERS:
+        return _HOSTED.get(family(kind), f"the tool type {kind!r} is unknown")
     callers = tool.get("allowed_callers")
     if isinstance(callers, list) and "direct" not in callers:
-        return "only programs may call it, and no programs are run here"
+        return "only programs may call it, and the gateway does not run programs"
     if kind == "tool_search" and tool.get("execution") != "client":
-        return "tools are not searched for here; deferred ones are declared at once"
+        return "the gateway does not search tools; deferred tools are declared immediately"
     if kind == "shell" and _environment(tool) != "local":
-        # The client expects a sandbox: its own machine would be more than it offered.
-        return "no containers are kept here"
+        # The client expects a sandbox: its commands must not run on the user's machine instead.
+        return "the gateway has no containers"
     return None
 
 
-def _environment(tool: Document) -> object:
+def _environment(tool: JSONObject) -> object:
     environment = tool.get("environment")
-    return environment.get("type") if isinstance(environment, dict) else "local"
+    return environment.get("type") if isinstance(environment, Mapping) else "local"
 
 
-# Search that the provider runs, or the gateway
+# Web search, run by the provider or by the gateway
 
 
-def _web_search(tool: Document, param: str, capabilities: Capabilities, origin: Origin) -> Reading:
+def _parse_web_search(
+    tool: JSONObject, param: str, capabilities: Capabilities, origin: Origin
+) -> ParsedTool:
     if capabilities.web_search == "refuse":
         raise InvalidRequest(
-            "Web search is not available for this model.",
+            f"Web search is not supported by {capabilities.model_name}.",
             param=f"{param}.type",
             code="unsupported_parameter",
         )
     if capabilities.web_search == "ignore":
-        return _left_out(tool, param, "this model has no web search")
+        return _ignore(tool, param, f"web search is not supported by {capabilities.model_name}")
     if capabilities.web_search == "managed":
-        return _managed_search(tool, param, capabilities, origin)
-    beyond = disobeyed(tool, capabilities.web_search_limits)
-    if beyond is not None:
-        return _left_out(tool, param, f"its search cannot be limited by `{beyond}`")
-    offer = Offer(type=tool["type"], name="web_search", fate="native", document=tool)
-    weaker = unheeded(tool, capabilities.web_search_limits)
-    return offer, [_degraded(offer, param, field) for field in weaker]
+        return _parse_managed_search(tool, param, capabilities, origin)
+    restriction = find_unsupported(tool, capabilities.web_search_limits)
+    if restriction is not None:
+        reason = f"web search of {capabilities.model_name} cannot be restricted by `{restriction}`"
+        return _ignore(tool, param, reason)
+    offer = ToolOffer(type=tool["type"], name="web_search", handling="native", document=tool)
+    fields = unsupported_hints(tool, capabilities.web_search_limits)
+    return offer, _report_fields(offer, param, fields, capabilities)
 
 
-def _managed_search(
-    tool: Document, param: str, capabilities: Capabilities, origin: Origin
-) -> Reading:
-    """A function whose calls the gateway answers itself; it keeps the restrictions, too."""
-    beyond = unkept(tool)
-    if beyond is not None:
-        return _left_out(tool, param, f"its search cannot be limited by `{beyond}`")
-    offer = Offer(
+def _parse_managed_search(
+    tool: JSONObject, param: str, capabilities: Capabilities, origin: Origin
+) -> ParsedTool:
+    """A function whose calls the gateway answers; it enforces the restrictions itself."""
+    restriction = find_unenforceable(tool)
+    if restriction is not None:
+        reason = f"the gateway's web search cannot be restricted by `{restriction}`"
+        return _ignore(tool, param, reason)
+    offer = ToolOffer(
         type=SEARCH,
         name=SEARCH,
         namespace=HOSTED,
-        description=described(read_rules(tool)),
-        parameters=WORDS,
+        description=describe_search(read_rules(tool)),
+        parameters=SEARCH_PARAMETERS,
         document=tool,
         origin=origin,
     )
-    weaker = unheeded(tool, capabilities.web_search_limits | {"search_context_size"})
-    return offer, [_degraded(offer, param, field) for field in weaker]
+    fields = unsupported_hints(tool, capabilities.web_search_limits | {"search_context_size"})
+    return offer, _report_fields(offer, param, fields, capabilities)
 
 
 # Tools that the client runs
 
-NO_ARGUMENTS: Document = {"type": "object", "properties": {}}
+NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
 
 
-def _text(tool: Document, field: str, param: str, *, required: bool = False) -> str | None:
+def _read_string(tool: JSONObject, field: str, param: str, *, required: bool = False) -> str | None:
     value = tool.get(field)
     if isinstance(value, str) and (value or not required):
         return value
     if value is None and not required:
         return None
-    raise InvalidRequest(f"`{field}` has to be a text.", param=f"{param}.{field}")
+    kind = "non-empty string" if required else "string"
+    raise InvalidRequest(f"`{field}` must be a {kind}.", param=f"{param}.{field}")
 
 
-def tool_name(tool: Document, param: str) -> str:
-    name = _text(tool, "name", param, required=True)
+def read_tool_name(tool: JSONObject, param: str) -> str:
+    name = _read_string(tool, "name", param, required=True)
     return cast("str", name)
 
 
-def _schema(tool: Document, param: str) -> Document:
+def _read_schema(tool: JSONObject, param: str) -> JSONObject:
     schema = tool.get("parameters")
-    if schema is not None and not isinstance(schema, dict):
-        raise InvalidRequest("`parameters` has to be a JSON Schema.", param=f"{param}.parameters")
+    if schema is not None and not isinstance(schema, Mapping):
+        raise InvalidRequest(
+            "`parameters` must be a JSON Schema object.", param=f"{param}.parameters"
+        )
     return schema or NO_ARGUMENTS
 
 
-def _function(tool: Document, param: str) -> Offer:
+def _parse_function(tool: JSONObject, param: str) -> ToolOffer:
     strict = tool.get("strict")
-    return Offer(
+    return ToolOffer(
         type="function",
-        name=tool_name(tool, param),
-        description=_text(tool, "description", param),
-        parameters=_schema(tool, param),
+        name=read_tool_name(tool, param),
+        description=_read_string(tool, "description", param),
+        parameters=_read_schema(tool, param),
         strict=strict if isinstance(strict, bool) else None,
         document=tool,
     )
@@ -275,11 +288,11 @@ def _function(tool: Document, param: str) -> Offer:
 _FREEFORM = "Call it with the whole text, as it is, in the one argument `input`."
 
 
-def _custom(tool: Document, param: str) -> Offer:
-    about = [_text(tool, "description", param), _FREEFORM, _grammar(tool, param)]
-    return Offer(
+def _parse_custom(tool: JSONObject, param: str) -> ToolOffer:
+    about = [_read_string(tool, "description", param), _FREEFORM, _describe_grammar(tool, param)]
+    return ToolOffer(
         type="custom",
-        name=tool_name(tool, param),
+        name=read_tool_name(tool, param),
         description="\n\n".join(filter(None, about)),
         parameters={
             "type": "object",
@@ -291,47 +304,47 @@ def _custom(tool: Document, param: str) -> Offer:
     )
 
 
-def _grammar(tool: Document, param: str) -> str | None:
+def _describe_grammar(tool: JSONObject, param: str) -> str | None:
     form = tool.get("format")
-    if not isinstance(form, dict) or form.get("type") != "grammar":
+    if not isinstance(form, Mapping) or form.get("type") != "grammar":
         return None
-    syntax = _text(form, "syntax", f"{param}.format", required=True)
-    definition = _text(form, "definition", f"{param}.format", required=True)
+    syntax = _read_string(form, "syntax", f"{param}.format", required=True)
+    definition = _read_string(form, "definition", f"{param}.format", required=True)
     return f"The text has to match this grammar (syntax: {syntax}):\n{definition}"
 
 
-def _tool_search(tool: Document, param: str) -> Offer:
-    return Offer(
+def _parse_tool_search(tool: JSONObject, param: str) -> ToolOffer:
+    return ToolOffer(
         type="tool_search",
         name="tool_search",
-        description=_text(tool, "description", param) or "Finds more tools to call.",
-        parameters=_schema(tool, param) if tool.get("parameters") else _SEARCH,
+        description=_read_string(tool, "description", param) or "Finds more tools to call.",
+        parameters=_read_schema(tool, param) if tool.get("parameters") else _SEARCH,
         document=tool,
     )
 
 
-def _built_in(tool: Document, param: str) -> Offer:
+def _parse_built_in(tool: JSONObject, param: str) -> ToolOffer:
     kind = tool["type"]
     description, parameters = _BUILT_IN[kind]
-    return Offer(
+    return ToolOffer(
         type=kind, name=kind, description=description, parameters=parameters, document=tool
     )
 
 
-def _object(required: tuple[str, ...], **properties: Document) -> Document:
+def _object(required: tuple[str, ...], **properties: JSONObject) -> JSONObject:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-_TEXTS: Document = {"type": "array", "items": {"type": "string"}}
-_TIMEOUT: Document = {"type": "integer", "description": "How long it may take, in milliseconds."}
+_TEXTS: JSONObject = {"type": "array", "items": {"type": "string"}}
+_TIMEOUT: JSONObject = {"type": "integer", "description": "How long it may take, in milliseconds."}
 _SEARCH = _object(
     ("query",),
     query={"type": "string", "description": "What the tools should be able to do."},
     limit={"type": "integer", "description": "How many tools to find at most."},
 )
 
-# The arguments are those that `core.tools` restores the calls from.
-_BUILT_IN: Mapping[str, tuple[str, Document]] = {
+# `core.tools.restore` turns calls with these arguments back into the built-in tool's call items.
+_BUILT_IN: Mapping[str, tuple[str, JSONObject]] = {
     "shell": (
         "Runs shell commands on the user's machine and returns what they print.",
         _object(
@@ -377,9 +390,9 @@ _BUILT_IN: Mapping[str, tuple[str, Document]] = {
     ),
 }
 
-_READERS: Mapping[str, Callable[[Document, str], Offer]] = {
-    "function": _function,
-    "custom": _custom,
-    "tool_search": _tool_search,
-    **dict.fromkeys(_BUILT_IN, _built_in),
+_PARSERS: Mapping[str, Callable[[JSONObject, str], ToolOffer]] = {
+    "function": _parse_function,
+    "custom": _parse_custom,
+    "tool_search": _parse_tool_search,
+    **dict.fromkeys(_BUILT_IN, _parse_built_in),
 }

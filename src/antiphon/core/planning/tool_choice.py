@@ -1,129 +1,143 @@
-"""`tool_choice` in all its forms, and what of it a provider can be told.
+"""`tool_choice` in all its forms: the tools that may be called, and what is sent to the provider.
 
-A choice is a constraint: what the provider cannot be told is kept by declaring less. Only the duty
-to call something may be lost on the way, and then a diagnostic says so.
+A choice is a constraint: where the provider does not support it, fewer tools are declared. Only the
+obligation to call a tool may be lost, and a diagnostic reports that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.plan.plan import Capabilities, ToolChoice
-from antiphon.core.planning.parse_tool import Offer, family
-from antiphon.core.planning.toolbox import Toolbox
+from antiphon.core.planning.parse_tool import ToolOffer, family
+from antiphon.core.planning.tool_registry import ToolRegistry
+from antiphon.core.web_search.rules import JSONObject
 from antiphon.errors import InvalidRequest
-from antiphon.wire.items import Document
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """The tools that the model may use now, and what the provider is told about using them."""
+    """The tools that may be called in this turn, and the tool choice for the provider."""
 
-    offers: Sequence[Offer] = ()
+    offers: Sequence[ToolOffer] = ()
     choice: ToolChoice = ToolChoice()
     diagnostics: Sequence[Diagnostic] = ()
 
 
-def select(choice: str | Document, toolbox: Toolbox, capabilities: Capabilities) -> Selection:
-    """What is left when the choice is kept; a choice of something that is not there is an error."""
-    usable = [offer for offer in toolbox.everything() if _is_usable(offer, capabilities)]
+def select_tools(
+    choice: str | JSONObject, registry: ToolRegistry, capabilities: Capabilities
+) -> Selection:
+    """Apply the choice to the tools; raise `InvalidRequest` if it names one that is not there."""
+    usable = [offer for offer in registry.all_offers() if _is_usable(offer, capabilities)]
     if isinstance(choice, str):
-        return _in_mode(choice, usable, capabilities)
+        return _select_by_mode(choice, usable, capabilities)
     if choice.get("type") == "allowed_tools":
-        allowed = _allowed(choice, toolbox)
+        allowed = _read_allowed(choice, registry)
         usable = [offer for offer in usable if id(offer) in allowed]
-        return _in_mode(str(choice.get("mode")), usable, capabilities)
-    return _forced(choice, usable, toolbox, capabilities)
+        return _select_by_mode(str(choice.get("mode")), usable, capabilities)
+    return _select_one(choice, usable, registry, capabilities)
 
 
-def _is_usable(offer: Offer, capabilities: Capabilities) -> bool:
-    return capabilities.tools and offer.fate != "left_out"
+def _is_usable(offer: ToolOffer, capabilities: Capabilities) -> bool:
+    return capabilities.tools and offer.handling != "ignored"
 
 
-def _in_mode(mode: str, offers: Sequence[Offer], capabilities: Capabilities) -> Selection:
+def _select_by_mode(
+    mode: str, offers: Sequence[ToolOffer], capabilities: Capabilities
+) -> Selection:
     if mode == "none":
-        # Declarations that stay keep the prompt's prefix the same from turn to turn.
+        # Declared tools keep the prompt's prefix the same from turn to turn (prompt caches).
         stays = bool(offers) and "none" in capabilities.tool_choice
         return Selection(offers=offers, choice=ToolChoice("none")) if stays else Selection()
     if mode != "required":
         return Selection(offers=offers)
     if not offers:
-        raise _nothing("A tool is required, but there is none to call.")
+        raise _invalid("`tool_choice` is 'required', but there is no tool to call.")
     if "required" in capabilities.tool_choice:
         return Selection(offers=offers, choice=ToolChoice("required"))
-    weaker = _weaker("The provider cannot be told that a tool is required: the model may answer.")
-    return Selection(offers=offers, diagnostics=[weaker])
+    message = (
+        f"`tool_choice` 'required' is not supported by {capabilities.model_name};"
+        " the model may answer without a call."
+    )
+    return Selection(offers=offers, diagnostics=[_degraded(message)])
 
 
-def _forced(
-    choice: Document, usable: Sequence[Offer], toolbox: Toolbox, capabilities: Capabilities
+def _select_one(
+    choice: JSONObject,
+    usable: Sequence[ToolOffer],
+    registry: ToolRegistry,
+    capabilities: Capabilities,
 ) -> Selection:
-    """One tool has to be called."""
-    matches = {id(offer) for offer in _matches(choice, toolbox)}
+    """Force a call of one tool, as far as the provider supports it."""
+    matches = {id(offer) for offer in _find_tools(choice, registry)}
     targets = [offer for offer in usable if id(offer) in matches]
     if not targets:
-        raise _nothing(f"The choice {_label(choice)} names no tool that can be called.")
-    name = toolbox.names.get(targets[0].key) if targets[0].fate == "declared" else None
+        raise _invalid(f"`tool_choice` names a tool that is not available: {_label(choice)}.")
+    name = registry.names.get(targets[0].key) if targets[0].handling == "declared" else None
     if name is not None and "function" in capabilities.tool_choice:
         return Selection(offers=usable, choice=ToolChoice("function", name))
     if "required" in capabilities.tool_choice:
-        weaker = _weaker("The provider cannot be told which tool to call: no other is declared.")
-        return Selection(offers=targets, choice=ToolChoice("required"), diagnostics=[weaker])
-    weaker = _weaker("The provider cannot be told to call a tool: it is the only one declared.")
-    return Selection(offers=targets, diagnostics=[weaker])
+        message = (
+            f"`tool_choice` of a named tool is not supported by {capabilities.model_name};"
+            " a call is required and no other tool is declared."
+        )
+        choice_sent = ToolChoice("required")
+        return Selection(offers=targets, choice=choice_sent, diagnostics=[_degraded(message)])
+    message = (
+        f"A forced tool call is not supported by {capabilities.model_name}; no other tool is"
+        " declared, and the model may answer without a call."
+    )
+    return Selection(offers=targets, diagnostics=[_degraded(message)])
 
 
-def _allowed(choice: Document, toolbox: Toolbox) -> set[int]:
+def _read_allowed(choice: JSONObject, registry: ToolRegistry) -> set[int]:
     entries = choice.get("tools")
     allowed: set[int] = set()
     for entry in entries if isinstance(entries, list) else ():
-        matches = _matches(entry, toolbox) if isinstance(entry, dict) else []
+        matches = _find_tools(entry, registry) if isinstance(entry, Mapping) else []
         if not matches:
-            raise _nothing(f"The allowed tool {_label(entry)} is not among the tools.")
+            raise _invalid(f"`tool_choice` allows a tool that is not declared: {_label(entry)}.")
         allowed.update(map(id, matches))
     return allowed
 
 
-def _matches(choice: Document, toolbox: Toolbox) -> list[Offer]:
-    """The tools that a choice names, left out or not."""
+def _find_tools(choice: JSONObject, registry: ToolRegistry) -> list[ToolOffer]:
+    """Find the tools that a choice names, including those that are left out."""
     kind = family(str(choice.get("type")))
     name = choice.get("server_label" if kind == "mcp" else "name")
     if kind == "namespace":
-        return [offer for offer in toolbox.everything() if offer.namespace == name is not None]
-    same = [offer for offer in toolbox.everything() if family(offer.type) == kind]
+        return [offer for offer in registry.all_offers() if offer.namespace == name is not None]
+    same = [offer for offer in registry.all_offers() if family(offer.type) == kind]
     if kind in {"function", "custom"}:
-        return _named(name, choice.get("namespace"), same)
+        return _find_by_name(name, choice.get("namespace"), same)
     return [offer for offer in same if name in (None, offer.name)]
 
 
-def _named(name: object, namespace: object, offers: Sequence[Offer]) -> list[Offer]:
-    """The one tool of that name. A namespace may be left out where it could only be one."""
+def _find_by_name(name: object, namespace: object, offers: Sequence[ToolOffer]) -> list[ToolOffer]:
+    """Find the one tool of that name; the namespace may be omitted if only one has it."""
     namesakes = [offer for offer in offers if offer.name == name]
     exact = [offer for offer in namesakes if offer.namespace == namespace]
     if exact or namespace is not None:
         return exact
     if len(namesakes) > 1:
-        raise _nothing(f"Several namespaces have a tool {name!r}: the choice has to name one.")
+        raise _invalid(
+            f"Several namespaces have a tool {name!r}; `tool_choice` must have a `namespace`."
+        )
     return namesakes
 
 
 def _label(choice: object) -> str:
-    if not isinstance(choice, dict):
+    if not isinstance(choice, Mapping):
         return repr(choice)
     name = choice.get("name", choice.get("server_label"))
     return repr(choice.get("type")) if name is None else f"{choice.get('type')} {name!r}"
 
 
-def _nothing(message: str) -> InvalidRequest:
+def _invalid(message: str) -> InvalidRequest:
     return InvalidRequest(message, param="tool_choice")
 
 
-def _weaker(message: str) -> Diagnostic:
-    return Diagnostic(
-        code=Code.TOOL_CHOICE_DEGRADED,
-        decision=Decision.DEGRADED,
-        param="tool_choice",
-        message=message,
-    )
+def _degraded(message: str) -> Diagnostic:
+    return degraded(Code.TOOL_CHOICE_DEGRADED, "tool_choice", message)

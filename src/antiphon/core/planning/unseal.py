@@ -1,8 +1,8 @@
-"""Opening what a client carried for us: sealed provider state goes back into the history.
+"""Capsules in the history: provider state in `encrypted_content`, opened for the next request.
 
-A capsule speaks only to the provider and model that made it. To anybody else it gives the plain
-reasoning it holds, and its signatures and blobs stay unused: they would be refused. Nothing here
-raises, since what stands in a history was sent before and will be sent again.
+State of the same provider and model goes back to it. For any other model only the plain reasoning
+in the capsule is used: it would reject signatures and blobs that it did not make. Nothing here
+raises, because a client sends the same history with every later request.
 """
 
 from __future__ import annotations
@@ -12,56 +12,52 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.history.capsule import Capsule, Opened, Unopened, Unseal
-from antiphon.core.history.steps import Step, Thought
-from antiphon.core.web_search.memory import recalled
+from antiphon.core.history.steps import ReasoningStep, Step
+from antiphon.core.web_search.memory import decode_past_searches
 
 
-def unsealed(
+def unseal_history(
     steps: Iterable[Step], *, issuer: str, model: str, unseal: Unseal
 ) -> tuple[tuple[Step, ...], list[Diagnostic]]:
-    """The steps with every capsule opened that can be, and what was lost with the others."""
-    losses: Counter[str] = Counter()
-    opened: list[Step] = []
+    """Open every capsule in the history, and report those whose state is not used."""
+    unused: Counter[str] = Counter()
+    unsealed: list[Step] = []
     for step in steps:
-        if isinstance(step, Thought) and step.encrypted is not None:
-            reminded, loss = _reminded(step, unseal(step.encrypted), issuer, model)
-            losses.update(loss)
-            opened += reminded
+        if isinstance(step, ReasoningStep) and step.encrypted is not None:
+            opened, reasons = _open_step(step, unseal(step.encrypted), issuer, model)
+            unused.update(reasons)
+            unsealed += opened
         else:
-            opened.append(step)
-    return tuple(opened), [_diagnostic(why, count) for why, count in losses.items()]
+            unsealed.append(step)
+    return tuple(unsealed), [_diagnostic(reason, count) for reason, count in unused.items()]
 
 
-def _reminded(
-    thought: Thought, capsule: Opened, issuer: str, model: str
+def _open_step(
+    step: ReasoningStep, capsule: Opened, issuer: str, model: str
 ) -> tuple[Sequence[Step], Sequence[str]]:
-    """The thought as it was, behind the searches that led to it."""
+    """Restore a reasoning step, preceded by the web searches that its capsule holds; and the
+    reason why its state is not used, if it is not."""
     if not isinstance(capsule, Capsule):
-        return [thought], [capsule]
-    searches, states = recalled(capsule.states)
+        return [step], [capsule]
+    searches, states = decode_past_searches(capsule.states)
     is_own = (capsule.issuer, capsule.model) == (issuer, model)
-    text = capsule.text or thought.text
-    whole = structs.replace(thought, text=text, states=states if is_own else ())
-    thoughts = [whole] if text or thought.summary or states or not searches else []
-    return [*searches, *thoughts], [Unopened.FOREIGN] if states and not is_own else []
+    text = capsule.text or step.text
+    whole = structs.replace(step, text=text, states=states if is_own else ())
+    reasoning = [whole] if text or step.summary or states or not searches else []
+    return [*searches, *reasoning], [Unopened.FOREIGN] if states and not is_own else []
 
 
 _REASONS = {
-    Unopened.FOREIGN: "was made by another provider or model",
-    Unopened.TAMPERED: "was altered or cut on its way",
-    Unopened.UNKNOWN_KEY: "was sealed with a key that is not here any more",
+    Unopened.FOREIGN: "was created by another provider or model",
+    Unopened.TAMPERED: "was modified or truncated",
+    Unopened.UNKNOWN_KEY: "was sealed with a key that is no longer configured",
     Unopened.EXPIRED: "has expired",
 }
 
 
-def _diagnostic(why: str, count: int) -> Diagnostic:
-    what = "1 reasoning item" if count == 1 else f"{count} reasoning items"
-    return Diagnostic(
-        code=Code.CAPSULE_UNUSED,
-        decision=Decision.DEGRADED,
-        param="input",
-        subject=why,
-        message=f"The sealed state of {what} {_REASONS[Unopened(why)]}; it goes unused.",
-    )
+def _diagnostic(reason: str, count: int) -> Diagnostic:
+    where = "1 reasoning item" if count == 1 else f"{count} reasoning items"
+    message = f"`encrypted_content` of {where} {_REASONS[Unopened(reason)]}; not sent."
+    return degraded(Code.CAPSULE_UNUSED, "input", message, reason)

@@ -1,8 +1,8 @@
-"""What shape of output was promised, how it is asked for, and how it is checked.
+"""The output contract: the requested format, how it is requested, and its validation.
 
-A contract is checked once, on the finished response. Only a completed answer with text can break
-it: a turn that only calls tools has promised nothing yet, a truncated one says so itself, and a
-refusal is an answer of its own kind.
+A contract is checked once, on the finished response. Only a completed answer with text can violate
+it: a turn that calls tools is not the answer yet, a truncated one is `incomplete`, and a refusal is
+not bound to a format.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.structured_output.json_schema import schemas
-from antiphon.errors import InvalidOutputFormat, SchemaTooComplex
+from antiphon.core.structured_output.json_schema import SchemaTooComplex, json_schemas
+from antiphon.errors import InvalidOutputFormat
 from antiphon.wire.items import Document, Item, Message, OutputText, ReasoningItem
 from antiphon.wire.response import Response
 
@@ -24,25 +24,25 @@ FormatKind: TypeAlias = Literal["text", "json_object", "json_schema"]
 _ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 
 
-class Objection(Struct, frozen=True):
-    """One reason why an answer is not what was promised."""
+class SchemaViolation(Struct, frozen=True):
+    """One violation of the schema in an answer."""
 
     path: tuple[str, ...]
     keyword: str
     message: str
-    """In the validator's words: they quote the answer, so only its author may see them."""
+    """The validator's message. It quotes the answer, so it is only sent to the model."""
 
 
 class OutputContract(Struct, frozen=True, kw_only=True):
-    """The format the client asked for, and the way in which we ask for it."""
+    """The format that the client requested, and how it is requested from the provider."""
 
     requested: FormatKind = "text"
     asked: FormatKind = "text"
-    """What the provider is told to answer with."""
+    """The format that is requested by the provider's own parameter."""
     tool: str | None = None
-    """The tool that the model answers by calling, by the provider's name for it."""
+    """The name of the answer tool at the provider."""
     wrapped: bool = False
-    """The arguments of that tool hold the answer in one field, because it is no object."""
+    """The answer is in one argument of that tool, because it is not an object."""
     name: str = ""
     description: str | None = None
     schema: Mapping[str, Any] | None = None
@@ -53,7 +53,7 @@ class OutputContract(Struct, frozen=True, kw_only=True):
         return self.requested != self.asked
 
     def instruction(self) -> str | None:
-        """What the model is told when its provider cannot be asked natively."""
+        """The instruction for the model, where the provider has no parameter for the format."""
         if not self.degraded:
             return None
         if self.tool is not None:
@@ -67,86 +67,89 @@ class OutputContract(Struct, frozen=True, kw_only=True):
             f" code fences. It must be valid against this JSON Schema:\n{schema}"
         )
 
-    def fits(self, text: str) -> bool:
-        return next(self.objections(text), None) is None
+    def is_valid(self, text: str) -> bool:
+        return next(self.find_violations(text), None) is None
 
-    def objections(self, text: str) -> Iterator[Objection]:
-        """What is wrong with an answer, found one by one."""
+    def find_violations(self, text: str) -> Iterator[SchemaViolation]:
+        """Find the violations in an answer, one by one."""
         try:
             errors = self._errors(msgspec.json.decode(text))
         except (msgspec.DecodeError, RecursionError):
-            yield Objection((), "json", "It is not valid JSON.")
-        except ValueError:  # the validator does not go that deep
-            yield Objection((), "depth", "It is nested too deeply.")
+            yield SchemaViolation((), "json", "It is not valid JSON.")
+        except ValueError:  # deeper than the validator supports
+            yield SchemaViolation((), "depth", "It is nested too deeply.")
         except SchemaTooComplex:
-            yield Objection((), "size", "It is too large to be checked.")
+            yield SchemaViolation((), "size", "It is too large to be checked.")
         else:
             for error in errors:
                 path = tuple(str(step) for step in error.instance_path)
-                yield Objection(path, _keyword(error), error.message)
+                yield SchemaViolation(path, _schema_keyword(error), error.message)
 
     def _errors(self, value: Any) -> Iterator[Any]:
         schema = _ANY_OBJECT if self.requested == "json_object" else self.schema
         if schema is None or self.strict is False:
             return iter(())
-        return schemas[msgspec.json.encode(schema)].errors(value)
+        return json_schemas[msgspec.json.encode(schema)].errors(value)
 
     def check(self, response: Response, *, provider: str) -> None:
-        """Raise `InvalidOutputFormat` if a completed answer is not what was promised."""
+        """Raise `InvalidOutputFormat` if a completed answer violates the contract."""
         if self.requested == "text" or response.status != "completed":
             return
-        text = _answer(response)
-        objection = None if text is None else next(self.objections(text), None)
-        if objection is not None:
+        text = _read_answer(response)
+        violation = None if text is None else next(self.find_violations(text), None)
+        if violation is not None:
             raise InvalidOutputFormat(
-                _told(objection), provider=provider, model=response.model, response_id=response.id
+                _describe_violation(violation),
+                provider=provider,
+                model=response.model,
+                response_id=response.id,
             )
 
 
-def _told(objection: Objection) -> str:
-    """The place is ours to show to a client; the validator's own words would quote the answer."""
-    if objection.keyword == "json":
+def _describe_violation(violation: SchemaViolation) -> str:
+    """The message for the client; the validator's own message would quote the answer."""
+    if violation.keyword == "json":
         return "The output is not valid JSON."
-    path = "/".join(objection.path) or "the top level"
-    return f"The output does not match the schema at {path} ({objection.keyword})."
+    path = "/".join(violation.path) or "the top level"
+    return f"The output does not match the schema at {path} ({violation.keyword})."
 
 
 def check_schema(schema: Mapping[str, Any]) -> str | None:
-    """Why a schema cannot be used, or None."""
+    """Why a schema is not supported; None if it is."""
     try:
-        schemas[msgspec.json.encode(schema)]
+        json_schemas[msgspec.json.encode(schema)]
     except (jsonschema_rs.ValidationError, ValueError) as error:
         return str(getattr(error, "message", error)).splitlines()[0]
     return None
 
 
-def _keyword(error: Any) -> str:
+def _schema_keyword(error: Any) -> str:
     steps = [str(step) for step in error.schema_path]
     return steps[-1] if steps else "schema"
 
 
-_FOR_THE_CLIENT = frozenset(
+_CLIENT_CALLS = frozenset(
     """
     shell_call local_shell_call apply_patch_call computer_call tool_search_call mcp_approval_request
     """.split()
 )
 
 
-def is_for_the_client(document: Document) -> bool:
-    """A call that the client has to answer, though its kind is passed on as it came."""
-    return document.get("type") in _FOR_THE_CLIENT
+def is_client_call(document: Document) -> bool:
+    """Whether a raw item is a call that the client has to answer."""
+    return document.get("type") in _CLIENT_CALLS
 
 
-def _is_aside(item: Item) -> bool:
-    """Something that the provider did on the way to its answer, and nobody has to answer."""
-    return isinstance(item, Mapping) and not is_for_the_client(item)
+def _is_hosted_call(item: Item) -> bool:
+    """Whether a raw item is a call that the provider itself has answered."""
+    return isinstance(item, Mapping) and not is_client_call(item)
 
 
-def _answer(response: Response) -> str | None:
-    """The text of the answer, or None where there is none to check yet."""
+def _read_answer(response: Response) -> str | None:
+    """The text of the answer; None if the response has none to check."""
     texts: list[str] = []
     for item in response.output:
-        if isinstance(item, ReasoningItem) or _is_aside(item):
+        if isinstance(item, ReasoningItem) or _is_hosted_call(item):
             continue
         if not isinstance(item, Message):
             return None  # a call: the answer comes in a later turn

@@ -1,8 +1,8 @@
-"""JSON values in a text that should have been one: what a model meant, as it wrote it.
+"""Extraction of JSON values from text around them.
 
-Only what stands around a value is taken away (a fence, prose, a mark of the byte order, the quotes
-of JSON told as a JSON string). A value that opens and does not end is broken, and nothing inside of
-it is taken for the answer.
+Only what surrounds a value is removed (a code fence, prose, a byte order mark, the quotes of JSON
+that is encoded as a JSON string). In a value that opens and does not end, nothing is taken for the
+answer.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
-_MOST_VALUES = 100
-"""Each may be held against a schema. Among more than these, nobody means one."""
+_MAX_VALUES = 100
+"""Each may be validated against the schema; a text with more of them is not an answer."""
 _FENCES = ("```", "~~~")
 _BRACKET = re.compile(
     r"""(?P<json> \{ [\ \t\r\n]* ["}]
@@ -22,56 +22,56 @@ _BRACKET = re.compile(
     | [\[{]""",
     re.VERBOSE,
 )
-"""An opening bracket; `json` if what follows says that it is not one of the prose."""
+"""An opening bracket; `json` is set if what follows can only be JSON, not prose."""
 
 
-def values(text: str) -> list[str]:
-    """The values that a text could mean, each as it is written there; none if it is broken."""
+def find_json_values(text: str) -> list[str]:
+    """Find the JSON values in a text, each exactly as written; none if one is incomplete."""
     bare = text.strip().removeprefix("\ufeff").strip()
-    for candidate in (bare, _unfenced(bare)):
-        value = _decoded(candidate)
+    for candidate in (bare, _remove_fence(bare)):
+        value = _decode(candidate)
         if isinstance(value, str):
-            return [candidate, *values(value)]
-        if value is not _NOTHING:
+            return [candidate, *find_json_values(value)]
+        if value is not _INVALID:
             return [candidate]
-    return _inside(bare)
+    return _find_embedded(bare)
 
 
-_NOTHING = object()
+_INVALID = object()
 
 
-def _decoded(text: str) -> Any:
+def _decode(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return _NOTHING
+        return _INVALID
 
 
-def _unfenced(text: str) -> str:
-    """What stands in a fence, if the whole text is one."""
+def _remove_fence(text: str) -> str:
+    """The inside of a code fence, if the whole text is one."""
     fence, (_, _, rest) = text[:3], text.partition("\n")
     fenced = fence in _FENCES and rest.endswith(fence)
     return rest.removesuffix(fence).strip() if fenced else text
 
 
-def _inside(text: str) -> list[str]:
-    """The objects and arrays in a text; a number or a word of prose is no value."""
+def _find_embedded(text: str) -> list[str]:
+    """The objects and arrays in a text; a bare number or word may be prose."""
     found: list[str] = []
-    place = 0
-    while bracket := _BRACKET.search(text, place):
-        place = bracket.end()
+    position = 0
+    while bracket := _BRACKET.search(text, position):
+        position = bracket.end()
         if bracket["json"] is None:
             continue
         try:
-            _, place = _DECODER.raw_decode(text, bracket.start())
+            _, position = _DECODER.raw_decode(text, bracket.start())
         except (ValueError, RecursionError):
             return []
-        found.append(text[bracket.start() : place])
-    return found if len(found) <= _MOST_VALUES else []
+        found.append(text[bracket.start() : position])
+    return found if len(found) <= _MAX_VALUES else []
 
 
-def _refuse(constant: str) -> NoReturn:
+def _reject(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_constant=_reject)

@@ -1,11 +1,11 @@
-"""A client's JSON Schema, and values checked against it, within bounds.
+"""Validation against a client's JSON Schema, within limits of time and size.
 
-1. A schema comes from a client: it may be neither huge nor call anybody, and its patterns give up
-   before they take long.
-2. How long a check takes is not seen from its schema: a few lines that refer to one another double
-   it with every step down. So the steps are counted first, as if nothing ended early, and a check
-   that would take too many is not made.
-3. All that is wrong with a value is listed only if that cannot be much.
+1. The size of a schema is limited, it may not refer to other documents, and its patterns have a
+   backtracking limit.
+2. The time of a validation does not follow from the size of the schema: a few lines with references
+   to one another double it with every level. So the steps are counted first, as if nothing ended
+   early, and a validation that would take too many is not started.
+3. All errors of a value are listed only if the validation is small; otherwise the first one.
 """
 
 from __future__ import annotations
@@ -18,36 +18,39 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.lru import LRUCache
-from antiphon.errors import SchemaTooComplex
 
 MAX_BYTES = 512 * 1024
 MAX_STEPS = 100_000
-_LISTED_STEPS = 20_000
-_KEPT_BYTES = 4 * 1024 * 1024
+_MAX_LISTED_STEPS = 20_000
+_CACHED_BYTES = 4 * 1024 * 1024
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1024 * 1024)
 _PATTERN_STEPS = 20
 
 Node: TypeAlias = dict[str, Any]
 
 
-class Schema:
+class SchemaTooComplex(Exception):
+    """Validating a value would take too many steps."""
+
+
+class JSONSchema:
     def __init__(self, data: bytes) -> None:
-        """Raises `ValueError`, or what the validator has to say."""
+        """Raises `ValueError` or the validator's error if the schema is not supported."""
         if len(data) > MAX_BYTES:
-            raise ValueError(f"it is larger than {MAX_BYTES} bytes")
+            raise ValueError(f"it is larger than the maximum of {MAX_BYTES} bytes")
         self._root = msgspec.json.decode(data)
         self._validator = jsonschema_rs.validator_for(
             self._root, retriever=_refuse_to_fetch, pattern_options=_PATTERNS
         )
-        self._targets = _targets(self._root)
-        self._parts: dict[int, _Part] = {}
+        self._targets = _resolve_references(self._root)
+        self._subschemas: dict[int, _Subschemas] = {}
 
     def errors(self, value: Any) -> Iterator[Any]:
-        """What is wrong with a value: all of it, or the first thing. Raises `SchemaTooComplex`."""
-        steps = self._steps(value)
+        """Find all errors of a value, or the first. Raises `SchemaTooComplex`."""
+        steps = self._count_steps(value)
         if steps > MAX_STEPS:
             raise SchemaTooComplex
-        if steps <= _LISTED_STEPS:
+        if steps <= _MAX_LISTED_STEPS:
             return iter(self._validator.iter_errors(value))
         try:
             self._validator.validate(value)
@@ -55,43 +58,43 @@ class Schema:
             return iter((error,))
         return iter(())
 
-    def _steps(self, value: Any) -> int:
-        """How many schemas are held against how many values; it stops where it is too much."""
+    def _count_steps(self, value: Any) -> int:
+        """Count the pairs of schema and value to validate; stops above the maximum."""
         steps = 1
         ahead: list[tuple[Any, Any]] = [(self._root, value)]
         while ahead and steps <= MAX_STEPS:
             schema, value = ahead.pop()
             if isinstance(schema, dict):
-                part = self._part(schema)
+                part = self._subschemas_of(schema)
                 steps += part.steps(value)
                 ahead += part.below(value) if steps <= MAX_STEPS else ()
         return steps
 
-    def _part(self, schema: Node) -> _Part:
-        part = self._parts.get(id(schema))
+    def _subschemas_of(self, schema: Node) -> _Subschemas:
+        part = self._subschemas.get(id(schema))
         if part is None:
-            part = self._parts[id(schema)] = _part(schema, self._targets)
+            part = self._subschemas[id(schema)] = _read_subschemas(schema, self._targets)
         return part
 
 
-# How much work it is
+# The number of validation steps
 
 
-class _Part(Struct, frozen=True):
-    """A schema, as far as it leads to others."""
+class _Subschemas(Struct, frozen=True):
+    """The subschemas of a schema, by the values that they apply to."""
 
     same: list[Any]
-    """Those for the same value."""
+    """For the same value."""
     each: list[Any]
-    """Those for each value inside of it."""
+    """For each value inside of it."""
     names: Node
-    """Those for the values of an object, by name."""
-    places: list[Any]
-    """Those for the values of an array, by place."""
+    """For the values of an object, by name."""
+    indexes: list[Any]
+    """For the values of an array, by index."""
     name_patterns: int
     text_patterns: int
     listed: int
-    """How many values or names have to be looked through."""
+    """The number of values or names to compare with."""
 
     def steps(self, value: Any) -> int:
         steps = len(self.same) + self.listed // 10
@@ -108,7 +111,7 @@ class _Part(Struct, frozen=True):
             for inner in _values(value):
                 yield schema, inner
         if isinstance(value, list):
-            yield from zip(self.places, value, strict=False)
+            yield from zip(self.indexes, value, strict=False)
         elif self.names and isinstance(value, dict):
             for name, inner in value.items():
                 yield self.names.get(name), inner
@@ -127,18 +130,20 @@ _EACH = (
 )
 
 
-def _part(schema: Node, targets: Node) -> _Part:
+def _read_subschemas(schema: Node, targets: Node) -> _Subschemas:
     name, patterned = schema.get("$ref"), _values(schema.get("patternProperties"))
-    several = [inner for word in _SAME_SEVERAL for inner in _values(schema.get(word))]
-    return _Part(
+    several = [inner for keyword in _SAME_SEVERAL for inner in _values(schema.get(keyword))]
+    return _Subschemas(
         same=[
             *several,
-            *(schema[word] for word in _SAME if word in schema),
+            *(schema[keyword] for keyword in _SAME if keyword in schema),
             *([targets[name]] if isinstance(name, str) else []),
         ],
-        each=[*patterned, *(schema[word] for word in _EACH if word in schema)],
+        each=[*patterned, *(schema[keyword] for keyword in _EACH if keyword in schema)],
         names=schema.get("properties", {}),
-        places=[each for word in ("prefixItems", "items") for each in _listed(schema.get(word))],
+        indexes=[
+            each for keyword in ("prefixItems", "items") for each in _listed(schema.get(keyword))
+        ],
         name_patterns=len(patterned),
         text_patterns=int("pattern" in schema),
         listed=len(_listed(schema.get("enum"))) + len(_listed(schema.get("required"))),
@@ -153,17 +158,17 @@ def _values(value: Any) -> list[Any]:
     return [*value.values()] if isinstance(value, dict) else _listed(value)
 
 
-# What it refers to
+# References
 
 _NAMED = frozenset(
     "$defs definitions dependencies dependentSchemas patternProperties properties".split()
 )
-"""Here every key is a name, and every value a schema."""
+"""Keywords whose values are objects of schemas by name."""
 _DATA = frozenset({"const", "default", "enum", "examples"})
 
 
 def _nodes(schema: Any) -> Iterator[Node]:
-    """Every object in it that may be a schema."""
+    """Iterate over every object in a schema that may be a schema itself."""
     ahead = [schema]
     while ahead:
         found = ahead.pop()
@@ -171,61 +176,61 @@ def _nodes(schema: Any) -> Iterator[Node]:
             ahead += found
         elif isinstance(found, dict):
             yield found
-            for word, inner in found.items():
-                if word not in _DATA:
-                    ahead += _values(inner) if word in _NAMED else [inner]
+            for keyword, inner in found.items():
+                if keyword not in _DATA:
+                    ahead += _values(inner) if keyword in _NAMED else [inner]
 
 
-def _targets(root: Node) -> Node:
-    """What each of its references leads to; `ValueError` if that is not certain."""
-    names = _names(root)
+def _resolve_references(root: Node) -> Node:
+    """The target of each `$ref`; `ValueError` if one is not certain."""
+    names = _find_names(root)
     documents = (node for name, node in names.items() if not name.startswith("#"))
     moves = any(node is not root for node in documents)
     targets: Node = {}
     for node in _nodes(root):
         name = node.get("$ref")
         if "$dynamicRef" in node or "$recursiveRef" in node:
-            raise ValueError("references are followed by $ref alone")
+            raise ValueError("$dynamicRef and $recursiveRef are not supported")
         if isinstance(name, str):
-            if moves and name.startswith("#"):  # seen from where?
-                raise ValueError(f"{name!r} cannot be followed where parts have an $id")
-            targets[name] = _target(name, names)
+            if moves and name.startswith("#"):  # relative to which $id?
+                raise ValueError(f"the reference {name!r} is ambiguous where parts have an $id")
+            targets[name] = _resolve(name, names)
     return targets
 
 
-def _names(root: Node) -> Node:
-    """The parts of it that have names."""
+def _find_names(root: Node) -> Node:
+    """The parts of a schema that have an `$id` or `$anchor`."""
     is_old = "draft-04" in str(root.get("$schema"))
-    words = {"$anchor": "#", "$id": "", **({"id": ""} if is_old else {})}
+    keywords = {"$anchor": "#", "$id": "", **({"id": ""} if is_old else {})}
     names: Node = {"#": root}
     for node in _nodes(root):
-        for word, mark in words.items():
-            if isinstance(name := node.get(word), str):
+        for keyword, mark in keywords.items():
+            if isinstance(name := node.get(keyword), str):
                 names[mark + name] = node
     return names
 
 
-def _target(name: str, names: Node) -> Any:
-    place, slash, path = name.partition("#/")
-    found = names.get(place or "#") if slash else names.get(name)
+def _resolve(name: str, names: Node) -> Any:
+    document, slash, path = name.partition("#/")
+    found = names.get(document or "#") if slash else names.get(name)
     for step in path.split("/") if slash else ():
-        found = _inside(found, step.replace("~1", "/").replace("~0", "~"))
-    if found is None or "%" in path:  # what is escaped as in an address is nobody's name
-        raise ValueError(f"{name!r} cannot be followed")
+        found = _get_member(found, step.replace("~1", "/").replace("~0", "~"))
+    if found is None or "%" in path:  # percent-encoding is not supported
+        raise ValueError(f"the reference {name!r} cannot be resolved")
     return found
 
 
-def _inside(value: Any, step: str) -> Any:
+def _get_member(value: Any, step: str) -> Any:
     if isinstance(value, dict):
         return value.get(step)
-    is_place = isinstance(value, list) and step.isdecimal() and int(step) < len(value)
-    return value[int(step)] if is_place else None
+    is_index = isinstance(value, list) and step.isdecimal() and int(step) < len(value)
+    return value[int(step)] if is_index else None
 
 
 def _refuse_to_fetch(uri: str) -> Any:
-    """A schema comes from a client: it must not make us call anybody."""
+    """A client's schema must not cause requests to other servers."""
     raise ValueError(f"remote reference {uri!r} is not allowed")
 
 
-schemas = LRUCache(Schema, lambda data: 1000 + len(data), _KEPT_BYTES)
-"""By their JSON."""
+json_schemas = LRUCache(JSONSchema, lambda data: 1000 + len(data), _CACHED_BYTES)
+"""Compiled schemas by their JSON."""

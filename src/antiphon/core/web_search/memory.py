@@ -1,8 +1,9 @@
-"""Searches of the gateway's own, kept for later turns.
+"""Past web searches of the gateway, stored in capsules for later turns.
 
-A search is a call and an answer that the client never sees as such. Both travel in a capsule, as
-state of the scheme `search`, and stand in the next turn's history just as they stood in the round
-that followed the search. Such state is ours: whatever provider it was made with may read it.
+The client never sees the call and the result of such a search. Both are stored in a capsule, as
+state of the scheme `search`, and the next turn's history has them exactly as the round after the
+search had them, so prompt caches stay valid. This state is not bound to a provider: any may read
+it.
 """
 
 from __future__ import annotations
@@ -12,55 +13,55 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.history.steps import Answered, Called, Step, TextPart
+from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.stream.deltas import ReasoningState
 
 SEARCH = "web_search"
 HOSTED = ""
-"""The namespace of tools that the gateway runs. No client can declare one without a name, so a
-function of a client's that is called `web_search`, too, is never taken for ours."""
+"""The namespace of tools that the gateway runs. No client can declare a namespace without a name,
+so a client's function that is also named `web_search` is never mistaken for it."""
 _SCHEME = "search"
 
 
-class Exchange(Struct, frozen=True, kw_only=True):
-    """One call of the search and what the model was told."""
+class PastSearch(Struct, frozen=True, kw_only=True):
+    """One call of the search tool and its result, as the model got it."""
 
     call_id: str
     arguments: str
     answer: str
 
 
-def remembered(exchanges: Iterable[Exchange]) -> ReasoningState:
-    """The searches of one round, as state."""
+def encode_past_searches(exchanges: Iterable[PastSearch]) -> ReasoningState:
+    """Encode the searches of one round as provider state."""
     return ReasoningState(_SCHEME, msgspec.to_builtins(list(exchanges)), "turn")
 
 
-def as_steps(
-    exchanges: Sequence[Exchange], *, name: str = SEARCH, namespace: str | None = HOSTED
+def build_search_steps(
+    exchanges: Sequence[PastSearch], *, name: str = SEARCH, namespace: str | None = HOSTED
 ) -> tuple[Step, ...]:
-    """The searches of one round, as history: the model asked for all of them at once."""
-    calls = [Called(each.call_id, name, each.arguments, namespace) for each in exchanges]
-    answers = [Answered(each.call_id, (TextPart(each.answer),), name) for each in exchanges]
+    """Build the history of one round's searches: parallel calls, then their results."""
+    calls = [ToolCallStep(each.call_id, name, each.arguments, namespace) for each in exchanges]
+    answers = [ToolResultStep(each.call_id, (TextPart(each.answer),), name) for each in exchanges]
     return (*calls, *answers)
 
 
-def recalled(
+def decode_past_searches(
     states: Iterable[ReasoningState],
 ) -> tuple[tuple[Step, ...], tuple[ReasoningState, ...]]:
-    """The searches among some state, as history, and the rest, which is a provider's."""
+    """Split state into past searches, as history, and the state of a provider."""
     found: list[Step] = []
     others: list[ReasoningState] = []
     for state in states:
         if state.scheme == _SCHEME:
-            found += as_steps(_read(state.value))
+            found += build_search_steps(_read(state.value))
         else:
             others.append(state)
     return tuple(found), tuple(others)
 
 
-def _read(value: object) -> list[Exchange]:
-    """A capsule may be older than its reader: what cannot be read is not remembered."""
+def _read(value: object) -> list[PastSearch]:
+    """Read stored searches; those of an older version that do not match the type are dropped."""
     try:
-        return msgspec.convert(value, list[Exchange])
+        return msgspec.convert(value, list[PastSearch])
     except msgspec.ValidationError:
         return []

@@ -12,14 +12,14 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from antiphon.core.history.media import Media
+from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
 
 Body: TypeAlias = dict[str, Any]
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _PDF = "application/pdf"
-TAKEN = Media(
+TAKEN = MediaSupport(
     types=_IMAGES | {_PDF, "text/*"}, image_links="https?://.*", file_ids=""
 )  # as of 2026-10
 """What the API takes."""

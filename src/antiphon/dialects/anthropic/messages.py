@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Raw
 
-from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Thought
+from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, ReasoningStep
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects import message_writer as turn
 from antiphon.dialects.anthropic.blocks import REDACTED, THINKING
@@ -59,7 +59,7 @@ class _Writer(TurnWriter):
     def result(self, call_id: str, content: list[Body]) -> Body:
         return {"type": "tool_result", "tool_use_id": call_id, "content": content}
 
-    def thought(self, thought: Thought) -> Iterator[Body]:
+    def thought(self, thought: ReasoningStep) -> Iterator[Body]:
         states = [state for state in thought.states if state.scheme in (THINKING, REDACTED)]
         yield from (dict(state.value) for state in states if isinstance(state.value, Mapping))
         if self._unsigned and not states and thought.text:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Said, Thought
+from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, MessageStep, ReasoningStep
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects import message_writer as turn
 from antiphon.dialects.bedrock.blocks import REASONING
@@ -92,7 +92,7 @@ class _Writer(TurnWriter):
     def result(self, call_id: str, content: list[Body]) -> Body:
         return {"toolResult": {"toolUseId": call_id, "content": content}}
 
-    def thought(self, thought: Thought) -> Iterator[Body]:
+    def thought(self, thought: ReasoningStep) -> Iterator[Body]:
         """The blocks that were signed, as they came; any other thought stays behind."""
         for state in thought.states:
             if state.scheme == REASONING and isinstance(state.value, Mapping):
@@ -101,7 +101,7 @@ class _Writer(TurnWriter):
     def is_thought(self, block: Body) -> bool:
         return _is_thought(block)
 
-    def said(self, said: Said) -> list[Body]:
+    def said(self, said: MessageStep) -> list[Body]:
         content = super().said(said)
         alone = any("document" in block for block in content) and not any(
             "text" in block for block in content

@@ -15,17 +15,17 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.history.steps import (
-    Answered,
     AudioPart,
-    Called,
     FilePart,
     ImagePart,
+    MessageStep,
     Part,
+    ReasoningStep,
     RefusalPart,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
     is_own,
 )
 from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
@@ -218,8 +218,8 @@ def _assistant(
     steps: Sequence[Step], plan: Plan, quirks: ChatQuirks, ids: CallIds
 ) -> Iterator[Body]:
     """One turn, one message; a turn that only thought has nothing to say."""
-    texts = [joined(step.parts, "") for step in steps if isinstance(step, Said)]
-    calls = [_call(step, plan.identities, ids) for step in steps if isinstance(step, Called)]
+    texts = [joined(step.parts, "") for step in steps if isinstance(step, MessageStep)]
+    calls = [_call(step, plan.identities, ids) for step in steps if isinstance(step, ToolCallStep)]
     if not texts and not calls:
         return
     message: Body = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
@@ -238,14 +238,14 @@ def _thoughts(steps: Sequence[Step], calls: bool, plan: Plan, quirks: ChatQuirks
         return {"reasoning_details": details}
     if plan.replay_reasoning == "never" or (plan.replay_reasoning == "tool_turns" and not calls):
         return {}
-    text = "".join(step.text or step.summary for step in steps if isinstance(step, Thought))
+    text = "".join(step.text or step.summary for step in steps if isinstance(step, ReasoningStep))
     if text:
         return {quirks.reasoning_field: text}
     lost = calls and quirks.reasoning_required
     return {quirks.reasoning_field: quirks.lost_reasoning} if lost else {}
 
 
-def _call(call: Called, identities: ToolIdentityMap, ids: CallIds) -> Body:
+def _call(call: ToolCallStep, identities: ToolIdentityMap, ids: CallIds) -> Body:
     known = identities.by_requested_name(call.name, call.namespace)
     name = known.provider_name if known else provider_name(call.name, call.namespace)
     function = {"name": name, "arguments": call.arguments}
@@ -253,10 +253,10 @@ def _call(call: Called, identities: ToolIdentityMap, ids: CallIds) -> Body:
 
 
 def _other(step: Step, plan: Plan, ids: CallIds) -> Body:
-    if isinstance(step, Answered):
+    if isinstance(step, ToolResultStep):
         call_id = ids.answered(step.call_id)
         return {"role": "tool", "tool_call_id": call_id, "content": _content(step.parts)}
-    assert isinstance(step, Said)  # the assistant's own steps are folded elsewhere
+    assert isinstance(step, MessageStep)  # the assistant's own steps are folded elsewhere
     if step.role == "user":
         return {"role": "user", "content": _content(step.parts)}
     role = "developer" if step.role == "developer" and plan.developer_role else "system"

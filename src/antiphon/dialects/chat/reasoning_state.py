@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from antiphon.core.history.steps import Called, Step, Thought
+from antiphon.core.history.steps import ReasoningStep, Step, ToolCallStep
 from antiphon.core.stream.deltas import ReasoningState
 
 Body: TypeAlias = dict[str, Any]
@@ -64,9 +64,9 @@ def signed(steps: Iterable[Step], calls: Iterable[Body]) -> list[Body]:
     found: list[Body] = []
     signature: str | None = None
     for step in steps:
-        if isinstance(step, Thought):
+        if isinstance(step, ReasoningStep):
             signature = _signature([step], "tool")
-        elif isinstance(step, Called):
+        elif isinstance(step, ToolCallStep):
             call = next(written)
             found.append(call if signature is None else {**call, **_extra(signature)})
             signature = None
@@ -90,5 +90,5 @@ def _signature(steps: Iterable[Step], attach: str) -> str | None:
 
 def _states(steps: Iterable[Step], scheme: str) -> Iterator[ReasoningState]:
     for step in steps:
-        if isinstance(step, Thought):
+        if isinstance(step, ReasoningStep):
             yield from (state for state in step.states if state.scheme == scheme)

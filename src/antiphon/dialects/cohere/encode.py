@@ -16,17 +16,17 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.history.media import Media
+from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import (
-    Answered,
     AudioPart,
-    Called,
     FilePart,
     ImagePart,
+    MessageStep,
     Part,
-    Said,
+    ReasoningStep,
     Step,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
     is_own,
 )
 from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
@@ -37,7 +37,7 @@ from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN
 Body: TypeAlias = dict[str, Any]
 
 PATH = "/v2/chat"
-TAKEN = Media(types=frozenset({"image/*"}), file_ids="")
+TAKEN = MediaSupport(types=frozenset({"image/*"}), file_ids="")
 """What the API takes: images, and nothing else."""
 _DETAILS = frozenset({"low", "high", "auto"})
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -196,8 +196,8 @@ def _ask(messages: list[Body]) -> None:
 
 def _assistant(steps: Sequence[Step], plan: Plan) -> Body | None:
     """One turn, one message; a turn that only thought has nothing to say."""
-    calls = [_call(step, plan.identities) for step in steps if isinstance(step, Called)]
-    texts = ["".join(map(_words, step.parts)) for step in steps if isinstance(step, Said)]
+    calls = [_call(step, plan.identities) for step in steps if isinstance(step, ToolCallStep)]
+    texts = ["".join(map(_words, step.parts)) for step in steps if isinstance(step, MessageStep)]
     texts = [text for text in texts if text.strip()]
     thoughts = _kept(steps, THINKING) if _is_thinking(plan, bool(calls)) else []
     if not calls:
@@ -226,7 +226,7 @@ def _is_thinking(plan: Plan, calls: bool) -> bool:
 
 def _kept(steps: Iterable[Step], scheme: str) -> list[str]:
     """The thoughts that this very model has had; those of others would be none of its own."""
-    states = (state for step in steps if isinstance(step, Thought) for state in step.states)
+    states = (state for step in steps if isinstance(step, ReasoningStep) for state in step.states)
     return [
         state.value for state in states if state.scheme == scheme and isinstance(state.value, str)
     ]
@@ -236,7 +236,7 @@ def _thought(text: str) -> Body:
     return {"type": "thinking", "thinking": text}
 
 
-def _call(call: Called, identities: ToolIdentityMap) -> Body:
+def _call(call: ToolCallStep, identities: ToolIdentityMap) -> Body:
     known = identities.by_requested_name(call.name, call.namespace)
     name = known.provider_name if known else provider_name(call.name, call.namespace)
     function = {"name": name, "arguments": call.arguments}
@@ -244,10 +244,10 @@ def _call(call: Called, identities: ToolIdentityMap) -> Body:
 
 
 def _other(step: Step, quirks: CohereQuirks) -> Body:
-    if isinstance(step, Answered):
+    if isinstance(step, ToolResultStep):
         content = _result(step.parts, quirks)
         return {"role": "tool", "tool_call_id": step.call_id, "content": content}
-    assert isinstance(step, Said)  # the assistant's own steps are folded elsewhere
+    assert isinstance(step, MessageStep)  # the assistant's own steps are folded elsewhere
     if step.role != "user":
         return {"role": "system", "content": _joined(step.parts, _NO_TEXT)}
     if not any(isinstance(part, ImagePart) for part in step.parts):

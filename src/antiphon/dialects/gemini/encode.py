@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import structs
 
-from antiphon.core.history.steps import RefusalPart, Said, Step, TextPart
+from antiphon.core.history.steps import MessageStep, RefusalPart, Step, TextPart
 from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
 from antiphon.dialects.gemini.messages import contents, function_name
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
@@ -75,18 +75,18 @@ def _escaped(found: re.Match[str]) -> str:
 # --- what is said once ----------------------------------------------------------------------------
 
 
-def _leading(history: Sequence[Step]) -> list[Said]:
+def _leading(history: Sequence[Step]) -> list[MessageStep]:
     """What the system says before anybody else; nothing if nobody else does: a model needs a user.
     What it says later stays in its place, as the user's words."""
-    system: list[Said] = []
+    system: list[MessageStep] = []
     for step in history:
-        if not isinstance(step, Said) or step.role not in ("system", "developer"):
+        if not isinstance(step, MessageStep) or step.role not in ("system", "developer"):
             return system
         system.append(step)
     return []
 
 
-def _told(plan: Plan, system: Iterable[Said], quirks: GeminiQuirks) -> Iterator[str]:
+def _told(plan: Plan, system: Iterable[MessageStep], quirks: GeminiQuirks) -> Iterator[str]:
     if plan.instructions:
         yield plan.instructions
     for step in system:

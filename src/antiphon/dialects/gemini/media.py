@@ -9,14 +9,14 @@ from __future__ import annotations
 import binascii
 from typing import Any, TypeAlias, assert_never
 
-from antiphon.core.history.media import Media, type_of
+from antiphon.core.history.media import MediaSupport, guess_media_type
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Part, RefusalPart, TextPart
 
 Body: TypeAlias = dict[str, Any]
 
 _UNTOLD = ("", "application/octet-stream", "binary/octet-stream")
 _GOOGLE = ("gs://", "https://generativelanguage.googleapis.com/", "files/")
-TAKEN = Media(
+TAKEN = MediaSupport(
     types=frozenset("image/* audio/* video/* text/* application/pdf application/json".split()),
     file_ids=r"(gs://|https://generativelanguage\.googleapis\.com/|files/).*",
 )
@@ -40,7 +40,7 @@ def part(content: Part, *, links: bool) -> Body:
 
 def _file(file: FilePart, *, links: bool) -> Body:
     name = file.filename or "file"
-    guess = type_of(name) or type_of(file.url or "")
+    guess = guess_media_type(name) or guess_media_type(file.url or "")
     if file.data is None:
         place = file.url or file.file_id or ""
         if not file.url and not place.startswith(_GOOGLE):
@@ -59,7 +59,7 @@ def _found(url: str, name: str, guess: str, *, links: bool) -> Body:
         mime = guess if declared in _UNTOLD else declared
         inline = _inline(mime, data) if "base64" in options else None
         return inline or _omitted(name)
-    mime, known = type_of(url) or guess, url.startswith(_GOOGLE)
+    mime, known = guess_media_type(url) or guess, url.startswith(_GOOGLE)
     if not known and not (links and mime):
         return {"text": f"[{name}: {url}]"}
     typed = {"mimeType": mime} if mime else {}  # Google knows its own

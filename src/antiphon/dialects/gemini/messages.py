@@ -16,14 +16,14 @@ from typing import Any, TypeAlias
 import msgspec
 
 from antiphon.core.history.steps import (
-    Answered,
-    Called,
+    MessageStep,
     Part,
+    ReasoningStep,
     RefusalPart,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
     is_own,
 )
 from antiphon.core.stream.deltas import ReasoningState
@@ -87,11 +87,11 @@ class _Writer:
 
     def listen(self, steps: Iterable[Step]) -> None:
         """What tools answered, and what the user or the system says."""
-        for answers, group in groupby(steps, key=lambda step: isinstance(step, Answered)):
+        for answers, group in groupby(steps, key=lambda step: isinstance(step, ToolResultStep)):
             listed = list(group)
             if answers:
-                self._answer([step for step in listed if isinstance(step, Answered)])
-            for said in (step for step in listed if isinstance(step, Said)):
+                self._answer([step for step in listed if isinstance(step, ToolResultStep)])
+            for said in (step for step in listed if isinstance(step, MessageStep)):
                 self.say("user", [self._part(part) for part in _spoken(said.parts)])
 
     def _part(self, part: Part) -> Body:
@@ -105,11 +105,11 @@ class _Writer:
         text = ""  # what was said last, as long as nothing has followed
         signature: str | None = None
         for step in steps:
-            if isinstance(step, Thought):
+            if isinstance(step, ReasoningStep):
                 inside = [state for state in step.states if state.attach != "tool"]
                 parts[len(parts) - bool(text) :] = woven(text, inside)
                 text, signature = "", _signature(step.states)
-            elif isinstance(step, Called):
+            elif isinstance(step, ToolCallStep):
                 parts.append(self._call(step, signature))
                 text, signature = "", None
             else:
@@ -117,7 +117,7 @@ class _Writer:
                 parts += [{"text": text}] if text else []
         return self._signed(parts)
 
-    def _call(self, call: Called, signature: str | None) -> Body:
+    def _call(self, call: ToolCallStep, signature: str | None) -> Body:
         known = self._identities.by_requested_name(call.name, call.namespace)
         name = known.provider_name if known else provider_name(call.name, call.namespace)
         who: Body = {"name": function_name(name)}
@@ -136,7 +136,7 @@ class _Writer:
 
     # What tools answered
 
-    def _answer(self, answers: Iterable[Answered]) -> None:
+    def _answer(self, answers: Iterable[ToolResultStep]) -> None:
         """One part for each call, in a turn without anything else."""
         parts: list[Body] = []
         shown: list[Body] = []

@@ -15,17 +15,17 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.history.media import Media
+from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import (
-    Answered,
     AudioPart,
-    Called,
     FilePart,
     ImagePart,
+    MessageStep,
     Part,
-    Said,
+    ReasoningStep,
     Step,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
     is_own,
 )
 from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
@@ -35,7 +35,7 @@ from antiphon.core.tools.naming import provider_name
 Body: TypeAlias = dict[str, Any]
 
 PATH = "/api/chat"
-TAKEN = Media(types=frozenset({"image/*"}), image_links="", file_ids="")
+TAKEN = MediaSupport(types=frozenset({"image/*"}), image_links="", file_ids="")
 """What a server takes: images, and only with their content."""
 _LEVELS = frozenset({"low", "medium", "high", "max"})
 _OFF = frozenset({"none", "false", "off"})
@@ -187,12 +187,14 @@ def _messages(plan: Plan) -> Iterator[Body]:
 
 def _assistant(steps: Sequence[Step], plan: Plan, names: dict[str, str]) -> Iterator[Body]:
     """One turn, one message; a turn that only thought has nothing to say."""
-    texts = ["".join(map(_words, step.parts)) for step in steps if isinstance(step, Said)]
-    calls = [_call(step, plan, names) for step in steps if isinstance(step, Called)]
+    texts = ["".join(map(_words, step.parts)) for step in steps if isinstance(step, MessageStep)]
+    calls = [_call(step, plan, names) for step in steps if isinstance(step, ToolCallStep)]
     if not texts and not calls:
         return
     message: Body = {"role": "assistant", "content": "\n\n".join(texts)}
-    thoughts = "".join(step.text or step.summary for step in steps if isinstance(step, Thought))
+    thoughts = "".join(
+        step.text or step.summary for step in steps if isinstance(step, ReasoningStep)
+    )
     replayed = plan.replay_reasoning
     if thoughts and (replayed == "always" or (replayed == "tool_turns" and calls)):
         message["thinking"] = thoughts
@@ -201,7 +203,7 @@ def _assistant(steps: Sequence[Step], plan: Plan, names: dict[str, str]) -> Iter
     yield message
 
 
-def _call(call: Called, plan: Plan, names: dict[str, str]) -> Body:
+def _call(call: ToolCallStep, plan: Plan, names: dict[str, str]) -> Body:
     known = plan.identities.by_requested_name(call.name, call.namespace)
     name = known.provider_name if known else provider_name(call.name, call.namespace)
     names[call.call_id] = name
@@ -210,11 +212,11 @@ def _call(call: Called, plan: Plan, names: dict[str, str]) -> Body:
 
 
 def _other(step: Step, names: Mapping[str, str]) -> Body:
-    if isinstance(step, Answered):
+    if isinstance(step, ToolResultStep):
         # Older servers know results by the names of their tools alone.
         matched = {"tool_name": names[step.call_id], "tool_call_id": step.call_id}
         return _spoken("tool", step.parts) | matched
-    assert isinstance(step, Said)  # the assistant's own steps are folded elsewhere
+    assert isinstance(step, MessageStep)  # the assistant's own steps are folded elsewhere
     return _spoken("user" if step.role == "user" else "system", step.parts)
 
 

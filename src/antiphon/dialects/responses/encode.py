@@ -19,17 +19,17 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.history.steps import (
-    Answered,
     AudioPart,
-    Called,
     FilePart,
     ImagePart,
+    MessageStep,
     Part,
+    ReasoningStep,
     RefusalPart,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
     is_own,
 )
 from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
@@ -210,27 +210,27 @@ def _input(plan: Plan, quirks: ResponsesQuirks) -> Iterator[Body]:
 
 
 def _turn(steps: Sequence[Step], plan: Plan, quirks: ResponsesQuirks, ids: _Ids) -> Iterator[Body]:
-    calls = any(isinstance(step, Called) for step in steps)
+    calls = any(isinstance(step, ToolCallStep) for step in steps)
     replay = plan.replay_reasoning == "always" or (plan.replay_reasoning == "tool_turns" and calls)
-    said = [place for place, step in enumerate(steps) if not isinstance(step, Thought)]
+    said = [place for place, step in enumerate(steps) if not isinstance(step, ReasoningStep)]
     for place, step in enumerate(steps):
         match step:
-            case Thought():
+            case ReasoningStep():
                 if replay and (place < max(said, default=0) or quirks.trailing_reasoning):
                     yield from _reasoning(step, quirks, ids)
-            case Called():
+            case ToolCallStep():
                 yield _call(step, plan, ids)
             case _:
                 yield _message(step)
 
 
 def _message(step: Step) -> Body:
-    assert isinstance(step, Said)  # the other kinds of a turn have rows of their own
+    assert isinstance(step, MessageStep)  # the other kinds of a turn have rows of their own
     message: Body = {"type": "message", "role": "assistant", "content": joined(step.parts, "")}
     return message if step.phase is None else {**message, "phase": step.phase}
 
 
-def _reasoning(thought: Thought, quirks: ResponsesQuirks, ids: _Ids) -> Iterator[Body]:
+def _reasoning(thought: ReasoningStep, quirks: ResponsesQuirks, ids: _Ids) -> Iterator[Body]:
     """Reasoning as its provider made it; of a stranger's only the text, where text is taken."""
     items: list[Body] = [
         {"type": "reasoning", "summary": [], **state.value}
@@ -244,7 +244,7 @@ def _reasoning(thought: Thought, quirks: ResponsesQuirks, ids: _Ids) -> Iterator
     yield from items
 
 
-def _call(call: Called, plan: Plan, ids: _Ids) -> Body:
+def _call(call: ToolCallStep, plan: Plan, ids: _Ids) -> Body:
     known = plan.identities.by_requested_name(call.name, call.namespace)
     return {
         "type": "function_call",
@@ -255,13 +255,13 @@ def _call(call: Called, plan: Plan, ids: _Ids) -> Body:
 
 
 def _other(step: Step, plan: Plan, ids: _Ids) -> Body:
-    if isinstance(step, Answered):
+    if isinstance(step, ToolResultStep):
         return {
             "type": "function_call_output",
             "call_id": ids.answered(step.call_id),
             "output": _output(step.parts),
         }
-    assert isinstance(step, Said)  # the assistant's own steps are rendered elsewhere
+    assert isinstance(step, MessageStep)  # the assistant's own steps are rendered elsewhere
     role = "system" if step.role == "developer" and not plan.developer_role else step.role
     return {"type": "message", "role": role, "content": [_part(part) for part in step.parts]}
 

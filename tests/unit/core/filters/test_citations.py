@@ -21,13 +21,13 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.web_search.sources import SearchResult, Sources
+from antiphon.core.web_search.sources import NumberedSources, SearchResult
 
 URLS = ["https://a.example/1", "https://b.example/x_(y)"]
 
 
-def sources() -> Sources:
-    known = Sources()
+def sources() -> NumberedSources:
+    known = NumberedSources()
     for place, url in enumerate(URLS, 1):
         known.add(SearchResult(title=f"Source {place}", url=url))
     return known

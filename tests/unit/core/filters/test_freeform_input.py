@@ -7,7 +7,7 @@ import pytest
 from antiphon.core.diagnostic import Code
 from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.filters.freeform_input import FreeformInputFilter
-from antiphon.core.history.steps import Answered, Called, TextPart
+from antiphon.core.history.steps import TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.stream.deltas import (
     Delta,
@@ -202,7 +202,7 @@ def test_a_call_that_ends_before_it_has_arguments_has_an_empty_input() -> None:
     deltas = told(subject, ToolCall(0, "c1", "exec"), ToolEnd(0), Finish("stop"))
     assert deltas[1:] == [ToolCall(0, "c1", "exec", kind="custom"), Finish("stop")]
     assert subject.close(final=True) == []
-    assert [step.arguments for step in asked(subject).steps if isinstance(step, Called)] == [
+    assert [step.arguments for step in asked(subject).steps if isinstance(step, ToolCallStep)] == [
         '{"input":""}'
     ]
 
@@ -226,8 +226,8 @@ def test_the_model_is_told_what_was_wrong() -> None:
     subject = desk()
     heard(subject, called(arguments(BAD)))
     call, answer = asked(subject).steps
-    assert call == Called("c1", "apply_patch", arguments(BAD).replace(": ", ":", 1))
-    assert answer == Answered(
+    assert call == ToolCallStep("c1", "apply_patch", arguments(BAD).replace(": ", ":", 1))
+    assert answer == ToolResultStep(
         "c1",
         (
             TextPart(
@@ -304,7 +304,9 @@ def test_several_invalid_calls_are_asked_for_in_one_round_and_corrected_in_order
         *called('{"input": "run()', index=2, call_id="c3", name="exec"),
     ]
     deltas = heard(subject, first)
-    assert [type(step) for step in asked(subject).steps] == [Called] * 3 + [Answered] * 3
+    assert [type(step) for step in asked(subject).steps] == [ToolCallStep] * 3 + [
+        ToolResultStep
+    ] * 3
     second = [
         *called('{"input": "run()"}', index=0, call_id="d0", name="exec"),
         *called(arguments(GOOD), index=1, call_id="d1"),
@@ -359,7 +361,7 @@ def test_arguments_that_end_too_early_are_asked_for_again() -> None:
     subject = desk()
     deltas = heard(subject, called('{"input": "run()', name="exec"))
     answer = asked(subject).steps[1]
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, ToolResultStep)
     assert "the arguments end before the text in them does" in str(answer.parts)
     assert heard(subject, [])[-1] == ToolEnd(0, complete=False)
     assert inputs(deltas) == {}
@@ -369,7 +371,7 @@ def test_a_call_without_an_id_gets_one_for_the_question() -> None:
     subject = desk()
     heard(subject, [ToolCall(0, name="apply_patch", arguments=arguments(BAD))])
     call = asked(subject).steps[0]
-    assert isinstance(call, Called)
+    assert isinstance(call, ToolCallStep)
     assert call.call_id
     deltas = heard(subject, called(arguments(GOOD)))
     assert deltas[-1] == ToolEnd(0)

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.filters.structured_output import StructuredOutputFilter
-from antiphon.core.history.steps import Answered, Called, Said, TextPart
+from antiphon.core.history.steps import MessageStep, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import (
     Annotation,
@@ -186,7 +186,7 @@ def complaint(desk: StructuredOutputFilter) -> str:
     assert desk.again is not None
     assert desk.again.tool_choice is None
     last = desk.again.steps[-1]
-    assert isinstance(last, Said | Answered)
+    assert isinstance(last, MessageStep | ToolResultStep)
     [part] = last.parts
     assert isinstance(part, TextPart)
     return part.text
@@ -200,7 +200,7 @@ def test_what_does_not_fit_is_asked_for_once_more_with_the_reasons() -> None:
     assert '- /days: "two" is not of type "integer" (type)' in complaint(desk)
     assert "nothing else" in complaint(desk)
     assert desk.again is not None
-    assert desk.again.steps[0] == Said("assistant", (TextPart(WRONG),))
+    assert desk.again.steps[0] == MessageStep("assistant", (TextPart(WRONG),))
     assert codes(desk) == []
     assert fed(desk, Text(ULM), STOP) == [STOP]
     assert desk.close(final=True) == [Text(ULM)]
@@ -229,7 +229,7 @@ def test_an_answer_without_a_word_leaves_nothing_to_repeat() -> None:
     fed(desk, STOP)
     assert desk.close(final=True) == []
     assert desk.again is not None
-    assert [type(step) for step in desk.again.steps] == [Said]
+    assert [type(step) for step in desk.again.steps] == [MessageStep]
     assert "not valid JSON" in complaint(desk)
 
 
@@ -403,8 +403,8 @@ def test_a_call_that_does_not_fit_is_answered_with_the_reasons() -> None:
     assert "Call answer_trip once" in complaint(desk)
     assert desk.again is not None
     called, answered = desk.again.steps
-    assert called == Called("call_0", "answer_trip", WRONG)
-    assert isinstance(answered, Answered)
+    assert called == ToolCallStep("call_0", "answer_trip", WRONG)
+    assert isinstance(answered, ToolResultStep)
     assert (answered.call_id, answered.name) == ("call_0", "answer_trip")
     fed(desk, answering(ULM), STOP)
     assert desk.close(final=True) == [Text(ULM)]
@@ -417,8 +417,8 @@ def test_calls_that_are_no_objects_are_still_fit_for_a_history() -> None:
     assert desk.close(final=True) == []
     assert desk.again is not None
     assert desk.again.steps[:2] == (
-        Called("call_answer_0", "answer_trip", '{"_malformed":"{"}'),
-        Called("call_answer_1", "answer_trip", '{"_malformed":"[1]"}'),
+        ToolCallStep("call_answer_0", "answer_trip", '{"_malformed":"{"}'),
+        ToolCallStep("call_answer_1", "answer_trip", '{"_malformed":"[1]"}'),
     )
     assert len(desk.again.steps) == 4
 

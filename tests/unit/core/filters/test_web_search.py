@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from antiphon.core.filters.web_search import SearchCall, SearchOutcome, WebSearchFilter
-from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
+from antiphon.core.history.steps import MessageStep, Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.stream.deltas import (
@@ -23,7 +23,7 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
 )
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.core.web_search.memory import recalled
+from antiphon.core.web_search.memory import decode_past_searches
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.sources import SearchResult
 from tests.support.machines import counting_ids
@@ -78,7 +78,7 @@ def asked(at: WebSearchFilter) -> FollowUp:
 
 
 def answers(at: WebSearchFilter) -> list[str]:
-    parts = [step.parts[0] for step in asked(at).steps if isinstance(step, Answered)]
+    parts = [step.parts[0] for step in asked(at).steps if isinstance(step, ToolResultStep)]
     return [part.text for part in parts if isinstance(part, TextPart)]
 
 
@@ -119,8 +119,8 @@ def test_a_search_that_found_something_asks_again_with_numbered_sources() -> Non
     assert told[:2] == [SearchStarted(action), SearchEnded(action, "completed")]
     assert asked(at) == FollowUp(
         steps=(
-            Called("call_0", "web_search", '{"query":"berlin"}'),
-            Answered("call_0", (TextPart(f"{text}Another."),), "web_search"),
+            ToolCallStep("call_0", "web_search", '{"query":"berlin"}'),
+            ToolResultStep("call_0", (TextPart(f"{text}Another."),), "web_search"),
         )
     )
 
@@ -131,12 +131,14 @@ def test_what_is_remembered_is_what_the_next_round_is_asked_with() -> None:
     *_, state = settled(at, BERLIN)
     assert isinstance(state, ReasoningState)
     assert (state.scheme, state.attach) == ("search", "turn")
-    steps, others = recalled([state])
+    steps, others = decode_past_searches([state])
     assert others == ()
-    assert [(step.call_id, step.parts) for step in steps if isinstance(step, Answered)] == [
-        (step.call_id, step.parts) for step in asked(at).steps if isinstance(step, Answered)
+    assert [(step.call_id, step.parts) for step in steps if isinstance(step, ToolResultStep)] == [
+        (step.call_id, step.parts) for step in asked(at).steps if isinstance(step, ToolResultStep)
     ]
-    assert [(step.arguments, step.namespace) for step in steps if isinstance(step, Called)] == [
+    assert [
+        (step.arguments, step.namespace) for step in steps if isinstance(step, ToolCallStep)
+    ] == [
         ('{"query":"berlin"}', ""),
         ('{"query":"paris"}', ""),
     ]
@@ -147,7 +149,12 @@ def test_several_searches_of_a_round_are_told_one_by_one_and_remembered_once() -
     heard(at, search(), search("paris", 1), DONE)
     kinds = [type(delta) for delta in settled(at)]
     assert kinds == [SearchStarted, SearchEnded, SearchStarted, SearchEnded, ReasoningState]
-    assert [type(step) for step in asked(at).steps] == [Called, Called, Answered, Answered]
+    assert [type(step) for step in asked(at).steps] == [
+        ToolCallStep,
+        ToolCallStep,
+        ToolResultStep,
+        ToolResultStep,
+    ]
 
 
 def test_numbers_go_on_over_rounds_and_stay_with_their_address() -> None:
@@ -162,10 +169,10 @@ def test_numbers_go_on_over_rounds_and_stay_with_their_address() -> None:
 
 
 def test_numbers_of_earlier_turns_are_not_given_again() -> None:
-    found = Answered(
+    found = ToolResultStep(
         "old", (TextPart("[3] Berlin\nhttps://a.example/berlin\nA city."),), "web_search"
     )
-    at = desk(history=(Called("old", "web_search", "{}", ""), found))
+    at = desk(history=(ToolCallStep("old", "web_search", "{}", ""), found))
     heard(at, search(), DONE)
     settled(at, PARIS)
     assert answers(at) == ["[4] Paris\nhttps://b.example/paris\nAnother."]
@@ -180,7 +187,7 @@ def test_nothing_found_is_an_answer() -> None:
 
 @pytest.mark.parametrize("tells", [True, False])
 def test_sources_are_told_to_a_client_that_asked_for_them(tells: bool) -> None:
-    at = desk(tells_sources=tells)
+    at = desk(include_sources=tells)
     heard(at, search(), DONE)
     _, ended, _ = settled(at, BERLIN)
     assert isinstance(ended, SearchEnded)
@@ -322,11 +329,11 @@ def test_bad_arguments_are_told_to_the_model_and_nobody_else(
     [_, state] = heard(at, ToolCall(0, "c", "web_search", arguments), DONE)
     assert isinstance(state, ReasoningState)
     [called, answered] = asked(at).steps
-    assert isinstance(called, Called)
+    assert isinstance(called, ToolCallStep)
     assert isinstance(msgspec.json.decode(called.arguments), dict)
     assert kept in (None, called.arguments)
     assert '{"query": "some words"}' in answers(at)[0]
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, ToolResultStep)
     assert at.pending == []
 
 
@@ -347,7 +354,9 @@ def test_where_another_round_comes_anyway_the_search_joins_it() -> None:
     at = desk()
     heard(at, search(), ToolCall(1, "c1", "read", "{}"), DONE, final=False)
     settled(at, BERLIN)
-    assert [step.call_id for step in asked(at).steps if isinstance(step, Called)] == ["call_0"]
+    assert [step.call_id for step in asked(at).steps if isinstance(step, ToolCallStep)] == [
+        "call_0"
+    ]
 
 
 def test_siblings_of_one_round_do_not_stop_the_next() -> None:
@@ -426,7 +435,7 @@ def test_what_had_to_be_called_need_not_be_called_twice(
 
 
 def test_a_later_round_without_a_search_asks_for_nothing() -> None:
-    at = desk(history=(Said("user", (TextPart("hello"),)),))
+    at = desk(history=(MessageStep("user", (TextPart("hello"),)),))
     heard(at, search(), DONE)
     settled(at)
     assert at.again is not None

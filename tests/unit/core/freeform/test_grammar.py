@@ -1,4 +1,4 @@
-"""Checking text against a grammar while it is written, and saying what is wrong with it."""
+"""Incremental check of text against a grammar, and the messages about violations."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from llguidance import LLMatcher, LLTokenizer
 
 from antiphon.core.freeform.grammar import (
     EXCERPT_LIMIT,
-    Checker,
-    Problem,
-    asks_for,
+    GrammarChecker,
+    GrammarViolation,
     build_checker,
+    compile_error,
     declared_grammar,
-    flaw,
     has_unknown_grammar,
+    requires_opening,
 )
 from antiphon.core.tools.identity import Grammar
 from tests.support.patches import FILES, GRAMMAR, patch
@@ -27,13 +27,13 @@ BROKEN = Grammar("lark", "start: missing")
 HELLO = patch("*** Add File: a\n+hello\n")
 
 
-def checker(grammar: Grammar = GRAMMAR) -> Checker:
+def checker(grammar: Grammar = GRAMMAR) -> GrammarChecker:
     found = build_checker(grammar)
     assert found is not None
     return found
 
 
-def problem(text: str, grammar: Grammar = GRAMMAR) -> Problem | None:
+def problem(text: str, grammar: Grammar = GRAMMAR) -> GrammarViolation | None:
     fresh = checker(grammar)
     return fresh.feed(text) or fresh.close()
 
@@ -45,21 +45,21 @@ def message(text: str, grammar: Grammar = GRAMMAR) -> str:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_sound_text_has_no_problem(name: str) -> None:
+def test_valid_text_has_no_violation(name: str) -> None:
     assert problem(patch(FILES[name])) is None
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\n\n", "\r\n", " \n\t"])
-def test_line_breaks_at_the_end_spoil_nothing(ending: str) -> None:
+def test_additional_line_breaks_at_the_end_are_accepted(ending: str) -> None:
     assert problem(HELLO.removesuffix("\n") + ending) is None
     assert problem("42" + ending, NUMBER) is None
 
 
-def test_a_line_break_that_the_grammar_asks_for_may_be_missing_at_the_end() -> None:
+def test_a_required_line_break_may_be_missing_at_the_end() -> None:
     assert problem("one", Grammar("lark", r'start: "one\n"')) is None
 
 
-def test_text_behind_the_end_is_a_problem_however_far_behind() -> None:
+def test_text_after_the_end_is_a_violation() -> None:
     fresh = checker()
     assert fresh.feed(HELLO) is None
     assert fresh.feed("\n") is None
@@ -70,8 +70,8 @@ def test_text_behind_the_end_is_a_problem_however_far_behind() -> None:
     assert found.offset == len(HELLO) + 3
 
 
-def test_a_problem_says_where_it_is_and_what_may_stand_there() -> None:
-    assert problem("*** Begin Patch\n*** Add File: é\nhello\n") == Problem(
+def test_a_violation_names_its_position_and_what_was_expected() -> None:
+    assert problem("*** Begin Patch\n*** Add File: é\nhello\n") == GrammarViolation(
         offset=32,
         message="line 3, column 1: expected '+' after '*** Add File: é', found 'h'",
     )
@@ -101,13 +101,13 @@ def test_a_message_is_short_and_says_what_comes_next(text: str, expected: str) -
     assert message(text) == expected
 
 
-def test_where_anything_but_this_may_stand_it_is_not_enumerated() -> None:
+def test_many_possible_characters_are_not_enumerated() -> None:
     assert message("a", NUMBER) == "line 1, column 1: expected something else, found 'a'"
     assert message("", ANYTHING) == "line 1, column 1: expected something else, but the input ends"
     assert message("1a", NUMBER) == "line 1, column 2: expected the end after '1', found 'a'"
 
 
-def test_half_a_character_is_not_shown() -> None:
+def test_an_incomplete_character_is_not_quoted() -> None:
     assert message("x", Grammar("regex", "[à-ÿ]")).endswith("expected something else, found 'x'")
 
 
@@ -118,14 +118,14 @@ def test_a_long_line_is_quoted_by_its_end() -> None:
     assert len(found.message) < 200
 
 
-def test_a_character_of_many_bytes_that_does_not_fit_is_where_the_problem_is() -> None:
+def test_a_violation_inside_of_a_multibyte_character_is_at_its_start() -> None:
     found = problem("è", Grammar("regex", "é+"))
     assert found is not None
     assert found.offset == 0
     assert found.message.endswith("found 'è'")
 
 
-def test_a_lone_surrogate_is_some_character() -> None:
+def test_an_unpaired_surrogate_is_checked_as_a_replacement_character() -> None:
     assert problem("\ud800", Grammar("regex", ".")) is None
 
 
@@ -137,25 +137,25 @@ def test_a_cut_anywhere_changes_nothing(text: str) -> None:
         assert (fresh.feed(text[:place]) or fresh.feed(text[place:]) or fresh.close()) == expected
 
 
-def test_what_cannot_be_compiled_is_not_checked_and_says_why() -> None:
+def test_a_grammar_that_does_not_compile_has_an_error_and_no_checker() -> None:
     assert build_checker(BROKEN) is None
-    assert "missing" in str(flaw(BROKEN))
-    assert flaw(GRAMMAR) is None
-    assert "look-around" in str(flaw(Grammar("regex", "a(?=b)")))
+    assert "missing" in str(compile_error(BROKEN))
+    assert compile_error(GRAMMAR) is None
+    assert "look-around" in str(compile_error(Grammar("regex", "a(?=b)")))
 
 
-def test_a_matcher_that_gives_up_has_no_verdict() -> None:
-    gone = Checker(LLMatcher(LLTokenizer("byte"), "start: missing", log_level=0))
+def test_a_matcher_in_an_error_state_reports_no_violation() -> None:
+    gone = GrammarChecker(LLMatcher(LLTokenizer("byte"), "start: missing", log_level=0))
     assert gone.feed("x") is None
     assert gone.close() is None
 
 
-def test_a_grammar_asks_for_an_opening_if_it_takes_this_one_and_not_any() -> None:
+def test_a_grammar_requires_an_opening_if_it_allows_this_one_and_not_any() -> None:
     value = Grammar("lark", 'start: "{" /[^}]*/ "}"')
-    assert asks_for(value, '{"patch": "')
-    assert not asks_for(GRAMMAR, '{"patch": "')
-    assert not asks_for(ANYTHING, '{"patch": "')
-    assert not asks_for(BROKEN, '{"patch": "')
+    assert requires_opening(value, '{"patch": "')
+    assert not requires_opening(GRAMMAR, '{"patch": "')
+    assert not requires_opening(ANYTHING, '{"patch": "')
+    assert not requires_opening(BROKEN, '{"patch": "')
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Grammars that are made to harm: none takes much time or memory, and none ends the process."""
+"""Hostile grammars: none takes much time or memory, and none crashes the process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from antiphon.core.freeform.grammar import build_checker, flaw, has_unknown_grammar
-from antiphon.core.freeform.grammar_limits import MAX_CHARACTERS, MAX_MARKS, beyond
+from antiphon.core.freeform.grammar import build_checker, compile_error, has_unknown_grammar
+from antiphon.core.freeform.grammar_limits import MAX_CHARACTERS, MAX_MARKS, find_excess
 from antiphon.core.tools.identity import Grammar
 from tests.support.patches import GRAMMAR
 
@@ -85,7 +85,7 @@ for name, (syntax, definition, text) in json.load(sys.stdin).items():
 """
 
 
-def test_no_grammar_blocks_eats_or_ends_the_process() -> None:
+def test_no_grammar_blocks_or_crashes_the_process() -> None:
     """In a process of its own: what is too deep would take this one with it."""
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT],
@@ -101,7 +101,7 @@ def test_no_grammar_blocks_eats_or_ends_the_process() -> None:
 @pytest.mark.parametrize(
     ("syntax", "definition", "word"),
     [
-        ("regex", "a\ud800", "not text"),
+        ("regex", "a\ud800", "surrogates"),
         ("regex", "a" * (MAX_CHARACTERS + 1), "longer"),
         ("regex", r"\w" * (MAX_MARKS + 1), "classes"),
         ("regex", "a?" * (MAX_MARKS + 1), "repetitions"),
@@ -115,13 +115,13 @@ def test_no_grammar_blocks_eats_or_ends_the_process() -> None:
         ("lark", 'start: A\nA: %regex {"substring_chars": "a"}', "'%'"),
     ],
 )
-def test_a_grammar_beyond_the_limits_says_why_and_is_not_enforced(
+def test_a_grammar_beyond_the_limits_has_a_reason_and_is_not_enforced(
     syntax: str, definition: str, word: str
 ) -> None:
     form = {"type": "grammar", "syntax": syntax, "definition": definition}
     grammar = Grammar("regex" if syntax == "regex" else "lark", definition)
-    assert word in str(beyond(grammar))
-    assert flaw(grammar) == beyond(grammar)
+    assert word in str(find_excess(grammar))
+    assert compile_error(grammar) == find_excess(grammar)
     assert build_checker(grammar) is None
     assert has_unknown_grammar({"type": "custom", "name": "n", "format": form})
 
@@ -136,14 +136,14 @@ def test_a_grammar_beyond_the_limits_says_why_and_is_not_enforced(
         'start: A\nA: "x"\n%import common.INT\n',
     ],
 )
-def test_what_stands_in_a_literal_or_a_comment_is_none_of_the_compilers_words(
+def test_literals_and_comments_are_not_searched_for_extensions(
     definition: str,
 ) -> None:
-    assert beyond(Grammar("lark", definition)) is None
-    assert flaw(Grammar("lark", definition)) is None
+    assert find_excess(Grammar("lark", definition)) is None
+    assert compile_error(Grammar("lark", definition)) is None
 
 
-def test_a_grammar_that_cannot_take_its_first_step_is_known_before_it_has_to() -> None:
+def test_a_grammar_that_fails_at_its_first_step_is_rejected_when_compiled() -> None:
     wide = Grammar("lark", "start: " + " | ".join(f'"a{i}"' for i in range(900)))
-    assert "items" in str(flaw(wide))
+    assert "items" in str(compile_error(wide))
     assert build_checker(wide) is None

@@ -1,4 +1,4 @@
-"""Freeform input loses what models wrap around it, and nothing else."""
+"""Unwrapping of freeform input: removes wrappers and nothing else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unwrapped(text: str, *, declared: bool = False) -> str:
 
 @pytest.mark.parametrize("declared", [False, True])
 @pytest.mark.parametrize("style", WRAPPERS)
-def test_every_wrapper_comes_off(style: str, declared: bool) -> None:
+def test_every_wrapper_is_removed(style: str, declared: bool) -> None:
     fresh = Unwrapper(declared=declared)
     text = fresh.feed(WRAPPERS[style](PATCH)) + fresh.close()
     assert text == (WRAPPERS[style](PATCH) if style in PLAIN else PATCH)
@@ -33,11 +33,11 @@ def test_every_wrapper_comes_off(style: str, declared: bool) -> None:
 def test_a_cut_anywhere_changes_nothing(style: str, declared: bool) -> None:
     text = WRAPPERS[style](patch(FILES["markers"]))
     whole = Unwrapper(declared=declared)
-    expected = (whole.feed(text) + whole.close(), whole.wrapped, whole.ended, whole.torn)
+    expected = (whole.feed(text) + whole.close(), whole.wrapped, whole.ended, whole.unterminated)
     for place in range(len(text) + 1):
         fresh = Unwrapper(declared=declared)
         found = fresh.feed(text[:place]) + fresh.feed(text[place:]) + fresh.close()
-        assert (found, fresh.wrapped, fresh.ended, fresh.torn) == expected
+        assert (found, fresh.wrapped, fresh.ended, fresh.unterminated) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,49 +68,49 @@ def test_a_cut_anywhere_changes_nothing(style: str, declared: bool) -> None:
         "`" * 300,
     ],
 )
-def test_what_is_no_wrapper_stays_as_it_is(text: str) -> None:
+def test_text_that_is_not_a_wrapper_is_unchanged(text: str) -> None:
     fresh = Unwrapper()
     assert "".join(map(fresh.feed, text)) + fresh.close() == text
     assert not fresh.wrapped
 
 
 @pytest.mark.parametrize("size", [1, 4, 16])
-def test_plain_text_flows_with_every_piece(size: int) -> None:
+def test_plain_text_is_passed_on_with_every_piece(size: int) -> None:
     fresh = Unwrapper()
     for place in range(0, len(PATCH), size):
         assert fresh.feed(PATCH[place : place + size]) == PATCH[place : place + size]
     assert fresh.close() == ""
 
 
-def test_text_that_could_open_a_wrapper_waits_only_until_it_cannot() -> None:
+def test_text_that_could_open_a_wrapper_is_held_only_until_it_cannot() -> None:
     fresh = Unwrapper()
     assert [fresh.feed(piece) for piece in ("c", "a", "n", "d")] == ["", "", "can", "d"]
 
 
-def test_the_inside_of_a_wrapper_flows_but_for_what_could_close_it() -> None:
+def test_only_a_possible_closing_is_held_inside_of_a_wrapper() -> None:
     fresh = Unwrapper()
     pieces = ["``", "`js\n", "a\n", "``", "` x\n", "b\n```", "\n"]
     assert [fresh.feed(piece) for piece in pieces] == ["", "", "a\n", "", "``` x\n", "b\n", ""]
     assert fresh.close() == ""
 
 
-def test_half_a_closing_is_text() -> None:
+def test_an_incomplete_closing_is_text() -> None:
     assert unwrapped("```\na\n``") == "a\n``"
 
 
-def test_a_closing_is_the_last_thing_there_is() -> None:
+def test_a_closing_counts_only_at_the_end() -> None:
     assert unwrapped("```\na\n```\nb\n") == "a\n```\nb\n"
     assert unwrapped("apply_patch <<EOF\na\nEOF\nls\n") == "a\nEOF\nls\n"
 
 
-def test_a_closing_that_never_ends_is_let_go() -> None:
+def test_a_closing_longer_than_the_limit_is_text() -> None:
     text = "a\n```" + " " * 300
     fresh = Unwrapper()
     assert "".join(map(fresh.feed, "```\n" + text)) == text
     assert fresh.close() == ""
 
 
-def test_a_closing_stands_at_the_beginning_of_a_line() -> None:
+def test_a_closing_counts_only_at_the_beginning_of_a_line() -> None:
     assert unwrapped("```\na```") == "a```"
     fresh = Unwrapper()
     assert fresh.feed("```\na") + fresh.feed("```") + fresh.close() == "a```"
@@ -141,21 +141,21 @@ def test_text_that_has_to_begin_like_a_wrapper_is_kept() -> None:
         assert not fresh.wrapped
 
 
-def test_the_object_that_was_asked_for_comes_off_even_where_text_is_kept() -> None:
+def test_the_declared_object_is_removed_even_where_text_is_kept() -> None:
     fresh = Unwrapper(lambda _: True, declared=True)
     assert fresh.feed('{"input": "{\\"input\\": 1}"}') + fresh.close() == '{"input": 1}'
     assert not fresh.wrapped
 
 
-def test_the_object_that_was_asked_for_shows_whether_its_text_has_ended() -> None:
+def test_the_declared_object_shows_whether_its_string_is_closed() -> None:
     fresh = Unwrapper(declared=True)
-    assert (fresh.ended, fresh.torn) == (False, False)
+    assert (fresh.ended, fresh.unterminated) == (False, False)
     assert fresh.feed('{"input": "x') == "x"
-    assert (fresh.ended, fresh.torn) == (False, True)
+    assert (fresh.ended, fresh.unterminated) == (False, True)
     assert fresh.feed('"') == ""
-    assert (fresh.ended, fresh.torn) == (True, False)
+    assert (fresh.ended, fresh.unterminated) == (True, False)
 
 
-def test_text_that_comes_instead_of_the_object_is_the_input() -> None:
+def test_text_instead_of_the_declared_object_is_the_input() -> None:
     assert unwrapped("*** Begin", declared=True) == "*** Begin"
     assert unwrapped("```\na\n```", declared=True) == "a\n"

@@ -1,4 +1,4 @@
-"""Capsules: what is sealed comes back to its owner, whole, and to nobody else."""
+"""Capsules: sealed state is restored for its provider and model, and for no other."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def sealed(by: Sealer | None = None) -> str:
     return (by or sealer()).seal("somebody", "a-model", STATES, "Let me think.")
 
 
-def test_what_was_sealed_is_opened_whole() -> None:
+def test_a_sealed_capsule_opens_with_its_full_content() -> None:
     assert sealer().open(sealed()) == Capsule(
         issuer="somebody", model="a-model", sealed_at=1000, text="Let me think.", states=STATES
     )
 
 
-def test_nothing_of_it_can_be_read_from_outside() -> None:
+def test_a_sealed_capsule_reveals_none_of_its_content() -> None:
     text = sealed()
     assert text.startswith("ap1.")
     inside = base64.urlsafe_b64decode(text[4:])
@@ -43,7 +43,7 @@ def test_nothing_of_it_can_be_read_from_outside() -> None:
     assert b"somebody" not in inside
 
 
-def test_the_same_state_is_never_sealed_alike_twice() -> None:
+def test_sealing_the_same_state_twice_gives_different_capsules() -> None:
     one = sealer()
     assert sealed(one) != sealed(one)
 
@@ -55,42 +55,42 @@ def test_an_old_key_still_opens_what_it_sealed() -> None:
     assert sealer("new").open(sealed(rotated)) == rotated.open(sealed(rotated))
 
 
-def test_a_key_that_is_gone_is_named_as_the_reason() -> None:
+def test_a_capsule_of_a_removed_key_reports_an_unknown_key() -> None:
     assert sealer("new").open(sealed(sealer("old"))) is Unopened.UNKNOWN_KEY
 
 
 @pytest.mark.parametrize("text", ["", "gAAAAABo-another-server", "rs_123", "ap2.AAAA"])
-def test_a_blob_of_another_server_is_foreign(text: str) -> None:
+def test_encrypted_content_of_another_server_is_foreign(text: str) -> None:
     assert sealer().open(text) is Unopened.FOREIGN
 
 
 @pytest.mark.parametrize("broken", ["ap1.!!", "ap1.é", "ap1.QUJD=A"])
-def test_what_is_not_even_encoded_right_is_tampered_with(broken: str) -> None:
+def test_invalid_base64_is_reported_as_tampered(broken: str) -> None:
     assert sealer().open(broken) is Unopened.TAMPERED
 
 
 @given(place=st.integers(0, 400), change=st.integers(1, 255))
-def test_a_capsule_altered_anywhere_stays_closed(place: int, change: int) -> None:
+def test_a_modified_capsule_cannot_be_opened(place: int, change: int) -> None:
     data = bytearray(base64.urlsafe_b64decode(sealed()[4:]))
     data[place % len(data)] ^= change
     assert isinstance(sealer().open("ap1." + base64.urlsafe_b64encode(data).decode()), Unopened)
 
 
 @given(length=st.integers(0, 180))
-def test_a_capsule_cut_anywhere_stays_closed(length: int) -> None:
+def test_a_truncated_capsule_cannot_be_opened(length: int) -> None:
     data = base64.urlsafe_b64decode(sealed()[4:])[:length]
     opened = sealer().open("ap1." + base64.urlsafe_b64encode(data).decode())
     assert opened in (Unopened.TAMPERED, Unopened.UNKNOWN_KEY)
 
 
-def test_a_capsule_lives_as_long_as_it_may() -> None:
+def test_a_capsule_expires_after_its_ttl() -> None:
     text = sealed(sealer(at=1000))
     assert isinstance(sealer(at=1100, ttl_s=100).open(text), Capsule)
     assert sealer(at=1101, ttl_s=100).open(text) is Unopened.EXPIRED
 
 
 @given(text=st.text(), value=st.dictionaries(st.text(), st.text() | st.integers()))
-def test_any_state_comes_back_as_it_was(text: str, value: dict[str, str | int]) -> None:
+def test_any_state_survives_sealing_and_opening(text: str, value: dict[str, str | int]) -> None:
     states = (ReasoningState("any", value, "turn"),)
     capsule = sealer().open(sealer().seal("a", "b", states, text))
     assert isinstance(capsule, Capsule)

@@ -1,4 +1,4 @@
-"""Content: what a model takes stays as it is, what it does not take leaves a visible marker."""
+"""Content: supported parts are unchanged, unsupported ones are replaced by a marker."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.content import Reader
-from antiphon.core.history.media import Media
+from antiphon.core.history.content import ContentReader
+from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import (
     AudioPart,
     FilePart,
     HistoryCode,
     ImagePart,
+    MessageStep,
     Part,
     RefusalPart,
-    Said,
     TextPart,
 )
 
@@ -26,17 +26,17 @@ PICTURE = ImagePart("data:image/png;base64,AA==", "high")
 PAPER = FilePart(filename="a.pdf", data="data:application/pdf;base64,AA==")
 
 
-def reader(inputs: frozenset[str] = EVERYTHING, *, images: bool = False) -> Reader:
-    found = Reader(inputs, tool_output_images=images)
-    found.turn_to(3, "input", "message")
+def reader(inputs: frozenset[str] = EVERYTHING, *, images: bool = False) -> ContentReader:
+    found = ContentReader(inputs, tool_output_images=images)
+    found.begin_item(3, "input", "message")
     return found
 
 
 def read(content: Any, inputs: frozenset[str] = EVERYTHING) -> tuple[Part, ...]:
-    return reader(inputs).parts(content)
+    return reader(inputs).read_parts(content)
 
 
-def codes(found: Reader) -> list[str]:
+def codes(found: ContentReader) -> list[str]:
     return [diagnostic.code for diagnostic in found.diagnostics]
 
 
@@ -62,7 +62,7 @@ def test_text_is_read_in_every_shape(content: Any, texts: list[str]) -> None:
     assert read(content) == tuple(map(TextPart, texts))
 
 
-def test_a_refusal_survives() -> None:
+def test_a_refusal_is_read_as_a_refusal_part() -> None:
     assert read([{"type": "refusal", "refusal": "No."}]) == (RefusalPart("No."),)
     assert read([{"type": "refusal", "refusal": ""}]) == ()
 
@@ -82,7 +82,7 @@ def test_a_refusal_survives() -> None:
         ),
     ],
 )
-def test_an_image_is_read_by_its_address(part: Any, image: str | ImagePart) -> None:
+def test_an_image_is_read_by_its_url(part: Any, image: str | ImagePart) -> None:
     assert read([part]) == ((ImagePart(image) if isinstance(image, str) else image),)
 
 
@@ -159,11 +159,11 @@ def test_files_and_audio_are_read() -> None:
         ),
     ],
 )
-def test_what_a_model_does_not_take_leaves_a_marker(
+def test_unsupported_media_is_replaced_by_a_marker(
     part: Any, inputs: frozenset[str], text: str, code: str
 ) -> None:
     found = reader(inputs)
-    assert found.parts([part]) == (TextPart(text),)
+    assert found.read_parts([part]) == (TextPart(text),)
     [diagnostic] = found.diagnostics
     assert (diagnostic.code, diagnostic.decision) == (code, "degraded")
     assert (diagnostic.param, diagnostic.subject) == ("input[3]", "message")
@@ -176,7 +176,7 @@ def test_what_a_model_does_not_take_leaves_a_marker(
             {PICTURE.url: "A red door."},
             "[image: not shown, but described by another model: A red door.]",
             "history.image.described",
-            "what another model saw",
+            "description from another model",
         ),
         (
             {PICTURE.url: ""},
@@ -188,69 +188,73 @@ def test_what_a_model_does_not_take_leaves_a_marker(
             {"https://x.test/another": "A blue door."},
             "[image omitted: this model takes no images]",
             "history.image.replaced",
-            "takes no images.",
+            "does not support images.",
         ),
     ],
     ids=["described", "asked in vain", "not asked"],
 )
-def test_what_another_model_saw_stands_in_for_an_image(
+def test_an_unsupported_image_is_replaced_by_its_description(
     descriptions: dict[str, str], text: str, code: str, message: str
 ) -> None:
-    found = Reader(TEXT, tool_output_images=False, descriptions=descriptions)
-    assert found.parts([IMAGE]) == (TextPart(text),)
+    found = ContentReader(TEXT, tool_output_images=False, descriptions=descriptions)
+    assert found.read_parts([IMAGE]) == (TextPart(text),)
     assert codes(found) == [code]
     assert message in found.diagnostics[0].message
 
 
-def test_a_model_that_takes_images_is_told_of_none() -> None:
-    found = Reader(EVERYTHING, tool_output_images=False, descriptions={PICTURE.url: "A red door."})
-    assert found.parts([IMAGE]) == (PICTURE,)
+def test_a_supported_image_is_not_replaced_by_its_description() -> None:
+    found = ContentReader(
+        EVERYTHING, tool_output_images=False, descriptions={PICTURE.url: "A red door."}
+    )
+    assert found.read_parts([IMAGE]) == (PICTURE,)
 
 
-def test_an_image_without_an_address_has_no_description() -> None:
-    found = Reader(TEXT, tool_output_images=False, descriptions={"": "A red door."})
-    [part] = found.parts([{"type": "input_image", "file_id": "file_1"}])
+def test_an_image_without_a_url_has_no_description() -> None:
+    found = ContentReader(TEXT, tool_output_images=False, descriptions={"": "A red door."})
+    [part] = found.read_parts([{"type": "input_image", "file_id": "file_1"}])
     assert part == TextPart("[image omitted: this model takes no images]")
 
 
-def test_a_part_that_says_nothing_is_ignored_visibly() -> None:
+def test_a_content_part_of_unknown_type_is_ignored_with_a_diagnostic() -> None:
     found = reader()
-    assert found.parts([{"type": "hologram", "data": 1}]) == ()
+    assert found.read_parts([{"type": "hologram", "data": 1}]) == ()
     [diagnostic] = found.diagnostics
     assert diagnostic.code == HistoryCode.PART_IGNORED
     assert "'hologram'" in diagnostic.message
 
 
-def test_media_of_a_role_that_takes_text_follow_in_a_user_message() -> None:
+def test_media_of_a_text_only_role_moves_to_a_user_message() -> None:
     found = reader()
-    kept, moved = found.text_only([TextPart("look:"), PICTURE, PAPER, TextPart("done")])
+    kept, moved = found.move_media([TextPart("look:"), PICTURE, PAPER, TextPart("done")])
     assert [part.text for part in kept if isinstance(part, TextPart)] == [
         "look:",
         "[image: see the next message]",
         "[file: see the next message]",
         "done",
     ]
-    assert moved == (Said("user", (PICTURE, PAPER)),)
+    assert moved == (MessageStep("user", (PICTURE, PAPER)),)
     assert codes(found) == ["history.image.moved", "history.file.moved"]
 
 
 def test_text_alone_moves_nothing() -> None:
     found = reader()
-    assert found.text_only([TextPart("hello")]) == ((TextPart("hello"),), ())
+    assert found.move_media([TextPart("hello")]) == ((TextPart("hello"),), ())
     assert found.diagnostics == []
 
 
-def test_a_tool_may_answer_with_images_where_the_provider_takes_them() -> None:
+def test_a_tool_result_keeps_images_where_the_provider_supports_them() -> None:
     found = reader(images=True)
-    kept, moved = found.tool_output([PICTURE, PAPER])
+    kept, moved = found.move_tool_media([PICTURE, PAPER])
     assert kept == (PICTURE, TextPart("[file: see the next message]"))
-    assert moved == (Said("user", (PAPER,)),)
-    assert reader().tool_output([PICTURE])[1] == (Said("user", (PICTURE,)),)
+    assert moved == (MessageStep("user", (PAPER,)),)
+    assert reader().move_tool_media([PICTURE])[1] == (MessageStep("user", (PICTURE,)),)
 
 
-# --- what the provider takes of what the model takes ----------------------------------------------
+# --- media types ----------------------------------------------------------------------------------
 
-STRICT = Media(types=frozenset({"image/png", "text/*"}), image_links="s3://.*", file_ids="files/.*")
+STRICT = MediaSupport(
+    types=frozenset({"image/png", "text/*"}), image_links="s3://.*", file_ids="files/.*"
+)
 
 
 @pytest.mark.parametrize(
@@ -270,9 +274,9 @@ STRICT = Media(types=frozenset({"image/png", "text/*"}), image_links="s3://.*", 
         ({"type": "input_file", "file_url": "https://a/b.txt"}, FilePart(url="https://a/b.txt")),
     ],
 )
-def test_what_a_provider_takes_reaches_it_in_one_form(part: Any, kept: Part) -> None:
-    found = Reader(EVERYTHING, tool_output_images=False, media=STRICT)
-    assert found.parts([part]) == (kept,)
+def test_supported_media_is_normalized(part: Any, kept: Part) -> None:
+    found = ContentReader(EVERYTHING, tool_output_images=False, media=STRICT)
+    assert found.read_parts([part]) == (kept,)
     assert codes(found) == []
 
 
@@ -316,9 +320,9 @@ def test_what_a_provider_takes_reaches_it_in_one_form(part: Any, kept: Part) -> 
         ),
     ],
 )
-def test_what_a_provider_would_refuse_leaves_a_marker(
+def test_media_that_a_provider_would_reject_is_replaced_by_a_marker(
     part: Any, code: HistoryCode, text: str
 ) -> None:
-    found = Reader(EVERYTHING, tool_output_images=False, media=STRICT)
-    assert found.parts([part]) == (TextPart(text),)
+    found = ContentReader(EVERYTHING, tool_output_images=False, media=STRICT)
+    assert found.read_parts([part]) == (TextPart(text),)
     assert codes(found) == [code]

@@ -1,4 +1,4 @@
-"""Media: what a provider fetches and reads goes to it in one form, anything else says why not."""
+"""Media types: detection, supported types, and reasons for a rejection."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import base64
 
 import pytest
 
-from antiphon.core.history.media import Media, Unread, type_of
+from antiphon.core.history.media import MediaSupport, RejectedMedia, guess_media_type
 
 PNG = "iVBORw0KGgo="
-TAKES = Media(
+TAKES = MediaSupport(
     types=frozenset({"image/png", "image/jpeg", "application/pdf", "audio/*", "text/*"}),
     image_links="https?://.*",
     file_ids="files/.*",
@@ -21,11 +21,11 @@ def data(media_type: str, content: bytes) -> str:
 
 
 @pytest.mark.parametrize("given", ["data:x/y;base64,AA==", "data:,hi", "***", ""])
-def test_a_provider_that_says_nothing_is_sent_what_there_is(given: str) -> None:
-    assert Media().read(given, "file") == given
-    assert Media().fetches(given)
-    assert Media().knows(given)
-    assert Media().follows(given, "")
+def test_media_is_not_checked_without_a_list_of_types(given: str) -> None:
+    assert MediaSupport().read(given, "file") == given
+    assert MediaSupport().can_fetch_image(given)
+    assert MediaSupport().accepts_file_id(given)
+    assert MediaSupport().accepts_file_url(given, "")
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_provider_that_says_nothing_is_sent_what_there_is(given: str) -> None:
         (f"data:application/octet-stream;base64,{PNG}", f"data:image/png;base64,{PNG}"),
     ],
 )
-def test_an_image_comes_in_one_form(given: str, sent: str) -> None:
+def test_an_image_becomes_a_data_url_of_its_detected_type(given: str, sent: str) -> None:
     assert TAKES.read(given, "image") == sent
 
 
@@ -55,8 +55,8 @@ def test_an_image_comes_in_one_form(given: str, sent: str) -> None:
         ("data:text/plain;base64,aGk=", "text/plain is not accepted"),
     ],
 )
-def test_an_image_that_would_be_refused_says_why(given: str, why: str) -> None:
-    assert TAKES.read(given, "image") == Unread(why)
+def test_an_unsupported_image_is_rejected_with_a_reason(given: str, why: str) -> None:
+    assert TAKES.read(given, "image") == RejectedMedia(why)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_an_image_that_would_be_refused_says_why(given: str, why: str) -> None:
         (data("", b"words"), "", "text/plain"),
     ],
 )
-def test_the_type_of_a_file_is_found(given: str, name: str, sent: str) -> None:
+def test_the_type_of_a_file_is_detected(given: str, name: str, sent: str) -> None:
     payload = given.rpartition(",")[2]
     assert TAKES.read(given, "file", name) == f"data:{sent};base64,{payload}"
 
@@ -87,26 +87,26 @@ def test_the_type_of_a_file_is_found(given: str, name: str, sent: str) -> None:
         ("not base64", "its content cannot be read"),
     ],
 )
-def test_a_file_that_would_be_refused_says_why(given: str, why: str) -> None:
-    assert TAKES.read(given, "file") == Unread(why)
+def test_an_unsupported_file_is_rejected_with_a_reason(given: str, why: str) -> None:
+    assert TAKES.read(given, "file") == RejectedMedia(why)
 
 
-def test_text_is_taken_by_its_name_where_that_is_enough() -> None:
+def test_a_listed_text_type_is_accepted_without_checking_the_content() -> None:
     latin = data("text/plain", b"gr\xfcn")
-    assert Media(types=frozenset({"text/plain"})).read(latin, "file") == latin
+    assert MediaSupport(types=frozenset({"text/plain"})).read(latin, "file") == latin
     words = data("text/css", b"a {}")
-    assert Media(types=frozenset({"text/plain"})).read(words, "file") == Unread(
+    assert MediaSupport(types=frozenset({"text/plain"})).read(words, "file") == RejectedMedia(
         "text/css is not accepted"
     )
 
 
-def test_sound_is_taken_by_its_kind() -> None:
+def test_audio_is_accepted_by_its_major_type() -> None:
     assert TAKES.read("data:audio/mp3;base64,AA==", "audio") == "data:audio/mp3;base64,AA=="
-    assert isinstance(TAKES.read("data:audio/mp3;base64,*", "audio"), Unread)
+    assert isinstance(TAKES.read("data:audio/mp3;base64,*", "audio"), RejectedMedia)
 
 
 @pytest.mark.parametrize(
-    ("url", "name", "follows"),
+    ("url", "name", "accepts_file_url"),
     [
         ("https://a.test/a.pdf?x=1#top", "", True),
         ("https://a.test/a", "a.txt", True),
@@ -114,20 +114,22 @@ def test_sound_is_taken_by_its_kind() -> None:
         ("https://a.test/a.zip", "a", False),
     ],
 )
-def test_an_address_has_to_tell_what_is_there(url: str, name: str, follows: bool) -> None:
-    assert TAKES.follows(url, name) is follows
+def test_a_file_url_is_accepted_only_with_a_supported_extension(
+    url: str, name: str, accepts_file_url: bool
+) -> None:
+    assert TAKES.accepts_file_url(url, name) is accepts_file_url
 
 
-def test_addresses_and_ids_are_those_that_the_provider_knows() -> None:
-    assert TAKES.fetches("https://a.test/a\n.png")
-    assert not TAKES.fetches("s3://a/b.png")
-    assert TAKES.knows("files/a")
-    assert not TAKES.knows("file-1")
+def test_image_urls_and_file_ids_have_to_match_the_providers_patterns() -> None:
+    assert TAKES.can_fetch_image("https://a.test/a\n.png")
+    assert not TAKES.can_fetch_image("s3://a/b.png")
+    assert TAKES.accepts_file_id("files/a")
+    assert not TAKES.accepts_file_id("file-1")
 
 
 @pytest.mark.parametrize(
     ("address", "found"),
     [("a.JPG", "image/jpeg"), ("a.b/c", ""), ("", ""), ("x.md", "text/markdown")],
 )
-def test_a_name_ends_with_its_type(address: str, found: str) -> None:
-    assert type_of(address) == found
+def test_a_media_type_is_guessed_from_the_extension(address: str, found: str) -> None:
+    assert guess_media_type(address) == found

@@ -1,4 +1,4 @@
-"""Canonical history: every item becomes steps, and what cannot is said, never refused."""
+"""Reading of items: every item becomes steps or a diagnostic, never an error."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history.read_items import canonical, image_urls
+from antiphon.core.history.read_items import image_urls, read_items
 from antiphon.core.history.steps import (
-    Answered,
-    Called,
     HistoryCode,
     ImagePart,
+    MessageStep,
+    ReasoningStep,
     RefusalPart,
     Role,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
 )
 
 SEES = frozenset({"text", "image"})
@@ -26,7 +26,7 @@ PICTURE = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
 
 
 def read(*items: Any, inputs: frozenset[str] = SEES) -> tuple[list[Step], list[Diagnostic]]:
-    steps, diagnostics = canonical(items, inputs=inputs, tool_output_images=False)
+    steps, diagnostics = read_items(items, inputs=inputs, tool_output_images=False)
     return list(steps), list(diagnostics)
 
 
@@ -36,8 +36,8 @@ def steps_of(*items: Any) -> list[Step]:
     return steps
 
 
-def said(role: Role, *texts: str) -> Said:
-    return Said(role, tuple(map(TextPart, texts)))
+def said(role: Role, *texts: str) -> MessageStep:
+    return MessageStep(role, tuple(map(TextPart, texts)))
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def test_an_answer_in_output_shape_is_read_with_its_refusal() -> None:
         ],
     }
     parts = (TextPart("Well, "), RefusalPart("no."))
-    assert steps_of(message) == [Said("assistant", parts, "final_answer")]
+    assert steps_of(message) == [MessageStep("assistant", parts, "final_answer")]
 
 
 @pytest.mark.parametrize(
@@ -81,22 +81,22 @@ def test_an_answer_in_output_shape_is_read_with_its_refusal() -> None:
         ("user", "commentary", None),
     ],
 )
-def test_only_an_assistants_words_are_labelled_and_only_by_a_known_label(
+def test_only_an_assistant_message_has_a_phase_and_only_a_known_one(
     role: Any, phase: Any, kept: str | None
 ) -> None:
     item = {"role": role, "content": "hi", "phase": phase}
-    assert steps_of(item) == [Said(role, (TextPart("hi"),), kept)]
+    assert steps_of(item) == [MessageStep(role, (TextPart("hi"),), kept)]
 
 
 @pytest.mark.parametrize("content", [None, "", [], [{"type": "input_text", "text": None}]])
-def test_a_message_without_content_is_left_out_visibly(content: Any) -> None:
+def test_an_empty_message_is_ignored_with_a_diagnostic(content: Any) -> None:
     steps, [diagnostic] = read({"role": "user", "content": content})
     assert steps == []
     assert diagnostic == Diagnostic(
         code=HistoryCode.ITEM_IGNORED,
         decision=Decision.IGNORED,
         param="input[0]",
-        message="An item of type 'message' was left out. There is nothing in it to read.",
+        message="Item of type 'message' is ignored: it is empty.",
         subject="message",
     )
 
@@ -110,7 +110,7 @@ def test_an_unknown_role_is_read_as_the_user(role: Any) -> None:
 
 def test_a_users_image_stays_in_its_message() -> None:
     [step] = steps_of({"role": "user", "content": ["look", PICTURE]})
-    assert step == Said("user", (TextPart("look"), ImagePart("data:image/png;base64,AA==")))
+    assert step == MessageStep("user", (TextPart("look"), ImagePart("data:image/png;base64,AA==")))
 
 
 @pytest.mark.parametrize("role", ["developer", "assistant"])
@@ -118,12 +118,12 @@ def test_an_image_of_another_role_follows_in_a_user_message(role: Role) -> None:
     steps, [diagnostic] = read({"role": role, "content": ["look", PICTURE]})
     assert steps == [
         said(role, "look", "[image: see the next message]"),
-        Said("user", (ImagePart("data:image/png;base64,AA=="),)),
+        MessageStep("user", (ImagePart("data:image/png;base64,AA=="),)),
     ]
     assert diagnostic.code == HistoryCode.IMAGE_MOVED
 
 
-def test_an_image_for_a_model_that_reads_only_becomes_a_marker() -> None:
+def test_an_image_for_a_text_only_model_becomes_a_marker() -> None:
     steps, [diagnostic] = read({"role": "user", "content": [PICTURE]}, inputs=frozenset({"text"}))
     assert steps == [said("user", "[image omitted: this model takes no images]")]
     assert (diagnostic.code, diagnostic.param) == (HistoryCode.IMAGE_REPLACED, "input[0]")
@@ -137,7 +137,7 @@ def test_an_image_for_a_model_that_reads_only_becomes_a_marker() -> None:
         ({"author": None}, "[message from another agent]"),
     ],
 )
-def test_an_agents_message_is_the_users_with_its_author(item: Any, title: str) -> None:
+def test_an_agent_message_becomes_a_user_message_with_its_author(item: Any, title: str) -> None:
     item = {"type": "agent_message", "content": [{"type": "input_text", "text": "Ready."}], **item}
     assert steps_of(item) == [said("user", title, "Ready.")]
 
@@ -145,7 +145,7 @@ def test_an_agents_message_is_the_users_with_its_author(item: Any, title: str) -
 # --- reasoning ------------------------------------------------------------------------------------
 
 
-def test_reasoning_keeps_text_summary_and_seal() -> None:
+def test_reasoning_keeps_text_summary_and_encrypted_content() -> None:
     item = {
         "type": "reasoning",
         "id": "rs_1",
@@ -153,17 +153,17 @@ def test_reasoning_keeps_text_summary_and_seal() -> None:
         "content": [{"type": "reasoning_text", "text": "First"}, {"type": "text", "text": " then"}],
         "encrypted_content": "sealed",
     }
-    assert steps_of(item) == [Thought("First then", "Plan\n\nAct", "sealed")]
+    assert steps_of(item) == [ReasoningStep("First then", "Plan\n\nAct", "sealed")]
 
 
 def test_reasoning_with_null_fields_keeps_the_rest() -> None:
     sealed = {"type": "reasoning", "summary": None, "content": None, "encrypted_content": "sealed"}
-    assert steps_of(sealed) == [Thought(encrypted="sealed")]
-    assert steps_of({"type": "reasoning", "content": "plain"}) == [Thought("plain")]
+    assert steps_of(sealed) == [ReasoningStep(encrypted="sealed")]
+    assert steps_of({"type": "reasoning", "content": "plain"}) == [ReasoningStep("plain")]
     assert steps_of({"type": "reasoning", "summary": [], "encrypted_content": None}) == []
 
 
-# --- what only text can keep ----------------------------------------------------------------------
+# --- items kept as text ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,9 @@ def test_reasoning_with_null_fields_keeps_the_rest() -> None:
         ({"type": "acme:note", "content": "psst"}, said("user", "[acme:note]", "psst")),
     ],
 )
-def test_what_has_no_form_upstream_is_kept_as_text(item: Any, step: Said) -> None:
+def test_items_without_an_equivalent_upstream_are_kept_as_text(
+    item: Any, step: MessageStep
+) -> None:
     steps, [diagnostic] = read(item)
     assert steps == [step]
     assert (diagnostic.code, diagnostic.decision) == (HistoryCode.ITEM_DEGRADED, Decision.DEGRADED)
@@ -223,21 +225,21 @@ def test_what_has_no_form_upstream_is_kept_as_text(item: Any, step: Said) -> Non
         (None, HistoryCode.ITEM_IGNORED),
     ],
 )
-def test_what_says_nothing_to_a_provider_is_left_out_visibly(item: Any, code: str) -> None:
+def test_items_without_meaning_upstream_are_ignored_with_a_diagnostic(item: Any, code: str) -> None:
     steps, [diagnostic] = read({"role": "user", "content": "hi"}, item)
     assert steps == [said("user", "hi")]
     assert (diagnostic.code, diagnostic.decision) == (code, Decision.IGNORED)
     assert diagnostic.param == "input[1]"
 
 
-def test_tools_and_settings_in_the_input_are_the_plans_business() -> None:
+def test_tools_and_settings_in_the_input_make_no_steps() -> None:
     tools = {"type": "additional_tools", "role": "developer", "tools": []}
     settings = {"type": "configuration_update", "reasoning": {"effort": "low"}}
     assert steps_of(tools, settings) == []
 
 
 def test_the_path_of_a_diagnostic_begins_where_the_caller_says() -> None:
-    _, [diagnostic] = canonical(
+    _, [diagnostic] = read_items(
         [{}], inputs=SEES, tool_output_images=False, param="previous_response"
     )
     assert diagnostic.param == "previous_response[0]"
@@ -249,13 +251,13 @@ def test_an_image_in_a_tools_answer_follows_it_where_the_tool_role_takes_text() 
     steps, [diagnostic] = read(call, output)
     picture = ImagePart("data:image/png;base64,AA==")
     assert steps == [
-        Called("c", "view", "{}"),
-        Answered("c", (TextPart("[image: see the next message]"),)),
-        Said("user", (picture,)),
+        ToolCallStep("c", "view", "{}"),
+        ToolResultStep("c", (TextPart("[image: see the next message]"),)),
+        MessageStep("user", (picture,)),
     ]
     assert diagnostic.code == HistoryCode.IMAGE_MOVED
-    kept, _ = canonical([call, output], inputs=SEES, tool_output_images=True)
-    assert kept == (Called("c", "view", "{}"), Answered("c", (picture,)))
+    kept, _ = read_items([call, output], inputs=SEES, tool_output_images=True)
+    assert kept == (ToolCallStep("c", "view", "{}"), ToolResultStep("c", (picture,)))
 
 
 def test_images_are_found_wherever_a_model_would_see_them_and_each_once() -> None:
@@ -282,9 +284,9 @@ def test_images_are_found_wherever_a_model_would_see_them_and_each_once() -> Non
 def test_a_described_image_stays_in_its_place_in_a_tools_answer() -> None:
     output = {"type": "function_call_output", "call_id": "c", "output": [PICTURE]}
     seen = {"data:image/png;base64,AA==": "A red door."}
-    [answered], [diagnostic] = canonical(
+    [answered], [diagnostic] = read_items(
         [output], inputs=frozenset({"text"}), tool_output_images=False, descriptions=seen
     )
     text = "[image: not shown, but described by another model: A red door.]"
-    assert answered == Answered("c", (TextPart(text),))
+    assert answered == ToolResultStep("c", (TextPart(text),))
     assert diagnostic.code == HistoryCode.IMAGE_DESCRIBED

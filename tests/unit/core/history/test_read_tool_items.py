@@ -1,4 +1,4 @@
-"""Calls of every tool type mirror the function they are declared as; answers are readable text."""
+"""Reading of tool items: calls become function calls, results become readable text."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import Any
 import pytest
 
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.history.read_items import canonical
+from antiphon.core.history.read_items import read_items
 from antiphon.core.history.steps import (
-    Answered,
-    Called,
     HistoryCode,
     ImagePart,
-    Said,
+    MessageStep,
     Step,
     TextPart,
+    ToolCallStep,
+    ToolResultStep,
 )
 
 
 def read(*items: Any) -> tuple[list[Step], list[Diagnostic]]:
-    steps, diagnostics = canonical(
+    steps, diagnostics = read_items(
         items, inputs=frozenset({"text", "image"}), tool_output_images=False
     )
     return list(steps), list(diagnostics)
 
 
-def call_of(item: Any) -> Called:
+def call_of(item: Any) -> ToolCallStep:
     [step], diagnostics = read(item)
     assert diagnostics == []
-    assert isinstance(step, Called)
+    assert isinstance(step, ToolCallStep)
     return step
 
 
-def answer_of(item: Any) -> Answered:
+def answer_of(item: Any) -> ToolResultStep:
     [step], diagnostics = read(item)
     assert diagnostics == []
-    assert isinstance(step, Answered)
+    assert isinstance(step, ToolResultStep)
     return step
 
 
-def text_of(answer: Answered) -> str:
+def text_of(answer: ToolResultStep) -> str:
     return "\n".join(part.text for part in answer.parts if isinstance(part, TextPart))
 
 
@@ -58,7 +58,7 @@ def test_a_function_call_keeps_name_namespace_and_the_very_bytes_of_its_argument
         "arguments": '{"b": 1,  "a": "é"}',
         "status": "completed",
     }
-    assert call_of(item) == Called("call_1", "look", '{"b": 1,  "a": "é"}', "mcp__box")
+    assert call_of(item) == ToolCallStep("call_1", "look", '{"b": 1,  "a": "é"}', "mcp__box")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_function_call_keeps_name_namespace_and_the_very_bytes_of_its_argument
         ({"type": "function_call", "name": "", "arguments": "{}"}, "unknown", {}),
     ],
 )
-def test_a_call_mirrors_its_declared_function(
+def test_a_call_of_any_tool_type_becomes_a_function_call(
     item: Any, name: str, arguments: dict[str, Any]
 ) -> None:
     call = call_of({"call_id": "call_1", **item})
@@ -125,7 +125,7 @@ def test_a_call_mirrors_its_declared_function(
 def test_a_call_without_an_id_is_told_apart_by_its_item_or_its_place() -> None:
     bare = {"type": "function_call", "name": "look", "arguments": "{}"}
     steps, _ = read(bare | {"id": "fc_1"}, bare | {"call_id": None, "id": ""})
-    assert [step.call_id for step in steps if isinstance(step, Called)] == ["fc_1", "call_1"]
+    assert [step.call_id for step in steps if isinstance(step, ToolCallStep)] == ["fc_1", "call_1"]
 
 
 @pytest.mark.parametrize("arguments", ["", "  ", "null", None])
@@ -136,7 +136,7 @@ def test_no_arguments_are_an_empty_object(arguments: Any) -> None:
 @pytest.mark.parametrize("raw", ['{"a": ', "[1]", '"x"', "{'a': 1}", '{"a":' * 5000])
 def test_arguments_that_are_no_object_are_wrapped_in_one(raw: str) -> None:
     [step], [diagnostic] = read({"type": "function_call", "name": "f", "arguments": raw})
-    assert isinstance(step, Called)
+    assert isinstance(step, ToolCallStep)
     assert json.loads(step.arguments) == {"_malformed": raw}
     assert diagnostic.code == HistoryCode.ARGUMENTS_MALFORMED
     assert diagnostic.param == "input[0]"
@@ -204,7 +204,7 @@ def test_an_answer_is_readable_text(item: Any, text: str) -> None:
 
 def test_an_answer_keeps_the_name_it_came_with_and_may_lack_an_id() -> None:
     output = {"type": "function_call_output", "call_id": None, "name": "look", "output": "x"}
-    assert answer_of(output) == Answered("", (TextPart("x"),), "look")
+    assert answer_of(output) == ToolResultStep("", (TextPart("x"),), "look")
 
 
 def test_a_local_shells_answer_is_found_by_its_own_id() -> None:
@@ -218,12 +218,12 @@ def test_a_screenshot_follows_the_answer_it_belongs_to() -> None:
     shot = {"type": "computer_screenshot", "image_url": "https://x.test/1"}
     steps, _ = read({"type": "computer_call_output", "call_id": "c", "output": shot})
     assert steps == [
-        Answered("c", (TextPart("[image: see the next message]"),)),
-        Said("user", (ImagePart("https://x.test/1"),)),
+        ToolResultStep("c", (TextPart("[image: see the next message]"),)),
+        MessageStep("user", (ImagePart("https://x.test/1"),)),
     ]
 
 
-# --- what a server did by itself ------------------------------------------------------------------
+# --- calls that a server ran ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -239,12 +239,12 @@ def test_a_screenshot_follows_the_answer_it_belongs_to() -> None:
                 "output": "found",
                 "error": None,
             },
-            Called("mcp_1", "look", '{"a":1}', "box"),
+            ToolCallStep("mcp_1", "look", '{"a":1}', "box"),
             "found",
         ),
         (
             {"type": "mcp_call", "id": "mcp_1", "name": "look", "error": "gone"},
-            Called("mcp_1", "look", "{}"),
+            ToolCallStep("mcp_1", "look", "{}"),
             "error: gone",
         ),
         (
@@ -254,12 +254,12 @@ def test_a_screenshot_follows_the_answer_it_belongs_to() -> None:
                 "name": "look",
                 "error": {"message": "gone", "code": 1},
             },
-            Called("m", "look", "{}"),
+            ToolCallStep("m", "look", "{}"),
             "error: gone",
         ),
         (
             {"type": "mcp_call", "id": "m", "name": "look", "error": {"code": 1}},
-            Called("m", "look", "{}"),
+            ToolCallStep("m", "look", "{}"),
             'error: {"code":1}',
         ),
         (
@@ -269,12 +269,12 @@ def test_a_screenshot_follows_the_answer_it_belongs_to() -> None:
                 "code": "print(1)",
                 "outputs": [{"type": "logs", "logs": "1"}, {"type": "logs", "logs": "2"}],
             },
-            Called("ci_1", "code_interpreter", '{"code":"print(1)"}'),
+            ToolCallStep("ci_1", "code_interpreter", '{"code":"print(1)"}'),
             "1\n2",
         ),
         (
             {"type": "code_interpreter_call", "id": "ci_1", "code": None, "outputs": None},
-            Called("ci_1", "code_interpreter", "{}"),
+            ToolCallStep("ci_1", "code_interpreter", "{}"),
             "[no output]",
         ),
         (
@@ -284,22 +284,22 @@ def test_a_screenshot_follows_the_answer_it_belongs_to() -> None:
                 "queries": ["moon"],
                 "results": [{"filename": "a.txt", "text": "Full moon"}, {"score": 1}],
             },
-            Called("fs_1", "file_search", '{"queries":["moon"]}'),
+            ToolCallStep("fs_1", "file_search", '{"queries":["moon"]}'),
             "a.txt: Full moon\nfile: ",
         ),
     ],
 )
 def test_a_call_that_a_server_ran_becomes_a_call_and_its_answer(
-    item: Any, call: Called, text: str
+    item: Any, call: ToolCallStep, text: str
 ) -> None:
     [called, answered], [diagnostic] = read(item)
     assert called == call
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, ToolResultStep)
     assert (answered.call_id, text_of(answered)) == (call.call_id, text)
     assert diagnostic.code == HistoryCode.ITEM_DEGRADED
 
 
-def test_an_image_that_code_drew_is_shown() -> None:
+def test_an_image_from_the_code_interpreter_is_sent() -> None:
     drawn = {"type": "image", "url": "https://x.test/plot.png"}
     steps, _ = read({"type": "code_interpreter_call", "id": "ci_1", "outputs": [drawn]})
-    assert steps[-1] == Said("user", (ImagePart("https://x.test/plot.png"),))
+    assert steps[-1] == MessageStep("user", (ImagePart("https://x.test/plot.png"),))

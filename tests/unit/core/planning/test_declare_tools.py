@@ -1,4 +1,4 @@
-"""What a provider is given of a request's tools, and what the plan remembers of the rest."""
+"""Tool declarations, the tool identity map, and limits of the provider."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.steps import Called
+from antiphon.core.history.steps import ToolCallStep
 from antiphon.core.plan.plan import Capabilities, ToolChoice
-from antiphon.core.planning.declare_tools import Declared, declare
+from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
 from antiphon.errors import InvalidRequest
 
 NOW: dict[str, Any] = {"type": "function", "name": "now", "strict": True}
@@ -32,17 +32,17 @@ def declared(
     *tools: dict[str, Any],
     choice: str | dict[str, Any] = "auto",
     items: tuple[dict[str, Any], ...] = (),
-    called: tuple[Called, ...] = (),
+    called: tuple[ToolCallStep, ...] = (),
     **capabilities: Any,
-) -> Declared:
-    return declare(tools, choice, items, called, Capabilities(**capabilities))
+) -> DeclaredTools:
+    return declare_tools(tools, choice, items, called, Capabilities(**capabilities))
 
 
-def names(result: Declared) -> list[str]:
+def names(result: DeclaredTools) -> list[str]:
     return [declaration.name for declaration in result.declarations]
 
 
-def codes(result: Declared) -> list[str]:
+def codes(result: DeclaredTools) -> list[str]:
     return [f"{each.code}:{each.subject}" for each in result.diagnostics]
 
 
@@ -67,7 +67,7 @@ def test_a_namespaced_call_comes_back_with_its_namespace() -> None:
     assert (identity.requested_name, identity.namespace) == ("note", "ns")
 
 
-def test_what_a_namespace_says_is_told_once() -> None:
+def test_a_namespace_description_is_declared_once() -> None:
     first = {**function("a"), "description": "Does a."}
     group = namespace("ns", first, function("b"), description="For files.")
     result = declared(NOW, group, namespace("quiet", function("c")))
@@ -79,7 +79,7 @@ def test_what_a_namespace_says_is_told_once() -> None:
     ]
 
 
-def test_what_a_namespace_says_goes_to_the_first_tool_that_is_declared() -> None:
+def test_a_namespace_description_is_in_the_first_declared_tool() -> None:
     group = namespace("ns", function("a"), function("b"), description="For files.")
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [function("b")]}
     [only] = declared(group, choice=choice).declarations
@@ -92,7 +92,7 @@ def test_what_a_namespace_says_goes_to_the_first_tool_that_is_declared() -> None
 def test_a_tool_that_may_not_be_called_now_keeps_its_name_for_the_history(
     choice: str | dict[str, Any],
 ) -> None:
-    call = Called("call_1", "note", "{}", "ns")
+    call = ToolCallStep("call_1", "note", "{}", "ns")
     result = declared(
         NOW,
         namespace("ns", NOTE),
@@ -111,7 +111,7 @@ def test_tools_found_along_the_way_can_be_called() -> None:
     assert names(declared(NOW, items=(found("later"),))) == ["now", "later"]
 
 
-def test_a_model_without_tools_is_given_none_and_says_so_once() -> None:
+def test_a_model_without_tool_support_gets_none_and_one_diagnostic() -> None:
     result = declared(NOW, NOTE, SEARCH, tools=False, web_search="native")
     assert (result.declarations, result.native_tools) == ((), ())
     assert codes(result) == ["tool.ignored:all"]
@@ -124,7 +124,7 @@ def test_a_model_without_tools_cannot_be_required_to_call_one() -> None:
     assert caught.value.param == "tool_choice"
 
 
-# --- how many -------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------
 
 
 def test_as_many_tools_as_the_model_takes_are_declared() -> None:
@@ -136,7 +136,10 @@ def test_more_tools_than_the_model_takes_are_refused() -> None:
     with pytest.raises(InvalidRequest) as caught:
         declared(NOW, NOTE, SEARCH, web_search="native", max_tools=2)
     assert caught.value.param == "tools"
-    assert caught.value.message == "There are 3 tools, and the model takes 2 at most."
+    assert (
+        caught.value.message
+        == "At most 2 tools are supported by this model, but the request has 3."
+    )
 
 
 def test_only_tools_that_may_be_called_count() -> None:
@@ -175,7 +178,7 @@ def test_a_strict_tool_beside_a_loose_one_is_told_where_all_have_to_be_strict(
         {"type": "function", "name": f"f{place}", "parameters": schema, "strict": each}
         for place, each in enumerate(strict)
     ]
-    declared = declare(tools, "auto", [], [], Capabilities(strict_together=True))
+    declared = declare_tools(tools, "auto", [], [], Capabilities(strict_together=True))
     assert [each.code for each in declared.diagnostics] == ["tool.degraded"] * told
 
 
@@ -188,12 +191,12 @@ def test_a_strict_tool_beside_a_loose_one_is_told_where_all_have_to_be_strict(
         (("function",), False, (1, 0)),
     ],
 )
-def test_a_search_gives_way_to_functions_where_both_are_refused(
+def test_native_search_is_dropped_beside_functions_where_both_are_rejected(
     tools: tuple[str, ...], beside: bool, kept: tuple[int, int]
 ) -> None:
     given = [{"type": kind, **({"name": "f"} if kind == "function" else {})} for kind in tools]
     can = Capabilities(web_search="native", search_beside_tools=beside)
-    declared = declare(given, "auto", [], [], can)
+    declared = declare_tools(given, "auto", [], [], can)
     assert (len(declared.declarations), len(declared.native_tools)) == kept
     lost = sum(kept) < len(tools)
     assert [each.code for each in declared.diagnostics] == ["tool.ignored"] * lost

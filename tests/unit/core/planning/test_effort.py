@@ -1,4 +1,4 @@
-"""How long a model thinks, and what it can no longer be told while it does."""
+"""Reasoning effort: its mapping, and when thinking is reduced or disabled."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
+from antiphon.core.history.steps import (
+    MessageStep,
+    ReasoningStep,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
 from antiphon.core.plan.plan import Capabilities, ToolChoice
 from antiphon.core.planning.effort import (
-    climb,
-    effective,
-    resumes_without_thought,
-    settle,
+    adjust_effort,
+    effective_effort,
+    fixed_parameters,
+    resolve_effort,
+    resumes_without_reasoning,
     thinks,
-    while_thinking,
 )
 from antiphon.core.stream.deltas import ReasoningState
 from tests.unit.core.planning.test_make_plan import NOW, codes, planned
@@ -39,10 +46,10 @@ CAN = Capabilities(
         (7, None, []),
     ],
 )
-def test_an_effort_is_the_providers_word_or_the_nearest(
+def test_an_effort_maps_to_the_providers_value_or_the_nearest(
     asked: Any, word: str | None, told: list[str]
 ) -> None:
-    found, diagnostics = climb(asked, "reasoning.effort", CAN)
+    found, diagnostics = resolve_effort(asked, "reasoning.effort", CAN)
     assert found == word
     assert [each.code for each in diagnostics] == told
 
@@ -64,19 +71,21 @@ def test_an_effort_is_the_providers_word_or_the_nearest(
         ("low", "1500", "low"),  # less of it, but no other rung
     ],
 )
-def test_a_request_ends_up_on_a_rung(asked: Any, effort: str | None, rung: str | None) -> None:
-    assert effective(asked, effort, CAN) == rung
+def test_the_effective_effort_is_an_effort_of_the_api(
+    asked: Any, effort: str | None, rung: str | None
+) -> None:
+    assert effective_effort(asked, effort, CAN) == rung
 
 
-def test_an_effort_of_ones_own_is_no_rung_and_without_a_ladder_there_is_none() -> None:
+def test_a_custom_effort_or_a_model_without_efforts_has_no_effective_effort() -> None:
     own = Capabilities(efforts={"lots": "enabled"})
-    assert effective("lots", "enabled", own) is None
-    assert effective("high", None, Capabilities()) is None
+    assert effective_effort("lots", "enabled", own) is None
+    assert effective_effort("high", None, Capabilities()) is None
 
 
-def test_a_plan_knows_what_an_effort_comes_to() -> None:
+def test_a_plan_has_the_effective_effort() -> None:
     plan = planned(can=CAN, reasoning={"effort": "medium"})
-    assert (plan.requested_effort, plan.effort, plan.effective_effort) == ("medium", "low", "low")
+    assert (plan.effort, plan.effective_effort) == ("low", "low")
     assert "'low'" in plan.diagnostics[0].message
 
 
@@ -84,28 +93,28 @@ def test_a_plan_knows_what_an_effort_comes_to() -> None:
     ("effort", "unasked", "expected"),
     [("off", True, False), ("low", False, True), (None, True, True), (None, False, False)],
 )
-def test_a_model_thinks_unless_its_word_says_no(
+def test_a_model_thinks_unless_its_effort_value_is_none(
     effort: str | None, unasked: bool, expected: bool
 ) -> None:
-    can = Capabilities(efforts=LADDER, thinks_unasked=unasked)
+    can = Capabilities(efforts=LADDER, thinks_by_default=unasked)
     assert thinks(effort, can) is expected
 
 
-def test_a_model_without_a_switch_thinks_with_any_word() -> None:
+def test_a_model_that_cannot_disable_thinking_thinks_with_any_effort() -> None:
     assert thinks("low", Capabilities(efforts={"low": "low"}))
 
 
 @pytest.mark.parametrize("mode", ["required", "function"])
-def test_a_call_that_has_to_be_made_stops_the_thinking_visibly(mode: Any) -> None:
+def test_a_forced_call_disables_thinking_with_a_diagnostic(mode: Any) -> None:
     choice = ToolChoice(mode, "now")
-    effort, [told] = settle("low", "reasoning.effort", CAN, choice=choice)
+    effort, [told] = adjust_effort("low", "reasoning.effort", CAN, choice=choice)
     assert effort == "off"
     assert (told.code, told.decision, told.param) == (
         "effort.degraded",
         "degraded",
         "reasoning.effort",
     )
-    assert settle("off", "p", CAN, choice=choice) == ("off", [])
+    assert adjust_effort("off", "p", CAN, choice=choice) == ("off", [])
 
 
 @pytest.mark.parametrize(
@@ -117,19 +126,19 @@ def test_a_call_that_has_to_be_made_stops_the_thinking_visibly(mode: Any) -> Non
         ("required", Capabilities(efforts={"low": "low"}, forced_choice_stops_thinking=True)),
     ],
 )
-def test_any_other_choice_lets_it_think(mode: Any, can: Capabilities) -> None:
-    assert settle("low", "p", can, choice=ToolChoice(mode)) == ("low", [])
+def test_any_other_tool_choice_allows_thinking(mode: Any, can: Capabilities) -> None:
+    assert adjust_effort("low", "p", can, choice=ToolChoice(mode)) == ("low", [])
 
 
-# --- a turn that goes on --------------------------------------------------------------------------
+# --- a continued turn -----------------------------------------------------------------------------
 
-GOES_ON = Capabilities(efforts={"none": "off", "low": "low"}, resumes_by_thought=True)
-HI = Said("user", (TextPart("hi"),))
-OK = Said("assistant", (TextPart("ok"),))
-BLANK = Said("assistant", (TextPart(" "),))
-THOUGHT = Thought("hm", states=(ReasoningState("s", "v", "block"),))
-LOST = Thought("hm")
-CALL, ANSWER = Called("a", "look", "{}"), Answered("a", (TextPart("1"),))
+GOES_ON = Capabilities(efforts={"none": "off", "low": "low"}, resume_requires_reasoning=True)
+HI = MessageStep("user", (TextPart("hi"),))
+OK = MessageStep("assistant", (TextPart("ok"),))
+BLANK = MessageStep("assistant", (TextPart(" "),))
+THOUGHT = ReasoningStep("hm", states=(ReasoningState("s", "v", "block"),))
+LOST = ReasoningStep("hm")
+CALL, ANSWER = ToolCallStep("a", "look", "{}"), ToolResultStep("a", (TextPart("1"),))
 
 
 @pytest.mark.parametrize(
@@ -152,21 +161,21 @@ CALL, ANSWER = Called("a", "look", "{}"), Answered("a", (TextPart("1"),))
         ((HI, CALL, ANSWER, OK, HI), False),
     ],
 )
-def test_a_turn_goes_on_thinking_only_if_it_began_with_a_thought(
+def test_a_turn_continues_thinking_only_if_it_began_with_reasoning(
     steps: tuple[Step, ...], resumes: bool
 ) -> None:
-    assert resumes_without_thought(steps) is resumes
-    effort, told = settle("low", "p", GOES_ON, steps=steps)
+    assert resumes_without_reasoning(steps) is resumes
+    effort, told = adjust_effort("low", "p", GOES_ON, steps=steps)
     assert effort == ("off" if resumes else "low")
     assert [each.code for each in told] == ["effort.degraded"] * resumes
-    assert settle("low", "p", CAN, steps=steps) == ("low", [])
+    assert adjust_effort("low", "p", CAN, steps=steps) == ("low", [])
 
 
 # --- room for the answer --------------------------------------------------------------------------
 
 COUNTS = Capabilities(
     efforts={"none": "none", "low": "2048", "high": "16384", "max": "free"},
-    least_budget=1024,
+    min_thinking_budget=1024,
     max_output_tokens=32_000,
 )
 
@@ -190,42 +199,42 @@ COUNTS = Capabilities(
 def test_a_budget_leaves_room_for_the_answer(
     effort: str | None, limit: int | None, kept: str | None
 ) -> None:
-    found, told = settle(effort, "p", COUNTS, limit=limit)
+    found, told = adjust_effort(effort, "p", COUNTS, limit=limit)
     assert found == kept
     assert [each.code for each in told] == ["effort.degraded"] * (kept != effort)
     why = "no room for it" if kept == "none" else f"{kept} tokens"
     assert all(why in each.message for each in told)
 
 
-def test_a_budget_that_the_provider_sees_to_stays() -> None:
+def test_a_budget_that_the_provider_limits_itself_is_unchanged() -> None:
     can = Capabilities(efforts={"none": "0", "low": "2048"})
-    assert settle("2048", "p", can, limit=1) == ("2048", [])
+    assert adjust_effort("2048", "p", can, limit=1) == ("2048", [])
 
 
 def test_a_plan_counts_the_tokens_of_its_own_limit() -> None:
     plan = planned(can=COUNTS, max_output_tokens=5000, reasoning={"effort": "high"})
-    assert (plan.effort, plan.requested_effort) == ("3976", "high")
+    assert (plan.effort, plan.effective_effort) == ("3976", "high")
     assert codes(plan) == ["effort.degraded reasoning.effort"]
 
 
-# --- what it costs --------------------------------------------------------------------------------
+# --- parameters -----------------------------------------------------------------------------------
 
 
-def test_what_one_effort_fixes_cannot_be_set_beside_it() -> None:
+def test_parameters_fixed_by_an_effort_are_not_supported_at_it() -> None:
     can = Capabilities(
         efforts={"none": "off", "low": "low"}, fixed_by_effort={"low": frozenset({"top_p"})}
     )
-    assert while_thinking("low", can).parameters == {"temperature", "max_output_tokens"}
-    assert while_thinking("off", can) is can
+    assert fixed_parameters("low", can) == {"top_p"}
+    assert fixed_parameters("off", can) == frozenset()
 
 
-def test_what_thinking_fixes_cannot_be_set_while_it_thinks() -> None:
-    assert while_thinking("off", CAN) is CAN
-    assert while_thinking("low", Capabilities()) == Capabilities()
-    assert while_thinking("low", CAN).parameters == {"top_p", "max_output_tokens"}
+def test_parameters_fixed_by_thinking_are_not_supported_while_thinking() -> None:
+    assert fixed_parameters("off", CAN) == frozenset()
+    assert fixed_parameters("low", Capabilities()) == frozenset()
+    assert fixed_parameters("low", CAN) == {"temperature"}
 
 
-def test_a_plan_says_what_thinking_has_cost() -> None:
+def test_a_plan_reports_parameters_that_thinking_excludes() -> None:
     plan = planned(can=CAN, temperature=0.5, reasoning={"effort": "low"})
     assert plan.parameters == {}
     assert codes(plan) == ["param.ignored temperature"]
@@ -235,14 +244,14 @@ def test_a_plan_says_what_thinking_has_cost() -> None:
     assert (plan.parameters, plan.diagnostics) == ({"temperature": 0.5}, ())
 
 
-def test_a_plan_whose_call_stops_the_thinking_can_be_sampled_again() -> None:
+def test_a_plan_whose_forced_call_disables_thinking_keeps_its_temperature() -> None:
     plan = planned(can=CAN, temperature=0.5, tools=[NOW], tool_choice="required")
-    assert (plan.effort, plan.requested_effort) == ("off", None)
+    assert (plan.effort, plan.effective_effort) == ("off", "none")
     assert plan.parameters == {"temperature": 0.5}
     assert codes(plan) == ["effort.degraded reasoning.effort"]
 
 
-def test_an_effort_set_earlier_in_the_thread_is_named_by_its_place() -> None:
+def test_an_effort_set_by_an_item_is_reported_with_the_items_path() -> None:
     update = {"type": "configuration_update", "reasoning": {"effort": "low"}}
     turn = [update, {"role": "user", "content": "hi"}]
     plan = planned(can=CAN, input=turn, tools=[NOW], tool_choice="required")

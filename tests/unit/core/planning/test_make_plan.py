@@ -1,4 +1,4 @@
-"""`make_plan`: a request, a history and what a model can do become one immutable plan."""
+"""`make_plan`: a request, a history and capabilities become one immutable plan."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.history.steps import Answered, Called, Said, TextPart
+from antiphon.core.history.steps import MessageStep, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.plan import Capabilities, Plan, ToolChoice
-from antiphon.core.planning.make_plan import RUNGS, make_plan
+from antiphon.core.planning.make_plan import EFFORTS, make_plan
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 
@@ -45,8 +45,8 @@ def user(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "user", "content": text}
 
 
-def said(text: str) -> Said:
-    return Said("user", (TextPart(text),))
+def said(text: str) -> MessageStep:
+    return MessageStep("user", (TextPart(text),))
 
 
 def test_a_plain_request_is_a_plain_plan() -> None:
@@ -55,13 +55,13 @@ def test_a_plain_request_is_a_plain_plan() -> None:
     assert plan.instructions == "Be kind."
     assert plan.history == (said("hello"),)
     assert plan.parameters == {"temperature": 0.5}
-    assert (plan.effort, plan.requested_effort) == (None, None)
+    assert (plan.effort, plan.effective_effort) == (None, None)
     assert plan.contract.requested == plan.contract.asked == "text"
     assert (plan.declarations, plan.native_tools, plan.tool_choice) == ((), (), ToolChoice())
     assert plan.diagnostics == ()
 
 
-def test_a_plan_repeats_what_the_dialect_has_to_know_of_the_model() -> None:
+def test_a_plan_has_the_capabilities_that_the_dialect_needs() -> None:
     can = Capabilities(replay_reasoning="tool_turns", developer_role=True)
     plan = planned(can=can)
     assert (plan.replay_reasoning, plan.developer_role) == ("tool_turns", True)
@@ -72,6 +72,13 @@ def test_the_same_request_is_the_same_plan() -> None:
     first, second = planned(**fields), planned(**fields)
     assert first.diagnostics == second.diagnostics
     assert first.declarations == second.declarations
+
+
+def test_a_diagnostic_names_the_provider_and_the_model() -> None:
+    [diagnostic] = planned(presence_penalty=1).diagnostics
+    assert diagnostic.message == (
+        "`presence_penalty` is not supported by somebody/model-1; ignored."
+    )
 
 
 # --- history --------------------------------------------------------------------------------------
@@ -86,19 +93,24 @@ def test_a_call_of_an_earlier_turn_finds_its_answer_in_the_input() -> None:
     call = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c1", "output": "noon"}
     plan = planned(history=[user("when?"), call], input=[output], tools=[NOW])
-    assert isinstance(plan.history[1], Called)
-    assert isinstance(plan.history[2], Answered)
+    assert isinstance(plan.history[1], ToolCallStep)
+    assert isinstance(plan.history[2], ToolResultStep)
     assert plan.diagnostics == ()
 
 
 def test_an_interrupted_call_is_answered_and_says_so() -> None:
     call = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
     plan = planned(input=[user("when?"), call, user("never mind")], tools=[NOW])
-    assert [type(step) for step in plan.history] == [Said, Called, Answered, Said]
+    assert [type(step) for step in plan.history] == [
+        MessageStep,
+        ToolCallStep,
+        ToolResultStep,
+        MessageStep,
+    ]
     assert [each.code for each in plan.diagnostics] == ["history.call.unanswered"]
 
 
-def test_a_call_without_its_namespace_is_put_where_its_tool_is() -> None:
+def test_a_call_without_its_namespace_is_resolved_to_its_tool() -> None:
     tools = {
         "type": "namespace",
         "name": "functions",
@@ -108,7 +120,7 @@ def test_a_call_without_its_namespace_is_put_where_its_tool_is() -> None:
     output = {"type": "custom_tool_call_output", "call_id": "c1", "output": "2"}
     carrier = {"type": "additional_tools", "role": "developer", "tools": [tools]}
     plan = planned(input=[carrier, user("go"), call, output])
-    [called] = [step for step in plan.history if isinstance(step, Called)]
+    [called] = [step for step in plan.history if isinstance(step, ToolCallStep)]
     assert (called.name, called.namespace) == ("exec", "functions")
     assert [each.name for each in plan.declarations] == ["functions__exec"]
 
@@ -149,7 +161,7 @@ def test_the_body_of_a_turn_begins_the_body_of_the_next() -> None:
 # --- parameters that depend on the rest -----------------------------------------------------------
 
 
-def test_parallel_calls_mean_nothing_without_tools() -> None:
+def test_parallel_tool_calls_is_not_sent_without_tools() -> None:
     can = Capabilities(parameters=frozenset({"parallel_tool_calls"}), web_search="native")
     assert planned(can=can, parallel_tool_calls=False).parameters == {}
     for tool in (NOW, {"type": "web_search"}):
@@ -157,7 +169,7 @@ def test_parallel_calls_mean_nothing_without_tools() -> None:
         assert plan.parameters == {"parallel_tool_calls": False}
 
 
-def test_probabilities_are_asked_for_when_they_are_to_be_included() -> None:
+def test_log_probabilities_are_requested_when_they_are_included() -> None:
     can = Capabilities(parameters=frozenset({"top_logprobs"}))
     plan = planned(can=can, top_logprobs=2, include=["message.output_text.logprobs"])
     assert (plan.parameters, plan.include_logprobs) == ({"top_logprobs": 2}, True)
@@ -165,7 +177,7 @@ def test_probabilities_are_asked_for_when_they_are_to_be_included() -> None:
     assert (plan.parameters, plan.include_logprobs) == ({}, False)
 
 
-def test_every_kind_of_loss_is_on_the_list() -> None:
+def test_every_kind_of_loss_has_a_diagnostic() -> None:
     plan = planned(
         can=Capabilities(formats=frozenset({"text"}), tool_choice=frozenset({"auto"})),
         input=[{"type": "web_search_call", "id": "ws_1", "status": "completed"}, user("hi")],
@@ -195,16 +207,15 @@ def test_every_kind_of_loss_is_on_the_list() -> None:
 def effort(asked: str, *rungs: str) -> tuple[str | None, list[str]]:
     can = Capabilities(efforts={rung: f"<{rung}>" for rung in rungs})
     plan = planned(can=can, reasoning={"effort": asked})
-    assert plan.requested_effort == asked
     return plan.effort, codes(plan)
 
 
 DEGRADED, IGNORED = ["effort.degraded reasoning.effort"], ["effort.ignored reasoning.effort"]
 
 
-@pytest.mark.parametrize("asked", [*RUNGS, "ultra"])
+@pytest.mark.parametrize("asked", [*EFFORTS, "ultra"])
 def test_an_effort_that_the_model_has_is_translated(asked: str) -> None:
-    assert effort(asked, *RUNGS, "ultra") == (f"<{asked}>", [])
+    assert effort(asked, *EFFORTS, "ultra") == (f"<{asked}>", [])
 
 
 @pytest.mark.parametrize(
@@ -217,30 +228,30 @@ def test_an_effort_that_the_model_has_is_translated(asked: str) -> None:
         ("medium", ["minimal", "max"], "<minimal>"),
     ],
 )
-def test_an_effort_between_the_rungs_takes_the_next_lower_else_the_next_higher(
+def test_a_missing_effort_becomes_the_next_lower_else_the_next_higher(
     asked: str, rungs: list[str], taken: str
 ) -> None:
     assert effort(asked, *rungs) == (taken, DEGRADED)
 
 
 @pytest.mark.parametrize("asked", ["minimal", "low", "medium"])
-def test_a_little_thinking_is_never_turned_off(asked: str) -> None:
+def test_a_low_effort_never_becomes_none(asked: str) -> None:
     assert effort(asked, "none", "high", "max") == ("<high>", DEGRADED)
     assert effort(asked, "none") == (None, IGNORED)
 
 
-@pytest.mark.parametrize(("asked", "rungs"), [("high", []), ("ultra", RUNGS)])
+@pytest.mark.parametrize(("asked", "rungs"), [("high", []), ("ultra", EFFORTS)])
 def test_an_effort_that_means_nothing_to_the_model_is_ignored(asked: str, rungs: list[str]) -> None:
     assert effort(asked, *rungs) == (None, IGNORED)
 
 
-def test_a_rung_may_be_reached_by_leaving_the_effort_out() -> None:
+def test_an_effort_may_be_requested_by_omitting_the_field() -> None:
     plan = planned(can=Capabilities(efforts={"high": None}), reasoning={"effort": "high"})
-    assert (plan.effort, plan.requested_effort, plan.diagnostics) == (None, "high", ())
+    assert (plan.effort, plan.effective_effort, plan.diagnostics) == (None, "high", ())
 
 
 def test_an_effort_changed_along_the_thread_stays_changed() -> None:
-    can = Capabilities(efforts={rung: rung for rung in RUNGS})
+    can = Capabilities(efforts={rung: rung for rung in EFFORTS})
     change = {"type": "configuration_update", "reasoning": {"effort": "low"}}
     again = {"type": "configuration_update", "reasoning": {"effort": "max"}, "text": None}
     asked = {"reasoning": {"effort": "medium"}}
@@ -251,7 +262,7 @@ def test_an_effort_changed_along_the_thread_stays_changed() -> None:
 
 
 @pytest.mark.parametrize("broken", [{"effort": 7}, "max", None])
-def test_a_broken_change_of_effort_breaks_nothing(broken: Any) -> None:
+def test_an_invalid_effort_in_an_item_is_ignored(broken: Any) -> None:
     change = {"type": "configuration_update", "reasoning": broken}
     plan = planned(history=[change], can=Capabilities(efforts={"low": "low"}))
     assert (plan.effort, plan.diagnostics) == (None, ())
@@ -290,7 +301,7 @@ def test_a_schema_goes_to_a_provider_that_takes_schemas() -> None:
         ({"type": "json_object"}, ["json_schema"], "text"),
     ],
 )
-def test_a_format_that_cannot_be_asked_for_is_told_and_still_checked(
+def test_an_unsupported_format_is_in_the_instructions_and_still_checked(
     form: dict[str, Any], kinds: list[str], asked: str
 ) -> None:
     plan = planned(can=formats(*kinds), text={"format": form})
@@ -324,14 +335,16 @@ def test_a_format_changed_along_the_thread_stays_changed() -> None:
         ({**JSON_SCHEMA, "schema": {"type": "banana"}}, "schema"),
     ],
 )
-def test_a_broken_format_of_the_thread_does_not_brick_it(form: Any, field: str) -> None:
+def test_an_invalid_format_in_an_item_is_a_diagnostic_and_not_an_error(
+    form: Any, field: str
+) -> None:
     change = {"type": "configuration_update", "text": {"format": form}}
     plan = planned(history=[change], text={"format": {"type": "json_object"}})
     assert plan.contract.requested == "json_object"
     assert codes(plan) == [f"format.ignored history[0].text.format.{field}"]
 
 
-def test_a_format_that_is_refused_beside_tools_is_asked_for_only_without_them() -> None:
+def test_a_format_that_is_rejected_beside_tools_is_requested_only_without_them() -> None:
     can = Capabilities(formats_beside_tools=False)
     form = {"format": JSON_SCHEMA}
     assert planned(can=can, text=form).contract.asked == "json_schema"

@@ -1,20 +1,20 @@
-"""The plan of a later round: everything stays, and the history goes on."""
+"""The plan of a later round: the history grows, everything else stays."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from antiphon.core.history.capsule import Unopened
-from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
+from antiphon.core.history.steps import MessageStep, Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan, ToolChoice
-from antiphon.core.planning.next_round import FinishedRound, followed, takes_over
+from antiphon.core.planning.next_round import FinishedRound, can_take_over, plan_next_round
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.core.web_search.rules import SearchRules
 
-ASKED = Said("user", (TextPart("Look it up."),))
-ANSWER = Answered("c1", (TextPart("found"),), "web")
+ASKED = MessageStep("user", (TextPart("Look it up."),))
+ANSWER = ToolResultStep("c1", (TextPart("found"),), "web")
 TOLD: dict[str, Any] = {
     "type": "message",
     "role": "assistant",
@@ -36,32 +36,32 @@ def plan(choice: ToolChoice | None = None, **more: Any) -> Plan:
 
 def after(before: Plan, *steps: Step, told: tuple[dict[str, Any], ...] = (), **more: Any) -> Plan:
     followup = FinishedRound(told, FollowUp(steps=steps, **more))
-    return followed(before, followup, issuer="i", unseal=lambda _: Unopened.FOREIGN)
+    return plan_next_round(before, followup, issuer="i", unseal=lambda _: Unopened.FOREIGN)
 
 
 def test_the_history_only_grows() -> None:
-    following = after(plan(), Called("c1", "ns__web", "{}"), ANSWER, told=(TOLD,))
+    following = after(plan(), ToolCallStep("c1", "ns__web", "{}"), ANSWER, told=(TOLD,))
     assert following.history[0] == ASKED
     said, called, answered = following.history[1:]
-    assert said == Said("assistant", (TextPart("A moment."),))
-    assert isinstance(called, Called)
-    assert isinstance(answered, Answered)
+    assert said == MessageStep("assistant", (TextPart("A moment."),))
+    assert isinstance(called, ToolCallStep)
+    assert isinstance(answered, ToolResultStep)
 
 
-def test_calls_stand_under_the_names_that_the_client_knows() -> None:
-    called = after(plan(), Called("c1", "ns__web", "{}"), ANSWER).history[1]
-    assert called == Called("c1", "web", "{}", "ns")
+def test_calls_of_a_follow_up_get_the_clients_tool_names() -> None:
+    called = after(plan(), ToolCallStep("c1", "ns__web", "{}"), ANSWER).history[1]
+    assert called == ToolCallStep("c1", "web", "{}", "ns")
 
 
 def test_a_tool_that_nobody_declared_keeps_its_name() -> None:
-    called = after(plan(), Called("c1", "other", "{}"), ANSWER).history[1]
-    assert called == Called("c1", "other", "{}")
+    called = after(plan(), ToolCallStep("c1", "other", "{}"), ANSWER).history[1]
+    assert called == ToolCallStep("c1", "other", "{}")
 
 
-def test_a_call_that_was_told_is_not_repeated() -> None:
+def test_a_call_among_the_output_items_is_not_repeated() -> None:
     told = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
-    following = after(plan(), Called("c1", "f", "{}"), ANSWER, told=(told,))
-    assert [type(step) for step in following.history] == [Said, Called, Answered]
+    following = after(plan(), ToolCallStep("c1", "f", "{}"), ANSWER, told=(told,))
+    assert [type(step) for step in following.history] == [MessageStep, ToolCallStep, ToolResultStep]
 
 
 def test_a_forced_call_is_forced_once() -> None:
@@ -70,35 +70,35 @@ def test_a_forced_call_is_forced_once() -> None:
     assert after(plan(ToolChoice("none")), ASKED).tool_choice == ToolChoice("none")
 
 
-def test_the_form_of_the_answer_is_still_forced() -> None:
+def test_a_forced_answer_tool_stays_forced() -> None:
     contract = OutputContract(requested="json_schema", tool="answer")
     choice = ToolChoice("function", "answer")
     assert after(plan(choice, contract=contract), ASKED).tool_choice == choice
 
 
-def test_a_round_may_have_a_choice_of_its_own() -> None:
+def test_a_follow_up_may_have_its_own_tool_choice() -> None:
     following = after(plan(), ASKED, tool_choice=ToolChoice("none"))
     assert following.tool_choice == ToolChoice("none")
 
 
-# Who may go on with an answer
+# Another plan takes over
 
 
-def test_an_answer_can_go_on_where_it_is_read_the_same_way() -> None:
-    assert takes_over(plan(), begun=plan(search=SearchRules()))
+def test_a_plan_can_take_over_if_its_output_is_decoded_alike() -> None:
+    assert can_take_over(plan(), begun=plan(search=SearchRules()))
     fewer = Plan(provider="q", model="n")
-    assert takes_over(fewer, begun=plan())
+    assert can_take_over(fewer, begun=plan())
 
 
-def test_an_answer_cannot_go_on_with_tools_that_it_does_not_know() -> None:
-    assert not takes_over(plan(), begun=Plan(provider="q", model="n"))
+def test_a_plan_with_unknown_tools_cannot_take_over() -> None:
+    assert not can_take_over(plan(), begun=Plan(provider="q", model="n"))
 
 
-def test_an_answer_cannot_go_on_where_its_form_is_asked_for_in_another_way() -> None:
+def test_a_plan_with_another_output_strategy_cannot_take_over() -> None:
     asked = OutputContract(requested="json_schema", asked="json_schema")
     by_tool = OutputContract(requested="json_schema", tool="answer")
-    assert not takes_over(plan(contract=by_tool), begun=plan(contract=asked))
+    assert not can_take_over(plan(contract=by_tool), begun=plan(contract=asked))
 
 
-def test_an_answer_cannot_go_on_where_the_gateway_has_to_search_all_of_a_sudden() -> None:
-    assert not takes_over(plan(search=SearchRules()), begun=plan())
+def test_a_plan_that_adds_the_gateways_search_cannot_take_over() -> None:
+    assert not can_take_over(plan(search=SearchRules()), begun=plan())

@@ -1,4 +1,4 @@
-"""The ladder of ways to ask for a form, over everything that a provider may lack."""
+"""Output strategies, for every combination of missing capabilities."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from msgspec import structs
 
 from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
-from antiphon.core.planning.declare_tools import Declared
-from antiphon.core.planning.output_strategy import ask
+from antiphon.core.planning.declare_tools import DeclaredTools
+from antiphon.core.planning.output_strategy import choose_output_strategy
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 
@@ -23,8 +23,10 @@ SCHEMA: dict[str, Any] = {
 TRIP = OutputContract(requested="json_schema", name="trip", schema=SCHEMA, strict=True)
 JSON = OutputContract(requested="json_object")
 OWN = ToolDeclaration(name="look", parameters={"type": "object"})
-ALONE = Declared()
-BESIDE = Declared(declarations=(OWN,), identities=ToolIdentityMap([ToolIdentity("look", "look")]))
+ALONE = DeclaredTools()
+BESIDE = DeclaredTools(
+    declarations=(OWN,), identities=ToolIdentityMap([ToolIdentity("look", "look")])
+)
 SEARCH: dict[str, Any] = {"type": "web_search"}
 
 
@@ -39,18 +41,18 @@ def choosing(*words: str) -> dict[str, Any]:
 def way(
     contract: OutputContract,
     capabilities: Capabilities,
-    declared: Declared = ALONE,
+    declared: DeclaredTools = ALONE,
     effort: str | None = None,
 ) -> str:
     """How it is asked for, in a word or two."""
-    asked = ask(contract, "text.format", declared, effort, capabilities)
+    asked = choose_output_strategy(contract, "text.format", declared, effort, capabilities)
     if asked.contract.tool is None:
-        assert asked.declared is declared
+        assert asked.tools is declared
         return asked.contract.asked
-    *others, tool = asked.declared.declarations
+    *others, tool = asked.tools.declarations
     assert tuple(others) == declared.declarations
     assert (asked.contract.asked, tool.name) == ("text", asked.contract.tool)
-    choice = asked.declared.tool_choice
+    choice = asked.tools.tool_choice
     assert choice.name == (tool.name if choice.mode == "function" else None)
     return f"tool {choice.mode}"
 
@@ -74,7 +76,7 @@ def way(
         (JSON, can(), "text"),
     ],
 )
-def test_the_best_way_that_the_provider_has_is_taken(
+def test_the_best_supported_strategy_is_chosen(
     contract: OutputContract, capabilities: Capabilities, expected: str
 ) -> None:
     assert way(contract, capabilities) == expected
@@ -99,18 +101,18 @@ def test_tools_of_the_client_stay_callable(capabilities: Capabilities, expected:
 @pytest.mark.parametrize(
     "choice", [ToolChoice("none"), ToolChoice("required"), ToolChoice("function", "look")]
 )
-def test_a_choice_of_the_client_counts(choice: ToolChoice) -> None:
+def test_the_clients_tool_choice_rules_out_an_answer_tool(choice: ToolChoice) -> None:
     declared = structs.replace(BESIDE, tool_choice=choice)
     assert way(TRIP, can("json_object"), declared) == "json_object"
     assert way(TRIP, can("json_schema"), declared) == "json_schema"
 
 
 def test_tools_that_the_provider_runs_itself_could_be_called_instead() -> None:
-    assert way(TRIP, can("json_object"), Declared(native_tools=(SEARCH,))) == "json_object"
+    assert way(TRIP, can("json_object"), DeclaredTools(native_tools=(SEARCH,))) == "json_object"
 
 
 @pytest.mark.parametrize(
-    ("effort", "thinks_unasked", "expected"),
+    ("effort", "thinks_by_default", "expected"),
     [
         ("high", False, "json_object"),
         (None, True, "json_object"),
@@ -118,13 +120,13 @@ def test_tools_that_the_provider_runs_itself_could_be_called_instead() -> None:
         ("off", True, "tool function"),
     ],
 )
-def test_a_model_that_thinks_may_go_on_thinking(
-    effort: str | None, thinks_unasked: bool, expected: str
+def test_no_answer_tool_is_used_where_it_would_disable_thinking(
+    effort: str | None, thinks_by_default: bool, expected: str
 ) -> None:
     thinker = can(
         "json_object",
         efforts={"none": "off", "high": "high"},
-        thinks_unasked=thinks_unasked,
+        thinks_by_default=thinks_by_default,
         forced_choice_stops_thinking=True,
     )
     assert way(TRIP, thinker, effort=effort) == expected
@@ -132,8 +134,10 @@ def test_a_model_that_thinks_may_go_on_thinking(
     assert way(TRIP, careless, effort=effort) == "tool function"
 
 
-def told(contract: OutputContract, capabilities: Capabilities, declared: Declared = ALONE) -> str:
-    asked = ask(contract, "input[3].text.format", declared, None, capabilities)
+def told(
+    contract: OutputContract, capabilities: Capabilities, declared: DeclaredTools = ALONE
+) -> str:
+    asked = choose_output_strategy(contract, "input[3].text.format", declared, None, capabilities)
     [diagnostic] = asked.diagnostics
     assert (diagnostic.code, diagnostic.param, diagnostic.subject) == (
         "format.degraded",
@@ -143,29 +147,37 @@ def told(contract: OutputContract, capabilities: Capabilities, declared: Declare
     return diagnostic.message
 
 
-def test_every_step_down_is_told_with_its_reason() -> None:
-    assert ask(TRIP, "text.format", ALONE, None, can("json_schema")).diagnostics == ()
-    assert ask(OutputContract(), "text.format", BESIDE, None, can()).diagnostics == ()
-    assert "has to call a tool" in told(TRIP, can())
-    assert "JSON is asked for" in told(TRIP, can("json_object", tools=False))
-    assert "(the model takes none)" in told(TRIP, can(tools=False))
-    assert "no tool" not in told(JSON, can())
+def test_every_weaker_strategy_is_reported_with_its_reason() -> None:
+    assert (
+        choose_output_strategy(TRIP, "text.format", ALONE, None, can("json_schema")).diagnostics
+        == ()
+    )
+    assert (
+        choose_output_strategy(OutputContract(), "text.format", BESIDE, None, can()).diagnostics
+        == ()
+    )
+    assert "must call an answer tool" in told(TRIP, can())
+    assert "JSON mode" in told(TRIP, can("json_object", tools=False))
+    assert "(tools are not supported)" in told(TRIP, can(tools=False))
+    assert "answer tool" not in told(JSON, can())
     chosen = structs.replace(BESIDE, tool_choice=ToolChoice("none"))
-    assert "choice of its own" in told(TRIP, can(), chosen)
+    assert "its own `tool_choice`" in told(TRIP, can(), chosen)
     assert "too many" in told(TRIP, can(max_tools=0))
-    assert "cannot be told to" in told(TRIP, can(**choosing()))
-    assert "would not think" in told(TRIP, can(forced_choice_stops_thinking=True))
-    assert "own tools" in told(TRIP, can(), Declared(native_tools=(SEARCH,)))
+    assert "cannot be forced" in told(TRIP, can(**choosing()))
+    assert "disables thinking" in told(TRIP, can(forced_choice_stops_thinking=True))
+    assert "own tools" in told(TRIP, can(), DeclaredTools(native_tools=(SEARCH,)))
 
 
 # --- the tool -------------------------------------------------------------------------------------
 
 
 def answer_tool(contract: OutputContract, **abilities: Any) -> ToolDeclaration:
-    return ask(contract, "text.format", BESIDE, None, can(**abilities)).declared.declarations[-1]
+    return choose_output_strategy(
+        contract, "text.format", BESIDE, None, can(**abilities)
+    ).tools.declarations[-1]
 
 
-def test_the_tool_is_the_schema_under_a_name_of_its_own() -> None:
+def test_the_answer_tool_has_the_schema_and_a_name_of_its_own() -> None:
     tool = answer_tool(structs.replace(TRIP, description="Where to go."))
     assert (tool.name, tool.parameters, tool.strict) == ("answer_trip", SCHEMA, True)
     assert "(Where to go.)" in str(tool.description)
@@ -185,26 +197,28 @@ def test_the_tool_is_strict_where_the_format_is_and_the_provider_can_be(
 
 
 @pytest.mark.parametrize("strict", [None, True])
-def test_the_tool_does_not_loosen_others_that_are_strict_together_with_it(
+def test_the_answer_tool_is_strict_only_if_all_other_tools_are(
     strict: bool | None,
 ) -> None:
     others = structs.replace(BESIDE, declarations=(structs.replace(OWN, strict=strict),))
-    asked = ask(structs.replace(TRIP, strict=None), "", others, None, can(strict_together=True))
-    assert asked.declared.declarations[-1].strict is strict
-    alone = ask(TRIP, "", ALONE, None, can(strict_together=True))
-    assert alone.declared.declarations[-1].strict is True
+    asked = choose_output_strategy(
+        structs.replace(TRIP, strict=None), "", others, None, can(strict_together=True)
+    )
+    assert asked.tools.declarations[-1].strict is strict
+    alone = choose_output_strategy(TRIP, "", ALONE, None, can(strict_together=True))
+    assert alone.tools.declarations[-1].strict is True
 
 
-def test_the_tool_is_open_where_the_provider_refuses_closed_ones() -> None:
-    opened = {name: value for name, value in SCHEMA.items() if name != "additionalProperties"}
-    assert answer_tool(TRIP, closed_objects=False).parameters == opened
+def test_the_answer_tool_has_open_objects_where_closed_ones_are_rejected() -> None:
+    open_objects = {name: value for name, value in SCHEMA.items() if name != "additionalProperties"}
+    assert answer_tool(TRIP, closed_objects=False).parameters == open_objects
 
 
 def test_the_name_of_a_tool_of_the_client_is_not_taken() -> None:
     def named(*names: str) -> str | None:
         identities = ToolIdentityMap(ToolIdentity(name, name) for name in names)
-        declared = Declared(declarations=(OWN,), identities=identities)
-        return ask(TRIP, "text.format", declared, None, can()).contract.tool
+        declared = DeclaredTools(declarations=(OWN,), identities=identities)
+        return choose_output_strategy(TRIP, "text.format", declared, None, can()).contract.tool
 
     assert named("look") == "answer_trip"
     marked = named("answer_trip")
@@ -213,7 +227,7 @@ def test_the_name_of_a_tool_of_the_client_is_not_taken() -> None:
     assert named("answer_trip", marked) is None
 
 
-# --- answers that are no objects ------------------------------------------------------------------
+# --- schemas of other types -----------------------------------------------------------------------
 
 TREE = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -232,12 +246,12 @@ TREE = {
         (TREE, [[], [[]]], 3),
     ],
 )
-def test_what_is_no_object_is_wrapped_in_one(schema: Any, good: Any, bad: Any) -> None:
+def test_a_schema_that_is_not_an_object_is_wrapped_in_one(schema: Any, good: Any, bad: Any) -> None:
     contract = structs.replace(TRIP, schema=schema)
-    asked = ask(contract, "text.format", ALONE, None, can())
+    asked = choose_output_strategy(contract, "text.format", ALONE, None, can())
     assert asked.contract.wrapped
     assert asked.contract.schema == schema
-    wrapper = asked.declared.declarations[-1].parameters
+    wrapper = asked.tools.declarations[-1].parameters
     assert wrapper is not None
     assert (wrapper["type"], wrapper["required"]) == ("object", ["value"])
     check = jsonschema_rs.validator_for(dict(wrapper))
@@ -247,7 +261,7 @@ def test_what_is_no_object_is_wrapped_in_one(schema: Any, good: Any, bad: Any) -
 
 
 def test_an_object_is_not_wrapped() -> None:
-    assert not ask(TRIP, "text.format", ALONE, None, can()).contract.wrapped
+    assert not choose_output_strategy(TRIP, "text.format", ALONE, None, can()).contract.wrapped
 
 
 @pytest.mark.parametrize(
@@ -259,7 +273,7 @@ def test_an_object_is_not_wrapped() -> None:
         {"$anchor": "here", "type": "array", "items": {"$ref": "#here"}},
     ],
 )
-def test_what_refers_to_its_own_root_cannot_be_wrapped(schema: Any) -> None:
+def test_a_schema_with_references_to_its_root_is_not_wrapped(schema: Any) -> None:
     contract = structs.replace(TRIP, schema=schema)
     assert way(contract, can("json_object")) == "json_object"
-    assert "cannot be told as one" in told(contract, can("json_object"))
+    assert "cannot be the parameters of a tool" in told(contract, can("json_object"))

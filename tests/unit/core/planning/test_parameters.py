@@ -1,4 +1,4 @@
-"""The table of parameters: every field of the API has a row, and every row does what it says."""
+"""The table of parameters: every field of the API has a row, and its rule is applied."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import msgspec
 import pytest
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.parameters import KNOWN, TABLE, Rule, decide, decide_include
+from antiphon.core.planning.parameters import (
+    KNOWN,
+    PARAMETERS,
+    Rule,
+    decide_include,
+    decide_parameters,
+)
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 
@@ -20,9 +26,11 @@ def request(**fields: Any) -> Request:
 
 
 def decided(
-    takes: frozenset[str] = NOTHING, moot: frozenset[str] = NOTHING, **fields: Any
+    takes: frozenset[str] = NOTHING, not_applicable: frozenset[str] = NOTHING, **fields: Any
 ) -> tuple[dict[str, Any], list[str]]:
-    parameters, diagnostics = decide(request(**fields), Capabilities(parameters=takes), moot=moot)
+    parameters, diagnostics = decide_parameters(
+        request(**fields), Capabilities(parameters=takes), not_applicable=not_applicable
+    )
     return parameters, [f"{each.code} {each.param}" for each in diagnostics]
 
 
@@ -41,10 +49,10 @@ def test_every_field_of_the_api_has_a_row() -> None:
     assert set(FIELDS) <= KNOWN
 
 
-def test_no_field_has_two_rows_and_every_row_gives_its_reason() -> None:
-    paths = [row.path for row in TABLE]
+def test_no_field_has_two_rows_and_every_rejected_field_has_a_reason() -> None:
+    paths = [row.path for row in PARAMETERS]
     assert len(set(paths)) == len(paths)
-    assert all(row.why for row in TABLE)
+    assert all(bool(row.reason) is (row.rule is Rule.REJECT) for row in PARAMETERS)
 
 
 def test_every_field_that_a_request_is_read_for_is_in_the_table() -> None:
@@ -52,7 +60,7 @@ def test_every_field_that_a_request_is_read_for_is_in_the_table() -> None:
     assert {field.name for field in msgspec.structs.fields(Request)} - unread <= KNOWN
 
 
-# --- taken ----------------------------------------------------------------------------------------
+# --- forwarded ------------------------------------------------------------------------------------
 
 TAKEN: list[tuple[str, dict[str, Any], Any]] = [
     ("max_output_tokens", {"max_output_tokens": 100}, 100),
@@ -74,18 +82,20 @@ TAKEN: list[tuple[str, dict[str, Any], Any]] = [
 ]
 
 
-def test_every_row_that_a_provider_may_take_is_tried_here() -> None:
-    assert [path for path, _, _ in TAKEN] == [row.path for row in TABLE if row.rule is Rule.TAKE]
+def test_every_forwarded_field_is_tested_here() -> None:
+    assert [path for path, _, _ in TAKEN] == [
+        row.path for row in PARAMETERS if row.rule is Rule.FORWARD
+    ]
 
 
 @pytest.mark.parametrize(("path", "fields", "value"), TAKEN)
-def test_what_a_provider_takes_goes_there(path: str, fields: dict[str, Any], value: Any) -> None:
+def test_a_supported_parameter_is_sent(path: str, fields: dict[str, Any], value: Any) -> None:
     name = path.rpartition(".")[2]
     assert decided(frozenset({name}), **fields) == ({name: value}, [])
 
 
 @pytest.mark.parametrize(("path", "fields", "value"), TAKEN)
-def test_what_a_provider_does_not_take_is_ignored_visibly(
+def test_an_unsupported_parameter_is_ignored_with_a_diagnostic(
     path: str, fields: dict[str, Any], value: Any
 ) -> None:
     assert decided(**fields) == ({}, [f"param.ignored {path}"])
@@ -103,21 +113,21 @@ def test_what_a_provider_does_not_take_is_ignored_visibly(
         {"service_tier": "default", "store": False, "stream": True, "background": False},
     ],
 )
-def test_a_value_that_asks_for_nothing_special_makes_no_noise(fields: dict[str, Any]) -> None:
+def test_a_default_value_makes_no_diagnostic(fields: dict[str, Any]) -> None:
     assert decided(**fields) == ({}, [])
 
 
-def test_a_default_is_still_told_to_a_provider_whose_own_may_differ() -> None:
+def test_a_default_value_is_still_sent_to_a_provider_that_supports_the_parameter() -> None:
     assert decided(frozenset({"temperature"}), temperature=1) == ({"temperature": 1}, [])
 
 
-def test_a_moot_parameter_is_neither_told_nor_missed() -> None:
-    moot = frozenset({"parallel_tool_calls"})
-    assert decided(moot, moot, parallel_tool_calls=False) == ({}, [])
-    assert decided(NOTHING, moot, parallel_tool_calls=False) == ({}, [])
+def test_a_parameter_that_does_not_apply_is_neither_sent_nor_reported() -> None:
+    not_applicable = frozenset({"parallel_tool_calls"})
+    assert decided(not_applicable, not_applicable, parallel_tool_calls=False) == ({}, [])
+    assert decided(NOTHING, not_applicable, parallel_tool_calls=False) == ({}, [])
 
 
-# --- repeated, refused, unknown -------------------------------------------------------------------
+# --- echoed, rejected, unknown --------------------------------------------------------------------
 
 REPEATED: dict[str, Any] = {
     "parallel_tool_calls": False,
@@ -132,12 +142,12 @@ REPEATED: dict[str, Any] = {
 }
 
 
-def test_every_row_that_is_merely_repeated_is_tried_here() -> None:
-    assert list(REPEATED) == [row.path for row in TABLE if row.rule is Rule.ECHO]
+def test_every_echoed_field_is_tested_here() -> None:
+    assert list(REPEATED) == [row.path for row in PARAMETERS if row.rule is Rule.ECHO]
 
 
 @pytest.mark.parametrize("name", REPEATED)
-def test_a_label_or_hint_goes_to_those_who_take_it_and_is_no_loss_elsewhere(name: str) -> None:
+def test_an_echoed_field_is_sent_where_supported_and_never_reported(name: str) -> None:
     given = {name: REPEATED[name]}
     assert decided(frozenset({name}), **given) == (given, [])
     assert decided(**given) == ({}, [])
@@ -151,12 +161,12 @@ REFUSED: dict[str, Any] = {
 }
 
 
-def test_every_row_that_is_refused_is_tried_here() -> None:
-    assert list(REFUSED) == [row.path for row in TABLE if row.rule is Rule.REFUSE]
+def test_every_rejected_field_is_tested_here() -> None:
+    assert list(REFUSED) == [row.path for row in PARAMETERS if row.rule is Rule.REJECT]
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_ignored_honestly_is_refused(name: str) -> None:
+def test_a_rejected_field_is_an_error(name: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         decided(**{name: REFUSED[name]})
     error = caught.value
@@ -164,14 +174,14 @@ def test_what_cannot_be_ignored_honestly_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_null_asks_for_nothing_that_could_be_refused(name: str) -> None:
+def test_null_in_a_rejected_field_is_accepted(name: str) -> None:
     nothing: dict[str, Any] = {name: None}
     assert decided(**nothing) == ({}, [])
 
 
-def test_an_empty_wish_is_not_refused() -> None:
+def test_an_empty_value_of_a_rejected_field_is_accepted() -> None:
     bare = Request(raw={"model": "m", "context_management": []}, model="m")
-    assert decide(bare, Capabilities()) == ({}, [])
+    assert decide_parameters(bare, Capabilities()) == ({}, [])
 
 
 def test_every_unknown_field_is_named_once() -> None:
@@ -183,7 +193,7 @@ def test_every_unknown_field_is_named_once() -> None:
 
 def test_a_field_with_a_row_is_never_unknown() -> None:
     early = Request(raw={"model": "m"}, model="m", unknown=("multi_agent", "frobnicate"))
-    _, [diagnostic] = decide(early, Capabilities())
+    _, [diagnostic] = decide_parameters(early, Capabilities())
     assert diagnostic.param == "frobnicate"
 
 
@@ -191,33 +201,33 @@ def test_a_field_with_a_row_is_never_unknown() -> None:
 
 
 @pytest.mark.parametrize(("asked", "told"), [(10, 10), (50, 50), (51, 50)])
-def test_no_more_tokens_are_asked_for_than_a_model_writes(asked: int, told: int) -> None:
+def test_max_output_tokens_is_clamped_to_the_models_maximum(asked: int, told: int) -> None:
     can = Capabilities(max_output_tokens=50)
-    parameters, diagnostics = decide(request(max_output_tokens=asked), can)
+    parameters, diagnostics = decide_parameters(request(max_output_tokens=asked), can)
     assert parameters == {"max_output_tokens": told}
     assert [each.code for each in diagnostics] == ["param.degraded"] * (asked != told)
 
 
-def test_a_model_without_a_known_limit_is_asked_for_anything() -> None:
-    assert decide(request(max_output_tokens=10**9), Capabilities())[1] == []
+def test_max_output_tokens_is_not_clamped_without_a_known_maximum() -> None:
+    assert decide_parameters(request(max_output_tokens=10**9), Capabilities())[1] == []
 
 
 @pytest.mark.parametrize(("asked", "told"), [(0, 0.01), (0.01, 0.01), (0.5, 0.5), (2, 1)])
-def test_a_value_beyond_a_range_is_brought_into_it_visibly(asked: float, told: float) -> None:
+def test_a_value_out_of_range_is_clamped_with_a_diagnostic(asked: float, told: float) -> None:
     can = Capabilities(ranges={"temperature": (0.01, 1), "top_p": (0, 0)})
-    parameters, diagnostics = decide(request(temperature=asked), can)
+    parameters, diagnostics = decide_parameters(request(temperature=asked), can)
     assert parameters == {"temperature": told}
     assert [f"{each.code} {each.param}" for each in diagnostics] == [
         "param.degraded temperature"
     ] * (asked != told)
 
 
-def test_of_two_that_exclude_each_other_one_counts_and_the_other_says_so() -> None:
-    can = Capabilities(gives_way={"top_p": "temperature"})
-    parameters, diagnostics = decide(request(temperature=0.5, top_p=0.5), can)
+def test_of_two_conflicting_parameters_one_is_ignored_with_a_diagnostic() -> None:
+    can = Capabilities(conflicting_parameters={"top_p": "temperature"})
+    parameters, diagnostics = decide_parameters(request(temperature=0.5, top_p=0.5), can)
     assert parameters == {"temperature": 0.5}
     assert [f"{each.code} {each.param}" for each in diagnostics] == ["param.ignored top_p"]
-    assert decide(request(top_p=0.5), can) == ({"top_p": 0.5}, [])
+    assert decide_parameters(request(top_p=0.5), can) == ({"top_p": 0.5}, [])
 
 
 # --- include --------------------------------------------------------------------------------------
@@ -229,17 +239,17 @@ def included(takes: frozenset[str], *values: str) -> tuple[bool, list[str]]:
     return logprobs, [f"{each.code}:{each.subject}" for each in diagnostics]
 
 
-def test_sealed_reasoning_can_always_be_included() -> None:
+def test_encrypted_reasoning_can_always_be_included() -> None:
     assert included(NOTHING, "reasoning.encrypted_content") == (False, [])
 
 
-def test_probabilities_are_included_where_the_provider_tells_them() -> None:
+def test_log_probabilities_are_included_where_supported() -> None:
     name = "message.output_text.logprobs"
     assert included(frozenset({"top_logprobs"}), name) == (True, [])
     assert included(NOTHING, name) == (False, [f"include.ignored:{name}"])
 
 
-def test_extra_output_that_cannot_be_produced_is_named_in_a_fixed_order() -> None:
+def test_unsupported_include_values_are_reported_in_a_fixed_order() -> None:
     values = ("web_search_call.results", "code_interpreter_call.outputs")
     _, diagnostics = included(NOTHING, *values)
     assert diagnostics == [f"include.ignored:{value}" for value in sorted(values)]
@@ -248,9 +258,9 @@ def test_extra_output_that_cannot_be_produced_is_named_in_a_fixed_order() -> Non
 @pytest.mark.parametrize(
     ("user", "sent"), [("abc", True), ("abcdef", True), ("ab", False), ("abcdefg", False)]
 )
-def test_a_text_is_said_as_it_is_or_not_at_all(user: str, sent: bool) -> None:
+def test_a_string_of_unsupported_length_is_ignored(user: str, sent: bool) -> None:
     can = Capabilities(parameters=frozenset({"user"}), ranges={"user": (3, 6)})
-    parameters, diagnostics = decide(request(user=user), can)
+    parameters, diagnostics = decide_parameters(request(user=user), can)
     assert parameters == ({"user": user} if sent else {})
     assert [f"{each.code} {each.param}" for each in diagnostics] == (
         [] if sent else ["param.ignored user"]
@@ -258,10 +268,10 @@ def test_a_text_is_said_as_it_is_or_not_at_all(user: str, sent: bool) -> None:
 
 
 @pytest.mark.parametrize(("tier", "sent"), [("auto", True), ("flex", False), (None, True)])
-def test_a_word_that_the_provider_does_not_have_is_not_said(tier: str | None, sent: bool) -> None:
+def test_an_unsupported_value_is_ignored(tier: str | None, sent: bool) -> None:
     can = Capabilities(
-        parameters=frozenset({"service_tier"}), words={"service_tier": frozenset({"auto"})}
+        parameters=frozenset({"service_tier"}), allowed_values={"service_tier": frozenset({"auto"})}
     )
-    parameters, diagnostics = decide(request(service_tier=tier), can)
+    parameters, diagnostics = decide_parameters(request(service_tier=tier), can)
     assert parameters == ({"service_tier": tier} if sent and tier else {})
     assert [each.code for each in diagnostics] == [] if sent else ["param.ignored"]

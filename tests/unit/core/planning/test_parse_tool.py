@@ -1,4 +1,4 @@
-"""One tool at a time: what a provider is given of it, and why it is left out."""
+"""Parsing of one tool: its declaration, and why it is ignored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.core.diagnostic import Decision
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.parse_tool import Offer, family, read_offer
+from antiphon.core.planning.parse_tool import ToolOffer, family, parse_tool
 from antiphon.core.tools.identity import ToolIdentity
 from antiphon.core.tools.restore import ProviderCall, restore_tool_call
 from antiphon.errors import InvalidRequest
@@ -27,14 +27,14 @@ GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
 PATCH = {"type": "custom", "name": "patch", "description": "Edits files.", "format": GRAMMAR}
 
 
-def read(tool: object, **capabilities: Any) -> tuple[Offer, list[str]]:
-    offer, diagnostics = read_offer(tool, "tools[0]", Capabilities(**capabilities))
+def read(tool: object, **capabilities: Any) -> tuple[ToolOffer, list[str]]:
+    offer, diagnostics = parse_tool(tool, "tools[0]", Capabilities(**capabilities))
     return offer, [f"{each.code}:{each.subject} {each.param}" for each in diagnostics]
 
 
 def reason(tool: dict[str, Any], **capabilities: Any) -> str:
-    offer, [diagnostic] = read_offer(tool, "tools[0]", Capabilities(**capabilities))
-    assert (offer.fate, diagnostic.code) == ("left_out", "tool.ignored")
+    offer, [diagnostic] = parse_tool(tool, "tools[0]", Capabilities(**capabilities))
+    assert (offer.handling, diagnostic.code) == ("ignored", "tool.ignored")
     assert (diagnostic.decision, diagnostic.param) == (Decision.IGNORED, "tools[0]")
     return diagnostic.message
 
@@ -46,7 +46,7 @@ def test_a_function_is_declared_as_it_is() -> None:
     offer, diagnostics = read(WEATHER)
     assert (offer.name, offer.description, offer.strict) == ("weather", "Tells the weather.", True)
     assert offer.parameters == WEATHER["parameters"]
-    assert (offer.fate, diagnostics) == ("declared", [])
+    assert (offer.handling, diagnostics) == ("declared", [])
 
 
 @pytest.mark.parametrize("parameters", [{}, {"parameters": None}, {"parameters": {}}])
@@ -56,19 +56,19 @@ def test_a_function_without_parameters_takes_an_empty_object(parameters: dict[st
     assert (offer.description, offer.strict) == (None, None)
 
 
-def test_a_schema_that_nobody_enforces_is_said_to_be_weaker() -> None:
+def test_strict_is_reported_where_schemas_are_not_enforced() -> None:
     offer, diagnostics = read(WEATHER, strict_tools=False)
     assert offer.strict is None
     assert diagnostics == ["tool.degraded:strict tools[0].strict"]
 
 
 @pytest.mark.parametrize("strict", [False, None])
-def test_a_schema_that_was_not_strict_loses_nothing(strict: bool | None) -> None:
+def test_a_schema_that_is_not_strict_makes_no_diagnostic(strict: bool | None) -> None:
     offer, diagnostics = read({**WEATHER, "strict": strict}, strict_tools=False)
     assert (offer.strict, diagnostics) == (None, [])
 
 
-def test_an_object_that_cannot_be_closed_is_said_to_be_open() -> None:
+def test_closed_objects_are_opened_with_a_diagnostic_where_rejected() -> None:
     inner = {"type": "object", "additionalProperties": False, "required": ["a"]}
     schema = {**inner, "properties": {"a": {"anyOf": [inner, {"type": "null"}]}}}
     open_inner = {"type": "object", "required": ["a"]}
@@ -80,13 +80,13 @@ def test_an_object_that_cannot_be_closed_is_said_to_be_open() -> None:
     assert diagnostics == ["tool.degraded:parameters tools[0].parameters"]
 
 
-def test_an_object_that_was_open_loses_nothing() -> None:
+def test_open_objects_make_no_diagnostic() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "string"}}
     offer, diagnostics = read({**WEATHER, "parameters": schema}, closed_objects=False)
     assert (offer.parameters, diagnostics) == (schema, [])
 
 
-def test_a_schema_of_ours_is_opened_without_a_word() -> None:
+def test_the_schema_of_a_custom_tool_is_opened_without_a_diagnostic() -> None:
     offer, diagnostics = read({"type": "custom", "name": "exec"}, closed_objects=False)
     assert "additionalProperties" not in (offer.parameters or {})
     assert diagnostics == []
@@ -95,14 +95,14 @@ def test_a_schema_of_ours_is_opened_without_a_word() -> None:
 @pytest.mark.parametrize(
     "field", [{"async": True}, {"defer_loading": True}, {"output_schema": {"type": "object"}}]
 )
-def test_a_field_without_effect_is_named(field: dict[str, Any]) -> None:
+def test_a_field_without_effect_is_reported(field: dict[str, Any]) -> None:
     [name] = field
     assert read(WEATHER | field)[1] == [f"tool.degraded:{name} tools[0].{name}"]
 
 
 def test_a_deferred_tool_that_a_search_found_is_no_longer_deferred() -> None:
     tool = {**WEATHER, "defer_loading": True}
-    _, diagnostics = read_offer(tool, "input[0].tools[0]", Capabilities(), origin="search")
+    _, diagnostics = parse_tool(tool, "input[0].tools[0]", Capabilities(), origin="search")
     assert diagnostics == []
 
 
@@ -120,16 +120,16 @@ def test_a_deferred_tool_that_a_search_found_is_no_longer_deferred() -> None:
         ({**PATCH, "format": {"type": "grammar"}}, "tools[0].format.syntax"),
     ],
 )
-def test_a_tool_that_cannot_be_read_names_the_field(tool: object, param: str) -> None:
+def test_an_invalid_tool_is_an_error_that_names_the_field(tool: object, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read(tool)
     assert caught.value.param == param
 
 
-# --- everything else that a client runs -----------------------------------------------------------
+# --- other tools that the client runs -------------------------------------------------------------
 
 
-def test_a_custom_tool_is_a_function_of_one_text() -> None:
+def test_a_custom_tool_becomes_a_function_with_one_string() -> None:
     offer, diagnostics = read({"type": "custom", "name": "note", "format": {"type": "text"}})
     assert offer.parameters is not None
     assert offer.parameters["required"] == ["input"]
@@ -138,7 +138,7 @@ def test_a_custom_tool_is_a_function_of_one_text() -> None:
     assert diagnostics == []
 
 
-def test_a_grammar_is_told_to_the_model() -> None:
+def test_a_grammar_is_part_of_the_description() -> None:
     offer, diagnostics = read(PATCH)
     assert offer.description is not None
     assert offer.description.startswith("Edits files.")
@@ -150,7 +150,7 @@ def test_a_grammar_is_told_to_the_model() -> None:
 @pytest.mark.parametrize(
     "form", [{**GRAMMAR, "definition": "start: missing"}, {**GRAMMAR, "syntax": "ebnf"}]
 )
-def test_a_grammar_that_cannot_be_checked_says_so(form: dict[str, str]) -> None:
+def test_a_grammar_that_does_not_compile_is_reported(form: dict[str, str]) -> None:
     _, diagnostics = read({**PATCH, "format": form})
     assert diagnostics == ["tool.degraded:format tools[0].format"]
 
@@ -170,7 +170,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS)
-def test_arguments_by_our_schema_are_restored_to_the_type_that_was_asked_for(kind: str) -> None:
+def test_calls_of_built_in_tools_are_restored_to_their_type(kind: str) -> None:
     offer, diagnostics = read({"type": kind, "execution": "client"})
     assert (offer.name, offer.type, diagnostics) == (kind, kind, [])
     jsonschema_rs.validate(dict(offer.parameters or {}), ARGUMENTS[kind])
@@ -183,12 +183,12 @@ def test_arguments_by_our_schema_are_restored_to_the_type_that_was_asked_for(kin
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS)
-def test_our_schemas_ask_for_what_a_call_cannot_do_without(kind: str) -> None:
+def test_schemas_of_built_in_tools_require_the_necessary_arguments(kind: str) -> None:
     offer, _ = read({"type": kind, "execution": "client"})
     assert not jsonschema_rs.is_valid(dict(offer.parameters or {}), {})
 
 
-def test_a_search_for_tools_keeps_its_own_words() -> None:
+def test_a_tool_search_keeps_its_own_description_and_schema() -> None:
     schema = {"type": "object", "properties": {"q": {"type": "string"}}}
     tool = {"type": "tool_search", "execution": "client", "description": "d", "parameters": schema}
     offer, _ = read(tool)
@@ -196,11 +196,11 @@ def test_a_search_for_tools_keeps_its_own_words() -> None:
 
 
 def test_a_shell_without_an_environment_is_the_clients_own() -> None:
-    assert read({"type": "shell", "environment": {"type": "local"}})[0].fate == "declared"
-    assert read({"type": "shell", "environment": None})[0].fate == "declared"
+    assert read({"type": "shell", "environment": {"type": "local"}})[0].handling == "declared"
+    assert read({"type": "shell", "environment": None})[0].handling == "declared"
 
 
-# --- what is left out -----------------------------------------------------------------------------
+# --- ignored tools --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -210,11 +210,11 @@ def test_a_shell_without_an_environment_is_the_clients_own() -> None:
     programmatic_tool_calling teleport
     """.split(),
 )
-def test_a_tool_that_nobody_here_can_run_is_left_out_by_name(kind: str) -> None:
+def test_a_hosted_tool_is_ignored_with_a_diagnostic(kind: str) -> None:
     assert kind in reason({"type": kind})
 
 
-def test_a_left_out_tool_is_called_what_the_client_calls_it() -> None:
+def test_an_ignored_tool_is_reported_by_the_clients_name() -> None:
     assert "'files'" in reason({"type": "mcp", "server_label": "files"})
 
 
@@ -225,19 +225,19 @@ def test_a_sandboxed_shell_never_becomes_the_clients_own_machine() -> None:
 @pytest.mark.parametrize("callers", [[], ["programmatic"]])
 def test_a_tool_that_only_programs_may_call_is_not_given_to_the_model(callers: list[str]) -> None:
     assert "programs" in reason({**WEATHER, "allowed_callers": callers})
-    assert read({**WEATHER, "allowed_callers": ["direct", *callers]})[0].fate == "declared"
+    assert read({**WEATHER, "allowed_callers": ["direct", *callers]})[0].handling == "declared"
 
 
 @pytest.mark.parametrize("execution", [{}, {"execution": "server"}])
-def test_a_search_for_tools_by_the_server_is_left_out(execution: dict[str, str]) -> None:
-    assert "searched" in reason({"type": "tool_search", **execution})
+def test_a_tool_search_by_the_server_is_ignored(execution: dict[str, str]) -> None:
+    assert "does not search tools" in reason({"type": "tool_search", **execution})
 
 
 @pytest.mark.parametrize("kind", ["web_search", "shell", "namespace"])
 def test_a_namespace_holds_functions_and_custom_tools_only(kind: str) -> None:
     capabilities = Capabilities(web_search="refuse")
-    offer, [diagnostic] = read_offer({"type": kind}, "tools[0]", capabilities, namespace="ns")
-    assert (offer.fate, offer.namespace) == ("left_out", "ns")
+    offer, [diagnostic] = parse_tool({"type": kind}, "tools[0]", capabilities, namespace="ns")
+    assert (offer.handling, offer.namespace) == ("ignored", "ns")
     assert "namespace" in diagnostic.message
 
 
@@ -255,8 +255,8 @@ SEARCHES = [
 def test_web_search_goes_where_the_configuration_says(kind: str) -> None:
     tool = {"type": kind, "external_web_access": True, "search_context_size": "medium"}
     offer, diagnostics = read(tool, web_search="native")
-    assert (offer.fate, offer.document, diagnostics) == ("native", tool, [])
-    assert "no web search" in reason(tool, web_search="ignore")
+    assert (offer.handling, offer.document, diagnostics) == ("native", tool, [])
+    assert "web search is not supported" in reason(tool, web_search="ignore")
     with pytest.raises(InvalidRequest) as caught:
         read(tool, web_search="refuse")
     assert (caught.value.param, caught.value.status) == ("tools[0].type", 400)
@@ -271,31 +271,33 @@ RESTRICTIONS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("limit", RESTRICTIONS)
-def test_a_search_whose_restriction_cannot_be_kept_is_left_out(limit: dict[str, Any]) -> None:
+def test_a_search_with_an_unsupported_restriction_is_ignored(limit: dict[str, Any]) -> None:
     [name] = limit
     assert f"`{name}" in reason({"type": "web_search", **limit}, web_search="native")
 
 
 @pytest.mark.parametrize("limit", RESTRICTIONS)
-def test_a_search_whose_restriction_is_obeyed_goes_to_the_provider(limit: dict[str, Any]) -> None:
+def test_a_search_with_a_supported_restriction_is_sent_to_the_provider(
+    limit: dict[str, Any],
+) -> None:
     offer, _ = read(
         {"type": "web_search", **limit}, web_search="native", web_search_limits=frozenset(limit)
     )
-    assert offer.fate == "native"
+    assert offer.handling == "native"
 
 
-def test_a_search_may_obey_some_filters_and_not_others() -> None:
+def test_a_search_may_support_only_some_filters() -> None:
     can: dict[str, Any] = {
         "web_search": "native",
         "web_search_limits": frozenset({"filters.allowed_domains"}),
     }
     allowed = {"type": "web_search", "filters": {"allowed_domains": ["a.test"]}}
-    assert read(allowed, **can)[0].fate == "native"
+    assert read(allowed, **can)[0].handling == "native"
     blocked = {"type": "web_search", "filters": {"blocked_domains": ["a.test"]}}
     assert "`filters.blocked_domains`" in reason(blocked, **can)
 
 
-def test_what_a_search_does_not_heed_is_told() -> None:
+def test_fields_that_a_search_ignores_are_reported() -> None:
     hints: dict[str, Any] = {
         "search_content_types": ["text", "image"],
         "search_context_size": "high",
@@ -303,7 +305,7 @@ def test_what_a_search_does_not_heed_is_told() -> None:
     }
     tool = {"type": "web_search", **hints}
     offer, told = read(tool, web_search="native")
-    assert offer.fate == "native"
+    assert offer.handling == "native"
     assert told == [f"tool.degraded:{name} tools[0].{name}" for name in hints]
     heeded = frozenset("search_content_types search_context_size.high user_location".split())
     assert read(tool, web_search="native", web_search_limits=heeded)[1] == []
@@ -317,7 +319,7 @@ def test_what_a_search_does_not_heed_is_told() -> None:
     [{"filters": None}, {"filters": {"allowed_domains": None}}, {"external_web_access": None}],
 )
 def test_an_empty_restriction_restricts_nothing(limit: dict[str, Any]) -> None:
-    assert read({"type": "web_search", **limit}, web_search="native")[0].fate == "native"
+    assert read({"type": "web_search", **limit}, web_search="native")[0].handling == "native"
 
 
 def test_dated_types_are_one_family() -> None:

@@ -1,4 +1,4 @@
-"""`tool_choice`: a constraint that is kept, by the provider's word or by declaring less."""
+"""`tool_choice`: enforced by the provider, or by declaring fewer tools."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from antiphon.core.plan.plan import Capabilities, ToolChoice
-from antiphon.core.planning.tool_choice import Selection, select
-from antiphon.core.planning.toolbox import Toolbox
+from antiphon.core.planning.tool_choice import Selection, select_tools
+from antiphon.core.planning.tool_registry import ToolRegistry
 from antiphon.errors import InvalidRequest
 
 TOOLS: list[dict[str, Any]] = [
@@ -34,9 +34,9 @@ def chosen(
     choice: str | dict[str, Any], *, tools: list[dict[str, Any]] = TOOLS, **capabilities: Any
 ) -> Selection:
     can = Capabilities(**{"web_search": "native", **capabilities})
-    toolbox = Toolbox(can)
-    toolbox.add_declared(tools)
-    return select(choice, toolbox, can)
+    registry = ToolRegistry(can)
+    registry.add_request_tools(tools)
+    return select_tools(choice, registry, can)
 
 
 def names(selection: Selection) -> list[str]:
@@ -50,30 +50,30 @@ def refused(choice: str | dict[str, Any], **capabilities: Any) -> str:
     return caught.value.message
 
 
-def test_auto_leaves_everything_that_can_be_called() -> None:
+def test_auto_allows_every_callable_tool() -> None:
     selection = chosen("auto")
     assert (names(selection), selection.choice) == (EVERYTHING, ToolChoice("auto"))
     assert list(selection.diagnostics) == []
 
 
-def test_none_is_told_where_it_can_be() -> None:
+def test_none_is_sent_where_supported() -> None:
     selection = chosen("none")
     assert (names(selection), selection.choice) == (EVERYTHING, ToolChoice("none"))
 
 
 @pytest.mark.parametrize("tools", [TOOLS, []])
-def test_none_is_kept_by_declaring_nothing_where_it_cannot_be_told(
+def test_none_declares_no_tools_where_it_is_not_supported(
     tools: list[dict[str, Any]],
 ) -> None:
     selection = chosen("none", tools=tools, tool_choice=frozenset({"auto"}))
     assert (names(selection), selection.choice) == ([], ToolChoice("auto"))
 
 
-def test_none_among_no_tools_says_nothing() -> None:
+def test_none_without_tools_is_not_sent() -> None:
     assert chosen("none", tools=[]).choice == ToolChoice("auto")
 
 
-def test_required_is_told() -> None:
+def test_required_is_sent() -> None:
     selection = chosen("required")
     assert (names(selection), selection.choice) == (EVERYTHING, ToolChoice("required"))
     assert list(selection.diagnostics) == []
@@ -87,7 +87,7 @@ def test_required_degrades_to_auto() -> None:
 
 @pytest.mark.parametrize("tools", [[], [{"type": "image_generation"}]])
 def test_a_required_tool_among_none_is_refused(tools: list[dict[str, Any]]) -> None:
-    assert "none to call" in refused("required", tools=tools)
+    assert "no tool to call" in refused("required", tools=tools)
 
 
 # --- one tool -------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ FORCED: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("choice", "name", "told"), FORCED)
-def test_one_tool_is_named_to_the_provider(choice: dict[str, Any], name: str, told: str) -> None:
+def test_a_forced_tool_is_sent_by_name(choice: dict[str, Any], name: str, told: str) -> None:
     selection = chosen(choice)
     assert selection.choice == ToolChoice("function", told)
     assert names(selection) == EVERYTHING
@@ -111,7 +111,7 @@ def test_one_tool_is_named_to_the_provider(choice: dict[str, Any], name: str, to
 
 @pytest.mark.parametrize(("choice", "name", "told"), FORCED)
 @pytest.mark.parametrize(("taken", "mode"), [("required", "required"), ("none", "auto")])
-def test_one_tool_is_the_only_one_declared_where_it_cannot_be_named(
+def test_a_forced_tool_is_the_only_one_declared_where_it_cannot_be_named(
     choice: dict[str, Any], name: str, told: str, taken: str, mode: str
 ) -> None:
     selection = chosen(choice, tool_choice=frozenset({"auto", taken}))
@@ -121,7 +121,7 @@ def test_one_tool_is_the_only_one_declared_where_it_cannot_be_named(
 
 
 @pytest.mark.parametrize("kind", ["web_search", "web_search_preview"])
-def test_the_providers_own_search_is_required_by_offering_nothing_else(kind: str) -> None:
+def test_a_forced_native_search_is_the_only_tool(kind: str) -> None:
     selection = chosen({"type": kind})
     assert (names(selection), selection.choice) == (["web_search"], ToolChoice("required"))
     assert [each.code for each in selection.diagnostics] == ["tool_choice.degraded"]
@@ -145,7 +145,7 @@ def test_the_providers_own_search_is_required_by_offering_nothing_else(kind: str
     ],
 )
 def test_a_choice_of_something_that_cannot_be_called_is_refused(choice: dict[str, Any]) -> None:
-    assert "names no tool" in refused(choice)
+    assert "not available" in refused(choice)
 
 
 def test_a_choice_that_could_mean_two_tools_is_refused() -> None:
@@ -188,7 +188,7 @@ def test_none_of_the_allowed_is_none() -> None:
     assert names(chosen(allowed(NOW, mode="none"), tool_choice=frozenset({"auto"}))) == []
 
 
-def test_an_allowed_tool_that_was_left_out_is_merely_not_there() -> None:
+def test_an_allowed_tool_that_is_ignored_makes_no_error() -> None:
     selection = chosen(allowed(NOW, {"type": "mcp", "server_label": "files"}))
     assert names(selection) == ["now"]
 
@@ -200,7 +200,7 @@ def test_an_empty_list_allows_nothing(tools: Any) -> None:
 
 
 def test_a_required_tool_among_those_left_out_is_refused() -> None:
-    assert "none to call" in refused(allowed({"type": "image_generation"}, mode="required"))
+    assert "no tool to call" in refused(allowed({"type": "image_generation"}, mode="required"))
 
 
 @pytest.mark.parametrize(
@@ -214,4 +214,4 @@ def test_a_required_tool_among_those_left_out_is_refused() -> None:
     ],
 )
 def test_an_allowed_tool_that_was_never_declared_is_refused(entry: Any) -> None:
-    assert "not among the tools" in refused(allowed(NOW, entry))
+    assert "not declared" in refused(allowed(NOW, entry))

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from antiphon.core.history.capsule import Capsule
-from antiphon.core.history.steps import Answered, Called
+from antiphon.core.history.steps import ToolCallStep, ToolResultStep
 from antiphon.core.plan.plan import Capabilities, Plan, ToolChoice
 from antiphon.core.planning.make_plan import make_plan
-from antiphon.core.web_search.memory import Exchange, remembered
+from antiphon.core.web_search.memory import PastSearch, encode_past_searches
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
@@ -28,7 +28,11 @@ def planned(*tools: dict[str, Any], can: dict[str, Any] | None = None, **fields:
         issuer="kind",
         model="m",
         sealed_at=0,
-        states=(remembered([Exchange(call_id="c", arguments="{}", answer="[1] A\nhttps://a/")]),),
+        states=(
+            encode_past_searches(
+                [PastSearch(call_id="c", arguments="{}", answer="[1] A\nhttps://a/")]
+            ),
+        ),
     )
     return make_plan(
         Request.parse(msgspec.json.encode(body)),
@@ -94,7 +98,7 @@ def test_a_function_named_web_search_is_declared_beside_it(
 def test_a_call_of_the_function_named_web_search_belongs_to_the_client() -> None:
     call = {"type": "function_call", "call_id": "c", "name": "web_search", "arguments": "{}"}
     plan = planned(SEARCH, input=[call])
-    [called] = [step for step in plan.history if isinstance(step, Called)]
+    [called] = [step for step in plan.history if isinstance(step, ToolCallStep)]
     assert called.namespace is None
     known = plan.identities.by_requested_name("web_search")
     assert known is not None
@@ -213,7 +217,7 @@ def test_max_tool_calls_limits_the_searches_of_the_gateway(choice: str, expected
 def test_sources_can_be_included_where_the_gateway_searches() -> None:
     include = ["web_search_call.action.sources"]
     plan = planned(SEARCH, include=include)
-    assert plan.search == SearchRules(tells_sources=True)
+    assert plan.search == SearchRules(include_sources=True)
     assert codes(plan) == []
     assert codes(planned(READ, include=include)) == [
         "include.ignored:web_search_call.action.sources include"
@@ -231,8 +235,8 @@ def test_a_search_of_an_earlier_turn_is_history_whatever_tools_are_declared(
     ]
     plan = planned(*tools, input=items)
     called, answered, *_ = plan.history
-    assert isinstance(called, Called)
-    assert isinstance(answered, Answered)
+    assert isinstance(called, ToolCallStep)
+    assert isinstance(answered, ToolResultStep)
     identity = plan.identities.by_requested_name(called.name, called.namespace)
     assert identity is not None
     assert identity.provider_name == "web_search"

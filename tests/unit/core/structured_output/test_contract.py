@@ -1,4 +1,4 @@
-"""Output contracts: what is asked, what is checked, and what is none of their business."""
+"""Output contracts: the instruction, the validation, and responses that are not validated."""
 
 from __future__ import annotations
 
@@ -57,14 +57,16 @@ def test_an_empty_answer_is_not_json() -> None:
         ('{"days": 2}', "the top level (required)"),
     ],
 )
-def test_a_schema_violation_names_the_place_but_not_the_words(text: str, place: str) -> None:
+def test_a_schema_violation_names_the_path_but_does_not_quote_the_answer(
+    text: str, place: str
+) -> None:
     found = problem(STRICT, message(text))
     assert found is not None
     assert place in found
     assert "two" not in found
 
 
-def test_the_error_says_who_answered() -> None:
+def test_the_error_names_provider_model_and_response() -> None:
     with pytest.raises(InvalidOutputFormat) as caught:
         STRICT.check(response(message("nope")), provider="somebody")
     assert caught.value.code == "bridge.response.invalid_output_format"
@@ -75,7 +77,7 @@ def test_the_error_says_who_answered() -> None:
     )
 
 
-def test_a_loose_schema_asks_only_for_json() -> None:
+def test_a_schema_that_is_not_strict_requires_only_json() -> None:
     loose = OutputContract(
         requested="json_schema", asked="json_schema", name="trip", schema=SCHEMA, strict=False
     )
@@ -83,7 +85,7 @@ def test_a_loose_schema_asks_only_for_json() -> None:
     assert problem(loose, message("{")) is not None
 
 
-def test_json_object_asks_only_for_an_object() -> None:
+def test_json_object_requires_only_an_object() -> None:
     contract = OutputContract(requested="json_object", asked="json_object")
     assert problem(contract, message('{"anything": 1}')) is None
     assert problem(contract, message("anything")) is not None
@@ -116,7 +118,7 @@ def test_a_native_contract_needs_no_instruction() -> None:
     assert STRICT.instruction() is None
 
 
-def test_a_degraded_schema_is_told_to_the_model() -> None:
+def test_a_degraded_schema_is_part_of_the_instruction() -> None:
     degraded = OutputContract(
         requested="json_schema",
         asked="json_object",
@@ -130,38 +132,38 @@ def test_a_degraded_schema_is_told_to_the_model() -> None:
     assert '"required":["city"]' in told
 
 
-def test_a_degraded_json_object_is_told_in_a_sentence() -> None:
+def test_a_degraded_json_object_has_a_short_instruction() -> None:
     told = OutputContract(requested="json_object", asked="text").instruction()
     assert told is not None
     assert "valid JSON" in told
 
 
-def test_a_model_that_answers_by_a_tool_is_told_its_name_and_not_the_schema() -> None:
+def test_the_instruction_of_an_answer_tool_has_its_name_and_not_the_schema() -> None:
     told = OutputContract(requested="json_schema", tool="answer_trip", schema=SCHEMA).instruction()
     assert told is not None
     assert "'answer_trip'" in told
     assert "days" not in told
 
 
-def test_an_answer_that_is_nested_without_end_is_refused_and_breaks_nothing() -> None:
+def test_a_deeply_nested_answer_is_rejected_without_a_crash() -> None:
     assert problem(STRICT, message("[" * 100_000)) == "The output is not valid JSON."
     deep = problem(STRICT, message("[" * 900 + "]" * 900))
     assert deep == "The output does not match the schema at the top level (depth)."
 
 
-def test_all_objections_are_found_in_the_words_of_the_validator() -> None:
-    found = list(STRICT.objections('{"city": 7, "days": "two"}'))
+def test_all_violations_are_found_with_the_validators_messages() -> None:
+    found = list(STRICT.find_violations('{"city": 7, "days": "two"}'))
     assert [each.path for each in found] == [("city",), ("days",)]
     assert found[1].message == '"two" is not of type "integer"'
-    assert STRICT.fits('{"city": "Ulm"}')
+    assert STRICT.is_valid('{"city": "Ulm"}')
 
 
-def test_a_schema_that_no_validator_can_read_says_why() -> None:
+def test_an_invalid_schema_is_rejected_with_a_reason() -> None:
     assert check_schema(SCHEMA) is None
     assert "objekt" in (check_schema({"type": "objekt"}) or "")
 
 
-def test_a_schema_never_makes_us_call_anybody() -> None:
+def test_a_remote_reference_in_a_schema_is_never_fetched() -> None:
     found = check_schema({"$ref": "http://127.0.0.1:9/schema.json"})
     assert found is not None
     assert "not allowed" in found

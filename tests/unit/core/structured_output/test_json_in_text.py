@@ -1,10 +1,10 @@
-"""JSON values in what models write around them."""
+"""Extraction of JSON values from surrounding text."""
 
 from __future__ import annotations
 
 import pytest
 
-from antiphon.core.structured_output.json_in_text import values
+from antiphon.core.structured_output.json_in_text import find_json_values
 
 VALUE = '{"a": [1, {"b": "}"}]}'
 
@@ -26,14 +26,14 @@ VALUE = '{"a": [1, {"b": "}"}]}'
         f"As {{ said }}, [ nulls ] and [falsehoods] aside: {VALUE}",
     ],
 )
-def test_a_value_is_found_whatever_stands_around_it(text: str) -> None:
-    assert values(text) == [VALUE]
+def test_a_json_value_is_found_in_surrounding_text(text: str) -> None:
+    assert find_json_values(text) == [VALUE]
 
 
 @pytest.mark.parametrize("scalar", ["42", "-1.5", "true", "null"])
 def test_a_bare_value_need_not_be_an_object(scalar: str) -> None:
-    assert values(f" {scalar}\n") == [scalar]
-    assert values(f"```json\n{scalar}\n```") == [scalar]
+    assert find_json_values(f" {scalar}\n") == [scalar]
+    assert find_json_values(f"```json\n{scalar}\n```") == [scalar]
 
 
 @pytest.mark.parametrize(
@@ -56,19 +56,19 @@ def test_a_bare_value_need_not_be_an_object(scalar: str) -> None:
         "{" * 100_000,
     ],
 )
-def test_nothing_inside_of_what_is_broken_is_taken_for_the_answer(text: str) -> None:
-    assert values(text) == []
+def test_no_value_inside_of_broken_json_is_taken_for_the_answer(text: str) -> None:
+    assert find_json_values(text) == []
 
 
 def test_all_values_are_found_where_there_are_several() -> None:
-    assert values('{"a": 1}\n{"a": 2} and []') == ['{"a": 1}', '{"a": 2}', "[]"]
+    assert find_json_values('{"a": 1}\n{"a": 2} and []') == ['{"a": 1}', '{"a": 2}', "[]"]
 
 
-def test_json_that_is_told_as_a_string_may_mean_itself_or_what_it_holds() -> None:
-    assert values(r'"{\"a\": 1}"') == [r'"{\"a\": 1}"', '{"a": 1}']
-    assert values('"Ulm"') == ['"Ulm"']
+def test_json_encoded_as_a_string_gives_the_string_and_its_content() -> None:
+    assert find_json_values(r'"{\"a\": 1}"') == [r'"{\"a\": 1}"', '{"a": 1}']
+    assert find_json_values('"Ulm"') == ['"Ulm"']
 
 
-def test_among_too_many_values_none_is_meant() -> None:
-    assert len(values("{} " * 100)) == 100
-    assert values("{} " * 101) == []
+def test_too_many_values_give_none() -> None:
+    assert len(find_json_values("{} " * 100)) == 100
+    assert find_json_values("{} " * 101) == []

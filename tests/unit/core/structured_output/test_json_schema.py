@@ -1,4 +1,4 @@
-"""Schemas that are made to harm, and how much of a check is done."""
+"""Hostile JSON Schemas, and the limits of a validation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import msgspec
 import pytest
 
 from antiphon.core.structured_output.contract import OutputContract, check_schema
-from antiphon.core.structured_output.json_schema import MAX_BYTES, Schema
-from antiphon.errors import SchemaTooComplex
+from antiphon.core.structured_output.json_schema import MAX_BYTES, JSONSchema, SchemaTooComplex
 
 
 def doubled(word: str, count: int) -> dict[str, Any]:
@@ -58,7 +57,7 @@ for name, (schema, value) in json.load(sys.stdin).items():
     began = time.process_time()
     if check_schema(schema) is None:
         contract = OutputContract(requested="json_schema", schema=schema, strict=True)
-        [*contract.objections(text)]
+        [*contract.find_violations(text)]
     took = time.process_time() - began
     peak = int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024
     assert took < {_MOST_S} and peak < {_MOST_MB}, (name, took, peak)
@@ -66,7 +65,7 @@ for name, (schema, value) in json.load(sys.stdin).items():
 """
 
 
-def test_no_schema_blocks_eats_or_ends_the_process() -> None:
+def test_no_schema_blocks_or_crashes_the_process() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT],
         input=json.dumps(HOSTILE),
@@ -83,15 +82,15 @@ def strict(schema: Mapping[str, Any]) -> OutputContract:
 
 
 def keywords(schema: Mapping[str, Any], value: Any) -> list[str]:
-    return [each.keyword for each in strict(schema).objections(json.dumps(value))]
+    return [each.keyword for each in strict(schema).find_violations(json.dumps(value))]
 
 
-def test_a_check_that_would_take_too_long_is_an_objection_and_not_made() -> None:
+def test_a_validation_of_too_many_steps_is_a_violation_and_not_started() -> None:
     assert keywords(doubled("allOf", 60), "x") == ["size"]
     assert keywords(doubled("allOf", 3), 1) == ["type"] * 8
 
 
-def test_of_a_large_value_only_the_first_thing_that_is_wrong_is_told() -> None:
+def test_only_the_first_error_of_a_large_value_is_listed() -> None:
     schema = {"items": {"type": "string"}}
     assert keywords(schema, [1] * 1000) == ["type"] * 1000
     assert keywords(schema, [1] * 30_000) == ["type"]
@@ -115,7 +114,7 @@ def test_a_schema_that_is_too_large_cannot_be_used() -> None:
         {"$ref": "https://json-schema.org/draft/2020-12/schema"},
     ],
 )
-def test_a_reference_that_cannot_be_followed_makes_a_schema_unusable(schema: Any) -> None:
+def test_a_schema_with_an_unresolvable_reference_is_rejected(schema: Any) -> None:
     assert check_schema(schema) is not None
 
 
@@ -143,7 +142,7 @@ FOLLOWED: Mapping[str, Any] = {
 
 
 @pytest.mark.parametrize("schema", FOLLOWED.values(), ids=FOLLOWED)
-def test_a_reference_is_followed_wherever_it_leads(schema: Any) -> None:
+def test_references_are_resolved(schema: Any) -> None:
     assert check_schema(schema) is None
     assert keywords(schema, [[]] if "data" in schema else []) == []
     assert keywords(schema, [[], []]) == ["maxItems"]
@@ -161,7 +160,7 @@ EVERYWHERE = {
 
 
 def test_the_steps_of_a_check_are_counted_and_the_check_is_made() -> None:
-    schema = Schema(msgspec.json.encode(EVERYWHERE))
+    schema = JSONSchema(msgspec.json.encode(EVERYWHERE))
     assert [*schema.errors({"a": "x", "b": "c", "d": ["y", 1]})] == []
     assert len([*schema.errors({"a": 1, "b": "d", "d": [2, 3]})]) == 4
     assert len([*schema.errors({"a": "x", "b": "c", "z": []})]) == 1
@@ -169,19 +168,19 @@ def test_the_steps_of_a_check_are_counted_and_the_check_is_made() -> None:
 
 def test_old_lists_of_items_are_counted_as_well() -> None:
     old = "http://json-schema.org/draft-07/schema#"
-    schema = Schema(msgspec.json.encode({"$schema": old, "items": [{"type": "string"}]}))
+    schema = JSONSchema(msgspec.json.encode({"$schema": old, "items": [{"type": "string"}]}))
     assert [*schema.errors(["a", 1])] == []
     assert len([*schema.errors([1, 1])]) == 1
 
 
-def test_what_only_looks_like_a_place_cannot_be_followed() -> None:
+def test_an_invalid_array_index_in_a_reference_is_not_resolved() -> None:
     with pytest.raises((ValueError, jsonschema_rs.ValidationError)):
-        Schema(b'{"$ref": "#/allOf/7", "allOf": [{}]}')
+        JSONSchema(b'{"$ref": "#/allOf/7", "allOf": [{}]}')
 
 
 def test_patterns_for_names_count_for_each_name() -> None:
     patterns: dict[str, Any] = {f"^a{i}": {} for i in range(200)}
-    schema = Schema(msgspec.json.encode({"patternProperties": patterns}))
+    schema = JSONSchema(msgspec.json.encode({"patternProperties": patterns}))
     assert [*schema.errors({"a1": 1})] == []
     with pytest.raises(SchemaTooComplex):
         schema.errors({f"b{i}": 1 for i in range(200)})

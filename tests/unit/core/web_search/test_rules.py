@@ -1,4 +1,4 @@
-"""What a search may look at: domains, sizes, places, and restrictions that cannot be kept."""
+"""Search rules: domains, sizes, locations, and restrictions that cannot be enforced."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.web_search.rules import SearchRules, described, read_rules, unkept
+from antiphon.core.web_search.rules import (
+    SearchRules,
+    describe_search,
+    find_unenforceable,
+    read_rules,
+)
 
 
 def rules(**filters: Any) -> SearchRules:
@@ -77,15 +82,15 @@ def test_the_context_size_decides_how_much_the_model_is_shown(
     size: str, count: int, chars: int
 ) -> None:
     sized = read_rules({"search_context_size": size})
-    assert (sized.count(5), sized.snippet_chars) == (count, chars)
+    assert (sized.result_count(5), sized.snippet_chars) == (count, chars)
 
 
 def test_there_is_always_a_result_and_never_too_many() -> None:
-    assert read_rules({"search_context_size": "low"}).count(1) == 1
-    assert read_rules({"search_context_size": "high"}).count(20) == 20
+    assert read_rules({"search_context_size": "low"}).result_count(1) == 1
+    assert read_rules({"search_context_size": "high"}).result_count(20) == 20
 
 
-def test_a_place_is_what_it_says_in_words() -> None:
+def test_a_location_has_only_its_string_fields() -> None:
     place = {
         "type": "approximate",
         "city": "Berlin",
@@ -93,8 +98,8 @@ def test_a_place_is_what_it_says_in_words() -> None:
         "region": None,
         "timezone": 7,
     }
-    assert read_rules({"user_location": place}).place == {"city": "Berlin", "country": "DE"}
-    assert read_rules({"user_location": "Berlin"}).place == {}
+    assert read_rules({"user_location": place}).location == {"city": "Berlin", "country": "DE"}
+    assert read_rules({"user_location": "Berlin"}).location == {}
 
 
 @pytest.mark.parametrize(
@@ -111,8 +116,8 @@ def test_a_place_is_what_it_says_in_words() -> None:
         ({"filters": {"blocked_domains": ["a.example"] * 1001}}, "filters.blocked_domains"),
     ],
 )
-def test_a_restriction_that_cannot_be_kept_is_named(tool: dict[str, Any], field: str) -> None:
-    assert unkept(tool) == field
+def test_a_restriction_that_cannot_be_enforced_is_named(tool: dict[str, Any], field: str) -> None:
+    assert find_unenforceable(tool) == field
 
 
 @pytest.mark.parametrize(
@@ -124,10 +129,12 @@ def test_a_restriction_that_cannot_be_kept_is_named(tool: dict[str, Any], field:
         {"filters": {"allowed_domains": ["example.org"], "excluded_domains": ["x.example.org"]}},
     ],
 )
-def test_a_restriction_that_can_be_kept_is_not(tool: dict[str, Any]) -> None:
-    assert unkept(tool) is None
+def test_a_restriction_that_can_be_enforced_is_not_reported(tool: dict[str, Any]) -> None:
+    assert find_unenforceable(tool) is None
 
 
-def test_the_model_is_told_how_to_cite_and_where_it_searches() -> None:
-    assert "such as [2]" in described(SearchRules())
-    assert "example.org, b.example" in described(SearchRules(allowed=("example.org", "b.example")))
+def test_the_description_explains_citations_and_names_the_domains() -> None:
+    assert "such as [2]" in describe_search(SearchRules())
+    assert "example.org, b.example" in describe_search(
+        SearchRules(allowed=("example.org", "b.example"))
+    )

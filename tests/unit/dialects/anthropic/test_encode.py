@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.steps import Answered, Called, Step, TextPart
+from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import FormatKind, OutputContract
 from antiphon.dialects.anthropic.encode import PLAIN, AnthropicQuirks, Body, encode
@@ -239,8 +239,12 @@ def test_the_providers_own_search_is_limited_as_the_client_asked() -> None:
 
 
 def test_tools_of_the_past_are_declared_but_not_to_be_called() -> None:
-    calls = (Called("a", "look", "{}"), Called("b", "look", "{}"), Called("c", "hear", "{}"))
-    answers = [Answered(call.call_id, (TextPart("1"),), call.name) for call in calls]
+    calls = (
+        ToolCallStep("a", "look", "{}"),
+        ToolCallStep("b", "look", "{}"),
+        ToolCallStep("c", "hear", "{}"),
+    )
+    answers = [ToolResultStep(call.call_id, (TextPart("1"),), call.name) for call in calls]
     found = body(HI, *calls, *answers)
     assert [tool["name"] for tool in found["tools"]] == ["look", "hear"]
     assert found["tool_choice"] == {"type": "none"}

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.steps import (
-    Answered,
-    Called,
     ImagePart,
+    MessageStep,
+    ReasoningStep,
     RefusalPart,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
 )
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
@@ -32,13 +32,13 @@ SIGNED = {"type": "thinking", "thinking": "hm", "signature": "s"}
 REDACTED = {"type": "redacted_thinking", "data": "d"}
 
 
-def thought(*blocks: Body, text: str = "") -> Thought:
+def thought(*blocks: Body, text: str = "") -> ReasoningStep:
     schemes = {"thinking": "anthropic.thinking"}
     redacted = "anthropic.redacted_thinking"
     states = [
         ReasoningState(schemes.get(block["type"], redacted), block, "block") for block in blocks
     ]
-    return Thought(text=text, states=tuple(states))
+    return ReasoningStep(text=text, states=tuple(states))
 
 
 def body(*history: Step, quirks: AnthropicQuirks = PLAIN, **fields: Any) -> Body:
@@ -102,20 +102,25 @@ def test_text_that_shows_nothing_is_left_out(blank: str) -> None:
     assert messages(said("user", blank)) == [user("[no text]")]
     assert messages(HI, said("assistant", blank), HI) == [user("hi", "hi")]
     assert messages(said("assistant", blank), HI) == [user("hi")]
-    history = (HI, call(), Answered("a", (TextPart(blank),), "look"), said("developer", blank))
+    history = (
+        HI,
+        call(),
+        ToolResultStep("a", (TextPart(blank),), "look"),
+        said("developer", blank),
+    )
     assert messages(*history)[-1] == user(result("a", text("[no output]")))
 
 
 def test_a_refusal_of_earlier_is_what_was_said() -> None:
-    refused = Said("assistant", (TextPart("Well, "), RefusalPart("no.")))
+    refused = MessageStep("assistant", (TextPart("Well, "), RefusalPart("no.")))
     assert messages(HI, refused, HI)[1] == model("Well, no.")
 
 
 def test_media_stand_where_they_were() -> None:
     url = "https://x.test/1.png"
     image = {"type": "image", "source": {"type": "url", "url": url}}
-    assert messages(Said("user", (TextPart("a"), ImagePart(url)))) == [user("a", image)]
-    history = (HI, call(), Answered("a", (ImagePart(url), RefusalPart("b")), "look"))
+    assert messages(MessageStep("user", (TextPart("a"), ImagePart(url)))) == [user("a", image)]
+    history = (HI, call(), ToolResultStep("a", (ImagePart(url), RefusalPart("b")), "look"))
     assert messages(*history)[-1] == user(result("a", image, text("b")))
 
 
@@ -158,7 +163,7 @@ def test_arguments_are_sent_as_they_were_written() -> None:
 
 def test_a_call_has_the_name_its_tool_is_declared_by() -> None:
     identities = ToolIdentityMap([ToolIdentity("look", "box__look", namespace="box")])
-    history = (HI, Called("a", "look", "{}", namespace="box"), answer("a"))
+    history = (HI, ToolCallStep("a", "look", "{}", namespace="box"), answer("a"))
     for known in (identities, ToolIdentityMap(())):
         [_, turn, _] = messages(*history, identities=known)
         assert turn["content"][0]["name"] == "box__look"
@@ -192,9 +197,11 @@ def test_thoughts_go_back_as_they_came_and_in_their_place() -> None:
 
 
 def test_a_thought_of_somebody_else_is_left_out() -> None:
-    foreign = Thought("hm", states=(ReasoningState("gemini.thought_signature", "x", "block"),))
-    odd = Thought("hm", states=(ReasoningState("anthropic.thinking", "x", "block"),))
-    history = (HI, Thought("hm", summary="hm"), foreign, odd, said("assistant", "a"), HI)
+    foreign = ReasoningStep(
+        "hm", states=(ReasoningState("gemini.thought_signature", "x", "block"),)
+    )
+    odd = ReasoningStep("hm", states=(ReasoningState("anthropic.thinking", "x", "block"),))
+    history = (HI, ReasoningStep("hm", summary="hm"), foreign, odd, said("assistant", "a"), HI)
     assert messages(*history)[1] == model("a")
 
 
@@ -206,7 +213,14 @@ def test_a_thought_is_never_the_last_word() -> None:
 
 def test_a_thought_may_go_back_unsigned_where_that_is_wanted() -> None:
     quirks = AnthropicQuirks(unsigned_thinking=True)
-    history = (HI, Thought("hm"), thought(SIGNED), Thought(summary="x"), call(), answer("a"))
+    history = (
+        HI,
+        ReasoningStep("hm"),
+        thought(SIGNED),
+        ReasoningStep(summary="x"),
+        call(),
+        answer("a"),
+    )
     unsigned = {"type": "thinking", "thinking": "hm", "signature": ""}
     assert messages(*history, quirks=quirks)[1] == model(unsigned, SIGNED, used("a"))
 

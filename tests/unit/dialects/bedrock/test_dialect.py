@@ -6,7 +6,14 @@ import json
 from typing import Any
 
 from antiphon.core.faults.fault import FaultType
-from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
+from antiphon.core.history.steps import (
+    MessageStep,
+    ReasoningStep,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Failure, Finish, Text
 from antiphon.dialects.bedrock import encode as bedrock_request
@@ -115,11 +122,11 @@ def test_what_was_thought_and_called_goes_back_as_a_native_client_would_send_it(
     assert bridge.ended
     [states] = sealed
     history: tuple[Step, ...] = (
-        Said("user", (TextPart("hi"),)),
-        Thought(text="hmm", states=states),
-        Said("assistant", (TextPart("wait"),)),
-        Called("i", "get_weather", '{"a": 1}'),
-        Answered("i", (TextPart("sun"),), "get_weather"),
+        MessageStep("user", (TextPart("hi"),)),
+        ReasoningStep(text="hmm", states=states),
+        MessageStep("assistant", (TextPart("wait"),)),
+        ToolCallStep("i", "get_weather", '{"a": 1}'),
+        ToolResultStep("i", (TextPart("sun"),), "get_weather"),
     )
     outbound = BedrockDialect().encode(Plan(provider="p", model="m", history=history), stream=True)
     assert json.loads(outbound.body)["messages"] == [

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, Thought
+from antiphon.core.history.steps import (
+    MessageStep,
+    ReasoningStep,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.structured_output.contract import OutputContract
@@ -18,10 +25,10 @@ from tests.support.request_validators.converse_model import offences
 
 Body = dict[str, Any]
 
-HI = Said("user", (TextPart("hi"),))
-CALL, ANSWER = Called("a", "look", "{}"), Answered("a", (TextPart("1"),), "look")
+HI = MessageStep("user", (TextPart("hi"),))
+CALL, ANSWER = ToolCallStep("a", "look", "{}"), ToolResultStep("a", (TextPart("1"),), "look")
 SIGNED = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "cw=="}}}
-THOUGHT = Thought(states=(ReasoningState("bedrock.reasoning", SIGNED, "block"),))
+THOUGHT = ReasoningStep(states=(ReasoningState("bedrock.reasoning", SIGNED, "block"),))
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 LOOK = ToolDeclaration(name="look", description="Look.", parameters=SCHEMA)
 WAIT = ToolDeclaration(name="wait")
@@ -121,10 +128,15 @@ def test_a_past_with_calls_keeps_its_tools_and_the_model_is_told_not_to_call() -
 
 
 def test_a_past_with_calls_of_tools_that_are_gone_still_has_tools() -> None:
-    again = Called("b", "wait", "{}")
-    answers = (ANSWER, Answered("b", (TextPart("2"),), "wait"))
+    again = ToolCallStep("b", "wait", "{}")
+    answers = (ANSWER, ToolResultStep("b", (TextPart("2"),), "wait"))
     found = body(
-        HI, CALL, again, *answers, Called("c", "look", "{}"), Answered("c", (TextPart("3"),))
+        HI,
+        CALL,
+        again,
+        *answers,
+        ToolCallStep("c", "look", "{}"),
+        ToolResultStep("c", (TextPart("3"),)),
     )
     names = [tool["toolSpec"]["name"] for tool in found["toolConfig"]["tools"]]
     assert names == ["look", "wait"]
@@ -225,12 +237,27 @@ def test_where_there_is_no_room_there_is_no_thinking() -> None:
     [
         ((CALL, ANSWER), False),
         ((THOUGHT, CALL, ANSWER), True),
-        ((THOUGHT, CALL, ANSWER, Called("b", "look", "{}"), Answered("b", (TextPart("2"),))), True),
         (
-            (CALL, ANSWER, THOUGHT, Called("b", "look", "{}"), Answered("b", (TextPart("2"),))),
+            (
+                THOUGHT,
+                CALL,
+                ANSWER,
+                ToolCallStep("b", "look", "{}"),
+                ToolResultStep("b", (TextPart("2"),)),
+            ),
+            True,
+        ),
+        (
+            (
+                CALL,
+                ANSWER,
+                THOUGHT,
+                ToolCallStep("b", "look", "{}"),
+                ToolResultStep("b", (TextPart("2"),)),
+            ),
             False,
         ),
-        ((CALL, ANSWER, Said("assistant", (TextPart("ok"),)), HI), True),
+        ((CALL, ANSWER, MessageStep("assistant", (TextPart("ok"),)), HI), True),
     ],
 )
 def test_a_turn_that_goes_on_thinks_only_if_it_began_with_a_thought(

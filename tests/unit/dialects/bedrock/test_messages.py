@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.steps import (
-    Answered,
-    Called,
     FilePart,
     ImagePart,
+    MessageStep,
+    ReasoningStep,
     RefusalPart,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
 )
 from antiphon.core.plan.plan import Plan, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
@@ -36,8 +36,8 @@ APART = BedrockQuirks(tools_apart=True)
 PIXEL = "data:image/png;base64,eA=="
 
 
-def thought(*blocks: Body) -> Thought:
-    return Thought(
+def thought(*blocks: Body) -> ReasoningStep:
+    return ReasoningStep(
         text="hm", states=tuple(ReasoningState("bedrock.reasoning", b, "block") for b in blocks)
     )
 
@@ -129,7 +129,7 @@ def test_a_result_without_text_says_so() -> None:
 
 
 def test_a_refusal_is_what_the_model_said() -> None:
-    assert messages(HI, Said("assistant", (RefusalPart("no"),)), GO)[1] == model("no")
+    assert messages(HI, MessageStep("assistant", (RefusalPart("no"),)), GO)[1] == model("no")
 
 
 # --- instructions ---------------------------------------------------------------------------------
@@ -156,9 +156,11 @@ def test_thought_goes_back_to_the_byte_before_what_it_led_to() -> None:
 
 
 def test_thought_that_was_not_signed_for_us_stays_behind() -> None:
-    foreign = Thought(text="hm", states=(ReasoningState("anthropic.thinking", SIGNED, "block"),))
-    odd = Thought(states=(ReasoningState("bedrock.reasoning", "text", "block"),))
-    for step in (Thought(text="hm", summary="h"), foreign, odd):
+    foreign = ReasoningStep(
+        text="hm", states=(ReasoningState("anthropic.thinking", SIGNED, "block"),)
+    )
+    odd = ReasoningStep(states=(ReasoningState("bedrock.reasoning", "text", "block"),))
+    for step in (ReasoningStep(text="hm", summary="h"), foreign, odd):
         assert messages(HI, step, said("assistant", "ok"), GO)[1] == model("ok")
 
 
@@ -195,10 +197,10 @@ def test_an_id_that_comes_again_is_another_one() -> None:
 
 def test_a_tool_has_the_name_that_the_provider_knows() -> None:
     identities = ToolIdentityMap([ToolIdentity("box__look", "look", namespace="box")])
-    inside = Called("a", "look", "{}", "box")
+    inside = ToolCallStep("a", "look", "{}", "box")
     found = messages(HI, inside, answer("a"), identities=identities)
     assert found[1]["content"][0]["toolUse"]["name"] == "box__look"
-    named = messages(HI, Called("a", "é", "{}"), answer("a"))
+    named = messages(HI, ToolCallStep("a", "é", "{}"), answer("a"))
     assert re.fullmatch("__[0-9a-f]{8}", named[1]["content"][0]["toolUse"]["name"])
 
 
@@ -208,14 +210,14 @@ def test_a_tool_has_the_name_that_the_provider_knows() -> None:
 def test_images_stand_where_they_were_shown() -> None:
     parts = (TextPart("see"), ImagePart(PIXEL), TextPart("this"))
     image = {"image": {"format": "png", "source": {"bytes": "eA=="}}}
-    assert messages(Said("user", parts)) == [user("see", image, "this")]
-    found = messages(HI, call(), Answered("a", (ImagePart(PIXEL),), "look"))
+    assert messages(MessageStep("user", parts)) == [user("see", image, "this")]
+    found = messages(HI, call(), ToolResultStep("a", (ImagePart(PIXEL),), "look"))
     assert found[2] == user(result("a", image))
 
 
 def test_a_file_without_a_word_gets_one() -> None:
     file = FilePart(filename="a.pdf", data="data:application/pdf;base64,eA==")
-    [turn] = messages(Said("user", (file,)), Said("user", (file, TextPart("hi"))))
+    [turn] = messages(MessageStep("user", (file,)), MessageStep("user", (file, TextPart("hi"))))
     kinds = [next(iter(block)) for block in turn["content"]]
     assert kinds == ["text", "document", "document", "text"]
     assert turn["content"][0] == {"text": "[see the file]"}

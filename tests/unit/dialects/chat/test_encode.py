@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.pairing import paired
-from antiphon.core.history.read_items import canonical
+from antiphon.core.history.pairing import pair_calls
+from antiphon.core.history.read_items import read_items
 from antiphon.core.history.steps import (
-    Answered,
     AudioPart,
-    Called,
     FilePart,
     ImagePart,
+    MessageStep,
+    ReasoningStep,
     RefusalPart,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
 )
 from antiphon.core.plan.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
@@ -88,17 +88,17 @@ def test_text_parts_are_one_string() -> None:
 
 def test_a_models_own_words_are_joined_as_it_wrote_them() -> None:
     parts = (TextPart("Well, "), TextPart("I "), RefusalPart("cannot."))
-    [message] = messages(Said("assistant", parts))
+    [message] = messages(MessageStep("assistant", parts))
     assert message == {"role": "assistant", "content": "Well, I cannot."}
 
 
 def test_a_turn_of_several_items_is_one_message() -> None:
     history = (
-        Thought("hm"),
+        ReasoningStep("hm"),
         said("assistant", "One."),
         said("assistant", "Two."),
-        Called("a", "look", '{"x": 1}'),
-        Called("b", "look", "{}"),
+        ToolCallStep("a", "look", '{"x": 1}'),
+        ToolCallStep("b", "look", "{}"),
         answer("a", "1"),
         answer("b", "2"),
     )
@@ -121,12 +121,12 @@ def test_a_turn_of_several_items_is_one_message() -> None:
 
 
 def test_a_turn_that_only_calls_has_no_content() -> None:
-    [assistant, _] = messages(Called("a", "look", "{}"), answer("a", "1"))
+    [assistant, _] = messages(ToolCallStep("a", "look", "{}"), answer("a", "1"))
     assert assistant["content"] is None
 
 
 def test_a_turn_that_only_thought_is_no_message() -> None:
-    assert messages(said("user", "hi"), Thought("hm")) == [{"role": "user", "content": "hi"}]
+    assert messages(said("user", "hi"), ReasoningStep("hm")) == [{"role": "user", "content": "hi"}]
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,11 @@ def test_reasoning_goes_back_as_the_plan_says(
     replay: ReplayReasoning, on_calls: str | None, on_words: str | None
 ) -> None:
     called, _, spoke = messages(
-        Thought("hm "),
-        Thought("so"),
-        Called("a", "look", "{}"),
+        ReasoningStep("hm "),
+        ReasoningStep("so"),
+        ToolCallStep("a", "look", "{}"),
         answer("a", "1"),
-        Thought(summary="sum"),
+        ReasoningStep(summary="sum"),
         said("assistant", "Done."),
         replay_reasoning=replay,
     )
@@ -153,7 +153,7 @@ def test_reasoning_goes_back_as_the_plan_says(
 def test_reasoning_that_is_required_is_sent_empty_where_none_is_known(
     replay: ReplayReasoning,
 ) -> None:
-    history = (Called("a", "look", "{}"), answer("a", "1"), said("assistant", "Done."))
+    history = (ToolCallStep("a", "look", "{}"), answer("a", "1"), said("assistant", "Done."))
     required = ChatQuirks(reasoning_field="thinking", reasoning_required=True)
     called, _, spoke = messages(*history, replay_reasoning=replay, quirks=required)
     assert (called["thinking"], spoke.get("thinking")) == ("", None)
@@ -171,7 +171,7 @@ def test_media_make_a_list_of_parts() -> None:
         FilePart(file_id="file_1"),
         AudioPart("AA==", "wav"),
     )
-    [message] = messages(Said("user", parts))
+    [message] = messages(MessageStep("user", parts))
     assert message["content"] == [
         {"type": "text", "text": "look"},
         {"type": "image_url", "image_url": {"url": "https://x.test/1", "detail": "low"}},
@@ -188,16 +188,16 @@ def test_media_make_a_list_of_parts() -> None:
 
 def test_an_answer_with_an_image_is_a_list_of_parts() -> None:
     parts = (TextPart("seen"), ImagePart("https://x.test/1"))
-    [_, tool] = messages(Called("a", "look", "{}"), Answered("a", parts))
+    [_, tool] = messages(ToolCallStep("a", "look", "{}"), ToolResultStep("a", parts))
     assert [part["type"] for part in tool["content"]] == ["text", "image_url"]
 
 
 def test_a_call_is_rendered_under_the_name_its_tool_is_declared_by() -> None:
     identities = ToolIdentityMap([ToolIdentity("box__look", "look", namespace="box")])
     history = (
-        Called("a", "look", "{}", "box"),
-        Called("b", "look", "{}"),
-        Called("c", "nä.h", "{}"),
+        ToolCallStep("a", "look", "{}", "box"),
+        ToolCallStep("b", "look", "{}"),
+        ToolCallStep("c", "nä.h", "{}"),
     )
     [assistant, *_] = messages(
         *history, *(answer(call_id, "1") for call_id in "abc"), identities=identities
@@ -394,7 +394,7 @@ def test_who_only_streams_is_asked_for_a_stream() -> None:
 
 
 def test_who_knows_no_tools_is_told_of_them_in_words() -> None:
-    history = (said("user", "hi"), Called("a", "look", "{}"), answer("a", "rain"))
+    history = (said("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "rain"))
     found = messages(*history, quirks=ChatQuirks(plain_dialogue=True))
     assert [message["role"] for message in found] == ["user", "assistant", "user"]
     assert all(message.keys() == {"role", "content"} for message in found)
@@ -403,11 +403,11 @@ def test_who_knows_no_tools_is_told_of_them_in_words() -> None:
 def test_ids_are_the_same_on_both_sides_in_the_form_that_is_taken() -> None:
     history = (
         said("user", "hi"),
-        Called("look:0", "look", "{}"),
-        Called("look:1", "look", "{}"),
+        ToolCallStep("look:0", "look", "{}"),
+        ToolCallStep("look:1", "look", "{}"),
         answer("look:0", "rain"),
         answer("look:1", "sun"),
-        Called("look:0", "look", "{}"),
+        ToolCallStep("look:0", "look", "{}"),
         answer("look:0", "snow"),
     )
     found = messages(*history, quirks=ChatQuirks(call_ids=CallIdForm("[a-z0-9]{9}", 9)))
@@ -424,7 +424,7 @@ SIGNED = ReasoningState("gemini.thought_signature", "sig", "tool")
 
 def test_blocks_of_reasoning_go_back_in_place_of_the_reasoning() -> None:
     state = ReasoningState("openrouter.reasoning_details", [DETAIL])
-    history = (said("user", "hi"), Thought("hm", states=(state,)), said("assistant", "ho"))
+    history = (said("user", "hi"), ReasoningStep("hm", states=(state,)), said("assistant", "ho"))
     [_, told] = messages(
         *history, replay_reasoning="always", quirks=ChatQuirks(replay_details=True)
     )
@@ -434,14 +434,14 @@ def test_blocks_of_reasoning_go_back_in_place_of_the_reasoning() -> None:
 
 
 def test_reasoning_without_blocks_goes_back_as_ever() -> None:
-    history = (said("user", "hi"), Thought("hm"), said("assistant", "ho"))
+    history = (said("user", "hi"), ReasoningStep("hm"), said("assistant", "ho"))
     quirks = ChatQuirks(replay_details=True)
     [_, told] = messages(*history, replay_reasoning="always", quirks=quirks)
     assert told["reasoning_content"] == "hm"
 
 
 def test_a_signature_goes_back_where_it_is_wanted() -> None:
-    history = (said("user", "hi"), Thought(states=(SIGNED,)), Called("a", "look", "{}"))
+    history = (said("user", "hi"), ReasoningStep(states=(SIGNED,)), ToolCallStep("a", "look", "{}"))
     [_, told, *_] = messages(*history, quirks=ChatQuirks(replay_signatures=True))
     [call] = told["tool_calls"]
     assert call["extra_content"] == {"google": {"thought_signature": "sig"}}
@@ -450,7 +450,7 @@ def test_a_signature_goes_back_where_it_is_wanted() -> None:
 
 
 def test_reasoning_that_is_lost_is_replaced_where_it_is_required() -> None:
-    history = (said("user", "hi"), Called("a", "look", "{}"), answer("a", "rain"))
+    history = (said("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "rain"))
     quirks = ChatQuirks(reasoning_required=True, lost_reasoning=" ")
     [_, told, _] = messages(*history, replay_reasoning="tool_turns", quirks=quirks)
     assert told["reasoning_content"] == " "
@@ -463,10 +463,10 @@ def test_a_captured_thread_keeps_its_words() -> None:
     if not captured.bodies():
         pytest.skip(captured.ABSENT)
     request = captured.bodies()["03-followup-shell-output"]
-    steps, diagnostics = canonical(
+    steps, diagnostics = read_items(
         request["input"], inputs=frozenset({"text"}), tool_output_images=False
     )
-    history, mended = paired(steps)
+    history, mended = pair_calls(steps)
     *_, user, assistant, tool = messages(*history)
     assert diagnostics == mended == ()
     assert user == {"role": "user", "content": "please go"}

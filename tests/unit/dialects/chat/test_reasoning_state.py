@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.steps import Called, Said, Step, TextPart, Thought
+from antiphon.core.history.steps import MessageStep, ReasoningStep, Step, TextPart, ToolCallStep
 from antiphon.core.stream.deltas import Delta, Reasoning, ReasoningState
 from antiphon.dialects.chat import decode as chat
 from antiphon.dialects.chat.reasoning_state import details, signature_beside, signed
@@ -16,8 +16,10 @@ from tests.support import corpus
 Body = dict[str, Any]
 
 
-def thought(*chunks: Any) -> Thought:
-    return Thought(states=tuple(ReasoningState("openrouter.reasoning_details", c) for c in chunks))
+def thought(*chunks: Any) -> ReasoningStep:
+    return ReasoningStep(
+        states=tuple(ReasoningState("openrouter.reasoning_details", c) for c in chunks)
+    )
 
 
 def piece(text: str, index: int | None = 0, **more: Any) -> Body:
@@ -61,7 +63,7 @@ def test_what_is_unknown_of_a_block_goes_back_too_and_null_forgets_nothing() -> 
 def test_a_block_that_goes_on_behind_the_text_is_still_one() -> None:
     steps: list[Step] = [
         thought([piece("a")]),
-        Said("assistant", (TextPart("hi"),)),
+        MessageStep("assistant", (TextPart("hi"),)),
         thought([piece("", signature="s")]),
     ]
     assert details(steps) == [piece("a", signature="s")]
@@ -70,7 +72,7 @@ def test_a_block_that_goes_on_behind_the_text_is_still_one() -> None:
 @pytest.mark.parametrize("odd", ["text", None, [1, "x"], {}])
 def test_what_is_no_list_of_blocks_is_nothing(odd: Any) -> None:
     assert details([thought(odd)]) == []
-    assert details([Thought(states=(ReasoningState("other", [piece("a")]),))]) == []
+    assert details([ReasoningStep(states=(ReasoningState("other", [piece("a")]),))]) == []
 
 
 def test_the_original_is_left_as_it_was() -> None:
@@ -91,7 +93,7 @@ def test_recorded_blocks_come_together_to_what_was_thought() -> None:
     for case in recordings:
         found = deltas(case.data)
         states = tuple(each for each in found if isinstance(each, ReasoningState))
-        blocks = details([Thought(states=states)])
+        blocks = details([ReasoningStep(states=states)])
         places = [(block["type"], block.get("index")) for block in blocks]
         assert len(places) == len(set(places)), case.id
         thoughts = "".join(each.text for each in found if isinstance(each, Reasoning))
@@ -108,11 +110,11 @@ def deltas(data: bytes) -> list[Delta]:
 # --- signatures -----------------------------------------------------------------------------------
 
 
-def signature(value: Any, attach: Any) -> Thought:
-    return Thought(states=(ReasoningState("gemini.thought_signature", value, attach),))
+def signature(value: Any, attach: Any) -> ReasoningStep:
+    return ReasoningStep(states=(ReasoningState("gemini.thought_signature", value, attach),))
 
 
-A, B = Called("a", "look", "{}"), Called("b", "look", "{}")
+A, B = ToolCallStep("a", "look", "{}"), ToolCallStep("b", "look", "{}")
 
 
 def extra(value: str) -> Body:
@@ -130,7 +132,7 @@ def test_a_signature_goes_back_beside_the_call_that_it_stood_before() -> None:
 
 
 def test_a_signature_of_the_text_goes_back_beside_it() -> None:
-    steps: list[Step] = [signature("s", "text"), Said("assistant", (TextPart("hi"),))]
+    steps: list[Step] = [signature("s", "text"), MessageStep("assistant", (TextPart("hi"),))]
     assert signature_beside(steps) == extra("s")
     assert signed([*steps, A], [{"id": "a"}]) == [{"id": "a"}]
 

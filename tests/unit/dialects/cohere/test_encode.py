@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.steps import (
-    Answered,
     AudioPart,
-    Called,
     FilePart,
     ImagePart,
+    MessageStep,
     Part,
+    ReasoningStep,
     RefusalPart,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
 )
 from antiphon.core.plan.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
@@ -37,9 +37,9 @@ GO_ON = {"role": "user", "content": "Continue."}
 HI = {"role": "user", "content": "hi"}
 
 
-def kept(scheme: str, *values: Any) -> Thought:
+def kept(scheme: str, *values: Any) -> ReasoningStep:
     states = tuple(ReasoningState(scheme, value, "block") for value in values)
-    return Thought("as shown", states=states)
+    return ReasoningStep("as shown", states=states)
 
 
 def body(*history: Step, quirks: CohereQuirks = PLAIN, **fields: Any) -> Body:
@@ -57,7 +57,7 @@ def messages(*history: Step, **fields: Any) -> list[Body]:
 
 def called(*before: Step, **fields: Any) -> Body:
     """The assistant's message of a turn that ends with a call."""
-    history = (said("user", "hi"), *before, Called("a", "look", "{}"), answer("a", "1"))
+    history = (said("user", "hi"), *before, ToolCallStep("a", "look", "{}"), answer("a", "1"))
     return messages(*history, **fields)[1]
 
 
@@ -94,7 +94,7 @@ def test_instructions_come_first_and_every_message_stays_in_its_place() -> None:
 def test_a_turn_of_several_items_is_one_message() -> None:
     history = (
         said("user", "hi"),
-        Said("assistant", (TextPart("O"), RefusalPart("ne."))),
+        MessageStep("assistant", (TextPart("O"), RefusalPart("ne."))),
         said("assistant", "Two."),
         said("user", "go on"),
     )
@@ -104,8 +104,8 @@ def test_a_turn_of_several_items_is_one_message() -> None:
 def test_calls_and_their_results_follow_each_other() -> None:
     history = (
         said("user", "hi"),
-        Called("a", "look", '{"x": 1}'),
-        Called("b", "look", "{}"),
+        ToolCallStep("a", "look", '{"x": 1}'),
+        ToolCallStep("b", "look", "{}"),
         answer("a", "1", "2"),
         answer("b", " "),
     )
@@ -145,7 +145,7 @@ def test_a_thread_without_a_word_still_asks_for_an_answer() -> None:
 
 
 def test_a_turn_that_has_nothing_to_say_is_no_message() -> None:
-    assert messages(said("user", "hi"), Thought("hm")) == [HI]
+    assert messages(said("user", "hi"), ReasoningStep("hm")) == [HI]
     assert messages(said("user", "hi"), said("assistant", " ")) == [HI]
 
 
@@ -156,7 +156,7 @@ def test_words_without_a_visible_character_say_so() -> None:
 
 def test_a_call_is_rendered_under_the_name_its_tool_is_declared_by() -> None:
     identities = ToolIdentityMap([ToolIdentity("box__look", "look", namespace="box")])
-    history = (Called("a", "look", "{}", "box"), Called("b", "nä.h", "{}"))
+    history = (ToolCallStep("a", "look", "{}", "box"), ToolCallStep("b", "nä.h", "{}"))
     [_, assistant, *_] = messages(
         *history, answer("a", "1"), answer("b", "2"), identities=identities
     )
@@ -190,7 +190,7 @@ def test_thoughts_go_back_with_their_calls_block_by_block() -> None:
 
 def test_thoughts_of_others_stay_behind() -> None:
     foreign = kept("anthropic.thinking", {"thinking": "hm"})
-    for thought in (Thought("hm"), foreign, kept(THINKING, 1)):
+    for thought in (ReasoningStep("hm"), foreign, kept(THINKING, 1)):
         assert called(thought).keys() == {"role", "tool_calls"}
 
 
@@ -229,7 +229,7 @@ def test_images_make_a_list_of_blocks() -> None:
         ImagePart("https://x.test/1", "low"),
         ImagePart("data:image/png;base64,AAAA", "original"),
     )
-    [message] = messages(Said("user", parts))
+    [message] = messages(MessageStep("user", parts))
     assert message["content"] == [
         {"type": "text", "text": "look"},
         {"type": "image_url", "image_url": {"url": "https://x.test/1", "detail": "low"}},
@@ -246,18 +246,18 @@ def test_images_make_a_list_of_blocks() -> None:
     ],
 )
 def test_what_a_model_does_not_take_says_so(part: Part, text: str) -> None:
-    assert messages(Said("user", (part,))) == [{"role": "user", "content": text}]
+    assert messages(MessageStep("user", (part,))) == [{"role": "user", "content": text}]
 
 
 def test_a_result_cannot_hold_an_image() -> None:
-    result = Answered("a", (ImagePart("https://x.test/1"),), "look")
-    tool = messages(said("user", "hi"), Called("a", "look", "{}"), result)[-1]
+    result = ToolResultStep("a", (ImagePart("https://x.test/1"),), "look")
+    tool = messages(said("user", "hi"), ToolCallStep("a", "look", "{}"), result)[-1]
     assert tool["content"] == "[image omitted: it cannot be shown here]"
 
 
 def test_results_are_documents_where_they_are_to_be_cited() -> None:
     quirks = CohereQuirks(tool_results="documents")
-    history = (said("user", "hi"), Called("a", "look", "{}"), Called("b", "look", "{}"))
+    history = (said("user", "hi"), ToolCallStep("a", "look", "{}"), ToolCallStep("b", "look", "{}"))
     results = (answer("a", '{"x": 1e2}', "two", "[1]"), answer("b", " "))
     plan = Plan(provider="p", model="m", history=history + results)
     assert b'"data":{"x": 1e2}' in encode(plan, stream=True, quirks=quirks).body

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.steps import Answered, Called, RefusalPart, Said, Step, TextPart
+from antiphon.core.history.steps import (
+    MessageStep,
+    RefusalPart,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
@@ -75,7 +82,7 @@ def test_instructions_and_what_the_system_says_first_are_the_system_instruction(
 
 
 def test_a_refusal_of_the_system_is_text() -> None:
-    assert system(Said("system", (RefusalPart("no"),)), said("user", "hi")) == ["no"]
+    assert system(MessageStep("system", (RefusalPart("no"),)), said("user", "hi")) == ["no"]
 
 
 def test_what_the_system_says_later_stays_in_its_place() -> None:
@@ -177,8 +184,8 @@ def test_a_name_that_begins_with_a_digit_begins_with_something_else() -> None:
     identities = ToolIdentityMap([ToolIdentity("3d-look", "3d-look")])
     found = body(
         said("user", "hi"),
-        Called("c", "3d-look", "{}"),
-        Answered("c", (TextPart("1"),), "3d-look"),
+        ToolCallStep("c", "3d-look", "{}"),
+        ToolResultStep("c", (TextPart("1"),), "3d-look"),
         declarations=(declared,),
         identities=identities,
         tool_choice=ToolChoice("function", "3d-look"),

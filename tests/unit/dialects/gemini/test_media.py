@@ -6,12 +6,12 @@ import pytest
 
 from antiphon.core.history.steps import (
     AudioPart,
-    Called,
     FilePart,
     ImagePart,
+    MessageStep,
     Part,
-    Said,
     TextPart,
+    ToolCallStep,
 )
 from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks
 from tests.support.dialect_samples.gemini_history import answer, turns
@@ -21,7 +21,7 @@ PIXEL = "iVBORw0KGgo="
 
 
 def user(*parts: Part, quirks: GeminiQuirks = PLAIN) -> list[Body]:
-    [turn] = turns(Said("user", parts), quirks=quirks)
+    [turn] = turns(MessageStep("user", parts), quirks=quirks)
     found: list[Body] = turn["parts"]
     return found
 
@@ -99,7 +99,7 @@ INLINE = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
 
 
 def test_an_image_in_an_answer_stands_in_it_where_that_is_allowed() -> None:
-    history = (said("user", "hi"), Called("a", "look", "{}"), answer("a", "one", IMAGE))
+    history = (said("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "one", IMAGE))
     *_, response = turns(*history, quirks=GeminiQuirks(media_in_answers=True))
     assert response["parts"] == [
         {
@@ -116,8 +116,8 @@ def test_an_image_in_an_answer_stands_in_it_where_that_is_allowed() -> None:
 def test_an_image_in_an_answer_follows_it_elsewhere() -> None:
     history = (
         said("user", "hi"),
-        Called("a", "look", "{}"),
-        Called("b", "look", "{}"),
+        ToolCallStep("a", "look", "{}"),
+        ToolCallStep("b", "look", "{}"),
         answer("a", IMAGE),
         answer("b", "two"),
         said("user", "Well?"),
@@ -129,6 +129,8 @@ def test_an_image_in_an_answer_follows_it_elsewhere() -> None:
 
 def test_an_image_in_an_answer_that_cannot_be_read_is_told_of() -> None:
     broken = ImagePart("data:image/png;base64,*")
-    *_, response = turns(said("user", "hi"), Called("a", "look", "{}"), answer("a", "one", broken))
+    *_, response = turns(
+        said("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "one", broken)
+    )
     output = response["parts"][0]["functionResponse"]["response"]["output"]
     assert output == "one\n[image omitted: its content cannot be read]"

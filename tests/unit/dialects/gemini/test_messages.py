@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.steps import (
-    Answered,
-    Called,
+    MessageStep,
+    ReasoningStep,
     RefusalPart,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
 )
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
@@ -30,7 +30,7 @@ STRICT = GeminiQuirks(sentinel=True)
 
 def model(*own: Step, quirks: GeminiQuirks = PLAIN) -> list[Body]:
     """The parts of a model's turn; the answers to its calls are made up."""
-    calls = [step for step in own if isinstance(step, Called)]
+    calls = [step for step in own if isinstance(step, ToolCallStep)]
     answers = [answer(call.call_id, "1") for call in calls]
     _, turn, *_ = turns(said("user", "hi"), *own, *answers, quirks=quirks)
     assert turn["role"] == "model"
@@ -57,14 +57,14 @@ def test_the_user_opens() -> None:
 
 
 def test_what_says_nothing_is_left_out() -> None:
-    assert turns(said("user", "hi"), said("assistant", ""), Thought("hm"), said("user", "")) == [
-        USER
-    ]
+    assert turns(
+        said("user", "hi"), said("assistant", ""), ReasoningStep("hm"), said("user", "")
+    ) == [USER]
 
 
 def test_a_models_own_words_are_joined_as_it_wrote_them() -> None:
     parts = (TextPart("Well, "), RefusalPart("no."))
-    assert model(Said("assistant", parts)) == [{"text": "Well, no."}]
+    assert model(MessageStep("assistant", parts)) == [{"text": "Well, no."}]
 
 
 # --- calls and answers ----------------------------------------------------------------------------
@@ -74,8 +74,8 @@ def test_parallel_calls_are_one_turn_and_their_answers_the_next() -> None:
     history = (
         said("user", "hi"),
         said("assistant", "Let me look."),
-        Called("a1", "look", '{"x": 1}'),
-        Called("b2", "look", "{}"),
+        ToolCallStep("a1", "look", '{"x": 1}'),
+        ToolCallStep("b2", "look", "{}"),
         answer("a1", "1", "2"),
         answer("b2"),
         said("user", "Well?"),
@@ -112,10 +112,10 @@ def test_a_call_goes_by_the_name_its_tool_was_declared_with() -> None:
     known = ToolIdentityMap([ToolIdentity("files__read_1", "read", namespace="files")])
     history = (
         said("user", "hi"),
-        Called("x", "read", "{}", "files"),
-        Called("y", "read", "{}"),
-        Answered("x", (TextPart("1"),), "read"),
-        Answered("y", (TextPart("1"),), "read"),
+        ToolCallStep("x", "read", "{}", "files"),
+        ToolCallStep("y", "read", "{}"),
+        ToolResultStep("x", (TextPart("1"),), "read"),
+        ToolResultStep("y", (TextPart("1"),), "read"),
     )
     _, call, answers = turns(*history, identities=known)
     names = ["files__read_1", "read"]
@@ -136,7 +136,7 @@ def test_a_call_goes_by_the_name_its_tool_was_declared_with() -> None:
 def test_ids_are_passed_unless_they_were_made_up(
     call_id: str, quirks: GeminiQuirks, sent: str | None
 ) -> None:
-    history = (said("user", "hi"), Called(call_id, "look", "{}"), answer(call_id, "1"))
+    history = (said("user", "hi"), ToolCallStep(call_id, "look", "{}"), answer(call_id, "1"))
     _, call, response = turns(*history, quirks=quirks)
     assert call["parts"][0]["functionCall"].get("id") == sent
     assert response["parts"][0]["functionResponse"].get("id") == sent
@@ -144,12 +144,12 @@ def test_ids_are_passed_unless_they_were_made_up(
 
 @pytest.mark.parametrize("text", ["", "nope", "[1]", "null", '{"a": ', "[" * 5000])
 def test_arguments_that_are_no_object_become_one(text: str) -> None:
-    [part] = model(Called("a", "look", text))
+    [part] = model(ToolCallStep("a", "look", text))
     assert part["functionCall"]["args"] == {"arguments": text}
 
 
 def test_an_answer_to_nobody_still_has_a_name() -> None:
-    plan = Plan(provider="p", model="m", history=(Answered("x", (TextPart("1"),), "9"),))
+    plan = Plan(provider="p", model="m", history=(ToolResultStep("x", (TextPart("1"),), "9"),))
     body = json.loads(encode(plan, stream=False).body)
     assert body["contents"][0]["parts"][0]["functionResponse"]["name"] == "_9"
 
@@ -161,8 +161,8 @@ def signature(value: Any, attach: Any = "text") -> ReasoningState:
     return ReasoningState("gemini.thought_signature", value, attach)
 
 
-def thought(*states: ReasoningState) -> Thought:
-    return Thought("", "A summary.", states=states)
+def thought(*states: ReasoningState) -> ReasoningStep:
+    return ReasoningStep("", "A summary.", states=states)
 
 
 def placed(sig: str, **place: int) -> ReasoningState:
@@ -182,7 +182,11 @@ def call_part(**more: Any) -> Body:
 
 
 def test_a_signature_returns_on_the_call_behind_it() -> None:
-    own = (thought(signature("c2ln", "tool")), Called("a", "look", "{}"), Called("b", "look", "{}"))
+    own = (
+        thought(signature("c2ln", "tool")),
+        ToolCallStep("a", "look", "{}"),
+        ToolCallStep("b", "look", "{}"),
+    )
     first, second = model(*own, quirks=STRICT)
     assert first == call_part(thoughtSignature="c2ln")
     assert "thoughtSignature" not in second
@@ -192,17 +196,17 @@ def test_a_signature_whose_call_is_gone_is_left_out() -> None:
     own = (
         thought(signature("c2ln", "tool")),
         said("assistant", "Hm."),
-        Called("a", "look", "{}"),
+        ToolCallStep("a", "look", "{}"),
     )
     assert model(*own) == [{"text": "Hm."}, call_part()]
 
 
 def test_a_foreign_call_gets_the_sentinel_and_only_the_first_of_a_turn() -> None:
-    own = (Thought("hm"), Called("a", "look", "{}"), Called("b", "look", "{}"))
+    own = (ReasoningStep("hm"), ToolCallStep("a", "look", "{}"), ToolCallStep("b", "look", "{}"))
     first, second = model(*own, quirks=STRICT)
     assert first == call_part(thoughtSignature=SENTINEL)
     assert "thoughtSignature" not in second
-    assert model(Called("a", "look", "{}")) == [call_part()]
+    assert model(ToolCallStep("a", "look", "{}")) == [call_part()]
     assert model(said("assistant", "a"), quirks=STRICT) == [{"text": "a"}]
 
 
@@ -218,7 +222,7 @@ def test_a_signature_returns_on_the_stretch_of_text_it_sat_on() -> None:
 def test_a_signature_without_a_place_stands_behind_the_text() -> None:
     own = (said("assistant", "a"), thought(placed("c2ln")))
     assert model(*own) == [{"text": "a"}, {"text": "", "thoughtSignature": "c2ln"}]
-    assert model(Called("a", "look", "{}"), thought(placed("c2ln"))) == [
+    assert model(ToolCallStep("a", "look", "{}"), thought(placed("c2ln"))) == [
         call_part(),
         {"text": "", "thoughtSignature": "c2ln"},
     ]
@@ -248,7 +252,7 @@ def test_state_that_leads_from_text_to_a_call_serves_both() -> None:
     own = (
         said("assistant", "ab"),
         thought(placed("dA==", start=0, end=1), signature("c2ln", "tool")),
-        Called("a", "look", "{}"),
+        ToolCallStep("a", "look", "{}"),
     )
     assert model(*own) == [
         {"text": "a", "thoughtSignature": "dA=="},
@@ -275,5 +279,5 @@ def test_a_place_beyond_a_text_that_was_changed_is_its_end() -> None:
     ],
 )
 def test_state_of_another_shape_is_left_out(odd: ReasoningState) -> None:
-    own = (said("assistant", "a"), thought(odd), Called("a", "look", "{}"))
+    own = (said("assistant", "a"), thought(odd), ToolCallStep("a", "look", "{}"))
     assert model(*own) == [{"text": "a"}, call_part()]

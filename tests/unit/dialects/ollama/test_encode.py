@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.steps import (
-    Answered,
     AudioPart,
-    Called,
     FilePart,
     ImagePart,
+    MessageStep,
     Part,
+    ReasoningStep,
     RefusalPart,
-    Said,
     Step,
     TextPart,
-    Thought,
+    ToolCallStep,
+    ToolResultStep,
 )
 from antiphon.core.plan.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
@@ -82,11 +82,11 @@ def test_instructions_come_first_and_every_message_stays_in_its_place() -> None:
 
 def test_a_turn_of_several_items_is_one_message() -> None:
     history = (
-        Thought("hm"),
-        Said("assistant", (TextPart("O"), RefusalPart("ne."))),
+        ReasoningStep("hm"),
+        MessageStep("assistant", (TextPart("O"), RefusalPart("ne."))),
         said("assistant", "Two."),
-        Called("a", "look", '{"x":  1e2}'),
-        Called("b", "look", "{}"),
+        ToolCallStep("a", "look", '{"x":  1e2}'),
+        ToolCallStep("b", "look", "{}"),
         answer("a", "1"),
         answer("b", "2"),
     )
@@ -108,7 +108,7 @@ def test_a_turn_of_several_items_is_one_message() -> None:
 
 
 def test_a_turn_that_only_thought_is_no_message() -> None:
-    assert messages(said("user", "hi"), Thought("hm")) == [{"role": "user", "content": "hi"}]
+    assert messages(said("user", "hi"), ReasoningStep("hm")) == [{"role": "user", "content": "hi"}]
 
 
 @pytest.mark.parametrize(
@@ -119,11 +119,11 @@ def test_reasoning_goes_back_as_the_plan_says(
     replay: ReplayReasoning, on_calls: str | None, on_words: str | None
 ) -> None:
     called, _, spoke = messages(
-        Thought("hm "),
-        Thought("so"),
-        Called("a", "look", "{}"),
+        ReasoningStep("hm "),
+        ReasoningStep("so"),
+        ToolCallStep("a", "look", "{}"),
         answer("a", "1"),
-        Thought(summary="sum"),
+        ReasoningStep(summary="sum"),
         said("assistant", "Done."),
         replay_reasoning=replay,
     )
@@ -133,7 +133,7 @@ def test_reasoning_goes_back_as_the_plan_says(
 
 def test_calls_and_results_go_by_the_name_their_tool_is_declared_by() -> None:
     identities = ToolIdentityMap([ToolIdentity("box__look", "look", namespace="box")])
-    history = (Called("a", "look", "{}", "box"), Called("b", "nä.h", "{}"))
+    history = (ToolCallStep("a", "look", "{}", "box"), ToolCallStep("b", "nä.h", "{}"))
     results = (answer("a", "1"), answer("b", "2"))
     [assistant, first, second] = messages(*history, *results, identities=identities)
     names = [call["function"]["name"] for call in assistant["tool_calls"]]
@@ -144,14 +144,16 @@ def test_calls_and_results_go_by_the_name_their_tool_is_declared_by() -> None:
 
 def test_images_stand_beside_the_text() -> None:
     parts = (TextPart("look"), ImagePart(PIXEL), TextPart("well"))
-    [message] = messages(Said("user", parts))
+    [message] = messages(MessageStep("user", parts))
     assert message == {"role": "user", "content": "look\nwell", "images": ["AAAA"]}
-    [message] = messages(Said("user", (ImagePart(PIXEL),)))
+    [message] = messages(MessageStep("user", (ImagePart(PIXEL),)))
     assert message == {"role": "user", "content": "", "images": ["AAAA"]}
 
 
 def test_an_image_of_a_result_stands_beside_it() -> None:
-    [_, tool] = messages(Called("a", "look", "{}"), Answered("a", (ImagePart(PIXEL),), "look"))
+    [_, tool] = messages(
+        ToolCallStep("a", "look", "{}"), ToolResultStep("a", (ImagePart(PIXEL),), "look")
+    )
     assert tool["images"] == ["AAAA"]
 
 
@@ -169,7 +171,7 @@ def test_an_image_of_a_result_stands_beside_it() -> None:
     ],
 )
 def test_what_a_server_does_not_take_says_so(part: Part, text: str) -> None:
-    assert messages(Said("user", (part,))) == [{"role": "user", "content": text}]
+    assert messages(MessageStep("user", (part,))) == [{"role": "user", "content": text}]
 
 
 # --- tools, formats, parameters -------------------------------------------------------------------

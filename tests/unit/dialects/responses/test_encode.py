@@ -7,16 +7,16 @@ import json
 import pytest
 
 from antiphon.core.history.steps import (
-    Answered,
     AudioPart,
-    Called,
     FilePart,
     ImagePart,
+    MessageStep,
     Part,
     RefusalPart,
     Role,
-    Said,
     TextPart,
+    ToolCallStep,
+    ToolResultStep,
 )
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
@@ -199,12 +199,12 @@ def test_roles(role: Role, developer_role: bool, expected: str) -> None:
 
 
 def test_an_assistants_words_are_one_text() -> None:
-    words = Said("assistant", (TextPart("a"), RefusalPart("b")))
+    words = MessageStep("assistant", (TextPart("a"), RefusalPart("b")))
     assert items(words) == [{"type": "message", "role": "assistant", "content": "ab"}]
 
 
 def test_a_label_of_an_assistants_words_goes_back() -> None:
-    words = Said("assistant", (TextPart("a"),), "commentary")
+    words = MessageStep("assistant", (TextPart("a"),), "commentary")
     assert items(words) == [
         {"type": "message", "role": "assistant", "content": "a", "phase": "commentary"}
     ]
@@ -230,11 +230,11 @@ def test_a_label_of_an_assistants_words_goes_back() -> None:
     ],
 )
 def test_parts(part: Part, expected: Body) -> None:
-    assert items(Said("user", (part,)))[0]["content"] == [expected]
+    assert items(MessageStep("user", (part,)))[0]["content"] == [expected]
 
 
 def test_sound_is_sent_as_it_came() -> None:
-    plan = Plan(provider="p", model="m", history=(Said("user", (AudioPart("d", "wav"),)),))
+    plan = Plan(provider="p", model="m", history=(MessageStep("user", (AudioPart("d", "wav"),)),))
     [item] = json.loads(encode(plan, stream=False).body)["input"]
     assert item["content"] == [
         {"type": "input_audio", "input_audio": {"data": "d", "format": "wav"}}
@@ -254,7 +254,7 @@ def test_calls_and_answers_go_in_pairs() -> None:
 
 
 def test_an_answer_may_hold_an_image() -> None:
-    shown = Answered("a", (TextPart("see"), ImagePart("u")))
+    shown = ToolResultStep("a", (TextPart("see"), ImagePart("u")))
     assert items(call(), shown)[1]["output"] == [
         {"type": "input_text", "text": "see"},
         {"type": "input_image", "image_url": "u", "detail": "auto"},
@@ -262,7 +262,7 @@ def test_an_answer_may_hold_an_image() -> None:
 
 
 def test_an_answer_of_several_texts_is_one_string() -> None:
-    told = Answered("a", (TextPart("x"), TextPart("y")))
+    told = ToolResultStep("a", (TextPart("x"), TextPart("y")))
     assert items(call(), told)[1]["output"] == "x\ny"
 
 
@@ -291,7 +291,7 @@ def test_an_id_that_comes_again_in_a_later_turn_becomes_another() -> None:
 
 def test_a_call_goes_by_the_name_that_its_provider_knows() -> None:
     known = ToolIdentityMap([ToolIdentity("box__look", "look", namespace="box")])
-    call = Called("a", "look", "{}", namespace="box")
+    call = ToolCallStep("a", "look", "{}", namespace="box")
     for identities in (known, ToolIdentityMap()):
         assert items(call, answer("a"), identities=identities)[0]["name"] == "box__look"
 

@@ -1,4 +1,4 @@
-"""All tools of a request: their names, their duplicates, and the ones that items bring along."""
+"""All tools of a request: names, duplicates, and tools in items of the input."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.steps import Called, Said, TextPart
+from antiphon.core.history.steps import MessageStep, TextPart, ToolCallStep
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.toolbox import Toolbox
+from antiphon.core.planning.tool_registry import ToolRegistry
 from antiphon.core.tools.identity import Grammar
 from antiphon.core.tools.naming import hashed_name, provider_name
 from antiphon.errors import InvalidRequest
@@ -25,10 +25,10 @@ def namespace(name: str, *tools: dict[str, Any], description: str = "") -> dict[
     return {"type": "namespace", "name": name, "description": description, "tools": list(tools)}
 
 
-def toolbox(*tools: dict[str, Any], items: list[dict[str, Any]] | None = None) -> Toolbox:
-    filled = Toolbox(Capabilities(web_search="native"))
-    filled.add_declared(tools)
-    filled.add_carried(items or [])
+def registry(*tools: dict[str, Any], items: list[dict[str, Any]] | None = None) -> ToolRegistry:
+    filled = ToolRegistry(Capabilities(web_search="native"))
+    filled.add_request_tools(tools)
+    filled.add_input_tools(items or [])
     return filled
 
 
@@ -40,14 +40,14 @@ def additional(*tools: Any) -> dict[str, Any]:
     return {"type": "additional_tools", "role": "developer", "tools": list(tools)}
 
 
-def codes(filled: Toolbox) -> list[str]:
+def codes(filled: ToolRegistry) -> list[str]:
     return [f"{each.code} {each.param}" for each in filled.diagnostics]
 
 
 # --- names ----------------------------------------------------------------------------------------
 
 
-def test_a_fitting_name_stays_as_it_is() -> None:
+def test_a_valid_name_is_unchanged() -> None:
     assert provider_name("get-weather_2") == "get-weather_2"
     assert provider_name("echo_text", "mcp__echo") == "mcp__echo__echo_text"
 
@@ -76,15 +76,15 @@ def test_names_that_look_alike_when_cleaned_stay_apart() -> None:
     assert len(set(names)) == 5
 
 
-def test_a_name_is_the_same_whoever_else_is_there() -> None:
-    alone = toolbox(function("a.b")).names
-    among = toolbox(function("a:b"), function("a_b"), function("a.b")).names
+def test_a_name_does_not_depend_on_other_tools() -> None:
+    alone = registry(function("a.b")).names
+    among = registry(function("a:b"), function("a_b"), function("a.b")).names
     assert among[(None, "a.b")] == alone[(None, "a.b")]
 
 
 def test_a_tool_that_comes_later_does_not_take_a_name_away() -> None:
     first = namespace("a", function("b__c"))
-    names = toolbox(first, namespace("a__b", function("c")), function("a__b__c")).names
+    names = registry(first, namespace("a__b", function("c")), function("a__b__c")).names
     assert names[("a", "b__c")] == "a__b__c"
     assert names[("a__b", "c")] == hashed_name("c", "a__b")
     assert names[(None, "a__b__c")] == hashed_name("a__b__c")
@@ -93,7 +93,7 @@ def test_a_tool_that_comes_later_does_not_take_a_name_away() -> None:
 
 def test_two_tools_that_cannot_be_told_apart_are_an_error() -> None:
     with pytest.raises(InvalidRequest) as caught:
-        toolbox(function("a__b"), function(hashed_name("b", "a")), namespace("a", function("b")))
+        registry(function("a__b"), function(hashed_name("b", "a")), namespace("a", function("b")))
     assert caught.value.param == "tools[2].tools[0].name"
 
 
@@ -101,7 +101,7 @@ def test_two_tools_that_cannot_be_told_apart_are_an_error() -> None:
 
 
 def test_the_same_tool_twice_is_one_tool() -> None:
-    filled = toolbox(function("now", strict=True), function("now", strict=True))
+    filled = registry(function("now", strict=True), function("now", strict=True))
     assert list(filled.offers) == [(None, "now")]
 
 
@@ -116,17 +116,17 @@ def test_the_same_tool_twice_is_one_tool() -> None:
 )
 def test_two_different_tools_of_one_name_are_an_error(other: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        toolbox(function("now", strict=True), other)
+        registry(function("now", strict=True), other)
     assert caught.value.param == "tools[1].name"
 
 
 def test_a_name_may_appear_in_several_namespaces() -> None:
-    filled = toolbox(function("read"), namespace("a", function("read")))
+    filled = registry(function("read"), namespace("a", function("read")))
     assert filled.names == {(None, "read"): "read", ("a", "read"): "a__read"}
 
 
 def test_a_namespace_declared_twice_is_one_namespace() -> None:
-    filled = toolbox(
+    filled = registry(
         namespace("a", function("x"), description="first"),
         namespace("a", function("x"), function("y"), description="second"),
     )
@@ -137,15 +137,15 @@ def test_a_namespace_declared_twice_is_one_namespace() -> None:
 def test_a_hosted_tool_declared_twice_is_one_tool() -> None:
     search = {"type": "web_search"}
     picture = {"type": "image_generation"}
-    filled = toolbox(search, search, picture, picture)
-    assert [offer.fate for offer in filled.hosted] == ["native", "left_out"]
+    filled = registry(search, search, picture, picture)
+    assert [offer.handling for offer in filled.hosted] == ["native", "ignored"]
     assert codes(filled) == ["tool.ignored tools[2]"]
 
 
 def test_a_clients_function_called_web_search_is_just_a_function() -> None:
-    filled = toolbox({"type": "web_search"}, function("web_search"))
+    filled = registry({"type": "web_search"}, function("web_search"))
     assert list(filled.offers) == [(None, "web_search")]
-    assert [offer.fate for offer in filled.hosted] == ["native"]
+    assert [offer.handling for offer in filled.hosted] == ["native"]
 
 
 @pytest.mark.parametrize(
@@ -160,15 +160,15 @@ def test_a_namespace_that_cannot_be_read_names_the_field(
     broken: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        toolbox(broken)
+        registry(broken)
     assert caught.value.param == param
 
 
 def test_a_namespace_in_a_namespace_is_left_out() -> None:
-    assert codes(toolbox(namespace("a", namespace("b")))) == ["tool.ignored tools[0].tools[0]"]
+    assert codes(registry(namespace("a", namespace("b")))) == ["tool.ignored tools[0].tools[0]"]
 
 
-# --- tools that items bring along -----------------------------------------------------------------
+# --- tools in items of the input ------------------------------------------------------------------
 
 
 def test_tools_in_items_join_those_of_the_request_in_order() -> None:
@@ -177,7 +177,7 @@ def test_tools_in_items_join_those_of_the_request_in_order() -> None:
         {"type": "message", "role": "user", "content": "hello", "tools": [function("no")]},
         found(namespace("mcp__echo", function("echo_text", defer_loading=True))),
     ]
-    filled = toolbox(function("now"), items=items)
+    filled = registry(function("now"), items=items)
     assert list(filled.names.values()) == [
         "now",
         "functions__exec",
@@ -189,21 +189,21 @@ def test_tools_in_items_join_those_of_the_request_in_order() -> None:
 
 
 def test_a_tool_found_again_is_the_same_tool() -> None:
-    filled = toolbox(items=[found(function("now")), found(function("now"), function("then"))])
+    filled = registry(items=[found(function("now")), found(function("now"), function("then"))])
     assert list(filled.names.values()) == ["now", "then"]
     assert filled.diagnostics == []
 
 
 def test_of_two_declarations_in_a_thread_the_later_counts() -> None:
     items = [found(function("a", description="old"), function("b")), additional(function("a"))]
-    filled = toolbox(items=items)
+    filled = registry(items=items)
     assert list(filled.offers) == [(None, "a"), (None, "b")]
     assert filled.offers[(None, "a")].description is None
     assert codes(filled) == ["tool.redeclared input[1].tools[0]"]
 
 
 def test_the_requests_own_declaration_counts_more_than_an_items() -> None:
-    filled = toolbox(function("a", description="own"), items=[additional(function("a"))])
+    filled = registry(function("a", description="own"), items=[additional(function("a"))])
     assert filled.offers[(None, "a")].description == "own"
     assert codes(filled) == ["tool.redeclared input[0].tools[0]"]
 
@@ -217,59 +217,59 @@ def test_the_requests_own_declaration_counts_more_than_an_items() -> None:
         (namespace("a", function("")), "input[0].tools[0].tools[0].name"),
     ],
 )
-def test_a_broken_tool_in_an_item_takes_nothing_else_with_it(broken: Any, param: str) -> None:
-    filled = toolbox(items=[found(broken, namespace("a", function("x")))])
+def test_an_invalid_tool_in_an_item_does_not_affect_others(broken: Any, param: str) -> None:
+    filled = registry(items=[found(broken, namespace("a", function("x")))])
     assert list(filled.offers) == [("a", "x")]
     assert codes(filled) == [f"tool.ignored {param}"]
 
 
-def test_a_broken_tool_in_a_namespace_of_an_item_leaves_its_siblings() -> None:
-    filled = toolbox(items=[found(namespace("a", function(""), function("x")))])
+def test_an_invalid_tool_in_a_namespace_does_not_affect_its_siblings() -> None:
+    filled = registry(items=[found(namespace("a", function(""), function("x")))])
     assert list(filled.offers) == [("a", "x")]
 
 
 @pytest.mark.parametrize("tools", [None, "none", {}])
 def test_an_item_without_a_list_of_tools_brings_none(tools: Any) -> None:
-    assert toolbox(items=[{"type": "additional_tools", "tools": tools}]).everything() == []
+    assert registry(items=[{"type": "additional_tools", "tools": tools}]).all_offers() == []
 
 
 # --- calls of earlier turns -----------------------------------------------------------------------
 
 
-def call(name: str, space: str | None = None) -> Called:
-    return Called("call_1", name, "{}", space)
+def call(name: str, space: str | None = None) -> ToolCallStep:
+    return ToolCallStep("call_1", name, "{}", space)
 
 
 def test_calls_are_found_under_the_names_of_their_tools() -> None:
-    filled = toolbox(function("now"), namespace("a", function("now")))
-    steps = (call("now"), Said("user", (TextPart("hi"),)), call("now", "a"))
-    assert filled.place(steps) == steps
+    filled = registry(function("now"), namespace("a", function("now")))
+    steps = (call("now"), MessageStep("user", (TextPart("hi"),)), call("now", "a"))
+    assert filled.resolve_calls(steps) == steps
     assert len(filled.identities()) == 2
 
 
 def test_a_call_without_its_namespace_belongs_to_the_first_tool_of_that_name() -> None:
-    filled = toolbox(namespace("functions", function("exec")), namespace("z", function("exec")))
-    assert filled.place([call("exec")]) == (call("exec", "functions"),)
+    filled = registry(namespace("functions", function("exec")), namespace("z", function("exec")))
+    assert filled.resolve_calls([call("exec")]) == (call("exec", "functions"),)
 
 
-def test_a_call_of_a_tool_that_is_gone_keeps_the_name_it_had() -> None:
-    then = toolbox(namespace("a", function("b.c"))).names[("a", "b.c")]
-    filled = toolbox(function("now"))
-    filled.place([call("b.c", "a"), call("b.c", "a")])
+def test_a_call_of_a_removed_tool_keeps_its_name() -> None:
+    then = registry(namespace("a", function("b.c"))).names[("a", "b.c")]
+    filled = registry(function("now"))
+    filled.resolve_calls([call("b.c", "a"), call("b.c", "a")])
     identity = filled.identities().by_requested_name("b.c", "a")
     assert identity is not None
     assert (identity.provider_name, identity.requested_type) == (then, "function")
 
 
 def test_a_call_for_which_no_name_is_free_is_left_without_one() -> None:
-    filled = toolbox(function("a__b"), function(hashed_name("b", "a")))
-    filled.place([call("b", "a")])
+    filled = registry(function("a__b"), function(hashed_name("b", "a")))
+    filled.resolve_calls([call("b", "a")])
     assert filled.identities().by_requested_name("b", "a") is None
 
 
-def test_an_identity_remembers_what_was_asked_for() -> None:
+def test_an_identity_has_the_clients_name_and_type() -> None:
     identity = (
-        toolbox(namespace("a", {"type": "custom", "name": "b"}))
+        registry(namespace("a", {"type": "custom", "name": "b"}))
         .identities()
         .by_provider_name("a__b")
     )
@@ -280,17 +280,17 @@ def test_an_identity_remembers_what_was_asked_for() -> None:
 
 def test_an_identity_knows_the_grammar_of_its_tool() -> None:
     form = {"type": "grammar", "syntax": "regex", "definition": "a+"}
-    tools = toolbox({"type": "custom", "name": "a", "format": form}, function("b")).identities()
+    tools = registry({"type": "custom", "name": "a", "format": form}, function("b")).identities()
     grammars = [identity.grammar for name in tools if (identity := tools.by_provider_name(name))]
     assert grammars == [Grammar("regex", "a+"), None]
 
 
-def test_a_request_has_so_many_grammars_and_no_more() -> None:
+def test_the_number_of_grammars_in_a_request_is_limited() -> None:
     def custom(number: int, definition: str) -> dict[str, Any]:
         form = {"type": "grammar", "syntax": "regex", "definition": definition}
         return {"type": "custom", "name": f"t{number}", "format": form}
 
-    assert len(toolbox(*(custom(number, "a+") for number in range(64))).offers) == 64
+    assert len(registry(*(custom(number, "a+") for number in range(64))).offers) == 64
     with pytest.raises(InvalidRequest, match="different grammars") as raised:
-        toolbox(*(custom(number, f"a{number}") for number in range(64)))
+        registry(*(custom(number, f"a{number}") for number in range(64)))
     assert raised.value.param == "tools[32].format"
