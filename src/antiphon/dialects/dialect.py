@@ -17,11 +17,12 @@ from antiphon.dialects.chat import encode as chat_request
 from antiphon.dialects.chat.encode import ChatQuirks
 from antiphon.dialects.cohere.decode import CohereDialect
 from antiphon.dialects.cohere.encode import CohereQuirks
-from antiphon.dialects.defaults import Framer, Speech, StreamDecoder
+from antiphon.dialects.defaults import DialectDefaults, Framer, StreamDecoder
 from antiphon.dialects.gemini.decode import GeminiDialect
 from antiphon.dialects.gemini.quirks import GeminiQuirks
 from antiphon.dialects.ollama.decode import OllamaDialect
 from antiphon.dialects.ollama.encode import OllamaQuirks
+from antiphon.dialects.parameters import ParameterFields
 from antiphon.dialects.responses.decode import ResponsesDialect
 from antiphon.dialects.responses.encode import ResponsesQuirks
 from antiphon.errors import UnknownDialect
@@ -45,11 +46,27 @@ class Dialect(Protocol):
     def decoder(self) -> StreamDecoder: ...
     def decode(self, body: bytes) -> list[Delta]: ...
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault: ...
-    def describe(self, fault: ProviderFault, locale: str) -> str: ...
+    def describe(self, fault: ProviderFault, locale: str = "en") -> str: ...
+    def removable_parameters(self, outbound: Outbound) -> list[str]:
+        """Names of the parameters of a request that can be left out."""
+        ...
+
+    def without(self, outbound: Outbound, name: str, *, rename: bool = True) -> Outbound | None:
+        """The request without a parameter; None if it does not have it.
+
+        With `rename`, a parameter that has a newer name is sent under that name instead.
+        """
+        ...
 
 
-class ChatDialect(Speech):
+class ChatDialect(DialectDefaults):
     """Chat Completions: SSE frames, `choices[].delta`."""
+
+    parameter_fields = ParameterFields(
+        essential=frozenset("model messages stream tools tool_choice response_format".split()),
+        groups=("stream_options", "reasoning"),
+        renamed={"max_tokens": "max_completion_tokens"},
+    )
 
     def __init__(
         self, quirks: ChatQuirks = chat_request.PLAIN, *, implied_finish: str | None = None

@@ -66,7 +66,7 @@ class Attempts:
         gear = self._gear
         name = None
         if fault.type is FaultType.invalid_request:
-            name = named_parameter(fault, gear.outbound)
+            name = named_parameter(gear.provider.dialect, fault, gear.outbound)
         attempt = self.course.after(gear.attempt, fault, nameable=name is not None)
         if attempt is None:
             return None
@@ -109,8 +109,14 @@ class Attempts:
             plan = followed(plan, followup, issuer=provider.issuer, unseal=self.unseal)
         if self._without_state:
             plan = _stateless(plan)
-        outbound = provider.dialect.encode(plan, stream=self.stream)
-        outbound, learned = self.lessons.applied(provider.name, plan.model, outbound, self._without)
+        dialect = provider.dialect
+        outbound, learned = self.lessons.apply(
+            dialect,
+            provider.name,
+            plan.model,
+            dialect.encode(plan, stream=self.stream),
+            self._without,
+        )
         if learned:
             plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *learned))
         bridge = self.bridge(plan, attempt.target, self._gear.bridge if self._rounds else None)

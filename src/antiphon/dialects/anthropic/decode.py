@@ -39,8 +39,9 @@ from antiphon.dialects.anthropic.blocks import (
     unknown,
 )
 from antiphon.dialects.anthropic.encode import AnthropicQuirks
-from antiphon.dialects.defaults import Speech
+from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.json_input import NULL, UNREADABLE, reread, string, unreadable
+from antiphon.dialects.parameters import ParameterFields
 from antiphon.dialects.usage import count
 from antiphon.wire.sse import Frame
 
@@ -282,8 +283,12 @@ def _fault(data: bytes) -> ProviderFault:
     return fault or protocol_fault("The provider reported an error without saying which.")
 
 
-class AnthropicDialect(Speech):
+class AnthropicDialect(DialectDefaults):
     """Anthropic Messages: SSE frames with a `type`, an answer of blocks."""
+
+    parameter_fields = ParameterFields(
+        essential=frozenset("model messages system stream tools tool_choice".split())
+    )
 
     def __init__(self, quirks: AnthropicQuirks = anthropic_request.PLAIN) -> None:
         self._quirks = quirks

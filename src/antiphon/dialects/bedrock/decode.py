@@ -38,8 +38,9 @@ from antiphon.dialects.bedrock.blocks import (
     unknown,
 )
 from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
-from antiphon.dialects.defaults import Speech
+from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.json_input import NULL, UNREADABLE, read, reread, string
+from antiphon.dialects.parameters import ParameterFields
 from antiphon.dialects.usage import count
 from antiphon.wire.eventstream import BROKEN, EXCEPTION, EventStreamDecoder
 from antiphon.wire.items import Document
@@ -300,8 +301,13 @@ def _objects(values: Any) -> list[Document]:
     return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
 
 
-class BedrockDialect(Speech):
+class BedrockDialect(DialectDefaults):
     """Converse: Amazon's binary event stream, an answer of blocks."""
+
+    parameter_fields = ParameterFields(
+        essential=frozenset({"messages", "system", "toolConfig"}),
+        groups=("inferenceConfig",),
+    )
 
     def __init__(self, quirks: BedrockQuirks = PLAIN) -> None:
         self._quirks = quirks
