@@ -33,6 +33,12 @@ def test_a_name_nobody_declared_is_nobody() -> None:
     assert len(NO_TOOLS) == 0
 
 
+def test_a_tool_of_the_history_has_a_provider_name_although_it_is_not_declared() -> None:
+    tools = ToolIdentityMap([ToolIdentity("files_read", "read", namespace="mcp__files")])
+    assert tools.name_for_provider("read", "mcp__files") == "files_read"
+    assert tools.name_for_provider("write", "mcp__files") == "mcp__files__write"
+
+
 def test_the_same_tool_twice_is_one_tool() -> None:
     assert len(ToolIdentityMap([EXEC, EXEC])) == 1
 
