@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from antiphon.core.history.steps import Said, Step, Thought
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.dialects.anthropic.encode import AnthropicQuirks, encode
+from antiphon.dialects.anthropic.encode import encode
+from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from tests.property.test_history import (
     Item,
     any_items,

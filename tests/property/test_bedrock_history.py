@@ -96,8 +96,8 @@ def test_amazons_own_description_has_nothing_against_it(
 
 @given(any_items, memories)
 def test_words_and_calls_can_always_be_kept_apart(items: list[Any], memory: Memory) -> None:
-    body = rendered(remembered(read(items), memory), BedrockQuirks(tools_apart=True))
-    assert problems(body, tools_apart=True) == []
+    body = rendered(remembered(read(items), memory), BedrockQuirks(separate_tool_messages=True))
+    assert problems(body, separate_tool_messages=True) == []
 
 
 @given(st.lists(junk, max_size=4))
@@ -136,10 +136,10 @@ def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
 def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
     requests: list[list[Item]], memory: Memory, thinking: Any, apart: bool
 ) -> None:
-    how = BedrockQuirks(thinking=thinking, tools_apart=apart)
+    how = BedrockQuirks(thinking=thinking, separate_tool_messages=apart)
     histories = [remembered(read(history), memory) for history in accumulate(requests)]
     bodies = [rendered(steps, how, declarations=(LOOK,)) for steps in histories]
-    assert all(problems(body, tools_apart=apart) == [] for body in bodies)
+    assert all(problems(body, separate_tool_messages=apart) == [] for body in bodies)
     for body, following in pairwise(bodies):
         assert following.startswith(body.removesuffix(b"]}]}"))
 

@@ -9,7 +9,7 @@ import pytest
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Finish, Text
 from antiphon.dialects.chat import encode as chat_request
-from antiphon.dialects.chat.encode import PLAIN
+from antiphon.dialects.chat.quirks import PLAIN
 from antiphon.dialects.dialect import DIALECTS, build, resolve
 from antiphon.dialects.gemini.quirks import GeminiQuirks
 from antiphon.errors import UnknownDialect
@@ -38,7 +38,7 @@ def test_a_provider_without_quirks_speaks_the_dialect_as_everybody_does(name: st
 
 def test_quirks_of_another_dialect_are_a_mistake() -> None:
     assert build("gemini", quirks=GeminiQuirks()) is not DIALECTS["gemini"]
-    with pytest.raises(TypeError, match="the quirks of 'gemini' are GeminiQuirks, not ChatQuirks"):
+    with pytest.raises(TypeError, match="'gemini' must be GeminiQuirks, not ChatQuirks"):
         build("gemini", quirks=PLAIN)
 
 

@@ -13,8 +13,9 @@ from msgspec import Raw
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Delta, Extra, Failure, Start, Text, ToolCall, ToolEnd
 from antiphon.dialects.anthropic import encode as anthropic_request
-from antiphon.dialects.anthropic.decode import AnthropicDecoder, AnthropicDialect, decode
-from antiphon.dialects.anthropic.encode import AnthropicQuirks
+from antiphon.dialects.anthropic.decode import AnthropicDecoder, decode
+from antiphon.dialects.anthropic.dialect import AnthropicDialect
+from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from tests.support.dialect_samples.anthropic import Document, begin, end, fed, grow, stop, text
 
 # --- errors and surprises -------------------------------------------------------------------------
@@ -92,7 +93,7 @@ def test_halves_of_characters_do_not_break_a_stream() -> None:
 
 def test_a_block_that_cannot_be_read_is_nothing() -> None:
     bottomless = Raw(b"[" * 100_000)
-    assert AnthropicDecoder().begin(0, bottomless) == [Extra("content_block", None)]
+    assert AnthropicDecoder().open_block(0, bottomless) == [Extra("content_block", None)]
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[]", b"[" * 100_000, b'{"content":1}'])

@@ -10,7 +10,9 @@ import pytest
 from antiphon.core.history.steps import Answered, Called, Step, TextPart
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import FormatKind, OutputContract
-from antiphon.dialects.anthropic.encode import PLAIN, AnthropicQuirks, Body, encode
+from antiphon.dialects.anthropic.encode import encode
+from antiphon.dialects.anthropic.quirks import PLAIN, AnthropicQuirks
+from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import said
 from tests.support.request_validators.anthropic import problems
 
@@ -27,11 +29,11 @@ MARK = {"type": "ephemeral"}
 HI = said("user", "hi")
 
 
-def body(*history: Step, quirks: AnthropicQuirks = PLAIN, **fields: Any) -> Body:
+def body(*history: Step, quirks: AnthropicQuirks = PLAIN, **fields: Any) -> Document:
     plan = Plan(provider="p", model="m", history=history or (HI,), **fields)
     found = encode(plan, stream=False, quirks=quirks).body
     assert quirks.patch or quirks.sampling == "both" or problems(found) == []
-    decoded: Body = json.loads(found)
+    decoded: Document = json.loads(found)
     return decoded
 
 
@@ -66,7 +68,7 @@ def test_the_address_may_name_the_model_and_depend_on_the_stream() -> None:
 
 
 def test_a_patch_has_the_last_word_and_messages_stand_last_all_the_same() -> None:
-    def patch(found: Body, plan: Plan) -> Body:
+    def patch(found: Document, plan: Plan) -> Document:
         found.pop("model")
         return found | {"anthropic_version": f"for {plan.model}"}
 
@@ -112,7 +114,7 @@ def test_parameters_go_by_the_names_of_the_api() -> None:
         ("none", {}),
     ],
 )
-def test_temperature_and_top_p_are_set_as_far_as_they_may(sampling: Any, sent: Body) -> None:
+def test_temperature_and_top_p_are_set_as_far_as_they_may(sampling: Any, sent: Document) -> None:
     parameters = {"temperature": 1.7, "top_p": 0.5}
     found = body(parameters=parameters, quirks=AnthropicQuirks(sampling=sampling))
     assert {name: found[name] for name in ("temperature", "top_p") if name in found} == sent
@@ -153,7 +155,7 @@ def test_an_effort_is_a_budget() -> None:
         (2047, {"type": "disabled"}),
     ],
 )
-def test_a_budget_leaves_room_for_the_answer(limit: int, thinking: Body) -> None:
+def test_a_budget_leaves_room_for_the_answer(limit: int, thinking: Document) -> None:
     found = body(effort="16384", parameters={"max_output_tokens": limit})
     assert found["thinking"] == thinking
 
@@ -200,7 +202,7 @@ def test_a_forced_call_is_made_without_thinking(
         (ToolChoice("function", "look"), {"type": "tool", "name": "look"}),
     ],
 )
-def test_a_choice_goes_by_the_words_of_the_api(choice: ToolChoice, sent: Body | None) -> None:
+def test_a_choice_goes_by_the_words_of_the_api(choice: ToolChoice, sent: Document | None) -> None:
     found = body(declarations=(LOOK,), tool_choice=choice)
     assert found["tools"] == [LOOK_BODY]
     assert found.get("tool_choice") == sent
@@ -223,7 +225,7 @@ def test_a_tool_needs_no_description_and_may_be_strict() -> None:
 
 
 def test_the_providers_own_search_is_limited_as_the_client_asked() -> None:
-    plain: Body = {"type": "web_search", "filters": {}, "user_location": None}
+    plain: Document = {"type": "web_search", "filters": {}, "user_location": None}
     location = {"type": "approximate", "city": "Bern", "region": None}
     limited = plain | {"filters": {"allowed_domains": ["x.test"]}, "user_location": location}
     expected = {"type": "web_search_20250305", "name": "web_search"}
@@ -280,7 +282,7 @@ def test_a_shape_is_told_where_it_cannot_be_asked_for(
 # --- the cache ------------------------------------------------------------------------------------
 
 
-def marks(found: Body) -> list[str]:
+def marks(found: Document) -> list[str]:
     """Where the markers stand."""
     places = ["body"] if "cache_control" in found else []
     places += [f"system {n}" for n, b in enumerate(found["system"]) if "cache_control" in b]

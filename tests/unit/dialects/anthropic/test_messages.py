@@ -21,7 +21,8 @@ from antiphon.core.history.steps import (
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.anthropic.encode import AnthropicQuirks, encode
+from antiphon.dialects.anthropic.encode import encode
+from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from tests.support.dialect_samples.history import answer, call, said
 from tests.support.request_validators.anthropic import problems
 

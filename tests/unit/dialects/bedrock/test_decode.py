@@ -220,11 +220,11 @@ def test_a_tool_that_the_service_runs_itself_is_no_call() -> None:
 
 def test_usage_comes_after_the_stop_reason_and_is_the_end() -> None:
     decoder = BedrockDecoder()
-    assert decoder.event(*STOPPED) == [Finish("end_turn")]
+    assert decoder.handle_event(*STOPPED) == [Finish("end_turn")]
     assert not decoder.ended
     usage = {"inputTokens": 3, "outputTokens": 5, "totalTokens": 8}
     trace: Document = {"guardrail": {}}
-    found = decoder.event("metadata", {"usage": usage, "trace": trace, "metrics": {}})
+    found = decoder.handle_event("metadata", {"usage": usage, "trace": trace, "metrics": {}})
     assert found == [
         Usage(input_tokens=3, output_tokens=5, total_tokens=8),
         Extra("trace", trace),
@@ -299,7 +299,7 @@ def test_a_broken_frame_is_a_fault_until_the_answer_is_whole(frame: Frame) -> No
     decoder = BedrockDecoder()
     fault = fault_of(decoder.feed(frame))
     assert fault.type is FaultType.protocol
-    decoder.event(*STOPPED)
+    decoder.handle_event(*STOPPED)
     assert decoder.feed(frame) == [Extra("unreadable_frame", len(frame.data))]
 
 

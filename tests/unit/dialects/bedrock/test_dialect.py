@@ -10,7 +10,8 @@ from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart, 
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Failure, Finish, Text
 from antiphon.dialects.bedrock import encode as bedrock_request
-from antiphon.dialects.bedrock.decode import BedrockDialect, decode
+from antiphon.dialects.bedrock.decode import decode
+from antiphon.dialects.bedrock.dialect import BedrockDialect
 from antiphon.dialects.bedrock.quirks import BedrockQuirks
 from antiphon.pipeline.bridge import Bridge
 from tests.support.dialect_samples.aws_event_stream import exception, stream

@@ -357,4 +357,4 @@ def test_quirks_are_found_by_the_model_of_the_plan() -> None:
     quirks = BedrockQuirks(models=FAMILIES)
     plan = Plan(provider="p", model="openai.gpt-oss-20b-1:0", history=(HI,), effort="low")
     assert b'"reasoning_effort":"low"' in encode(plan, stream=True, quirks=quirks).body
-    assert BedrockQuirks(models=FAMILIES).of("meta.llama4").tools_apart
+    assert BedrockQuirks(models=FAMILIES).of("meta.llama4").separate_tool_messages

@@ -1,4 +1,4 @@
-"""Media as Converse takes them, and as text where it takes none."""
+"""BedrockMedia as Converse takes them, and as text where it takes none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
-from antiphon.dialects.bedrock.media import Media
+from antiphon.dialects.bedrock.media import BedrockMedia
 
 Body = dict[str, Any]
 
@@ -22,7 +22,7 @@ def data_url(media_type: str, content: bytes = b"x") -> str:
 
 
 def file(data: str | None = None, name: str | None = None, **fields: Any) -> Body:
-    return Media().block(FilePart(filename=name, data=data, **fields))
+    return BedrockMedia().block(FilePart(filename=name, data=data, **fields))
 
 
 def form_of(data: str, name: str | None = None) -> str:
@@ -41,14 +41,14 @@ def form_of(data: str, name: str | None = None) -> str:
     ],
 )
 def test_an_image_comes_with_its_bytes(media_type: str, form: str) -> None:
-    assert Media().block(ImagePart(data_url(media_type))) == inline("image", form)
+    assert BedrockMedia().block(ImagePart(data_url(media_type))) == inline("image", form)
 
 
 @pytest.mark.parametrize(("ending", "form"), [("jpg", "jpeg"), ("webp", "webp"), ("tiff", "png")])
 def test_an_image_may_stand_in_a_bucket(ending: str, form: str) -> None:
     uri = f"s3://my-bucket/a.{ending}"
     source = {"s3Location": {"uri": uri}}
-    assert Media().block(ImagePart(uri)) == {"image": {"format": form, "source": source}}
+    assert BedrockMedia().block(ImagePart(uri)) == {"image": {"format": form, "source": source}}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_an_image_may_stand_in_a_bucket(ending: str, form: str) -> None:
     ],
 )
 def test_an_image_that_would_be_refused_is_told_of(url: str, text: str) -> None:
-    assert Media().block(ImagePart(url)) == {"text": text}
+    assert BedrockMedia().block(ImagePart(url)) == {"text": text}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_file_that_would_be_refused_is_told_of(block: Body, text: str) -> None
 
 
 def test_names_are_of_few_characters_and_no_two_are_the_same() -> None:
-    media = Media()
+    media = BedrockMedia()
     names = ["a_b.pdf", "a-b.pdf", "  x  y\n(1) [2].md ", "", None, "é" * 300, "a_b.pdf"]
     pdf = data_url("application/pdf")
     given = [media.block(FilePart(filename=name, data=pdf))["document"]["name"] for name in names]
@@ -130,6 +130,6 @@ def test_names_are_of_few_characters_and_no_two_are_the_same() -> None:
 
 
 def test_sound_comes_with_its_bytes_if_its_form_is_known() -> None:
-    assert Media().block(AudioPart("eA==", "wav")) == inline("audio", "wav")
+    assert BedrockMedia().block(AudioPart("eA==", "wav")) == inline("audio", "wav")
     for part in (AudioPart("eA==", "midi"), AudioPart("%", "wav")):
-        assert Media().block(part) == {"text": "[audio omitted: its form is not accepted]"}
+        assert BedrockMedia().block(part) == {"text": "[audio omitted: its form is not accepted]"}

@@ -32,7 +32,7 @@ Body = dict[str, Any]
 
 SIGNED = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "cw=="}}}
 REDACTED = {"reasoningContent": {"redactedContent": "eA=="}}
-APART = BedrockQuirks(tools_apart=True)
+APART = BedrockQuirks(separate_tool_messages=True)
 PIXEL = "data:image/png;base64,eA=="
 
 
@@ -45,7 +45,7 @@ def thought(*blocks: Body) -> Thought:
 def body(*history: Step, quirks: BedrockQuirks = PLAIN, **fields: Any) -> Body:
     plan = Plan(provider="p", model="m", history=history, **fields)
     found = encode(plan, stream=False, quirks=quirks).body
-    assert problems(found, tools_apart=quirks.tools_apart) == []
+    assert problems(found, separate_tool_messages=quirks.separate_tool_messages) == []
     decoded: Body = json.loads(found)
     assert offences(decoded) == []
     return decoded

@@ -25,8 +25,10 @@ from antiphon.core.plan.plan import Plan, ReplayReasoning, ToolChoice, ToolDecla
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.call_ids import CallIdForm
-from antiphon.dialects.chat.encode import PLAIN, Body, ChatQuirks, encode
+from antiphon.dialects.call_ids import CallIdFormat
+from antiphon.dialects.chat.encode import encode
+from antiphon.dialects.chat.quirks import PLAIN, ChatQuirks
+from antiphon.wire.items import Document
 from tests.support import captured_requests as captured
 from tests.support.dialect_samples.history import answer, said
 from tests.support.request_validators.chat import problems
@@ -35,17 +37,17 @@ LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "ob
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 
-def body(*history: Step, quirks: ChatQuirks = PLAIN, **fields: Any) -> Body:
+def body(*history: Step, quirks: ChatQuirks = PLAIN, **fields: Any) -> Document:
     plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
     found = encode(plan, stream=False, quirks=quirks).body
     if quirks is PLAIN:
         assert problems(found) == []
-    decoded: Body = json.loads(found)
+    decoded: Document = json.loads(found)
     return decoded
 
 
-def messages(*history: Step, **fields: Any) -> list[Body]:
-    found: list[Body] = body(*history, **fields)["messages"]
+def messages(*history: Step, **fields: Any) -> list[Document]:
+    found: list[Document] = body(*history, **fields)["messages"]
     return found
 
 
@@ -333,7 +335,7 @@ def test_a_stream_asks_for_usage_unless_the_provider_minds() -> None:
 
 
 def test_a_patch_has_the_last_word_but_messages_stay_last() -> None:
-    def patch(sent: Body, plan: Plan) -> Body:
+    def patch(sent: Document, plan: Plan) -> Document:
         return sent | {"thinking": {"type": plan.effort}}
 
     found = body(effort="high", quirks=ChatQuirks(patch=patch, effort_field=None))
@@ -362,7 +364,7 @@ def test_fields_of_every_request_are_there() -> None:
     ],
 )
 def test_an_effort_is_said_as_the_provider_wants_it(
-    quirks: ChatQuirks, effort: str | None, sent: Body
+    quirks: ChatQuirks, effort: str | None, sent: Document
 ) -> None:
     found = body(effort=effort, quirks=quirks)
     assert {name: found[name] for name in found if name not in ("model", "messages")} == sent
@@ -410,7 +412,7 @@ def test_ids_are_the_same_on_both_sides_in_the_form_that_is_taken() -> None:
         Called("look:0", "look", "{}"),
         answer("look:0", "snow"),
     )
-    found = messages(*history, quirks=ChatQuirks(call_ids=CallIdForm("[a-z0-9]{9}", 9)))
+    found = messages(*history, quirks=ChatQuirks(call_ids=CallIdFormat("[a-z0-9]{9}", 9)))
     called = [call["id"] for message in found for call in message.get("tool_calls", ())]
     answered = [message["tool_call_id"] for message in found if message["role"] == "tool"]
     assert called == answered

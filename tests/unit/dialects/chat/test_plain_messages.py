@@ -1,10 +1,10 @@
-"""A plain dialogue: no tools, and user and assistant by turns."""
+"""A plain flatten_messages: no tools, and user and assistant by turns."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from antiphon.dialects.chat.plain_messages import dialogue
+from antiphon.dialects.chat.plain_messages import flatten_messages
 
 
 def message(role: str, content: Any, **more: Any) -> dict[str, Any]:
@@ -15,7 +15,7 @@ CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments":
 
 
 def test_neighbours_of_one_role_become_one_message() -> None:
-    told = dialogue(
+    told = flatten_messages(
         [
             message("system", "a"),
             message("developer", "b"),
@@ -33,7 +33,7 @@ def test_neighbours_of_one_role_become_one_message() -> None:
 
 
 def test_calls_and_answers_are_told_in_words() -> None:
-    told = dialogue(
+    told = flatten_messages(
         [
             message("user", "look!"),
             message("assistant", None, tool_calls=[CALL], reasoning_content="hm"),
@@ -53,18 +53,21 @@ def test_calls_and_answers_are_told_in_words() -> None:
 
 
 def test_the_first_word_is_the_users() -> None:
-    assert [each["role"] for each in dialogue([message("assistant", "hi")])] == [
+    assert [each["role"] for each in flatten_messages([message("assistant", "hi")])] == [
         "user",
         "assistant",
     ]
-    assert [each["role"] for each in dialogue([message("system", "s")])] == ["system", "user"]
+    assert [each["role"] for each in flatten_messages([message("system", "s")])] == [
+        "system",
+        "user",
+    ]
 
 
 def test_pictures_stay_beside_words() -> None:
     picture = {"type": "image_url", "image_url": {"url": "u"}}
-    told = dialogue([message("user", "look"), message("user", [picture])])
+    told = flatten_messages([message("user", "look"), message("user", [picture])])
     assert told == [message("user", [{"type": "text", "text": "look"}, picture])]
 
 
 def test_nothing_is_said_as_nothing() -> None:
-    assert dialogue([message("user", "")]) == [message("user", "[nothing]")]
+    assert flatten_messages([message("user", "")]) == [message("user", "[nothing]")]
