@@ -1,4 +1,4 @@
-"""Ids of calls in a form that a provider takes."""
+"""Tool call ids in the format that a provider accepts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from antiphon.dialects.call_ids import CallIdFormat, CallIds
 NINE = CallIdFormat("[a-zA-Z0-9]{9}", 9)
 
 
-def test_without_a_form_every_id_stays() -> None:
+def test_without_a_format_every_id_stays() -> None:
     ids = CallIds(None)
     assert [ids.assign(each) for each in ("functions.look:0", "", "functions.look:0")] == [
         "functions.look:0",
@@ -31,7 +31,7 @@ def test_an_id_that_fits_stays_and_another_becomes_a_digest_of_itself() -> None:
     assert CallIds(NINE).assign("call_1") == made
 
 
-def test_an_answer_belongs_to_the_last_call_of_its_id() -> None:
+def test_a_result_belongs_to_the_latest_call_with_its_id() -> None:
     ids = CallIds(NINE)
     first = ids.assign("look:0")
     assert ids.find("look:0") == first
@@ -46,7 +46,7 @@ def test_an_id_that_looks_like_a_digest_in_use_becomes_another() -> None:
     assert ids.assign(made) not in (made, "call_1")
 
 
-def test_an_answer_to_no_call_keeps_its_id() -> None:
+def test_a_result_without_a_call_keeps_its_id() -> None:
     assert CallIds(NINE).find("call_1") == "call_1"
 
 

@@ -1,4 +1,4 @@
-"""A plain flatten_messages: no tools, and user and assistant by turns."""
+"""Messages without tools, with user and assistant in alternation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def message(role: str, content: Any, **more: Any) -> dict[str, Any]:
 CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
 
 
-def test_neighbours_of_one_role_become_one_message() -> None:
+def test_consecutive_messages_of_one_role_are_merged() -> None:
     told = flatten_messages(
         [
             message("system", "a"),
@@ -32,7 +32,7 @@ def test_neighbours_of_one_role_become_one_message() -> None:
     ]
 
 
-def test_calls_and_answers_are_told_in_words() -> None:
+def test_calls_and_results_become_text() -> None:
     told = flatten_messages(
         [
             message("user", "look!"),
@@ -52,7 +52,7 @@ def test_calls_and_answers_are_told_in_words() -> None:
     ]
 
 
-def test_the_first_word_is_the_users() -> None:
+def test_the_first_message_is_the_users() -> None:
     assert [each["role"] for each in flatten_messages([message("assistant", "hi")])] == [
         "user",
         "assistant",
@@ -63,11 +63,11 @@ def test_the_first_word_is_the_users() -> None:
     ]
 
 
-def test_pictures_stay_beside_words() -> None:
+def test_images_stay_beside_text() -> None:
     picture = {"type": "image_url", "image_url": {"url": "u"}}
     told = flatten_messages([message("user", "look"), message("user", [picture])])
     assert told == [message("user", [{"type": "text", "text": "look"}, picture])]
 
 
-def test_nothing_is_said_as_nothing() -> None:
+def test_empty_content_gets_a_placeholder() -> None:
     assert flatten_messages([message("user", "")]) == [message("user", "[nothing]")]

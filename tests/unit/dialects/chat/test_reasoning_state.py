@@ -1,4 +1,4 @@
-"""State that goes back to servers of Chat Completions: blocks of reasoning, and signatures."""
+"""Reasoning state of Chat Completions servers: reasoning details and signatures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def piece(text: str, index: int | None = 0, **more: Any) -> Body:
     return {"type": "reasoning.text", "text": text, **place, **more}
 
 
-def test_pieces_of_one_block_become_one_in_their_order() -> None:
+def test_fragments_of_one_block_are_joined_in_order() -> None:
     chunks = [[piece("a", format="x")], [piece("b")], [piece("", signature="s")]]
     assert collect_details([thought(*chunks)]) == [
         {"type": "reasoning.text", "text": "ab", "index": 0, "format": "x", "signature": "s"}
@@ -43,18 +43,18 @@ def test_another_type_or_index_is_another_block() -> None:
     assert collect_details([thought(*chunks)]) == [piece("ad"), summary, piece("bc", 1), encrypted]
 
 
-def test_without_an_index_a_piece_goes_on_with_the_block_before_it() -> None:
+def test_a_fragment_without_an_index_continues_the_last_block() -> None:
     other = {"type": "reasoning.encrypted", "data": "d"}
     chunks = [[piece("a", None)], [piece("b", None)], [other], [piece("c", None)]]
     assert collect_details([thought(*chunks)]) == [piece("ab", None), other, piece("c", None)]
 
 
-def test_blocks_of_one_chunk_are_never_pieces_of_each_other() -> None:
+def test_blocks_of_one_chunk_are_never_joined() -> None:
     whole = [piece("a"), piece("b"), piece("c", None), piece("d", None)]
     assert collect_details([thought(whole)]) == whole
 
 
-def test_what_is_unknown_of_a_block_goes_back_too_and_null_forgets_nothing() -> None:
+def test_unknown_members_are_replayed_and_null_does_not_overwrite() -> None:
     begun = piece("a", id="r1", format=None, extra={"deep": 1})
     later = piece("b", id=None, format="f")
     assert collect_details([thought([begun], [later])]) == [
@@ -62,7 +62,7 @@ def test_what_is_unknown_of_a_block_goes_back_too_and_null_forgets_nothing() -> 
     ]
 
 
-def test_a_block_that_goes_on_behind_the_text_is_still_one() -> None:
+def test_a_block_that_continues_after_text_is_one_block() -> None:
     steps: list[Step] = [
         thought([piece("a")]),
         Said("assistant", (TextPart("hi"),)),
@@ -72,18 +72,18 @@ def test_a_block_that_goes_on_behind_the_text_is_still_one() -> None:
 
 
 @pytest.mark.parametrize("odd", ["text", None, [1, "x"], {}])
-def test_what_is_no_list_of_blocks_is_nothing(odd: Any) -> None:
+def test_details_that_are_not_a_list_of_objects_are_ignored(odd: Any) -> None:
     assert collect_details([thought(odd)]) == []
     assert collect_details([Thought(states=(ReasoningState("other", [piece("a")]),))]) == []
 
 
-def test_the_original_is_left_as_it_was() -> None:
+def test_the_recorded_state_is_not_modified() -> None:
     chunk = [piece("a")]
     assert collect_details([thought(chunk, [piece("b")])]) == [piece("ab")]
     assert chunk == [piece("a")]
 
 
-def test_recorded_blocks_come_together_to_what_was_thought() -> None:
+def test_recorded_blocks_are_joined_to_the_whole_reasoning() -> None:
     """The text of the blocks is the reasoning; an encrypted block is as it came."""
     recordings = [
         case
@@ -123,7 +123,7 @@ def extra(value: str) -> Body:
     return {"extra_content": {"google": {"thought_signature": value}}}
 
 
-def test_a_signature_goes_back_beside_the_call_that_it_stood_before() -> None:
+def test_a_signature_is_added_to_the_call_that_follows_it() -> None:
     steps: list[Step] = [signature("s", "tool"), A, B]
     assert add_call_signatures(steps, [{"id": "a"}, {"id": "b"}]) == [
         {"id": "a", **extra("s")},
@@ -136,13 +136,13 @@ def test_a_signature_goes_back_beside_the_call_that_it_stood_before() -> None:
     ]
 
 
-def test_a_signature_of_the_text_goes_back_beside_it() -> None:
+def test_a_signature_of_the_text_is_added_to_the_message() -> None:
     steps: list[Step] = [signature("s", "text"), Said("assistant", (TextPart("hi"),))]
     assert text_signature(steps) == extra("s")
     assert add_call_signatures([*steps, A], [{"id": "a"}]) == [{"id": "a"}]
 
 
 @pytest.mark.parametrize("odd", [None, 1, {"a": 1}])
-def test_what_is_no_signature_is_left_out(odd: Any) -> None:
+def test_an_invalid_signature_is_left_out(odd: Any) -> None:
     assert add_call_signatures([signature(odd, "tool"), A], [{"id": "a"}]) == [{"id": "a"}]
     assert text_signature([signature(odd, "text")]) == {}
