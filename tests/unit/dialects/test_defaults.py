@@ -10,6 +10,6 @@ def test_an_error_is_classified_and_described() -> None:
     fault = dialect.classify(429, {}, b'{"error":{"message":"slow down, sk-1"}}')
     assert fault.type == "rate_limit"
     for locale in ("en", "zh", "xx-YY"):
-        told = dialect.describe(fault, locale)
-        assert told
-        assert "sk-1" not in told
+        description = dialect.describe(fault, locale)
+        assert description
+        assert "sk-1" not in description

@@ -268,7 +268,7 @@ def _reasoning_detail(entry: Mapping[str, Any]) -> Iterator[Delta]:
 
 
 def _call_fragments(message: _ChatMessage) -> Iterator[tuple[CallFragment, list[Delta]]]:
-    """Each fragment of a call, with the state that the provider wants back with the call."""
+    """Each fragment of a call, with the state that is sent back with the call."""
     for number, call in enumerate(message.tool_calls or ()):
         function = call.function or call.custom or _ChatFunction()
         custom = call.function is None and call.custom is not None

@@ -93,8 +93,8 @@ def test_thinking_without_a_signature_member_gives_state() -> None:
 
 def test_consecutive_thinking_blocks_are_separate_parts() -> None:
     deltas = whole({"type": "thinking", "thinking": "a"}, {"type": "thinking", "thinking": "b"})
-    told = [delta for delta in deltas if isinstance(delta, Reasoning)]
-    assert told == [Reasoning("a", part=1), Reasoning("b", part=2)]
+    reasoning = [delta for delta in deltas if isinstance(delta, Reasoning)]
+    assert reasoning == [Reasoning("a", part=1), Reasoning("b", part=2)]
 
 
 def test_redacted_thinking_is_complete_when_opened() -> None:

@@ -254,8 +254,8 @@ def test_structured_output_is_otherwise_an_instruction(
 ) -> None:
     found = body(said("system", "b"), HI, instructions="a", contract=contract(requested, asked))
     assert "output_config" not in found
-    told = [block["text"] for block in found["system"]]
-    assert told == ["a", "b", contract(requested, "text").instruction()]
+    texts = [block["text"] for block in found["system"]]
+    assert texts == ["a", "b", contract(requested, "text").instruction()]
 
 
 def marks(found: Document) -> list[str]:

@@ -131,8 +131,8 @@ def test_leading_instructions_are_the_system_prompt() -> None:
 
 def test_later_instructions_keep_their_position() -> None:
     history = (HI, call(), answer("a"), said("developer", "Stop."), said("user", "ho"))
-    told = "<system>\nStop.\n</system>"
-    assert messages(*history)[-1] == user(result("a"), told, "ho")
+    instruction = "<system>\nStop.\n</system>"
+    assert messages(*history)[-1] == user(result("a"), instruction, "ho")
 
 
 def test_without_instructions_there_is_no_system_prompt() -> None:

@@ -291,17 +291,17 @@ SHAPED = OutputContract(
 
 def test_structured_output_is_requested_natively_where_supported() -> None:
     found = body(contract=SHAPED, quirks=BedrockQuirks(native_format=True))
-    asked = found["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
-    assert asked | {"schema": ""} == {"name": "n", "description": "d", "schema": ""}
-    assert json.loads(asked["schema"]) == SCHEMA | {"additionalProperties": False}
+    json_schema = found["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
+    assert json_schema | {"schema": ""} == {"name": "n", "description": "d", "schema": ""}
+    assert json.loads(json_schema["schema"]) == SCHEMA | {"additionalProperties": False}
     assert "system" not in found
 
 
 def test_a_schema_without_a_name_gets_one() -> None:
     contract = OutputContract(requested="json_schema", asked="json_schema", schema={})
     found = body(contract=contract, quirks=BedrockQuirks(native_format=True))
-    asked = found["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
-    assert asked == {"name": "answer", "schema": "{}"}
+    json_schema = found["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
+    assert json_schema == {"name": "answer", "schema": "{}"}
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_tool_choice_is_sent_only_with_tools(choice: ToolChoice, sent: Any) -> N
 
 
 def test_response_format_is_nested() -> None:
-    asked = OutputContract(
+    contract = OutputContract(
         requested="json_schema",
         asked="json_schema",
         name="trip",
@@ -85,7 +85,7 @@ def test_response_format_is_nested() -> None:
         strict=True,
     )
     schema = {"name": "trip", "description": "A trip.", "schema": SCHEMA, "strict": True}
-    found = body(contract=asked)["response_format"]
+    found = body(contract=contract)["response_format"]
     assert found == {"type": "json_schema", "json_schema": schema}
     plain = OutputContract(requested="json_schema", asked="json_schema", name="t", schema=SCHEMA)
     found = body(contract=plain)["response_format"]

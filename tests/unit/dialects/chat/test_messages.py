@@ -227,35 +227,35 @@ SIGNED = ReasoningState("gemini.thought_signature", "sig", "tool")
 def test_reasoning_details_are_replayed_instead_of_the_text() -> None:
     state = ReasoningState("openrouter.reasoning_details", [DETAIL])
     history = (said("user", "hi"), Thought("hm", states=(state,)), said("assistant", "ho"))
-    [_, told] = messages(
+    [_, message] = messages(
         *history, replay_reasoning="always", quirks=ChatQuirks(replay_details=True)
     )
-    assert told == {"role": "assistant", "content": "ho", "reasoning_details": [DETAIL]}
-    [_, told] = messages(*history, replay_reasoning="always", quirks=ChatQuirks())
-    assert told == {"role": "assistant", "content": "ho", "reasoning_content": "hm"}
+    assert message == {"role": "assistant", "content": "ho", "reasoning_details": [DETAIL]}
+    [_, message] = messages(*history, replay_reasoning="always", quirks=ChatQuirks())
+    assert message == {"role": "assistant", "content": "ho", "reasoning_content": "hm"}
 
 
 def test_reasoning_without_details_is_replayed_as_text() -> None:
     history = (said("user", "hi"), Thought("hm"), said("assistant", "ho"))
     quirks = ChatQuirks(replay_details=True)
-    [_, told] = messages(*history, replay_reasoning="always", quirks=quirks)
-    assert told["reasoning_content"] == "hm"
+    [_, message] = messages(*history, replay_reasoning="always", quirks=quirks)
+    assert message["reasoning_content"] == "hm"
 
 
 def test_a_signature_is_replayed_with_its_call_or_text() -> None:
     history = (said("user", "hi"), Thought(states=(SIGNED,)), Called("a", "look", "{}"))
-    [_, told, *_] = messages(*history, quirks=ChatQuirks(replay_signatures=True))
-    [call] = told["tool_calls"]
+    [_, message, *_] = messages(*history, quirks=ChatQuirks(replay_signatures=True))
+    [call] = message["tool_calls"]
     assert call["extra_content"] == {"google": {"thought_signature": "sig"}}
-    [_, told, *_] = messages(*history, quirks=ChatQuirks())
-    assert "extra_content" not in told["tool_calls"][0]
+    [_, message, *_] = messages(*history, quirks=ChatQuirks())
+    assert "extra_content" not in message["tool_calls"][0]
 
 
 def test_lost_reasoning_gets_a_placeholder_where_it_is_required() -> None:
     history = (said("user", "hi"), Called("a", "look", "{}"), answer("a", "rain"))
     quirks = ChatQuirks(reasoning_required=True, lost_reasoning=" ")
-    [_, told, _] = messages(*history, replay_reasoning="tool_turns", quirks=quirks)
-    assert told["reasoning_content"] == " "
+    [_, message, _] = messages(*history, replay_reasoning="tool_turns", quirks=quirks)
+    assert message["reasoning_content"] == " "
 
 
 def test_a_captured_thread_keeps_its_text() -> None:

@@ -15,7 +15,7 @@ CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments":
 
 
 def test_consecutive_messages_of_one_role_are_merged() -> None:
-    told = flatten_messages(
+    flattened = flatten_messages(
         [
             message("system", "a"),
             message("developer", "b"),
@@ -25,7 +25,7 @@ def test_consecutive_messages_of_one_role_are_merged() -> None:
             message("assistant", "f"),
         ]
     )
-    assert told == [
+    assert flattened == [
         message("system", "a"),
         message("user", "b\n\nc\n\nd"),
         message("assistant", "e\n\nf"),
@@ -33,7 +33,7 @@ def test_consecutive_messages_of_one_role_are_merged() -> None:
 
 
 def test_calls_and_results_become_text() -> None:
-    told = flatten_messages(
+    flattened = flatten_messages(
         [
             message("user", "look!"),
             message("assistant", None, tool_calls=[CALL], reasoning_content="hm"),
@@ -43,7 +43,7 @@ def test_calls_and_results_become_text() -> None:
             message("tool", ""),
         ]
     )
-    assert told == [
+    assert flattened == [
         message("user", "look!"),
         message("assistant", '[called look with {"a": 1}]'),
         message("user", "[a tool answered]: rain"),
@@ -65,8 +65,8 @@ def test_the_first_message_is_the_users() -> None:
 
 def test_images_stay_beside_text() -> None:
     picture = {"type": "image_url", "image_url": {"url": "u"}}
-    told = flatten_messages([message("user", "look"), message("user", [picture])])
-    assert told == [message("user", [{"type": "text", "text": "look"}, picture])]
+    flattened = flatten_messages([message("user", "look"), message("user", [picture])])
+    assert flattened == [message("user", [{"type": "text", "text": "look"}, picture])]
 
 
 def test_empty_content_gets_a_placeholder() -> None:
