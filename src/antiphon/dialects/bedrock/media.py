@@ -1,8 +1,8 @@
 """Images, files and audio as Converse content blocks.
 
 Converse fetches nothing from the web: media come as bytes, or by an S3 address. The plan already
-leaves out, with a diagnostic, what it would refuse (`TAKEN`); what arrives here all the same
-becomes a text block that names the omission.
+leaves out, with a diagnostic, what is not in `TAKEN`, which Converse would refuse; what
+arrives here all the same becomes a text block that names the omission.
 """
 
 from __future__ import annotations
