@@ -8,7 +8,8 @@ import pytest
 
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Extra, Failure
-from antiphon.dialects.anthropic.encode import AnthropicQuirks, encode
+from antiphon.dialects.anthropic.encode import encode
+from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.recordings import Document, answers, deltas_of, every, history_of, parts_of
 from tests.support.reference_readers.anthropic import read

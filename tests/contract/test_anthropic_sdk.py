@@ -20,7 +20,8 @@ from typing_extensions import is_typeddict
 from antiphon import replay
 from antiphon.core.plan.plan import Plan, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
-from antiphon.dialects.anthropic.encode import AnthropicQuirks, encode
+from antiphon.dialects.anthropic.encode import encode
+from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from tests.property.test_anthropic_history import SEES, Memory, memories, plans, quirks, remembered
 from tests.property.test_history import any_items, read
 from tests.support.corpus import ABSENT, Case, cases

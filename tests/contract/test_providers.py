@@ -23,7 +23,7 @@ from antiphon.core.planning.make_plan import EFFORTS
 from antiphon.core.planning.parameters import PARAMETERS, Rule
 from antiphon.core.stream.deltas import Delta, Failure, Finish, Reasoning, Text, ToolCall, Usage
 from antiphon.core.stream.finish import map_finish_reason
-from antiphon.dialects.chat.encode import ChatQuirks
+from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidRequest
 from antiphon.providers import cerebras, echo, table

@@ -1,4 +1,4 @@
-"""Any history becomes a good Anthropic request, and a history that grows keeps its past."""
+"""Any history becomes a valid Anthropic request, and a growing history keeps its prefix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from antiphon.core.history.steps import MessageStep, ReasoningStep, Step
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.dialects.anthropic.encode import AnthropicQuirks, encode
+from antiphon.dialects.anthropic.encode import encode
+from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from tests.property.test_history import (
     Item,
     any_items,
@@ -86,7 +87,7 @@ def is_prefix(body: bytes, following: bytes) -> bool:
 
 
 @given(any_items, st.booleans(), memories, quirks, plans)
-def test_any_history_renders_to_a_valid_request(
+def test_any_history_is_encoded_as_a_valid_request(
     items: list[Any], images: bool, memory: Memory, how: AnthropicQuirks, fields: dict[str, Any]
 ) -> None:
     steps = remembered(read(items, SEES, images), memory)
@@ -94,7 +95,7 @@ def test_any_history_renders_to_a_valid_request(
 
 
 @given(st.lists(junk, max_size=4))
-def test_a_list_of_anything_at_all_renders_to_a_valid_request(items: list[Any]) -> None:
+def test_any_list_of_items_is_encoded_as_a_valid_request(items: list[Any]) -> None:
     assert problems(rendered(read(items), AnthropicQuirks())) == []
 
 
@@ -107,7 +108,7 @@ def has_begun(steps: Sequence[Step]) -> bool:
 
 
 @given(any_items, any_items, memories, cachings)
-def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
+def test_a_body_that_ends_with_the_client_is_a_prefix_of_the_next(
     past: list[Any], more: list[Any], memory: Memory, caching: Any
 ) -> None:
     how = AnthropicQuirks(thinking="adaptive", caching=caching)
@@ -119,7 +120,7 @@ def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
 
 
 @given(threads(), memories, st.sampled_from(["adaptive", "budget"]))
-def test_the_body_of_each_turn_is_to_the_byte_a_prefix_of_the_body_of_the_next(
+def test_the_body_of_each_turn_is_a_byte_prefix_of_the_next(
     requests: list[list[Item]], memory: Memory, thinking: Any
 ) -> None:
     """The provider follows the thread itself, so no marker moves."""
@@ -132,6 +133,6 @@ def test_the_body_of_each_turn_is_to_the_byte_a_prefix_of_the_body_of_the_next(
 
 
 @given(any_items, memories)
-def test_rendering_twice_gives_the_same_bytes(items: list[Any], memory: Memory) -> None:
+def test_encoding_twice_gives_the_same_bytes(items: list[Any], memory: Memory) -> None:
     steps = remembered(read(items), memory)
     assert rendered(steps, AnthropicQuirks()) == rendered(steps, AnthropicQuirks())

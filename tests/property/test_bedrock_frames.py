@@ -1,4 +1,4 @@
-"""Whatever Converse sends, reading it gives deltas, and a bridge a stream that ends well formed."""
+"""Any Converse frames are decoded to deltas, and the bridge ends the response well formed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ bodies = mangled(
 
 
 @given(st.lists(st.tuples(names, documents | junk), max_size=8))
-def test_any_frames_give_deltas(frames: list[tuple[str, Any]]) -> None:
+def test_any_frames_are_decoded_to_deltas(frames: list[tuple[str, Any]]) -> None:
     decoder = BedrockDecoder()
     for name, document in frames:
         found = decoder.feed(Frame(json.dumps(document).encode(), name))
@@ -85,5 +85,5 @@ def test_any_whole_body_gives_deltas_and_ends_well_formed(body: Any) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_body(data: bytes) -> None:
+def test_any_bytes_are_decoded_as_a_body(data: bytes) -> None:
     assert decode(data)

@@ -1,4 +1,4 @@
-"""Any history becomes a good Converse request, and a history that grows keeps its past."""
+"""Any history becomes a valid Converse request, and a growing history keeps its prefix."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def rendered(steps: Sequence[Step], how: BedrockQuirks, **fields: Any) -> bytes:
 
 
 @given(any_items, st.booleans(), memories, quirks, plans)
-def test_any_history_renders_to_a_valid_request(
+def test_any_history_is_encoded_as_a_valid_request(
     items: list[Any], images: bool, memory: Memory, how: BedrockQuirks, fields: dict[str, Any]
 ) -> None:
     body = rendered(remembered(read(items, SEES, images), memory), how, **fields)
@@ -89,7 +89,7 @@ def test_any_history_renders_to_a_valid_request(
 
 
 @given(any_items, st.booleans(), memories, quirks, plans)
-def test_amazons_own_description_has_nothing_against_it(
+def test_any_request_matches_amazons_service_model(
     items: list[Any], images: bool, memory: Memory, how: BedrockQuirks, fields: dict[str, Any]
 ) -> None:
     body = rendered(remembered(read(items, SEES, images), memory), how, **fields)
@@ -97,13 +97,13 @@ def test_amazons_own_description_has_nothing_against_it(
 
 
 @given(any_items, memories)
-def test_words_and_calls_can_always_be_kept_apart(items: list[Any], memory: Memory) -> None:
-    body = rendered(remembered(read(items), memory), BedrockQuirks(tools_apart=True))
-    assert problems(body, tools_apart=True) == []
+def test_text_and_calls_can_always_be_separated(items: list[Any], memory: Memory) -> None:
+    body = rendered(remembered(read(items), memory), BedrockQuirks(separate_tool_messages=True))
+    assert problems(body, separate_tool_messages=True) == []
 
 
 @given(st.lists(junk, max_size=4))
-def test_a_list_of_anything_at_all_renders_to_a_valid_request(items: list[Any]) -> None:
+def test_any_list_of_items_is_encoded_as_a_valid_request(items: list[Any]) -> None:
     assert problems(rendered(read(items), BedrockQuirks())) == []
 
 
@@ -124,7 +124,7 @@ def is_prefix(body: bytes, following: bytes) -> bool:
 
 
 @given(any_items, any_items, memories, st.booleans())
-def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
+def test_a_body_that_ends_with_the_client_is_a_prefix_of_the_next(
     past: list[Any], more: list[Any], memory: Memory, caching: bool
 ) -> None:
     how = BedrockQuirks(thinking="adaptive", caching=caching)
@@ -136,18 +136,18 @@ def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
 
 
 @given(threads(), memories, thinkings, st.booleans())
-def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
+def test_the_body_of_each_turn_is_a_prefix_of_the_next(
     requests: list[list[Item]], memory: Memory, thinking: Any, apart: bool
 ) -> None:
-    how = BedrockQuirks(thinking=thinking, tools_apart=apart)
+    how = BedrockQuirks(thinking=thinking, separate_tool_messages=apart)
     histories = [remembered(read(history), memory) for history in accumulate(requests)]
     bodies = [rendered(steps, how, declarations=(LOOK,)) for steps in histories]
-    assert all(problems(body, tools_apart=apart) == [] for body in bodies)
+    assert all(problems(body, separate_tool_messages=apart) == [] for body in bodies)
     for body, following in pairwise(bodies):
         assert following.startswith(body.removesuffix(b"]}]}"))
 
 
 @given(any_items, memories)
-def test_rendering_twice_gives_the_same_bytes(items: list[Any], memory: Memory) -> None:
+def test_encoding_twice_gives_the_same_bytes(items: list[Any], memory: Memory) -> None:
     steps = remembered(read(items), memory)
     assert rendered(steps, BedrockQuirks()) == rendered(steps, BedrockQuirks())

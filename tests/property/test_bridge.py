@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from antiphon import replay
 from antiphon.core.faults.fault import protocol_fault, timeout_fault
 from antiphon.core.stream.deltas import Delta, Failure, Finish, Text
-from antiphon.dialects.dialect import ChatDialect
+from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.errors import InvalidTransition
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.sse import Frame, SSEDecoder

@@ -13,7 +13,8 @@ from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.read_items import read_items
 from antiphon.core.history.steps import HistoryCode, MessageStep, Step, ToolCallStep, ToolResultStep
 from antiphon.core.plan.plan import Plan, ReplayReasoning
-from antiphon.dialects.chat.encode import ChatQuirks, encode
+from antiphon.dialects.chat.encode import encode
+from antiphon.dialects.chat.quirks import ChatQuirks
 from tests.support.request_validators.chat import problems
 
 Item = dict[str, Any]

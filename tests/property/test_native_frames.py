@@ -1,4 +1,4 @@
-"""Whatever a server sends in its own format, reading it is total and the answer ends well."""
+"""Any frames of the Ollama and Cohere formats are decoded, with one terminal event."""
 
 from __future__ import annotations
 
@@ -90,23 +90,23 @@ def events(documents: list[Any], opening: bytes, ending: bytes) -> bytes:
 
 
 @given(st.lists(line | junk, max_size=6))
-def test_any_lines_of_ollama_end_in_exactly_one_good_way(lines: list[Any]) -> None:
+def test_any_ollama_lines_give_exactly_one_terminal_event(lines: list[Any]) -> None:
     check(replay(events(lines, b"", b"\n"), dialect="ollama"))
 
 
 @given(st.lists(event | older | whole | junk, max_size=8))
-def test_any_events_of_cohere_end_in_exactly_one_good_way(documents: list[Any]) -> None:
+def test_any_cohere_events_give_exactly_one_terminal_event(documents: list[Any]) -> None:
     check(replay(events(documents, b"data: ", b"\n\n"), dialect="cohere"))
 
 
 @given(whole | older | line | junk)
-def test_any_whole_answer_ends_in_exactly_one_good_way(document: Any) -> None:
+def test_any_whole_answer_gives_exactly_one_terminal_event(document: Any) -> None:
     for dialect in ("ollama", "cohere"):
         check(replay(json.dumps(document).encode(), dialect=dialect))
 
 
 @given(st.lists(line | junk, max_size=4), st.lists(event | older | whole | junk, max_size=6))
-def test_reading_never_raises(lines: list[Any], documents: list[Any]) -> None:
+def test_decoding_never_raises(lines: list[Any], documents: list[Any]) -> None:
     ollama, cohere = OllamaDecoder(), CohereDecoder()
     for each in lines:
         assert isinstance(ollama.feed(Frame(json.dumps(each).encode())), list)
@@ -115,14 +115,14 @@ def test_reading_never_raises(lines: list[Any], documents: list[Any]) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_a_failure_or_worth_tracing(data: bytes) -> None:
+def test_any_bytes_are_a_failure_or_an_extra(data: bytes) -> None:
     for decode in (decode_ollama, decode_cohere):
         for body in (data, b'{"message":' + data, b'{"message":{"content":"' + data + b'"}}'):
             assert decode(body)
 
 
 @pytest.mark.parametrize("depth", [100, 100_000])
-def test_the_deepest_nesting_is_survived(depth: int) -> None:
+def test_deep_nesting_does_not_raise(depth: int) -> None:
     nested = b"[" * depth + b"]" * depth
     for name in (b"content", b"tool_calls", b"thinking", b"citations"):
         body = b'{"message":{"%b":%b},"done":true}' % (name, nested)

@@ -42,7 +42,7 @@ from antiphon.core.stream.deltas import (
 )
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.dialects.dialect import ChatDialect
+from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
 from antiphon.wire.request import Request

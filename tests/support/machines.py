@@ -10,7 +10,8 @@ from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.deltas import Delta
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.dialect import ChatDialect, Framer, StreamDecoder
+from antiphon.dialects.chat.dialect import ChatDialect
+from antiphon.dialects.dialect import Framer, StreamDecoder
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
 from antiphon.wire.response import Response

@@ -1,1 +1,1 @@
-"""Pure translators between a provider's wire format and our deltas, one file each."""
+"""Pure translators between providers' wire formats and the gateway's deltas, one package each."""

@@ -1,8 +1,8 @@
-"""Ids of calls, in a form that a provider takes: a call and its answer always under the same one.
+"""Tool call ids in the format that a provider accepts; a call and its result share one id.
 
-An id that fits stays. One that does not, or that another call has already, becomes a digest of
-itself, so that the same history always gives the same ids. An answer belongs to the last call of
-its id: some providers begin to count anew in every turn.
+An id that fits stays. One that does not fit, or that an earlier call already has, becomes a digest
+of itself, so that the same history always gives the same ids. A result belongs to the latest call
+with its id: some providers restart their numbering in every turn.
 """
 
 from __future__ import annotations
@@ -13,38 +13,40 @@ import re
 from msgspec import Struct
 
 
-class CallIdForm(Struct, frozen=True):
-    """What an id has to look like, and how long to make one that does not."""
+class CallIdFormat(Struct, frozen=True):
+    """Accepted call ids: a pattern, and the length of generated ones."""
 
     pattern: str
     length: int
 
 
 class CallIds:
-    """The ids of one request, in the order of its calls. Without a form, every id stays."""
+    """Ids of one request, assigned in the order of its calls. Without a format, every id stays."""
 
-    def __init__(self, form: CallIdForm | None) -> None:
-        self._form = form
-        self._given: dict[str, str] = {}
+    def __init__(self, id_format: CallIdFormat | None) -> None:
+        self._format = id_format
+        self._assigned: dict[str, str] = {}
         self._taken: set[str] = set()
 
-    def called(self, call_id: str) -> str:
-        if self._form is None:
+    def assign(self, call_id: str) -> str:
+        """The id of a call, unique within the request."""
+        if self._format is None:
             return call_id
-        fits = re.fullmatch(self._form.pattern, call_id)
-        given = call_id if fits else _digest(call_id, self._form.length)
+        fits = re.fullmatch(self._format.pattern, call_id)
+        assigned = call_id if fits else _digest(call_id, self._format.length)
         number = 1
-        while given in self._taken:
+        while assigned in self._taken:
             number += 1
-            given = _digest(f"{call_id} {number}", self._form.length)
-        self._taken.add(given)
-        self._given[call_id] = given
-        return given
+            assigned = _digest(f"{call_id} {number}", self._format.length)
+        self._taken.add(assigned)
+        self._assigned[call_id] = assigned
+        return assigned
 
-    def answered(self, call_id: str) -> str:
-        return self._given.get(call_id, call_id)
+    def find(self, call_id: str) -> str:
+        """The id of the call that a result belongs to."""
+        return self._assigned.get(call_id, call_id)
 
 
 def _digest(text: str, length: int) -> str:
-    """Hexadecimal digits alone: no form forbids those."""
+    """Hexadecimal digits only, which every format allows."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]

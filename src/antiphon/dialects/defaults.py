@@ -1,42 +1,57 @@
-"""What dialects have in common: how answers come in, and how errors are judged and told."""
+"""Default framing, error classification and parameter removal of a dialect.
+
+Also the protocols of what a dialect reads with: `Framer` and `StreamDecoder`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from antiphon.core.faults import classify as faults
-from antiphon.core.faults import messages as locale
+from antiphon.core.faults import classify, messages
 from antiphon.core.faults.fault import ProviderFault
+from antiphon.core.plan.plan import Outbound
 from antiphon.core.stream.deltas import Delta
+from antiphon.dialects.parameters import ParameterFields, list_removable, remove_parameter
 from antiphon.wire.sse import Frame, SSEDecoder
 
 
 class Framer(Protocol):
-    """Bytes as the network cuts them → frames."""
+    """Incremental framing: chunks of bytes in, complete frames out."""
 
     def feed(self, chunk: bytes) -> list[Frame]: ...
     def close(self) -> list[Frame]: ...
 
 
 class StreamDecoder(Protocol):
-    """The frames of one streamed answer → deltas."""
+    """Incremental decoding of one streamed answer: frames in, deltas out."""
 
     ended: bool
-    """The provider has said that nothing more will come."""
+    """The provider has marked the end of the stream; nothing more will come."""
 
     def feed(self, frame: Frame) -> list[Delta]: ...
     def close(self) -> list[Delta]: ...
 
 
-class Speech:
-    """The half of a dialect that is nearly everybody's; a dialect overrides what it does apart."""
+class DialectDefaults:
+    """SSE framing, the shared fault classifier and fault texts; a dialect overrides what differs.
+
+    Every dialect sets `parameter_fields`.
+    """
+
+    parameter_fields: ClassVar[ParameterFields]
 
     def framer(self) -> Framer:
         return SSEDecoder()
 
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
-        return faults.classify(status, headers, body)
+        return classify.classify(status, headers, body)
 
-    def describe(self, fault: ProviderFault, locale_name: str = "en") -> str:
-        return locale.describe(fault, locale_name)
+    def describe(self, fault: ProviderFault, locale: str = "en") -> str:
+        return messages.describe(fault, locale)
+
+    def removable_parameters(self, outbound: Outbound) -> list[str]:
+        return list_removable(outbound, self.parameter_fields)
+
+    def without(self, outbound: Outbound, name: str, *, rename: bool = True) -> Outbound | None:
+        return remove_parameter(outbound, name, self.parameter_fields, rename=rename)

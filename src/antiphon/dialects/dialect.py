@@ -1,4 +1,4 @@
-"""What every dialect can do: one small protocol, and the names it is found by."""
+"""The `Dialect` protocol, and the table of all dialects by name."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Protocol
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import Delta
-from antiphon.dialects.anthropic.decode import AnthropicDialect
-from antiphon.dialects.anthropic.encode import AnthropicQuirks
-from antiphon.dialects.bedrock.decode import BedrockDialect
+from antiphon.dialects.anthropic.dialect import AnthropicDialect
+from antiphon.dialects.anthropic.quirks import AnthropicQuirks
+from antiphon.dialects.bedrock.dialect import BedrockDialect
 from antiphon.dialects.bedrock.quirks import BedrockQuirks
-from antiphon.dialects.chat import decode as chat
-from antiphon.dialects.chat import encode as chat_request
-from antiphon.dialects.chat.encode import ChatQuirks
+from antiphon.dialects.chat.dialect import ChatDialect
+from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.dialects.cohere.decode import CohereDialect
 from antiphon.dialects.cohere.encode import CohereQuirks
-from antiphon.dialects.defaults import Framer, Speech, StreamDecoder
+from antiphon.dialects.defaults import Framer, StreamDecoder
 from antiphon.dialects.gemini.decode import GeminiDialect
 from antiphon.dialects.gemini.quirks import GeminiQuirks
 from antiphon.dialects.ollama.decode import OllamaDialect
@@ -26,46 +25,40 @@ from antiphon.dialects.responses.decode import ResponsesDialect
 from antiphon.dialects.responses.encode import ResponsesQuirks
 from antiphon.errors import UnknownDialect
 
-__all__ = [
-    "DIALECTS",
-    "ChatDialect",
-    "Dialect",
-    "Framer",
-    "StreamDecoder",
-    "build",
-    "resolve",
-]
+__all__ = ["DIALECTS", "Dialect", "Framer", "StreamDecoder", "build", "resolve"]
 
 
 class Dialect(Protocol):
-    """A provider's wire format, both ways. Everything here is pure, and reading is total."""
-
-    def encode(self, plan: Plan, *, stream: bool) -> Outbound: ...
-    def framer(self) -> Framer: ...
-    def decoder(self) -> StreamDecoder: ...
-    def decode(self, body: bytes) -> list[Delta]: ...
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault: ...
-    def describe(self, fault: ProviderFault, locale: str) -> str: ...
-
-
-class ChatDialect(Speech):
-    """Chat Completions: SSE frames, `choices[].delta`."""
-
-    def __init__(
-        self, quirks: ChatQuirks = chat_request.PLAIN, *, implied_finish: str | None = None
-    ) -> None:
-        """`implied_finish` is for providers that never say why they stopped, only that they did."""
-        self._quirks = quirks
-        self._implied_finish = implied_finish
+    """A provider's wire format, both ways. Everything is pure, and decoding never raises."""
 
     def encode(self, plan: Plan, *, stream: bool) -> Outbound:
-        return chat_request.encode(plan, stream=stream, quirks=self._quirks)
+        """The request for a plan."""
+        ...
 
-    def decoder(self) -> StreamDecoder:
-        return chat.ChatDecoder(implied_finish=self._implied_finish)
-
+    def framer(self) -> Framer: ...
+    def decoder(self) -> StreamDecoder: ...
     def decode(self, body: bytes) -> list[Delta]:
-        return chat.decode(body)
+        """The deltas of a whole answer."""
+        ...
+
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
+        """The fault that an error response reports."""
+        ...
+
+    def describe(self, fault: ProviderFault, locale: str = "en") -> str:
+        """The text of a fault for clients."""
+        ...
+
+    def removable_parameters(self, outbound: Outbound) -> list[str]:
+        """Names of the parameters of a request that can be left out."""
+        ...
+
+    def without(self, outbound: Outbound, name: str, *, rename: bool = True) -> Outbound | None:
+        """The request without a parameter; None if it does not have it.
+
+        With `rename`, a parameter that has a newer name is sent under that name instead.
+        """
+        ...
 
 
 _TABLE: Mapping[str, tuple[Callable[..., Dialect], type]] = {
@@ -77,26 +70,30 @@ _TABLE: Mapping[str, tuple[Callable[..., Dialect], type]] = {
     "ollama": (OllamaDialect, OllamaQuirks),
     "responses": (ResponsesDialect, ResponsesQuirks),
 }
-"""Every dialect, and how it says what is special about a provider."""
+"""Every dialect by name, with the class of its quirks."""
 DIALECTS: Mapping[str, Dialect] = {name: kind() for name, (kind, _) in _TABLE.items()}
-"""Each dialect without any provider's quirks: enough to read what was recorded."""
+"""Each dialect without quirks of a provider: enough to decode recordings."""
 
 
 def resolve(name: str) -> Dialect:
+    """The dialect of this name, without quirks."""
     dialect = DIALECTS.get(name)
     if dialect is None:
-        raise UnknownDialect(f"There is no dialect {name!r}; known: {', '.join(sorted(DIALECTS))}.")
+        known = ", ".join(sorted(DIALECTS))
+        raise UnknownDialect(f"Unknown dialect {name!r}; use one of: {known}.")
     return dialect
 
 
 def build(name: str, *, quirks: object | None = None, implied_finish: str | None = None) -> Dialect:
-    """A dialect as one provider speaks it; without quirks, as everybody does."""
+    """The dialect of this name with one provider's quirks."""
     plain = resolve(name)
-    kind, known = _TABLE[name]
-    if quirks is not None and not isinstance(quirks, known):
-        problem = f"the quirks of {name!r} are {known.__name__}, not {type(quirks).__name__}"
-        raise TypeError(problem)
+    dialect_class, quirks_class = _TABLE[name]
+    if quirks is not None and not isinstance(quirks, quirks_class):
+        raise TypeError(
+            f"quirks of the dialect {name!r} must be {quirks_class.__name__}, "
+            f"not {type(quirks).__name__}"
+        )
     finish = {"implied_finish": implied_finish} if implied_finish else {}
     if quirks is None:
-        return kind(**finish) if finish else plain
-    return kind(quirks=quirks, **finish)
+        return dialect_class(**finish) if finish else plain
+    return dialect_class(quirks=quirks, **finish)

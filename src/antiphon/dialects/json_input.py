@@ -1,8 +1,8 @@
-"""Frames as providers really send them: mended where they are broken, named where they are odd.
+"""Decoding of JSON frames and bodies from providers, tolerant of what real servers send.
 
-1. A document of another form is the error it carries, or worth tracing; never a crash.
-2. A request that was accepted and then fails without saying why is its server's fault.
-3. A whole answer is a stream of one frame, or all frames of a stream at once.
+1. A document of an unexpected shape is the error it carries, or an `Extra`; never an exception.
+2. A request that was accepted (200) and then fails without a reason is the server's fault.
+3. A whole body is a stream of one frame, or all lines of a recorded stream at once.
 """
 
 from __future__ import annotations
@@ -16,89 +16,100 @@ from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import FaultType, ProviderFault, protocol_fault
 from antiphon.core.stream.deltas import Delta, Extra, Failure
 from antiphon.dialects.defaults import StreamDecoder
-from antiphon.dialects.lenient_json import mended
+from antiphon.dialects.lenient_json import repair_json
 from antiphon.wire.sse import Frame, NDJSONDecoder
 
 NULL = msgspec.Raw(b"null")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a JSON decoder raises for bytes it cannot decode."""
 
-_Read = TypeVar("_Read")
-_read_document = msgspec.json.Decoder().decode
-
-
-def read(reader: Callable[[bytes], _Read], data: bytes) -> _Read:
-    """What stands in the JSON, which is mended first if that is what it takes."""
-    return reread(reader, data)[0]
+_Decoded = TypeVar("_Decoded")
+_decode_document = msgspec.json.Decoder().decode
 
 
-def reread(reader: Callable[[bytes], _Read], data: bytes) -> tuple[_Read, bytes]:
-    """The same, and the JSON that can be read again."""
+def decode_lenient(decode: Callable[[bytes], _Decoded], data: bytes) -> _Decoded:
+    """Decode JSON, after a repair if that is what it takes; raises one of `UNREADABLE`."""
+    return decode_repaired(decode, data)[0]
+
+
+def decode_repaired(decode: Callable[[bytes], _Decoded], data: bytes) -> tuple[_Decoded, bytes]:
+    """Like `decode_lenient`; also return the JSON that was decoded, repaired or not."""
     try:
-        return reader(data), data
+        return decode(data), data
     except UNREADABLE:
-        data = mended(data)
-        return reader(data), data
+        data = repair_json(data)
+        return decode(data), data
 
 
-def string(value: Any) -> str | None:
-    """A text with something in it, or None."""
+def nonempty_string(value: Any) -> str | None:
+    """The value if it is a string and not empty, else None."""
     return value if isinstance(value, str) and value else None
 
 
-def surprise(data: bytes, *, finished: bool = False) -> list[Delta]:
-    """What a frame means that no reader expected."""
+def decode_unexpected(data: bytes, *, finished: bool = False) -> list[Delta]:
+    """The deltas of a frame that does not have the shape its decoder expects."""
     try:
-        document = read(_read_document, data)
+        document = decode_lenient(_decode_document, data)
     except UNREADABLE:
-        return unreadable(data, finished=finished)
-    return [told(document) if isinstance(document, dict) else Extra("frame", document)]
+        return report_unreadable(data, finished=finished)
+    return [error_or_extra(document) if isinstance(document, dict) else Extra("frame", document)]
 
 
-def unreadable(data: bytes, *, finished: bool) -> list[Delta]:
-    """What a frame means that is no object: some servers send a bare word as a keep-alive.
+def report_unreadable(data: bytes, *, finished: bool) -> list[Delta]:
+    """The deltas of a frame that is not a JSON object.
 
-    Once a provider has `finished` its answer is whole: a broken frame cannot spoil it any more.
+    Some servers send a bare word as a keep-alive. After the finish reason (`finished`) the answer
+    is complete, and a broken frame is no longer a failure.
     """
     if finished or not data.strip() or _is_scalar(data):
         return [Extra("unreadable_frame", len(data))]
-    return [Failure(protocol_fault("The provider sent a frame that cannot be read."))]
+    return [Failure(protocol_fault("The provider sent a frame that could not be decoded as JSON."))]
 
 
 def _is_scalar(data: bytes) -> bool:
     try:
-        return not isinstance(_read_document(data), dict | list)
+        return not isinstance(_decode_document(data), dict | list)
     except UNREADABLE:
         return False
 
 
-def told(document: Mapping[str, Any]) -> Delta:
-    """The error in a document, or the document itself if it has none."""
-    fault = reported(document)
+def error_or_extra(document: Mapping[str, Any]) -> Delta:
+    """The error in a document, or the document itself as an `Extra`."""
+    fault = find_error(document)
     return Extra("frame", document) if fault is None else Failure(fault)
 
 
-def reported(document: Mapping[str, Any]) -> ProviderFault | None:
-    """The error in a document that came with a 200, if there is one."""
+def find_error(document: Mapping[str, Any]) -> ProviderFault | None:
+    """The error in a document that came with status 200, if there is one."""
     fault = classify_document(document)
     if fault is not None and fault.type is FaultType.unknown:
         return classify_document(document, 500)
     return fault
 
 
-def decoded(body: bytes, decoder: StreamDecoder) -> list[Delta]:
-    """A whole answer, or a recorded stream of lines → deltas."""
+def decode_body(body: bytes, decoder: StreamDecoder) -> list[Delta]:
+    """Decode a whole answer, or the recorded lines of a stream, with a stream decoder."""
     deltas: list[Delta] = []
-    for frame in _frames(body):
+    for frame in _split_frames(body):
         if not decoder.ended:
             deltas += decoder.feed(frame)
     return deltas or [Failure(classify(200, {}, body))]
 
 
-def _frames(body: bytes) -> list[Frame]:
+def _split_frames(body: bytes) -> list[Frame]:
     try:
-        read(_read_document, body)
+        decode_lenient(_decode_document, body)
     except UNREADABLE:
         lines = NDJSONDecoder()
-        # Text that is no JSON at all is not worth looking at line by line.
+        # Text that is not JSON at all (an HTML page) has no lines worth decoding.
         return [*lines.feed(body), *lines.close()] if body.lstrip()[:1] == b"{" else []
     return [Frame(body)]
+
+
+# Former names, until every dialect uses those above.
+read = decode_lenient
+string = nonempty_string
+surprise = decode_unexpected
+told = error_or_extra
+reported = find_error
+decoded = decode_body

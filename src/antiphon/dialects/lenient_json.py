@@ -1,4 +1,4 @@
-"""JSON as providers really send it: what only strict readers reject is mended, not thrown away."""
+"""Repair of JSON that strict parsers reject: lone surrogates, broken UTF-8, NaN and the like."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 import math
 
 
-def mended(data: bytes) -> bytes:
-    """The same document for a strict reader; the same bytes if there is no document in them.
+def repair_json(data: bytes) -> bytes:
+    """The same document for a strict parser; the same bytes if they hold no document.
 
-    Some servers cut a stream inside of a character, and send the halves as lone surrogates or
-    broken UTF-8; some write control characters, or numbers that are none.
+    Some servers cut a stream inside a character and send the halves as lone surrogates or broken
+    UTF-8; some write control characters, or `NaN` and `Infinity`, which become null.
     """
     text = data.decode("utf-8", "replace")
     try:
-        document = json.loads(text, strict=False, parse_float=_finite, parse_constant=_nothing)
+        document = json.loads(text, strict=False, parse_float=_finite, parse_constant=_null)
         text = json.dumps(document, ensure_ascii=False)
     except (ValueError, RecursionError):
         return data
@@ -26,5 +26,5 @@ def _finite(digits: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _nothing(_: str) -> None:
+def _null(_: str) -> None:
     return None

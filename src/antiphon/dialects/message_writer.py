@@ -1,11 +1,12 @@
-"""A history as turns of blocks: whatever happened, the turns alternate and nothing is empty.
+"""History as alternating user and assistant messages of content blocks.
 
-1. A client's words between two answers are one user turn, with the results of tools first; all
-   steps of an answer are one assistant turn, with its calls last. The first and the last turn are
-   the user's.
-2. Text without a visible character is refused, so it is left out; a turn left without any content
-   of the client's says so.
-3. What stands in a turn never depends on later ones: a thread that grows keeps its past.
+1. Everything the client sent between two answers is one user message, with tool results first; all
+   steps of an answer are one assistant message, with its calls last. The first and the last message
+   are the user's.
+2. Text without a visible character is refused by providers, so it is left out; a user message
+   without content gets a placeholder.
+3. A message never depends on later ones: a growing thread keeps its prefix, and with it the
+   provider's prompt cache.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from itertools import dropwhile, groupby, takewhile
-from typing import Any, TypeAlias
 
 from msgspec import Raw
 
@@ -32,144 +32,146 @@ from antiphon.core.history.steps import (
     is_own,
 )
 from antiphon.core.plan.plan import Plan
-from antiphon.core.tools.naming import provider_name
-from antiphon.dialects.call_ids import CallIdForm, CallIds
+from antiphon.dialects.call_ids import CallIdFormat, CallIds
+from antiphon.dialects.placeholders import CONTINUE, NO_OUTPUT, NO_TEXT
+from antiphon.wire.items import Document
 
-Body: TypeAlias = dict[str, Any]
-
-GO_ON = "Continue."
-_CALL_IDS = CallIdForm(r"[a-zA-Z0-9_-]{1,64}", 32)
-_NO_TEXT = "[no text]"
-_NO_OUTPUT = "[no output]"
+_CALL_IDS = CallIdFormat(r"[a-zA-Z0-9_-]{1,64}", 32)
 
 
-def joined(parts: Iterable[Part], separator: str) -> str:
-    """A model's own words as it wrote them (no separator), anybody else's part by part."""
+def join_text(parts: Iterable[Part], separator: str) -> str:
+    """The text of a message's parts; no separator for the model's own output, which is one text."""
     return separator.join(part.text for part in parts if isinstance(part, TextPart | RefusalPart))
 
 
-def leading(history: Sequence[Step]) -> list[str]:
-    """Instructions that stand before everything else: they belong to the system prompt."""
-    told = takewhile(_instructs, history)
-    return [joined(step.parts, "\n") for step in told if isinstance(step, MessageStep)]
+joined = join_text  # former name, until every dialect uses the one above
 
 
-def _instructs(step: Step) -> bool:
+def leading_instructions(history: Sequence[Step]) -> list[str]:
+    """System and developer messages at the start of a history: part of the system prompt."""
+    steps = takewhile(_is_instruction, history)
+    return [join_text(step.parts, "\n") for step in steps if isinstance(step, MessageStep)]
+
+
+def _is_instruction(step: Step) -> bool:
     return isinstance(step, MessageStep) and step.role in ("system", "developer")
 
 
-def resumes_without_thought(
-    messages: Sequence[Body], is_result: Callable[[Body], bool], is_thought: Callable[[Body], bool]
+def resumes_without_reasoning(
+    messages: Sequence[Document],
+    is_result: Callable[[Document], bool],
+    is_reasoning: Callable[[Document], bool],
 ) -> bool:
-    """Whether results of tools answer a turn that did not begin with a thought.
+    """Whether the last message holds tool results for a turn that did not begin with reasoning.
 
-    A model that thinks by a budget is refused then. A turn may have gone through several rounds of
-    calls: it began where the user had last said something.
+    Providers refuse a thinking budget then. A turn may span several rounds of calls: it began after
+    the last user message that was more than tool results.
     """
     if not is_result(messages[-1]["content"][0]):
         return False
-    place = len(messages) - 3
-    while all(map(is_result, messages[place]["content"])):
-        place -= 2
-    return not is_thought(messages[place + 1]["content"][0])
+    index = len(messages) - 3
+    while all(map(is_result, messages[index]["content"])):
+        index -= 2
+    return not is_reasoning(messages[index + 1]["content"][0])
 
 
-class TurnWriter(ABC):
-    """Steps in, turns out; it remembers the ids it gave out. A dialect says how blocks look."""
+class MessageWriter(ABC):
+    """Writes the messages of one request; a dialect defines the form of each block."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._ids = CallIds(_CALL_IDS)
 
     @abstractmethod
-    def text(self, text: str) -> Body: ...
+    def text(self, text: str) -> Document: ...
     @abstractmethod
-    def media(self, part: ImagePart | FilePart | AudioPart) -> Body: ...
+    def media(self, part: ImagePart | FilePart | AudioPart) -> Document: ...
     @abstractmethod
-    def call(self, call_id: str, name: str, arguments: Raw) -> Body: ...
+    def call(self, call_id: str, name: str, arguments: Raw) -> Document: ...
     @abstractmethod
-    def result(self, call_id: str, content: list[Body]) -> Body: ...
+    def result(self, call_id: str, content: list[Document]) -> Document: ...
     @abstractmethod
-    def thought(self, thought: ReasoningStep) -> Iterable[Body]: ...
+    def reasoning(self, step: ReasoningStep) -> Iterable[Document]: ...
     @abstractmethod
-    def is_thought(self, block: Body) -> bool: ...
+    def is_reasoning(self, block: Document) -> bool: ...
 
-    def said(self, said: MessageStep) -> list[Body]:
-        """What a user says at a time."""
-        return self._parts(said.parts)
+    def user_content(self, step: MessageStep) -> list[Document]:
+        """The blocks of one message of the user."""
+        return self._content(step.parts)
 
-    def conversation(self) -> list[Body]:
-        """The messages of a request."""
-        messages: list[Body] = []
-        for own, group in groupby(dropwhile(_instructs, self._plan.history), key=is_own):
+    def write(self) -> list[Document]:
+        """The messages of the request."""
+        messages: list[Document] = []
+        for own, steps in groupby(dropwhile(_is_instruction, self._plan.history), key=is_own):
             if own:
-                content = self._answer(group)
+                content = self._assistant_content(steps)
                 if content and not messages:
-                    _say(messages, "user", [self.text(_NO_TEXT)])
-                _say(messages, "assistant", content)
+                    _append(messages, "user", [self.text(NO_TEXT)])
+                _append(messages, "assistant", content)
             else:
-                _say(messages, "user", self._words(group) or [self.text(_NO_TEXT)])
+                _append(messages, "user", self._client_content(steps) or [self.text(NO_TEXT)])
         if not messages:
-            _say(messages, "user", [self.text(_NO_TEXT)])
-        elif messages[-1]["role"] == "assistant":  # to go on there is called a prefill: refused
-            _say(messages, "user", [self.text(GO_ON)])
+            _append(messages, "user", [self.text(NO_TEXT)])
+        elif messages[-1]["role"] == "assistant":  # would be a prefill, which newer models refuse
+            _append(messages, "user", [self.text(CONTINUE)])
         return messages
 
-    def _answer(self, steps: Iterable[Step]) -> list[Body]:
-        """One turn of the assistant. A call must be the last thing in it, a thought must not."""
-        content: list[Body] = []
-        calls: list[Body] = []
+    def _assistant_content(self, steps: Iterable[Step]) -> list[Document]:
+        """One assistant turn. Calls come last in it, and it must not end with reasoning."""
+        content: list[Document] = []
+        calls: list[Document] = []
         for step in steps:
             if isinstance(step, ReasoningStep):
-                content += self.thought(step)
+                content += self.reasoning(step)
             elif isinstance(step, ToolCallStep):
                 calls.append(self._call(step))
             else:
-                assert isinstance(step, MessageStep)  # the client's steps are a turn of their own
-                content += self._texts(joined(step.parts, ""))
-        while content and not calls and self.is_thought(content[-1]):
+                assert isinstance(step, MessageStep)  # the client's steps are a group of their own
+                content += self._text_blocks(join_text(step.parts, ""))
+        while content and not calls and self.is_reasoning(content[-1]):
             content.pop()
         return content + calls
 
-    def _call(self, call: ToolCallStep) -> Body:
-        known = self._plan.identities.by_requested_name(call.name, call.namespace)
-        name = known.provider_name if known else provider_name(call.name, call.namespace)
-        # An object, and as the model wrote it.
-        return self.call(self._ids.called(call.call_id), name, Raw(call.arguments.encode()))
+    def _call(self, step: ToolCallStep) -> Document:
+        name = self._plan.identities.name_for_provider(step.name, step.namespace)
+        # The arguments are a JSON object; they keep the model's bytes.
+        return self.call(self._ids.assign(step.call_id), name, Raw(step.arguments.encode()))
 
-    def _words(self, steps: Iterable[Step]) -> list[Body]:
-        """One turn of the client: results first, as pairing has put them, then what was said."""
-        content: list[Body] = []
+    def _client_content(self, steps: Iterable[Step]) -> list[Document]:
+        """One client turn: results first, as `core.history.pairing` orders them, then messages."""
+        content: list[Document] = []
         for step in steps:
             if isinstance(step, ToolResultStep):
-                result = self._parts(step.parts) or [self.text(_NO_OUTPUT)]
-                content.append(self.result(self._ids.answered(step.call_id), result))
+                result = self._content(step.parts) or [self.text(NO_OUTPUT)]
+                content.append(self.result(self._ids.find(step.call_id), result))
             else:
                 assert isinstance(
                     step, MessageStep
-                )  # the assistant's steps are a turn of their own
-                content += self.said(step) if step.role == "user" else self._instruction(step)
+                )  # the assistant's steps are a group of their own
+                user = step.role == "user"
+                content += self.user_content(step) if user else self._instruction(step)
         return content
 
-    def _instruction(self, said: MessageStep) -> list[Body]:
-        """Instructions in the middle of a thread: their place matters more than their rank."""
-        text = joined(said.parts, "\n")
-        return self._texts(f"<system>\n{text}\n</system>") if text.strip() else []
+    def _instruction(self, step: MessageStep) -> list[Document]:
+        """A system message inside a thread: user text with a tag, so that it keeps its position."""
+        text = join_text(step.parts, "\n")
+        return self._text_blocks(f"<system>\n{text}\n</system>") if text.strip() else []
 
-    def _parts(self, parts: Iterable[Part]) -> list[Body]:
-        content: list[Body] = []
+    def _content(self, parts: Iterable[Part]) -> list[Document]:
+        content: list[Document] = []
         for part in parts:
             if isinstance(part, TextPart | RefusalPart):
-                content += self._texts(part.text)
+                content += self._text_blocks(part.text)
             else:
                 content.append(self.media(part))
         return content
 
-    def _texts(self, text: str) -> list[Body]:
+    def _text_blocks(self, text: str) -> list[Document]:
         return [self.text(text)] if text.strip() else []
 
 
-def _say(messages: list[Body], role: str, content: list[Body]) -> None:
+def _append(messages: list[Document], role: str, content: list[Document]) -> None:
+    """Append content, to the last message if that has the same role."""
     if messages and messages[-1]["role"] == role:
         messages[-1]["content"] += content
     elif content:

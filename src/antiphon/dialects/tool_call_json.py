@@ -1,8 +1,8 @@
-"""Tool calls in their native form: `{"id", "function": {"name", "arguments"}}`, or close to it.
+"""Tool calls as JSON: `{"id", "function": {"name", "arguments"}}`, or close to it.
 
-Arguments stay as the model wrote them, be they the text of JSON or the JSON itself. One call or a
-list of them, a call without an id or of an older form: all are read, and a surprise in one does not
-cost the others.
+Arguments keep the model's bytes, whether they are a JSON string or the JSON value itself. A single
+call or a list, a call without an id or of an older version: all are decoded, and an unexpected
+entry does not affect the others.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.core.stream.deltas import Extra
-from antiphon.dialects.json_input import NULL, UNREADABLE, read, string
+from antiphon.dialects.json_input import NULL, UNREADABLE, decode_lenient, nonempty_string
 
 
 class NativeCall(Struct, frozen=True):
-    """A call, or a piece of one."""
+    """A tool call, or a fragment of one."""
 
     call_id: str | None
     name: str | None
     arguments: str
 
 
-class _Function(Struct):
+class _NativeFunction(Struct):
     name: Any = None
     arguments: Raw = NULL
 
 
-class _Call(Struct):
+class _NativeCallEntry(Struct):
     id: Any = None
-    function: _Function | None = None
+    function: _NativeFunction | None = None
     name: Any = None
     parameters: Raw = NULL
 
 
-_read_list = msgspec.json.Decoder(list[Raw]).decode
-_read_call = msgspec.json.Decoder(_Call).decode
-_read_string = msgspec.json.Decoder(str).decode
-_NOTHING = (b"", b"null")
+_decode_list = msgspec.json.Decoder(list[Raw]).decode
+_decode_entry = msgspec.json.Decoder(_NativeCallEntry).decode
+_decode_string = msgspec.json.Decoder(str).decode
+_ABSENT = (b"", b"null")
 
 
 def read_calls(raw: Raw) -> list[NativeCall | Extra]:
-    """The calls in a field; what is none is only worth tracing."""
+    """The calls in a field; an entry that is not a call becomes an `Extra`."""
     data = bytes(raw)
-    if data in _NOTHING:
+    if data in _ABSENT:
         return []
     try:
-        entries = [bytes(entry) for entry in _read_list(data)]
+        entries = [bytes(entry) for entry in _decode_list(data)]
     except UNREADABLE:
         entries = [data]
     return [_read_entry(entry) for entry in entries]
@@ -56,19 +56,23 @@ def read_calls(raw: Raw) -> list[NativeCall | Extra]:
 
 def _read_entry(data: bytes) -> NativeCall | Extra:
     try:
-        call = read(_read_call, data)
+        call = decode_lenient(_decode_entry, data)
     except UNREADABLE:
         return Extra("tool_call", data.decode("utf-8", "replace"))
-    # Without a function it is of the first version of Cohere's format.
-    function = call.function or _Function(call.name, call.parameters)
-    return NativeCall(string(call.id), string(function.name), _text(bytes(function.arguments)))
+    # Cohere's v1 format has no "function": {"name": "f", "parameters": {…}}
+    function = call.function or _NativeFunction(call.name, call.parameters)
+    return NativeCall(
+        nonempty_string(call.id),
+        nonempty_string(function.name),
+        _read_arguments(bytes(function.arguments)),
+    )
 
 
-def _text(data: bytes) -> str:
-    """Arguments are JSON text; some servers send the JSON itself."""
-    if data in _NOTHING:
+def _read_arguments(data: bytes) -> str:
+    """Arguments as JSON text: `"{\\"a\\":1}"`, or from some servers `{"a":1}` itself."""
+    if data in _ABSENT:
         return ""
     try:
-        return read(_read_string, data)
+        return decode_lenient(_decode_string, data)
     except UNREADABLE:
         return data.decode("utf-8", "replace")

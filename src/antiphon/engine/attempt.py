@@ -46,8 +46,8 @@ class RequestEncoding:
         if self._without_state:
             plan = _remove_state(plan)
         outbound = provider.dialect.encode(plan, stream=self.stream)
-        outbound, diagnostics = self.rejected.applied(
-            provider.name, plan.model, outbound, self._without
+        outbound, diagnostics = self.rejected.apply(
+            provider.dialect, provider.name, plan.model, outbound, self._without
         )
         if diagnostics:
             plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *diagnostics))
@@ -67,7 +67,7 @@ class RequestEncoding:
         """Find the parameter of a request that a fault complains about, if it can be left out."""
         if fault.type is not FaultType.invalid_request:
             return None
-        return named_parameter(fault, outbound)
+        return named_parameter(target.provider.dialect, fault, outbound)
 
     def leave_out_parameter(self, name: str, fault: ProviderFault, target: Target) -> None:
         """Leave a parameter out: for this request if its value was rejected, else from now on."""

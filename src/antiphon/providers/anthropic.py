@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.anthropic.encode import AnthropicQuirks
 from antiphon.dialects.anthropic.media import TAKEN
+from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from antiphon.providers.claude import ADAPTIVE, ALWAYS, BUDGET, LATEST, OLD, RECENT
 from antiphon.providers.spec import Auth, Model, Spec
 

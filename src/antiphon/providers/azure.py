@@ -9,8 +9,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.call_ids import CallIdForm
-from antiphon.dialects.chat.encode import ChatQuirks
+from antiphon.dialects.call_ids import CallIdFormat
+from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Auth, Model, Spec, ladder
 
 _PLAIN = Capabilities(
@@ -46,6 +46,6 @@ SPEC = Spec(
         ),
     ),
     quirks=ChatQuirks(
-        max_tokens_field="max_completion_tokens", call_ids=CallIdForm("[!-~]{1,40}", 40)
+        max_tokens_field="max_completion_tokens", call_ids=CallIdFormat("[!-~]{1,40}", 40)
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.make_plan import EFFORTS
-from antiphon.dialects.chat.encode import ChatQuirks
+from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Spec
 
 SPEC = Spec(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.chat.encode import ChatQuirks
+from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Spec
 
 SPEC = Spec(

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities, Plan
-from antiphon.dialects.call_ids import CallIdForm
-from antiphon.dialects.chat.encode import ChatQuirks
+from antiphon.dialects.call_ids import CallIdFormat
+from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, ladder
 
 
@@ -54,7 +54,7 @@ SPEC = Spec(
         Model(id="codestral-latest"),
     ),
     quirks=ChatQuirks(
-        call_ids=CallIdForm("[a-zA-Z0-9]{9}", 9),  # anything else is error 3280
+        call_ids=CallIdFormat("[a-zA-Z0-9]{9}", 9),  # anything else is error 3280
         required_choice="any",
         schema_drops=frozenset({"$id", "$schema"}),
         stream_usage=False,  # it comes unasked

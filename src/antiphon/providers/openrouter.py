@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from antiphon.core.plan.plan import Capabilities, Plan
-from antiphon.dialects.chat.encode import ChatQuirks
+from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Spec, ladder
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.dialects.chat.encode import ChatQuirks
+from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Spec
 from antiphon.providers.vllm import CAPABILITIES, NO_THINKING
 

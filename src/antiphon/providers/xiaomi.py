@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities, Plan
-from antiphon.dialects.chat.encode import ChatQuirks
+from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, ladder
 
 

@@ -47,7 +47,7 @@ PLACES = {
 }
 
 
-def problems(body: bytes, *, tools_apart: bool = False) -> list[str]:
+def problems(body: bytes, *, separate_tool_messages: bool = False) -> list[str]:
     """Everything that is wrong with a request."""
     judge = partial(turn_problems, blocks=_block_problems)
     document, messages, found = walked(body, TOP, judge)
@@ -59,7 +59,7 @@ def problems(body: bytes, *, tools_apart: bool = False) -> list[str]:
         turns = [_outline(message) for message in messages]
         found += [*order_problems(turns), *_tool_problems(document)]
         found += [*_file_problems(messages), *_config_problems(document, turns)]
-        found += [*_mixture_problems(messages)] if tools_apart else []
+        found += [*_mixture_problems(messages)] if separate_tool_messages else []
     return found
 
 

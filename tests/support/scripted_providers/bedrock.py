@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.bedrock.decode import BedrockDialect
+from antiphon.dialects.bedrock.dialect import BedrockDialect
 from tests.support.dialect_samples import aws_event_stream as eventstreams
 from tests.support.request_validators import bedrock as bedrock_request_validator
 from tests.support.scripted_providers.scripted_provider import Body, halves, numbered, parsed

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from antiphon.core.plan.plan import Capabilities, ReplayReasoning
-from antiphon.dialects.chat.encode import ChatQuirks
-from antiphon.dialects.dialect import ChatDialect
+from antiphon.dialects.chat.dialect import ChatDialect
+from antiphon.dialects.chat.quirks import ChatQuirks
 from tests.support.request_validators import chat as chat_request_validator
 from tests.support.scripted_providers.scripted_provider import Body, halves, numbered, sse
 from tests.support.scripted_providers.session import INSTRUCTIONS, Call, Turn

@@ -1,4 +1,4 @@
-"""Ids of calls in a form that a provider takes."""
+"""Tool call ids in the format that a provider accepts."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.dialects.call_ids import CallIdForm, CallIds
+from antiphon.dialects.call_ids import CallIdFormat, CallIds
 
-NINE = CallIdForm("[a-zA-Z0-9]{9}", 9)
+NINE = CallIdFormat("[a-zA-Z0-9]{9}", 9)
 
 
-def test_without_a_form_every_id_stays() -> None:
+def test_without_a_format_every_id_stays() -> None:
     ids = CallIds(None)
-    assert [ids.called(each) for each in ("functions.look:0", "", "functions.look:0")] == [
+    assert [ids.assign(each) for each in ("functions.look:0", "", "functions.look:0")] == [
         "functions.look:0",
         "",
         "functions.look:0",
     ]
-    assert ids.answered("whatever") == "whatever"
+    assert ids.find("whatever") == "whatever"
 
 
 def test_an_id_that_fits_stays_and_another_becomes_a_digest_of_itself() -> None:
     ids = CallIds(NINE)
-    assert ids.called("abcDEF123") == ids.answered("abcDEF123") == "abcDEF123"
-    made = ids.called("call_1")
+    assert ids.assign("abcDEF123") == ids.find("abcDEF123") == "abcDEF123"
+    made = ids.assign("call_1")
     assert re.fullmatch(NINE.pattern, made)
-    assert ids.answered("call_1") == made
-    assert CallIds(NINE).called("call_1") == made
+    assert ids.find("call_1") == made
+    assert CallIds(NINE).assign("call_1") == made
 
 
-def test_an_answer_belongs_to_the_last_call_of_its_id() -> None:
+def test_a_result_belongs_to_the_latest_call_with_its_id() -> None:
     ids = CallIds(NINE)
-    first = ids.called("look:0")
-    assert ids.answered("look:0") == first
-    second = ids.called("look:0")
+    first = ids.assign("look:0")
+    assert ids.find("look:0") == first
+    second = ids.assign("look:0")
     assert second != first
-    assert ids.answered("look:0") == second
+    assert ids.find("look:0") == second
 
 
 def test_an_id_that_looks_like_a_digest_in_use_becomes_another() -> None:
     ids = CallIds(NINE)
-    made = ids.called("call_1")
-    assert ids.called(made) not in (made, "call_1")
+    made = ids.assign("call_1")
+    assert ids.assign(made) not in (made, "call_1")
 
 
-def test_an_answer_to_no_call_keeps_its_id() -> None:
-    assert CallIds(NINE).answered("call_1") == "call_1"
+def test_a_result_without_a_call_keeps_its_id() -> None:
+    assert CallIds(NINE).find("call_1") == "call_1"
 
 
 @given(st.lists(st.text()))
 def test_no_two_calls_share_an_id_and_every_id_fits(called: list[str]) -> None:
     ids = CallIds(NINE)
-    given = [ids.called(each) for each in called]
+    given = [ids.assign(each) for each in called]
     assert len(set(given)) == len(given)
     assert all(re.fullmatch(NINE.pattern, each) for each in given)
     again = CallIds(NINE)
-    assert [again.called(each) for each in called] == given
+    assert [again.assign(each) for each in called] == given

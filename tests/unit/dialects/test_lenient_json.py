@@ -1,4 +1,4 @@
-"""What only strict readers reject is mended; everything else stays what it was."""
+"""Repair of JSON that strict parsers reject; other bytes stay unchanged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from antiphon.dialects.lenient_json import mended
+from antiphon.dialects.lenient_json import repair_json
 
 
 @pytest.mark.parametrize(
@@ -21,15 +21,15 @@ from antiphon.dialects.lenient_json import mended
         (b'{"a":1e999,"b":1.5}', {"a": None, "b": 1.5}),
     ],
 )
-def test_a_document_that_strict_readers_reject_is_mended(data: bytes, document: object) -> None:
-    assert msgspec.json.decode(mended(data)) == document
+def test_a_document_that_strict_parsers_reject_is_repaired(data: bytes, document: object) -> None:
+    assert msgspec.json.decode(repair_json(data)) == document
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"<html>", b"[" * 100_000, b"\xff"])
-def test_what_is_no_document_stays_as_it_is(data: bytes) -> None:
-    assert mended(data) == data
+def test_bytes_without_a_document_stay_unchanged(data: bytes) -> None:
+    assert repair_json(data) == data
 
 
-def test_a_good_document_means_the_same() -> None:
+def test_a_valid_document_keeps_its_meaning() -> None:
     data = '{"a":[1,2.5,true,null,"é\\n"]}'.encode()
-    assert json.loads(mended(data)) == json.loads(data)
+    assert json.loads(repair_json(data)) == json.loads(data)

@@ -1,4 +1,4 @@
-"""Tool calls are read in every form that was seen, with their arguments as the model wrote them."""
+"""Tool calls are decoded in every form seen so far, with the bytes of their arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from antiphon.dialects.tool_call_json import NativeCall, read_calls
 
 
 @pytest.mark.parametrize("raw", [b"null", b"[]", b""])
-def test_no_calls_are_no_calls(raw: bytes) -> None:
+def test_an_absent_field_has_no_calls(raw: bytes) -> None:
     assert read_calls(Raw(raw)) == []
 
 
@@ -26,26 +26,26 @@ def test_no_calls_are_no_calls(raw: bytes) -> None:
         (b'"\xff"', "\ufffd"),
     ],
 )
-def test_arguments_stay_as_they_were_written(arguments: bytes, text: str) -> None:
+def test_arguments_keep_their_bytes(arguments: bytes, text: str) -> None:
     raw = Raw(b'[{"id":"a","function":{"name":"look","arguments":%b}}]' % arguments)
     assert read_calls(raw) == [NativeCall("a", "look", text)]
 
 
-def test_one_call_may_stand_alone() -> None:
+def test_a_single_call_need_not_be_in_a_list() -> None:
     assert read_calls(Raw(b'{"function":{"name":"look"}}')) == [NativeCall(None, "look", "")]
 
 
-def test_a_call_of_the_older_form_has_parameters() -> None:
+def test_a_call_of_the_older_version_has_parameters() -> None:
     raw = Raw(b'[{"name":"look","parameters":{"x":1}}]')
     assert read_calls(raw) == [NativeCall(None, "look", '{"x":1}')]
 
 
-def test_an_odd_id_or_name_is_none() -> None:
+def test_an_invalid_id_or_name_is_none() -> None:
     raw = Raw(b'[{"id":7,"function":{"name":["a"],"arguments":{}}}]')
     assert read_calls(raw) == [NativeCall(None, None, "{}")]
 
 
-def test_a_surprise_does_not_cost_the_others() -> None:
+def test_an_unexpected_entry_does_not_affect_the_others() -> None:
     raw = Raw(b'[1,{"function":"look"},{"id":"a","function":{"name":"look"}}]')
     assert read_calls(raw) == [
         Extra("tool_call", "1"),

@@ -1,4 +1,4 @@
-"""The numbers of a Chat Completions answer, in every spelling."""
+"""Token counts and log probabilities of a Chat Completions answer, in every spelling."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LOGPROB = {"token": "a", "logprob": -1, "bytes": [97], "top_logprobs": []}
         ),
     ],
 )
-def test_logprobs_have_all_that_clients_insist_on(
+def test_logprobs_have_every_member_that_clients_require(
     logprobs: object, expected: tuple[dict[str, Any], ...]
 ) -> None:
     chunk = {"choices": [{"delta": {"content": "a"}, "logprobs": logprobs}]}
@@ -94,5 +94,5 @@ def test_usage_is_read_in_every_spelling(usage: dict[str, Any], expected: Usage)
 @pytest.mark.parametrize(
     "chunk", [{"usage": None}, {"usage": 5}, {"x_groq": 1}, {"x_groq": {"id": 1}}]
 )
-def test_what_is_no_usage_says_nothing(chunk: dict[str, Any]) -> None:
+def test_invalid_usage_gives_no_delta(chunk: dict[str, Any]) -> None:
     assert feed({"choices": [], **chunk}) == []

@@ -1,4 +1,4 @@
-"""Lessons: what a provider refused once, it is not sent again."""
+"""Rejected parameters: recognised in a fault, remembered by provider and model, left out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytest
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Outbound
+from antiphon.dialects.dialect import resolve
 from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
+
+CHAT = resolve("chat")
 
 
 def outbound(**body: Any) -> Outbound:
@@ -20,12 +23,6 @@ def outbound(**body: Any) -> Outbound:
 def refusal(message: str, param: str | None = None) -> ProviderFault:
     error = {"message": message, "type": "invalid_request_error", "param": param}
     return classify(400, {}, json.dumps({"error": error}).encode())
-
-
-def after(lessons: RejectedParameters, asked: Outbound) -> dict[str, Any]:
-    changed, _ = lessons.applied("p", "m", asked)
-    document: dict[str, Any] = json.loads(changed.body)
-    return document
 
 
 @pytest.mark.parametrize(
@@ -41,80 +38,43 @@ def after(lessons: RejectedParameters, asked: Outbound) -> dict[str, Any]:
         (refusal("the temperature_of_tea is wrong"), None),
     ],
 )
-def test_the_parameter_a_fault_complains_of_is_found(
+def test_the_parameter_that_a_fault_names_is_found(
     fault: ProviderFault, expected: str | None
 ) -> None:
-    asked = outbound(
+    request = outbound(
         top_p=0.5,
         temperature=1,
         stream_options={"include_usage": True},
         tools=[{"type": "function", "function": {"name": "f", "strict": True}}],
     )
-    assert named_parameter(fault, asked) == expected
+    assert named_parameter(CHAT, fault, request) == expected
 
 
 def test_nothing_changes_before_anything_was_learned() -> None:
-    asked = outbound(top_p=0.5)
-    assert RejectedParameters().applied("p", "m", asked) == (asked, [])
+    request = outbound(top_p=0.5)
+    assert RejectedParameters().apply(CHAT, "p", "m", request) == (request, [])
 
 
-def test_a_refused_parameter_stays_out_and_the_client_is_told() -> None:
-    lessons = RejectedParameters()
-    lessons.learn("p", "m", "top_p")
-    changed, diagnostics = lessons.applied("p", "m", outbound(top_p=0.5, seed=1))
+def test_a_rejected_parameter_is_left_out_with_a_diagnostic() -> None:
+    rejected = RejectedParameters()
+    rejected.learn("p", "m", "top_p")
+    changed, diagnostics = rejected.apply(CHAT, "p", "m", outbound(top_p=0.5, seed=1))
     assert json.loads(changed.body) == {"model": "m", "seed": 1, "messages": []}
     assert [(each.code, each.param) for each in diagnostics] == [("param.refused", "top_p")]
 
 
-def test_a_lesson_is_only_for_the_provider_and_model_that_taught_it() -> None:
-    lessons = RejectedParameters()
-    lessons.learn("p", "m", "top_p")
-    asked = outbound(top_p=0.5)
-    assert lessons.applied("p", "other", asked) == (asked, [])
+def test_a_rejection_applies_only_to_its_provider_and_model() -> None:
+    rejected = RejectedParameters()
+    rejected.learn("p", "m", "top_p")
+    request = outbound(top_p=0.5)
+    assert rejected.apply(CHAT, "p", "other", request) == (request, [])
 
 
-def test_what_is_not_asked_for_needs_no_word() -> None:
-    lessons = RejectedParameters()
-    lessons.learn("p", "m", "top_p")
-    lessons.learn("p", "m", "strict")
-    assert lessons.applied("p", "m", outbound())[1] == []
-
-
-def test_messages_stay_last() -> None:
-    lessons = RejectedParameters()
-    lessons.learn("p", "m", "max_tokens")
-    document = after(lessons, outbound(max_tokens=5, tools=[]))
-    assert list(document) == ["model", "tools", "max_completion_tokens", "messages"]
-    assert document["max_completion_tokens"] == 5
-
-
-def test_a_parameter_in_a_group_is_found_there() -> None:
-    lessons = RejectedParameters()
-    lessons.learn("p", "m", "topK")
-    assert after(lessons, outbound(generationConfig={"topK": 1, "topP": 1}))[
-        "generationConfig"
-    ] == {"topP": 1}
-
-
-def test_strict_is_taken_out_of_every_tool() -> None:
-    lessons = RejectedParameters()
-    lessons.learn("p", "m", "strict")
-    tools = [
-        {"type": "function", "function": {"name": "f", "strict": True}},
-        {"type": "function", "name": "g", "strict": False},
-        {"type": "function", "function": {"name": "h"}},
-    ]
-    assert "strict" not in json.dumps(after(lessons, outbound(tools=tools)))
-
-
-def test_what_was_said_is_not_touched_to_the_byte() -> None:
-    asked = Outbound(
-        path="/x", body=b'{"top_p":1,"messages":[{"n": 1.50, "big":12345678901234567890}]}'
-    )
-    lessons = RejectedParameters()
-    lessons.learn("p", "m", "top_p")
-    changed, _ = lessons.applied("p", "m", asked)
-    assert changed.body == b'{"messages":[{"n": 1.50, "big":12345678901234567890}]}'
+def test_a_rejected_parameter_that_is_absent_gives_no_diagnostic() -> None:
+    rejected = RejectedParameters()
+    rejected.learn("p", "m", "top_p")
+    rejected.learn("p", "m", "strict")
+    assert rejected.apply(CHAT, "p", "m", outbound())[1] == []
 
 
 @pytest.mark.parametrize(
@@ -127,10 +87,10 @@ def test_what_was_said_is_not_touched_to_the_byte() -> None:
         ("The `user` field is not known", "user"),
     ],
 )
-def test_a_name_that_is_a_word_counts_only_as_a_parameter(
+def test_a_name_that_is_also_a_word_counts_only_if_it_is_called_a_parameter(
     message: str, expected: str | None
 ) -> None:
-    assert named_parameter(refusal(message), outbound(user="u", include=[])) == expected
+    assert named_parameter(CHAT, refusal(message), outbound(user="u", include=[])) == expected
 
 
 @pytest.mark.parametrize(
@@ -143,14 +103,16 @@ def test_a_name_that_is_a_word_counts_only_as_a_parameter(
         ("Unsupported value: 'temperature' does not support 0.5 with this model", False),
     ],
 )
-def test_a_complaint_about_a_value_is_known_by_its_words(message: str, expected: bool) -> None:
+def test_a_fault_about_a_value_is_recognised_by_its_message(message: str, expected: bool) -> None:
     assert is_about_value(refusal(message)) is expected
 
 
-def test_a_refused_value_is_left_out_without_a_lesson_and_under_every_name() -> None:
-    lessons = RejectedParameters()
-    changed, told = lessons.applied("p", "m", outbound(max_tokens=10**9), ["max_tokens"])
+def test_a_rejected_value_is_left_out_of_one_request_and_under_every_name() -> None:
+    rejected = RejectedParameters()
+    changed, diagnostics = rejected.apply(
+        CHAT, "p", "m", outbound(max_tokens=10**9), ["max_tokens"]
+    )
     assert json.loads(changed.body) == {"model": "m", "messages": []}
-    assert [each.param for each in told] == ["max_tokens"]
-    asked = outbound(max_tokens=5)
-    assert lessons.applied("p", "m", asked) == (asked, [])
+    assert [each.param for each in diagnostics] == ["max_tokens"]
+    request = outbound(max_tokens=5)
+    assert rejected.apply(CHAT, "p", "m", request) == (request, [])

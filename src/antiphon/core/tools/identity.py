@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from antiphon.core.tools.naming import provider_name
 from antiphon.errors import ToolCollision
 
 ToolType: TypeAlias = Literal[
@@ -61,6 +62,11 @@ class ToolIdentityMap:
     def by_requested_name(self, name: str, namespace: str | None = None) -> ToolIdentity | None:
         """Find the tool that the client declared under this name."""
         return self._by_requested.get((namespace, name))
+
+    def name_for_provider(self, requested_name: str, namespace: str | None = None) -> str:
+        """The provider name of a tool in the history, even if this request does not declare it."""
+        known = self.by_requested_name(requested_name, namespace)
+        return known.provider_name if known else provider_name(requested_name, namespace)
 
     def __contains__(self, provider_name: object) -> bool:
         return provider_name in self._by_provider

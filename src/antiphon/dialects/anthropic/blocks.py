@@ -1,7 +1,7 @@
-"""The blocks that an Anthropic answer is made of: each begins, grows and ends.
+"""Content blocks of an Anthropic answer: each is opened, extended by deltas, and closed.
 
-A block that the server fills for itself (its own tools and their results) is an `Extra`, never a
-call for the client to run.
+A block of the server's own tools (`server_tool_use` and results) is an `Extra`, never a call for
+the client to run.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     ToolEnd,
 )
-from antiphon.dialects.json_input import string
+from antiphon.dialects.json_input import nonempty_string
 from antiphon.wire.items import Document
 
 THINKING = "anthropic.thinking"
 REDACTED = "anthropic.redacted_thinking"
-"""Schemes of state: the value of each is a whole block, as it came and as it goes back."""
+"""Schemes of reasoning state: the value is a whole content block, sent back as it came."""
 
 
-def kind_of(value: Any) -> str:
-    """The type that an object names, if it is an object and names one."""
-    return string(value.get("type")) or "" if isinstance(value, dict) else ""
+def guess_media_type(value: Any) -> str:
+    """The `type` member of an object, or an empty string."""
+    return nonempty_string(value.get("type")) or "" if isinstance(value, dict) else ""
 
 
-def unknown(delta: Any) -> Delta:
-    return Extra(kind_of(delta) or "content_block_delta", delta)
+def unknown_delta(delta: Any) -> Delta:
+    return Extra(guess_media_type(delta) or "content_block_delta", delta)
 
 
-class TextBlock:
-    """Text, and what it cites. Citations may come before the text; they mean all of the block."""
+class AnthropicTextBlock:
+    """Text and its citations. Citations cover the whole block, and may come before the text."""
 
-    def __init__(self, block: Document, begin: int) -> None:
-        """`begin` counts the characters that stand before it in the same message."""
+    def __init__(self, block: Document, start: int) -> None:
+        """`start`: number of characters before this block in the same output message."""
         self._block = block
-        self._begin = self._end = begin
+        self._start = self._end = start
         citations = block.get("citations")
         self._citations: list[Any] = [*citations] if isinstance(citations, list) else []
 
-    def begin(self) -> Iterator[Delta]:
+    def open(self) -> Iterator[Delta]:
         yield from self._write(self._block.get("text"))
 
-    def grow(self, delta: Any) -> Iterator[Delta]:
+    def feed(self, delta: Any) -> Iterator[Delta]:
         match delta:
             case {"type": "text_delta", "text": text}:
                 yield from self._write(text)
             case {"type": "citations_delta", "citation": citation}:
                 self._citations.append(citation)
             case _:
-                yield unknown(delta)
+                yield unknown_delta(delta)
 
     def _write(self, text: Any) -> Iterator[Delta]:
         if isinstance(text, str) and text:
             self._end += len(text)
             yield Text(text)
 
-    def end(self) -> Iterator[Delta]:
+    def close(self) -> Iterator[Delta]:
         for citation in self._citations:
             match citation:
                 case {"url": str(url)}:
@@ -71,8 +71,8 @@ class TextBlock:
                         {
                             "type": "url_citation",
                             "url": url,
-                            "title": string(citation.get("title")) or "",
-                            "start_index": self._begin,
+                            "title": nonempty_string(citation.get("title")) or "",
+                            "start_index": self._start,
                             "end_index": self._end,
                         }
                     )
@@ -80,84 +80,87 @@ class TextBlock:
                     yield Extra("citation", citation)
 
 
-class ThinkingBlock:
-    """Thought. Next turn it goes back to the byte, so the block is kept as a whole."""
+class AnthropicThinkingBlock:
+    """Reasoning. The next turn sends the block back unchanged, so all of it becomes state."""
 
     def __init__(self, block: Document, part: int) -> None:
         self._block = block
         self._part = part
-        self._pieces = [string(block.get("thinking")) or ""]
-        self._signature = [string(block.get("signature")) or ""]
+        self._text = [nonempty_string(block.get("thinking")) or ""]
+        self._signature = [nonempty_string(block.get("signature")) or ""]
 
-    def begin(self) -> Iterator[Delta]:
-        yield from self._think(self._pieces[0])
+    def open(self) -> Iterator[Delta]:
+        yield from self._write(self._text[0])
 
-    def grow(self, delta: Any) -> Iterator[Delta]:
+    def feed(self, delta: Any) -> Iterator[Delta]:
         match delta:
             case {"type": "thinking_delta", "thinking": str(text)}:
-                self._pieces.append(text)
-                yield from self._think(text)
+                self._text.append(text)
+                yield from self._write(text)
             case {"type": "signature_delta", "signature": str(signature)}:
                 self._signature.append(signature)
             case _:
-                yield unknown(delta)
+                yield unknown_delta(delta)
 
-    def _think(self, text: str) -> Iterator[Delta]:
+    def _write(self, text: str) -> Iterator[Delta]:
         if text:
             yield Reasoning(text, part=self._part)
 
-    def end(self) -> Iterator[Delta]:
-        text, signature = "".join(self._pieces), "".join(self._signature)
-        whole = {**self._block, "thinking": text}
+    def close(self) -> Iterator[Delta]:
+        text, signature = "".join(self._text), "".join(self._signature)
+        block = {**self._block, "thinking": text}
         if signature:
-            whole["signature"] = signature
-        elif not text or "signature" in whole:
-            return  # never signed: a blank signature is refused, an absent block is not
-        yield ReasoningState(THINKING, whole, "block")
+            block["signature"] = signature
+        elif not text or "signature" in block:
+            return  # never signed: the API refuses `"signature": ""`, but not a missing block
+        yield ReasoningState(THINKING, block, "block")
 
 
-class CallBlock:
-    """A call for the client to run. Its arguments come in pieces, at once, or not at all."""
+class AnthropicCallBlock:
+    """A tool call for the client. Its arguments come in pieces, at once, or not at all."""
 
-    def __init__(self, block: Document, index: int, opening: str) -> None:
-        """`opening` is the text of the arguments that the block began with."""
+    def __init__(self, block: Document, index: int, initial_arguments: str) -> None:
+        """`initial_arguments`: JSON text of the `input` that the block was opened with."""
         self._block = block
         self._index = index
-        self._opening = opening
-        self._written = False
+        self._initial_arguments = initial_arguments
+        self._has_deltas = False
 
-    def begin(self) -> Iterator[Delta]:
-        yield ToolCall(self._index, string(self._block.get("id")), string(self._block.get("name")))
+    def open(self) -> Iterator[Delta]:
+        call_id, name = self._block.get("id"), self._block.get("name")
+        yield ToolCall(self._index, nonempty_string(call_id), nonempty_string(name))
 
-    def grow(self, delta: Any) -> Iterator[Delta]:
+    def feed(self, delta: Any) -> Iterator[Delta]:
         match delta:
             case {"type": "input_json_delta", "partial_json": str(fragment)}:
                 if fragment:
-                    self._written = True
+                    self._has_deltas = True
                     yield ToolCall(self._index, arguments=fragment)
             case _:
-                yield unknown(delta)
+                yield unknown_delta(delta)
 
-    def end(self) -> Iterator[Delta]:
-        if not self._written:
-            yield ToolCall(self._index, arguments=self._opening)
+    def close(self) -> Iterator[Delta]:
+        if not self._has_deltas:
+            yield ToolCall(self._index, arguments=self._initial_arguments)
         yield ToolEnd(self._index)
 
 
-class WholeBlock:
-    """A block that says everything when it begins; what follows is worth tracing at most."""
+class AnthropicWholeBlock:
+    """A block that is complete when it is opened; later deltas of it become `Extra`."""
 
     def __init__(self, delta: Delta) -> None:
         self._delta = delta
 
-    def begin(self) -> Iterator[Delta]:
+    def open(self) -> Iterator[Delta]:
         yield self._delta
 
-    def grow(self, delta: Any) -> Iterator[Delta]:
-        yield unknown(delta)
+    def feed(self, delta: Any) -> Iterator[Delta]:
+        yield unknown_delta(delta)
 
-    def end(self) -> Iterator[Delta]:
+    def close(self) -> Iterator[Delta]:
         yield from ()
 
 
-Block: TypeAlias = TextBlock | ThinkingBlock | CallBlock | WholeBlock
+AnthropicBlock: TypeAlias = (
+    AnthropicTextBlock | AnthropicThinkingBlock | AnthropicCallBlock | AnthropicWholeBlock
+)

@@ -1,7 +1,7 @@
-"""Anthropic Messages, the reading half, and the dialect as a whole.
+"""Anthropic Messages decoder: events and whole bodies become deltas, in the order of the blocks.
 
-Events and whole bodies become deltas, in the order of the blocks. Reading is total: an error object
-is a `Failure`, an unreadable frame is a protocol `Failure`, what we do not know is an `Extra`.
+It never raises: an error object is a `Failure`, an unreadable frame is a protocol `Failure`, and
+anything unknown is an `Extra`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from msgspec import Raw, Struct
 
 from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import ProviderFault, protocol_fault
-from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,
@@ -26,29 +25,31 @@ from antiphon.core.stream.deltas import (
     Start,
     Text,
     ToolCall,
-    Usage,
 )
-from antiphon.dialects.anthropic import encode as anthropic_request
 from antiphon.dialects.anthropic.blocks import (
     REDACTED,
-    Block,
-    CallBlock,
-    TextBlock,
-    ThinkingBlock,
-    WholeBlock,
-    kind_of,
-    unknown,
+    AnthropicBlock,
+    AnthropicCallBlock,
+    AnthropicTextBlock,
+    AnthropicThinkingBlock,
+    AnthropicWholeBlock,
+    guess_media_type,
+    unknown_delta,
 )
-from antiphon.dialects.anthropic.encode import AnthropicQuirks
-from antiphon.dialects.defaults import Speech
-from antiphon.dialects.json_input import NULL, UNREADABLE, reread, string, unreadable
-from antiphon.dialects.usage import count
+from antiphon.dialects.anthropic.usage import AnthropicUsage
+from antiphon.dialects.json_input import (
+    NULL,
+    UNREADABLE,
+    decode_repaired,
+    nonempty_string,
+    report_unreadable,
+)
 from antiphon.wire.sse import Frame
 
-# Leaves are `Any`: a surprise in one field must not cost the event.
+# Members are `Any`: an unexpected type in one of them must not fail the whole event.
 
 
-class _Event(Struct):
+class _AnthropicEvent(Struct):
     type: Any = None
     index: Any = None
     content_block: Raw = NULL
@@ -58,7 +59,7 @@ class _Event(Struct):
     error: Any = None
 
 
-class _Message(Struct):
+class _AnthropicMessage(Struct):
     type: Any = None
     id: Any = None
     model: Any = None
@@ -70,24 +71,17 @@ class _Message(Struct):
     error: Any = None
 
 
-class _ToolUse(Struct):
+class _AnthropicToolUse(Struct):
     input: Raw = NULL
 
 
-_read_event = msgspec.json.Decoder(_Event).decode
-_read_message = msgspec.json.Decoder(_Message).decode
-_read_tool_use = msgspec.json.Decoder(_ToolUse).decode
-_read_document = msgspec.json.Decoder().decode
+_decode_event = msgspec.json.Decoder(_AnthropicEvent).decode
+_decode_message = msgspec.json.Decoder(_AnthropicMessage).decode
+_decode_tool_use = msgspec.json.Decoder(_AnthropicToolUse).decode
+_decode_document = msgspec.json.Decoder().decode
 
-_COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-)
-
-# What a delta must belong to, for servers that do not open their blocks.
-_IMPLIED: Mapping[str, Raw] = {
+# The block that a delta implies, for servers that leave out `content_block_start`.
+_IMPLIED_BLOCKS: Mapping[str, Raw] = {
     "text_delta": Raw(b'{"type":"text"}'),
     "thinking_delta": Raw(b'{"type":"thinking"}'),
     "signature_delta": Raw(b'{"type":"thinking"}'),
@@ -95,148 +89,133 @@ _IMPLIED: Mapping[str, Raw] = {
 
 
 class AnthropicDecoder:
-    """The frames of one streamed answer → deltas."""
+    """Decoder of one streamed answer."""
 
     def __init__(self) -> None:
-        self._open: dict[int, Block] = {}
-        self._calls = 0
-        self._thoughts = 0
-        self._written = 0  # characters of the message that is being written
-        self._counts = dict.fromkeys(_COUNTS, 0)
-        self._thinking_tokens = 0
+        self._blocks: dict[int, AnthropicBlock] = {}
+        self._call_count = 0
+        self._thinking_count = 0
+        self._message_length = 0  # characters of the current output message
+        self._usage = AnthropicUsage()
         self._finished = False
         self.ended = False
-        """The provider has said that nothing more will come."""
+        """The provider has marked the end of the stream; nothing more will come."""
 
     def feed(self, frame: Frame) -> list[Delta]:
         data = frame.data
-        if data == b"[DONE]":  # routers send it, though this format has an end of its own
+        if data == b"[DONE]":  # from routers, although this format has `message_stop`
             self.ended = True
             return []
         try:
-            event, data = reread(_read_event, data)
+            event, data = decode_repaired(_decode_event, data)
         except UNREADABLE:
-            return unreadable(data, finished=self._finished)
-        name = string(event.type) or frame.event
+            return report_unreadable(data, finished=self._finished)
+        name = nonempty_string(event.type) or frame.event
         if event.error is not None or name == "error":
             return [Failure(_fault(data))]
-        read = _EVENTS.get(name)
-        return [Extra(name or "event", _document(data))] if read is None else read(self, event)
+        handle = _EVENTS.get(name)
+        return [Extra(name or "event", _document(data))] if handle is None else handle(self, event)
 
     def close(self) -> list[Delta]:
-        """The stream has ended; a cut one has nothing to add."""
+        """The connection has ended; a stream that was cut off has nothing to add."""
         return []
 
     # Events
 
-    def _message_start(self, event: _Event) -> list[Delta]:
+    def _message_start(self, event: _AnthropicEvent) -> list[Delta]:
         message = event.message if isinstance(event.message, dict) else {}
-        start = Start(string(message.get("model")), string(message.get("id")))
-        return [start, *self._usage(message.get("usage"))]
+        start = Start(nonempty_string(message.get("model")), nonempty_string(message.get("id")))
+        return [start, *self._usage.feed(message.get("usage"))]
 
-    def _block_start(self, event: _Event) -> list[Delta]:
-        return self.begin(_index(event), event.content_block)
+    def _block_start(self, event: _AnthropicEvent) -> list[Delta]:
+        return self.open_block(_index(event), event.content_block)
 
-    def _block_delta(self, event: _Event) -> list[Delta]:
+    def _block_delta(self, event: _AnthropicEvent) -> list[Delta]:
         index, delta = _index(event), event.delta
         deltas: list[Delta] = []
-        if index not in self._open:
-            opening = _IMPLIED.get(kind_of(delta))
-            if opening is None:
-                return [unknown(delta)]
-            deltas = self.begin(index, opening)
-        deltas += self._counted(self._open[index].grow(delta))
+        if index not in self._blocks:
+            implied = _IMPLIED_BLOCKS.get(guess_media_type(delta))
+            if implied is None:
+                return [unknown_delta(delta)]
+            deltas = self.open_block(index, implied)
+        deltas += self._measure(self._blocks[index].feed(delta))
         return deltas
 
-    def _block_stop(self, event: _Event) -> list[Delta]:
-        return self.end(_index(event))
+    def _block_stop(self, event: _AnthropicEvent) -> list[Delta]:
+        return self.close_block(_index(event))
 
-    def _message_delta(self, event: _Event) -> list[Delta]:
-        return self.stop(event.delta if isinstance(event.delta, dict) else {}, event.usage)
+    def _message_delta(self, event: _AnthropicEvent) -> list[Delta]:
+        return self.finish(event.delta if isinstance(event.delta, dict) else {}, event.usage)
 
-    def _message_stop(self, event: _Event) -> list[Delta]:
+    def _message_stop(self, event: _AnthropicEvent) -> list[Delta]:
         self.ended = True
         return []
 
-    def _ping(self, event: _Event) -> list[Delta]:
+    def _ping(self, event: _AnthropicEvent) -> list[Delta]:
         return []
 
-    # What whole answers are read by, too
+    # Also used to decode whole answers
 
-    def begin(self, index: int, raw: Raw) -> list[Delta]:
-        """A block begins; one that was left open at its place has ended."""
-        ended = self.end(index)
-        block = self._open[index] = self._block(raw)
-        return [*ended, *self._counted(block.begin())]
+    def open_block(self, index: int, raw: Raw) -> list[Delta]:
+        """Open a block; one that is still open at this index is closed first."""
+        closing = self.close_block(index)
+        block = self._blocks[index] = self._create_block(raw)
+        return [*closing, *self._measure(block.open())]
 
-    def _block(self, raw: Raw) -> Block:
-        data = _strict(bytes(raw))
-        block = _read_document(data)
-        match kind_of(block):
+    def _create_block(self, raw: Raw) -> AnthropicBlock:
+        data = _repaired(bytes(raw))
+        block = _decode_document(data)
+        match guess_media_type(block):
             case "text":
-                return TextBlock(block, self._written)
+                return AnthropicTextBlock(block, self._message_length)
             case "thinking":
-                self._thoughts += 1
-                return ThinkingBlock(block, self._thoughts)
+                self._thinking_count += 1
+                return AnthropicThinkingBlock(block, self._thinking_count)
             case "redacted_thinking":
-                return WholeBlock(ReasoningState(REDACTED, block, "block"))
+                return AnthropicWholeBlock(ReasoningState(REDACTED, block, "block"))
             case "tool_use":
-                self._calls += 1
-                # As it was written: reading and writing it again could change its numbers.
-                opening = bytes(_read_tool_use(data).input).decode()
-                return CallBlock(block, self._calls - 1, "{}" if opening == "null" else opening)
-            case kind:
-                return WholeBlock(Extra(kind or "content_block", block))
+                self._call_count += 1
+                # The original bytes: decoding and encoding again could change numbers.
+                arguments = bytes(_decode_tool_use(data).input).decode()
+                return AnthropicCallBlock(
+                    block, self._call_count - 1, "{}" if arguments == "null" else arguments
+                )
+            case block_type:
+                return AnthropicWholeBlock(Extra(block_type or "content_block", block))
 
-    def end(self, index: int) -> list[Delta]:
-        block = self._open.pop(index, None)
-        return [] if block is None else [*block.end()]
+    def close_block(self, index: int) -> list[Delta]:
+        block = self._blocks.pop(index, None)
+        return [] if block is None else [*block.close()]
 
-    def stop(self, why: Mapping[str, Any], usage: Any) -> list[Delta]:
-        """What is told at the end: what it cost, and why nothing more comes."""
-        reason = string(why.get("stop_reason"))
+    def finish(self, message: Mapping[str, Any], usage: Any) -> list[Delta]:
+        """Usage and the finish reason, from a `message_delta` or a whole message."""
+        reason = nonempty_string(message.get("stop_reason"))
         deltas: list[Delta] = []
         if reason is not None:
             self._finished = True
-            deltas += [delta for index in [*self._open] for delta in self.end(index)]
-        deltas += self._usage(usage)
-        match why.get("stop_details"):
+            deltas += [delta for index in [*self._blocks] for delta in self.close_block(index)]
+        deltas += self._usage.feed(usage)
+        match message.get("stop_details"):
             case {"explanation": str(text)} if text:
                 deltas.append(Refusal(text))
-        kept = ("stop_details", "container")
-        deltas += [Extra(name, why[name]) for name in kept if why.get(name) is not None]
+        extras = ("stop_details", "container")
+        deltas += [Extra(name, message[name]) for name in extras if message.get(name) is not None]
         return deltas if reason is None else [*deltas, Finish(reason)]
 
-    def _counted(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
-        """Citations point into a message, and a message ends where something else begins."""
+    def _measure(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
+        """Count the characters of the output message, which citations index into.
+
+        Reasoning or a call ends the output message, and the next one starts at 0.
+        """
         for delta in deltas:
             if isinstance(delta, Text):
-                self._written += len(delta.text)
+                self._message_length += len(delta.text)
             elif isinstance(delta, Reasoning | ReasoningState | ToolCall):
-                self._written = 0
+                self._message_length = 0
             yield delta
 
-    def _usage(self, usage: Any) -> Iterator[Delta]:
-        """Counts are totals so far; one that is missing keeps its earlier value."""
-        if not isinstance(usage, dict):
-            return
-        counts = self._counts
-        for name in _COUNTS:
-            counts[name] = count(usage.get(name)) or counts[name]
-        match usage.get("output_tokens_details"):
-            case {"thinking_tokens": tokens}:
-                self._thinking_tokens = count(tokens) or self._thinking_tokens
-        cached, written = counts["cache_read_input_tokens"], counts["cache_creation_input_tokens"]
-        yield Usage(
-            input_tokens=counts["input_tokens"] + cached + written,
-            output_tokens=counts["output_tokens"],
-            cached_tokens=cached,
-            cache_write_tokens=written,
-            reasoning_tokens=self._thinking_tokens,
-        )
 
-
-_EVENTS: Mapping[str, Callable[[AnthropicDecoder, _Event], list[Delta]]] = {
+_EVENTS: Mapping[str, Callable[[AnthropicDecoder, _AnthropicEvent], list[Delta]]] = {
     "content_block_delta": AnthropicDecoder._block_delta,
     "content_block_start": AnthropicDecoder._block_start,
     "content_block_stop": AnthropicDecoder._block_stop,
@@ -248,52 +227,36 @@ _EVENTS: Mapping[str, Callable[[AnthropicDecoder, _Event], list[Delta]]] = {
 
 
 def decode(body: bytes) -> list[Delta]:
-    """A whole answer → deltas, its items in the order of its blocks."""
+    """Decode a whole answer, its items in the order of its blocks."""
     try:
-        message, body = reread(_read_message, body)
+        message, body = decode_repaired(_decode_message, body)
     except UNREADABLE:
         return [Failure(classify(200, {}, body))]
     if message.error is not None or message.type == "error":
         return [Failure(_fault(body))]
-    reader = AnthropicDecoder()
-    deltas: list[Delta] = [Start(string(message.model), string(message.id))]
+    decoder = AnthropicDecoder()
+    deltas: list[Delta] = [Start(nonempty_string(message.model), nonempty_string(message.id))]
     for index, raw in enumerate(message.content or ()):
-        deltas += [*reader.begin(index, raw), *reader.end(index)]
-    return deltas + reader.stop(msgspec.structs.asdict(message), message.usage)
+        deltas += [*decoder.open_block(index, raw), *decoder.close_block(index)]
+    return deltas + decoder.finish(msgspec.structs.asdict(message), message.usage)
 
 
-def _strict(data: bytes) -> bytes:
-    """A part of a document, for those who read it again: the first reading only passed it by."""
+def _repaired(data: bytes) -> bytes:
+    """A part of a document, as JSON that can be decoded: the first pass only skipped over it."""
     try:
-        return reread(_read_document, data)[1]
+        return decode_repaired(_decode_document, data)[1]
     except UNREADABLE:
         return bytes(NULL)
 
 
 def _document(data: bytes) -> Any:
-    return _read_document(_strict(data))
+    return _decode_document(_repaired(data))
 
 
-def _index(event: _Event) -> int:
+def _index(event: _AnthropicEvent) -> int:
     return event.index if isinstance(event.index, int) else -1
 
 
 def _fault(data: bytes) -> ProviderFault:
     fault = classify_document(_document(data))
-    return fault or protocol_fault("The provider reported an error without saying which.")
-
-
-class AnthropicDialect(Speech):
-    """Anthropic Messages: SSE frames with a `type`, an answer of blocks."""
-
-    def __init__(self, quirks: AnthropicQuirks = anthropic_request.PLAIN) -> None:
-        self._quirks = quirks
-
-    def encode(self, plan: Plan, *, stream: bool) -> Outbound:
-        return anthropic_request.encode(plan, stream=stream, quirks=self._quirks)
-
-    def decoder(self) -> AnthropicDecoder:
-        return AnthropicDecoder()
-
-    def decode(self, body: bytes) -> list[Delta]:
-        return decode(body)
+    return fault or protocol_fault("The provider reported an error without any details.")

@@ -1,97 +1,56 @@
-"""Anthropic Messages, the writing half: a plan becomes the bytes of a request.
+"""Anthropic Messages encoder: a plan becomes the bytes of a request.
 
-Rendering is byte-stable and append-only: `messages` stand last, and the body of a turn, up to its
+The output is byte-stable and append-only: `messages` come last, and the body of a turn, up to its
 closing brackets, is a prefix of the next turn's. Only markers of the prompt cache may move, where
-they have to stand inside of messages; they are no part of what the provider compares.
+they have to stand inside messages; the provider does not compare them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic.media import text_block
 from antiphon.dialects.anthropic.messages import (
-    conversation,
-    resumes_without_thought,
-    without_thoughts,
+    remove_reasoning,
+    resumes_without_reasoning,
+    write_messages,
 )
+from antiphon.dialects.anthropic.quirks import PLAIN, AnthropicQuirks
 from antiphon.dialects.anthropic.schema import input_schema, output_schema
-from antiphon.dialects.message_writer import leading
+from antiphon.dialects.message_writer import leading_instructions
+from antiphon.dialects.reasoning import thinking_budget
+from antiphon.wire.items import Document
 
-Body: TypeAlias = dict[str, Any]
-
-PATH = "/v1/messages"
 VERSION = "2023-06-01"
-_MARK: Mapping[str, Any] = {"type": "ephemeral"}
-_LEAST_BUDGET = 1024
-_LEAST_TOP_P = 0.95  # while the model thinks
-_OFF: Mapping[str, Any] = {"type": "disabled"}
-_TIERS = {"auto": "auto", "default": "standard_only", "priority": "auto"}
-
-
-class AnthropicQuirks(Struct, frozen=True, kw_only=True):
-    """How one provider's requests differ from the common form: data, and a function at most."""
-
-    path: str = PATH
-    """Where requests go; `{model}` stands for the name of the model."""
-    stream_path: str | None = None
-    """Where requests for a stream go, if that is another place."""
-    max_tokens: int = 32_000
-    """How much may be written where the client does not say; the API insists on a number."""
-    thinking: Literal["adaptive", "budget", "none"] = "budget"
-    """What an effort is: a word to a model that decides alone, or a number of tokens."""
-    display: Literal["summarized", "omitted"] | None = None
-    """Whether thought is shown; None leaves it to the model."""
-    unsigned_thinking: bool = False
-    """Thought goes back although it was never signed. The original API refuses that."""
-    sampling: Literal["both", "one", "none"] = "one"
-    """Which of temperature and top_p may be set: one of them means the temperature."""
-    native_format: bool = False
-    """The shape of an answer is asked for by `output_config`; otherwise the model is told."""
-    caching: Literal["automatic", "breakpoints", "off"] = "automatic"
-    """Automatic: the provider follows the thread itself. Breakpoints: markers in the messages, for
-    providers that know only those."""
-    web_search: str = "web_search_20250305"
-    models: Mapping[str, AnthropicQuirks] = {}
-    """Quirks of single models in place of all of these, by what stands in the model's name; the
-    longest wins, and a dot is as good as a dash."""
-    patch: Callable[[Body, Plan], Body] | None = None
-    """The last word: a body in, a body out."""
-
-    def of(self, model: str) -> AnthropicQuirks:
-        name = model.casefold().replace(".", "-")
-        known = [each for each in self.models if each.replace(".", "-") in name]
-        return self.models[max(known, key=len)] if known else self
-
-
-PLAIN = AnthropicQuirks()
+_CACHE_CONTROL: Mapping[str, Any] = {"type": "ephemeral"}
+_MIN_TOP_P_WITH_THINKING = 0.95
+_DISABLED: Mapping[str, Any] = {"type": "disabled"}
+_SERVICE_TIERS = {"auto": "auto", "default": "standard_only", "priority": "auto"}
 
 
 def encode(plan: Plan, *, stream: bool, quirks: AnthropicQuirks = PLAIN) -> Outbound:
-    """The request that asks a provider for what was planned."""
     quirks = quirks.of(plan.model)
-    limit = plan.parameters.get("max_output_tokens") or quirks.max_tokens
-    messages = conversation(plan, unsigned_thinking=quirks.unsigned_thinking)
-    thinking = _thinking(plan, quirks, limit, messages)
-    if _is_off(thinking, quirks):
-        messages = without_thoughts(messages)
-    body: Body = {
+    max_tokens = plan.parameters.get("max_output_tokens") or quirks.max_tokens
+    messages = write_messages(plan, unsigned_thinking=quirks.unsigned_thinking)
+    thinking = _thinking(plan, quirks, max_tokens, messages)
+    if _refuses_reasoning(thinking, quirks):
+        messages = remove_reasoning(messages)
+    body: Document = {
         "model": plan.model,
-        "max_tokens": limit,
+        "max_tokens": max_tokens,
         **_tools(plan, quirks, messages),
         **thinking,
         **_output_config(plan, quirks),
         **_sampling(plan, quirks, thinking),
         **_parameters(plan),
         **({"stream": True} if stream else {}),
-        **({"cache_control": _MARK} if quirks.caching == "automatic" else {}),
+        **({"cache_control": _CACHE_CONTROL} if quirks.caching == "automatic" else {}),
         **_system(plan, quirks),
-        "messages": _marked(messages) if quirks.caching == "breakpoints" else messages,
+        "messages": _add_breakpoints(messages) if quirks.caching == "breakpoints" else messages,
     }
     if quirks.patch is not None:
         body = quirks.patch(body, plan)
@@ -111,11 +70,11 @@ def encode(plan: Plan, *, stream: bool, quirks: AnthropicQuirks = PLAIN) -> Outb
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def _tools(plan: Plan, quirks: AnthropicQuirks, messages: list[Body]) -> Body:
+def _tools(plan: Plan, quirks: AnthropicQuirks, messages: list[Document]) -> Document:
     tools = [_tool(declaration) for declaration in plan.declarations]
-    tools += [_search(tool, quirks) for tool in plan.native_tools]
+    tools += [_search_tool(tool, quirks) for tool in plan.native_tools]
     if not tools:
-        return _remembered(messages)
+        return _tools_of_history(messages)
     choice = _tool_choice(plan.tool_choice)
     if plan.parameters.get("parallel_tool_calls") is False and choice["type"] != "none":
         choice["disable_parallel_tool_use"] = True
@@ -124,17 +83,17 @@ def _tools(plan: Plan, quirks: AnthropicQuirks, messages: list[Body]) -> Body:
     )
 
 
-def _tool(declaration: ToolDeclaration) -> Body:
-    tool: Body = {"name": declaration.name}
+def _tool(declaration: ToolDeclaration) -> Document:
+    tool: Document = {"name": declaration.name}
     if declaration.description:
         tool["description"] = declaration.description
     tool["input_schema"] = input_schema(declaration.parameters)
     return tool | {"strict": True} if declaration.strict else tool
 
 
-def _search(tool: Mapping[str, Any], quirks: AnthropicQuirks) -> Body:
-    """The provider's own search, limited as the client has limited its."""
-    search: Body = {"type": quirks.web_search, "name": "web_search"}
+def _search_tool(tool: Mapping[str, Any], quirks: AnthropicQuirks) -> Document:
+    """The provider's own search, with the domains and the location that the client has set."""
+    search: Document = {"type": quirks.web_search, "name": "web_search"}
     match tool.get("filters"):
         case {"allowed_domains": [*domains]} if domains:
             search["allowed_domains"] = domains
@@ -145,55 +104,56 @@ def _search(tool: Mapping[str, Any], quirks: AnthropicQuirks) -> Body:
     return search
 
 
-def _remembered(messages: list[Body]) -> Body:
-    """Tools that are only part of the past: calls of tools that are not declared are refused."""
+def _tools_of_history(messages: list[Document]) -> Document:
+    """Tools called earlier but not declared now: the API refuses calls of undeclared tools."""
     blocks = (block for message in messages for block in message["content"])
     names = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
     tools = [{"name": name, "input_schema": input_schema(None)} for name in names]
     return {"tools": tools, "tool_choice": {"type": "none"}} if tools else {}
 
 
-def _tool_choice(choice: ToolChoice) -> Body:
+def _tool_choice(choice: ToolChoice) -> Document:
     if choice.mode == "function":
         return {"type": "tool", "name": choice.name}
     return {"type": "any" if choice.mode == "required" else choice.mode}
 
 
-# --- how to think, and how to answer --------------------------------------------------------------
+# --- thinking, output format and sampling ---------------------------------------------------------
 
 
-def _thinking(plan: Plan, quirks: AnthropicQuirks, limit: int, messages: list[Body]) -> Body:
-    """The switch of thinking; empty where the model does what it always does."""
+def _thinking(
+    plan: Plan, quirks: AnthropicQuirks, max_tokens: int, messages: list[Document]
+) -> Document:
+    """The `thinking` field; empty where the model's default applies."""
     if quirks.thinking == "none":
         return {}
-    # A plan knows what its request leaves no thinking to. A later round of it may bring that, too:
-    # a forced call, a turn without a thought.
+    # The plan disables thinking where its request rules it out. Later rounds may force a call or
+    # resume a turn without reasoning, which rule it out as well.
     if plan.effort == "none" or plan.tool_choice.mode in ("required", "function"):
-        return {"thinking": _OFF}
+        return {"thinking": _DISABLED}
     if plan.effort is None:
         return {}
-    shown: Body = {} if quirks.display is None else {"display": quirks.display}
+    display: Document = {} if quirks.display is None else {"display": quirks.display}
     if quirks.thinking == "adaptive":
-        return {"thinking": {"type": "adaptive", **shown}}
-    asked = int(plan.effort) if plan.effort.isdecimal() else _LEAST_BUDGET
-    budget = min(asked, limit - _LEAST_BUDGET)  # there has to be room for the answer
-    if budget < _LEAST_BUDGET or resumes_without_thought(messages):
-        return {"thinking": _OFF}
-    return {"thinking": {"type": "enabled", "budget_tokens": budget, **shown}}
+        return {"thinking": {"type": "adaptive", **display}}
+    budget = thinking_budget(plan.effort, max_tokens)
+    if budget is None or resumes_without_reasoning(messages):
+        return {"thinking": _DISABLED}
+    return {"thinking": {"type": "enabled", "budget_tokens": budget, **display}}
 
 
-def _is_off(thinking: Body, quirks: AnthropicQuirks) -> bool:
-    """Whether thoughts of earlier turns are out of place: they are only sent to one who thinks."""
+def _refuses_reasoning(thinking: Document, quirks: AnthropicQuirks) -> bool:
+    """Whether reasoning of earlier turns is left out: only a model that thinks accepts it."""
     if not thinking:
         return quirks.thinking == "budget" and not quirks.unsigned_thinking
-    return thinking["thinking"] is _OFF
+    return thinking["thinking"] is _DISABLED
 
 
-def _output_config(plan: Plan, quirks: AnthropicQuirks) -> Body:
-    config: Body = {}
+def _output_config(plan: Plan, quirks: AnthropicQuirks) -> Document:
+    config: Document = {}
     if quirks.thinking == "adaptive" and plan.effort not in (None, "none"):
         config["effort"] = plan.effort
-    if _is_asked(plan, quirks):
+    if _uses_native_format(plan, quirks):
         config["format"] = {
             "type": "json_schema",
             "schema": output_schema(plan.contract.schema or {}),
@@ -201,60 +161,61 @@ def _output_config(plan: Plan, quirks: AnthropicQuirks) -> Body:
     return {"output_config": config} if config else {}
 
 
-def _is_asked(plan: Plan, quirks: AnthropicQuirks) -> bool:
+def _uses_native_format(plan: Plan, quirks: AnthropicQuirks) -> bool:
     return quirks.native_format and plan.contract.asked == "json_schema"
 
 
-def _sampling(plan: Plan, quirks: AnthropicQuirks, thinking: Body) -> Body:
-    """Temperature and top_p, as far as they may be set: hardly at all by one who thinks."""
+def _sampling(plan: Plan, quirks: AnthropicQuirks, thinking: Document) -> Document:
+    """Temperature and top_p; with thinking, only a top_p of at least 0.95 is accepted."""
     temperature, top_p = plan.parameters.get("temperature"), plan.parameters.get("top_p")
     if quirks.sampling == "none":
         temperature = top_p = None
-    elif thinking and thinking["thinking"] is not _OFF:
+    elif thinking and thinking["thinking"] is not _DISABLED:
         temperature = None
-        top_p = None if top_p is None or top_p < _LEAST_TOP_P else top_p
+        top_p = None if top_p is None or top_p < _MIN_TOP_P_WITH_THINKING else top_p
     if temperature is not None and quirks.sampling == "one":
         top_p = None
-    body: Body = {} if temperature is None else {"temperature": min(temperature, 1)}
+    body: Document = {} if temperature is None else {"temperature": min(temperature, 1)}
     return body if top_p is None else {**body, "top_p": top_p}
 
 
-def _parameters(plan: Plan) -> Body:
-    """The other parameters that the API knows, under its names."""
+def _parameters(plan: Plan) -> Document:
+    """The other parameters that the API supports, under its names."""
     given = plan.parameters
-    body: Body = {}
+    body: Document = {}
     if user := given.get("safety_identifier") or given.get("user"):
         body["metadata"] = {"user_id": str(user)}
-    if tier := _TIERS.get(str(given.get("service_tier"))):
+    if tier := _SERVICE_TIERS.get(str(given.get("service_tier"))):
         body["service_tier"] = tier
     return body
 
 
-# --- the system prompt, and the cache -------------------------------------------------------------
+# --- the system prompt and the prompt cache -------------------------------------------------------
 
 
-def _system(plan: Plan, quirks: AnthropicQuirks) -> Body:
-    """What is said once, before everything: it stays the same from turn to turn."""
+def _system(plan: Plan, quirks: AnthropicQuirks) -> Document:
+    """The system prompt, the same in every turn."""
     contract = plan.contract
-    if not _is_asked(plan, quirks):
+    if not _uses_native_format(plan, quirks):
         contract = msgspec.structs.replace(contract, asked="text")
-    told = (plan.instructions, *leading(plan.history), contract.instruction())
-    blocks = [text_block(text) for text in told if text and text.strip()]
+    texts = (plan.instructions, *leading_instructions(plan.history), contract.instruction())
+    blocks = [text_block(text) for text in texts if text and text.strip()]
     if not blocks:
         return {}
     if quirks.caching != "off":
-        blocks[-1]["cache_control"] = _MARK
+        blocks[-1]["cache_control"] = _CACHE_CONTROL
     return {"system": blocks}
 
 
-def _marked(messages: list[Body]) -> list[Body]:
-    """Messages with a breakpoint in the last two turns of the user.
+def _add_breakpoints(messages: list[Document]) -> list[Document]:
+    """Messages with a cache breakpoint in each of the last two user messages.
 
-    The last is where the next turn finds this one, the one before is where this turn finds the last
-    one, even if more has happened since than the provider looks back.
+    The next turn finds its prefix at the last one. This turn finds its own at the one before, even
+    if more blocks were added since than the provider looks back.
     """
     marked = [*messages]
-    for place in range(len(messages) - 1, -1, -2)[:2]:
-        *blocks, last = messages[place]["content"]
-        marked[place] = messages[place] | {"content": [*blocks, last | {"cache_control": _MARK}]}
+    for index in range(len(messages) - 1, -1, -2)[:2]:
+        *blocks, last = messages[index]["content"]
+        last = last | {"cache_control": _CACHE_CONTROL}
+        marked[index] = messages[index] | {"content": [*blocks, last]}
     return marked

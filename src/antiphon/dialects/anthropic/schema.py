@@ -1,84 +1,86 @@
-"""JSON Schemas in the forms that the Messages API takes: it refuses what it does not know."""
+"""JSON Schemas reduced to what the Messages API accepts: it refuses unknown keywords."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
-Schema: TypeAlias = dict[str, Any]
+from antiphon.wire.items import Document
 
 _UNIONS = ("allOf", "anyOf", "oneOf")
 
 
-def input_schema(parameters: Mapping[str, Any] | None) -> Schema:
-    """The parameters of a tool: an object, and no union of several.
+def input_schema(parameters: Mapping[str, Any] | None) -> Document:
+    """The parameters of a tool: an object, without a union at the top level.
 
-    A union gives way to one object with everything that any of its members knows.
+    A union is replaced by one object with the properties of all its members.
     """
     given = parameters or {}
-    schema: Schema = {name: value for name, value in given.items() if name not in _UNIONS}
-    members = [*_members(given)]
+    schema: Document = {name: value for name, value in given.items() if name not in _UNIONS}
+    members = [*_union_members(given)]
     if members:
-        merged = _mapping(given.get("properties"))
+        merged = _as_mapping(given.get("properties"))
         for member in members:
-            merged = {**_mapping(member.get("properties")), **merged}
+            merged = {**_as_mapping(member.get("properties")), **merged}
         schema["properties"] = merged
     if schema.get("type") != "object":
         schema = {"type": "object", **{n: v for n, v in schema.items() if n != "type"}}
     return schema if "properties" in schema else {**schema, "properties": {}}
 
 
-def _members(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _union_members(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for union in _UNIONS:
         members = schema.get(union)
         for member in members if isinstance(members, list) else ():
-            yield _mapping(member)
+            yield _as_mapping(member)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-_KEPT = frozenset("type enum const default description title required $ref".split())
-_KEPT_VALUES: Mapping[str, Sequence[Any]] = {
+_SUPPORTED = frozenset("type enum const default description title required $ref".split())
+_SUPPORTED_VALUES: Mapping[str, Sequence[Any]] = {
     "format": "date-time time date duration email hostname uri ipv4 ipv6 uuid".split(),
     "minItems": [0, 1],
 }
-_NAMED = frozenset({"properties", "$defs", "definitions"})
-_SILENT = frozenset({"additionalProperties", "$schema", "$id"})  # no extras, whatever was said
+_SCHEMAS_BY_NAME = frozenset({"properties", "$defs", "definitions"})
+# `additionalProperties` is always set to false; the others say nothing about the answer.
+_DROPPED = frozenset({"additionalProperties", "$schema", "$id"})
 
 
 def output_schema(schema: Any) -> Any:
-    """The shape of an answer, without the constraints that cannot be asked for.
+    """The schema of an answer without the keywords that the API refuses.
 
-    They are told in the description instead. The answer is checked against the full schema anyway.
+    Those are appended to the description as JSON. The answer is validated against the full schema
+    anyway.
     """
     if not isinstance(schema, Mapping):
         return {} if schema is True else schema
-    asked: Schema = {}
-    told: Schema = {}
+    supported: Document = {}
+    unsupported: Document = {}
     for name, value in schema.items():
-        _sort(name, value, asked, told)
-    if asked.get("type") == "object" or "properties" in asked:
-        asked["additionalProperties"] = False
-    if told:
-        note = msgspec.json.encode(told).decode()
-        about = asked.get("description")
-        asked["description"] = f"{about} {note}" if isinstance(about, str) and about else note
-    return asked
+        _add_keyword(name, value, supported, unsupported)
+    if supported.get("type") == "object" or "properties" in supported:
+        supported["additionalProperties"] = False
+    if unsupported:
+        note = msgspec.json.encode(unsupported).decode()
+        text = supported.get("description")
+        supported["description"] = f"{text} {note}" if isinstance(text, str) and text else note
+    return supported
 
 
-def _sort(name: str, value: Any, asked: Schema, told: Schema) -> None:
-    """Put one keyword where it may stand: into the schema, or into the description."""
-    if name in _NAMED:
-        asked[name] = {each: output_schema(inner) for each, inner in _mapping(value).items()}
+def _add_keyword(name: str, value: Any, supported: Document, unsupported: Document) -> None:
+    """Add one keyword to the schema if the API supports it, else to the rest."""
+    if name in _SCHEMAS_BY_NAME:
+        supported[name] = {each: output_schema(inner) for each, inner in _as_mapping(value).items()}
     elif name in _UNIONS and isinstance(value, list):
-        asked["anyOf" if name == "oneOf" else name] = [output_schema(inner) for inner in value]
+        supported["anyOf" if name == "oneOf" else name] = [output_schema(each) for each in value]
     elif name == "items":
-        asked[name] = output_schema(value)
-    elif name in _KEPT or value in _KEPT_VALUES.get(name, ()):
-        asked[name] = value
-    elif name not in _SILENT:
-        told[name] = value
+        supported[name] = output_schema(value)
+    elif name in _SUPPORTED or value in _SUPPORTED_VALUES.get(name, ()):
+        supported[name] = value
+    elif name not in _DROPPED:
+        unsupported[name] = value

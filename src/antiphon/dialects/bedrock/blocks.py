@@ -1,7 +1,7 @@
-"""The blocks that a Converse answer is made of: each begins, grows and ends.
+"""Content blocks of a Converse answer: each is opened, extended by deltas, and closed.
 
-Text and thought come without an opening: the first delta tells what a block is. A block that the
-service fills for itself (its own tools and their results) is an `Extra`, never a call to run.
+Text and reasoning have no `contentBlockStart`: the first delta determines the type of the block. A
+block of the service's own tools is an `Extra`, never a call for the client to run.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     ToolEnd,
 )
-from antiphon.dialects.json_input import string
+from antiphon.dialects.json_input import nonempty_string
 from antiphon.wire.items import Document
 
 REASONING = "bedrock.reasoning"
-"""The scheme of state: its value is a whole content block, as it goes back next turn."""
+"""Scheme of reasoning state: the value is a whole content block, sent back as it came."""
 
 
-def unknown(delta: Any) -> Delta:
-    """A delta of another kind than we know, or than belongs here."""
+def unknown_delta(delta: Any) -> Delta:
+    """A delta of an unknown type, or of one that does not belong to its block."""
     name = next(iter(delta), "delta") if isinstance(delta, dict) else "delta"
     return Extra(f"block_{name}", delta)
 
 
-class TextBlock:
-    """Text, and what it cites. Citations may come before the text; they mean all of the block."""
+class BedrockTextBlock:
+    """Text and its citations. Citations cover the whole block, and may come before the text."""
 
-    def __init__(self, begin: int) -> None:
-        """`begin` counts the characters that stand before it in the same message."""
-        self._begin = self._end = begin
+    def __init__(self, start: int) -> None:
+        """`start`: number of characters before this block in the same output message."""
+        self._start = self._end = start
         self._citations: list[Document] = []
 
-    def grow(self, delta: Any) -> Iterator[Delta]:
+    def feed(self, delta: Any) -> Iterator[Delta]:
         match delta:
             case {"text": str(text)}:
                 self._end += len(text)
@@ -49,9 +49,9 @@ class TextBlock:
             case {"citation": {} as citation}:
                 self._citations.append(citation)
             case _:
-                yield unknown(delta)
+                yield unknown_delta(delta)
 
-    def end(self) -> Iterator[Delta]:
+    def close(self) -> Iterator[Delta]:
         for citation in self._citations:
             match citation:
                 case {"location": {"web": {"url": str(url)} as found}}:
@@ -59,80 +59,82 @@ class TextBlock:
                         {
                             "type": "url_citation",
                             "url": url,
-                            "title": string(citation.get("title"))
-                            or string(found.get("domain"))
+                            "title": nonempty_string(citation.get("title"))
+                            or nonempty_string(found.get("domain"))
                             or "",
-                            "start_index": self._begin,
+                            "start_index": self._start,
                             "end_index": self._end,
                         }
                     )
-                case _:  # of a document that the client gave: there is no address to name
+                case _:  # of a document in the request: there is no URL to cite
                     yield Extra("citation", citation)
 
 
-class ThoughtBlock:
-    """Thought. Signed or redacted it goes back next turn, unchanged, so the block is kept whole."""
+class BedrockReasoningBlock:
+    """Reasoning. Signed or redacted, the block is sent back next turn unchanged."""
 
     def __init__(self, part: int) -> None:
         self._part = part
-        self._pieces: list[str] = []
+        self._text: list[str] = []
         self._signature: list[str] = []
 
-    def grow(self, delta: Any) -> Iterator[Delta]:
+    def feed(self, delta: Any) -> Iterator[Delta]:
         match delta:
             case {"reasoningContent": {"text": str(text)}}:
-                self._pieces.append(text)
+                self._text.append(text)
                 if text:
                     yield Reasoning(text, part=self._part)
             case {"reasoningContent": {"signature": str(signature)}}:
                 self._signature.append(signature)
             case {"reasoningContent": {"redactedContent": str(sealed)}}:
                 yield _state({"redactedContent": sealed})
-            case {"reasoningContent": {"data": str(sealed)}}:  # as some call it
+            case {"reasoningContent": {"data": str(sealed)}}:  # another name for the same field
                 yield _state({"redactedContent": sealed})
             case _:
-                yield unknown(delta)
+                yield unknown_delta(delta)
 
-    def end(self) -> Iterator[Delta]:
+    def close(self) -> Iterator[Delta]:
         signature = "".join(self._signature)
-        if signature:  # without one it is refused: unsigned thought stays behind
-            yield _state({"reasoningText": {"text": "".join(self._pieces), "signature": signature}})
+        if signature:  # unsigned reasoning would be refused next turn, so it is no state
+            yield _state({"reasoningText": {"text": "".join(self._text), "signature": signature}})
 
 
 def _state(content: Document) -> Delta:
     return ReasoningState(REASONING, {"reasoningContent": content}, "block")
 
 
-class CallBlock:
-    """A call for the client to run. A call without any arguments is one with an empty object."""
+class BedrockCallBlock:
+    """A tool call for the client. A call without argument deltas has an empty object."""
 
     def __init__(self, index: int) -> None:
         self._index = index
-        self._written = False
+        self._has_deltas = False
 
-    def grow(self, delta: Any) -> Iterator[Delta]:
+    def feed(self, delta: Any) -> Iterator[Delta]:
         match delta:
             case {"toolUse": {"input": str(fragment)}}:
                 if fragment:
-                    self._written = True
+                    self._has_deltas = True
                     yield ToolCall(self._index, arguments=fragment)
             case _:
-                yield unknown(delta)
+                yield unknown_delta(delta)
 
-    def end(self) -> Iterator[Delta]:
-        if not self._written:
+    def close(self) -> Iterator[Delta]:
+        if not self._has_deltas:
             yield ToolCall(self._index, arguments="{}")
         yield ToolEnd(self._index)
 
 
-class OtherBlock:
-    """A block that is none of the client's business."""
+class BedrockOtherBlock:
+    """A block of the service's own tools."""
 
-    def grow(self, delta: Any) -> Iterator[Delta]:
-        yield unknown(delta)
+    def feed(self, delta: Any) -> Iterator[Delta]:
+        yield unknown_delta(delta)
 
-    def end(self) -> Iterator[Delta]:
+    def close(self) -> Iterator[Delta]:
         yield from ()
 
 
-Block: TypeAlias = TextBlock | ThoughtBlock | CallBlock | OtherBlock
+BedrockBlock: TypeAlias = (
+    BedrockTextBlock | BedrockReasoningBlock | BedrockCallBlock | BedrockOtherBlock
+)

@@ -1,7 +1,7 @@
-"""Amazon Bedrock's Converse, the reading half, and the dialect as a whole.
+"""Amazon Bedrock Converse decoder: events and whole bodies become deltas, in block order.
 
-Events and whole bodies become deltas, in the order of the blocks. Reading is total: an exception is
-a `Failure`, a broken stream is a protocol `Failure`, what we do not know is an `Extra`.
+It never raises: an exception event is a `Failure`, a broken stream is a protocol `Failure`, and
+anything unknown is an `Extra`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from msgspec import Raw, Struct
 
 from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,
@@ -26,157 +25,169 @@ from antiphon.core.stream.deltas import (
     Start,
     Text,
     ToolCall,
-    Usage,
 )
-from antiphon.dialects.bedrock import encode as bedrock_request
-from antiphon.dialects.bedrock import invoke as bedrock_invoke
 from antiphon.dialects.bedrock.blocks import (
-    Block,
-    CallBlock,
-    OtherBlock,
-    TextBlock,
-    ThoughtBlock,
-    unknown,
+    BedrockBlock,
+    BedrockCallBlock,
+    BedrockOtherBlock,
+    BedrockReasoningBlock,
+    BedrockTextBlock,
+    unknown_delta,
 )
-from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
-from antiphon.dialects.defaults import Speech
-from antiphon.dialects.json_input import NULL, UNREADABLE, read, reread, string
-from antiphon.dialects.usage import count
-from antiphon.wire.eventstream import BROKEN, EXCEPTION_PREFIX, EventStreamDecoder
+from antiphon.dialects.bedrock.invoke import InvokeDecoder, decode_invoked
+from antiphon.dialects.bedrock.usage import read_usage
+from antiphon.dialects.json_input import (
+    NULL,
+    UNREADABLE,
+    decode_lenient,
+    decode_repaired,
+    nonempty_string,
+)
+from antiphon.wire.eventstream import BROKEN, EXCEPTION_PREFIX
 from antiphon.wire.items import Document
 from antiphon.wire.sse import Frame
 
-_read_document = msgspec.json.Decoder(dict[str, Any]).decode
-_read_block = msgspec.json.Decoder().decode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_value = msgspec.json.Decoder().decode
 
-# What a delta belongs to when its block was never opened: only calls are.
-_IMPLIED: Mapping[str, type[TextBlock] | type[ThoughtBlock]] = {
-    "text": TextBlock,
-    "citation": TextBlock,
-    "reasoningContent": ThoughtBlock,
+# The block that a delta implies: only calls have a `contentBlockStart`.
+_IMPLIED_BLOCKS: Mapping[str, type[BedrockTextBlock] | type[BedrockReasoningBlock]] = {
+    "text": BedrockTextBlock,
+    "citation": BedrockTextBlock,
+    "reasoningContent": BedrockReasoningBlock,
 }
 
 
 class BedrockDecoder:
-    """The frames of one streamed answer → deltas."""
+    """Decoder of one streamed answer."""
 
     def __init__(self) -> None:
-        self._open: dict[int, Block] = {}
-        self._calls = 0
-        self._thoughts = 0
-        self._written = 0  # characters of the message that is being written
+        self._blocks: dict[int, BedrockBlock] = {}
+        self._call_count = 0
+        self._reasoning_count = 0
+        self._message_length = 0  # characters of the current output message
         self._finished = False
-        self._invoked = bedrock_invoke.InvokeDecoder()
+        self._invoke_decoder = InvokeDecoder()
         self.ended = False
-        """The provider has said that nothing more will come."""
+        """The provider has marked the end of the stream; nothing more will come."""
 
     def feed(self, frame: Frame) -> list[Delta]:
         if frame.event == BROKEN:
-            return self._unreadable(frame.data.decode(), frame.data)
+            return self._report_unreadable(frame.data.decode(), frame.data)
         if frame.event.startswith(EXCEPTION_PREFIX):
-            kind = frame.event.removeprefix(EXCEPTION_PREFIX)
-            return [Failure(classify(None, {"x-amzn-errortype": kind}, frame.data))]
+            exception = frame.event.removeprefix(EXCEPTION_PREFIX)
+            return [Failure(classify(None, {"x-amzn-errortype": exception}, frame.data))]
         try:
-            document = read(_read_document, frame.data or b"{}")
+            document = decode_lenient(_decode_object, frame.data or b"{}")
         except UNREADABLE:
-            return self._unreadable("The provider sent a frame that cannot be read.", frame.data)
-        return self.event(frame.event, document)
+            message = "The provider sent a frame that could not be decoded as JSON."
+            return self._report_unreadable(message, frame.data)
+        return self.handle_event(frame.event, document)
 
     def close(self) -> list[Delta]:
-        """The stream has ended; a cut one has nothing to add."""
+        """The connection has ended; a stream that was cut off has nothing to add."""
         return []
 
-    def _unreadable(self, why: str, data: bytes) -> list[Delta]:
-        """After the stop reason the answer is whole: a broken frame cannot spoil it any more."""
+    def _report_unreadable(self, message: str, data: bytes) -> list[Delta]:
+        """After the stop reason the answer is complete: a broken frame is no longer a failure."""
         if self._finished:
             return [Extra("unreadable_frame", len(data))]
-        return [Failure(protocol_fault(why))]
+        return [Failure(protocol_fault(message))]
 
-    # Events. Whole answers are read by them, too.
+    # Events; whole answers are decoded through them, too
 
-    def event(self, name: str, document: Document) -> list[Delta]:
-        read = _EVENTS.get(name)
-        return [Extra(name or "event", document)] if read is None else read(self, document)
+    def handle_event(self, name: str, document: Document) -> list[Delta]:
+        handle = _EVENTS.get(name)
+        return [Extra(name or "event", document)] if handle is None else handle(self, document)
 
     def _message_start(self, document: Document) -> list[Delta]:
         return [Start()]
 
     def _block_start(self, document: Document) -> list[Delta]:
         index, start = _index(document), document.get("start")
-        ended = self._end(index)
+        closing = self._close_block(index)
         match start:
             case {"toolUse": {} as call} if call.get("type") != "server_tool_use":
-                self._open[index] = CallBlock(self._calls)
+                self._blocks[index] = BedrockCallBlock(self._call_count)
                 opening: Delta = ToolCall(
-                    self._calls, string(call.get("toolUseId")), string(call.get("name"))
+                    self._call_count,
+                    nonempty_string(call.get("toolUseId")),
+                    nonempty_string(call.get("name")),
                 )
-                self._calls += 1
+                self._call_count += 1
             case _:
-                self._open[index] = OtherBlock()
-                opening = unknown(start)
-        return [*ended, *self._counted([opening])]
+                self._blocks[index] = BedrockOtherBlock()
+                opening = unknown_delta(start)
+        return [*closing, *self._measure([opening])]
 
     def _block_delta(self, document: Document) -> list[Delta]:
         index, delta = _index(document), document.get("delta")
-        block = self._open.get(index)
+        block = self._blocks.get(index)
         deltas: list[Delta] = []
-        wanted = _IMPLIED.get(next(iter(delta), "")) if isinstance(delta, dict) else None
-        if wanted is not None and not isinstance(block, wanted):
-            deltas += self._end(index)
-            block = self._open[index] = self._begun(wanted)
+        implied = _IMPLIED_BLOCKS.get(next(iter(delta), "")) if isinstance(delta, dict) else None
+        if implied is not None and not isinstance(block, implied):
+            deltas += self._close_block(index)
+            block = self._blocks[index] = self._create_block(implied)
         if block is None:
-            return [unknown(delta)]
-        deltas += self._counted(block.grow(delta))
+            return [unknown_delta(delta)]
+        deltas += self._measure(block.feed(delta))
         return deltas
 
-    def _begun(self, kind: type[TextBlock] | type[ThoughtBlock]) -> Block:
-        if kind is TextBlock:
-            return TextBlock(self._written)
-        self._thoughts += 1
-        return ThoughtBlock(self._thoughts)
+    def _create_block(
+        self, block_type: type[BedrockTextBlock] | type[BedrockReasoningBlock]
+    ) -> BedrockBlock:
+        if block_type is BedrockTextBlock:
+            return BedrockTextBlock(self._message_length)
+        self._reasoning_count += 1
+        return BedrockReasoningBlock(self._reasoning_count)
 
     def _block_stop(self, document: Document) -> list[Delta]:
-        return self._end(_index(document))
+        return self._close_block(_index(document))
 
-    def _end(self, index: int) -> list[Delta]:
-        block = self._open.pop(index, None)
-        return [] if block is None else [*block.end()]
+    def _close_block(self, index: int) -> list[Delta]:
+        block = self._blocks.pop(index, None)
+        return [] if block is None else [*block.close()]
 
     def _message_stop(self, document: Document) -> list[Delta]:
         self._finished = True
-        deltas = [delta for index in [*self._open] for delta in self._end(index)]
-        deltas += _kept(document, "additionalModelResponseFields")
-        return [*deltas, Finish(string(document.get("stopReason")))]
+        deltas = [delta for index in [*self._blocks] for delta in self._close_block(index)]
+        deltas += _extra(document, "additionalModelResponseFields")
+        return [*deltas, Finish(nonempty_string(document.get("stopReason")))]
 
     def _metadata(self, document: Document) -> list[Delta]:
-        """What it cost: the last that is said, even after the stop reason."""
+        """Usage: the last event of a stream, after the stop reason."""
         self.ended = True
         usage = document.get("usage")
-        known = [read_usage(usage)] if isinstance(usage, dict) else []
-        return [*known, *_kept(document, "trace")]
+        deltas = [read_usage(usage)] if isinstance(usage, dict) else []
+        return [*deltas, *_extra(document, "trace")]
 
     def _chunk(self, document: Document) -> list[Delta]:
-        """A piece of an invoked model's own stream, wrapped; some speak Converse even there."""
+        """A base64 chunk of an invoked model's own stream; some hold Converse events even so."""
         try:
-            inner = base64.b64decode(document.get("bytes", ""), validate=True)
-            said, inner = reread(_read_document, inner)
+            data = base64.b64decode(document.get("bytes", ""), validate=True)
+            chunk, data = decode_repaired(_decode_object, data)
         except (*UNREADABLE, binascii.Error, TypeError):
-            return self._unreadable("The provider sent a chunk that cannot be read.", b"")
-        name = next(iter(said), "")
-        if name in _EVENTS and isinstance(said[name], dict):
-            return self.event(name, said[name])
-        deltas = self._invoked.feed(inner, said)
+            return self._report_unreadable(
+                "The provider sent a chunk that could not be decoded.", b""
+            )
+        name = next(iter(chunk), "")
+        if name in _EVENTS and isinstance(chunk[name], dict):
+            return self.handle_event(name, chunk[name])
+        deltas = self._invoke_decoder.feed(data, chunk)
         self._finished = self._finished or any(isinstance(each, Finish) for each in deltas)
-        self.ended = self._invoked.ended
+        self.ended = self._invoke_decoder.ended
         return deltas
 
-    def _counted(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
-        """Citations point into a message, and a message ends where something else begins."""
+    def _measure(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
+        """Count the characters of the output message, which citations index into.
+
+        Reasoning or a call ends the output message, and the next one starts at 0.
+        """
         for delta in deltas:
             if isinstance(delta, Text):
-                self._written += len(delta.text)
+                self._message_length += len(delta.text)
             elif isinstance(delta, Reasoning | ToolCall):
-                self._written = 0
+                self._message_length = 0
             yield delta
 
 
@@ -196,82 +207,66 @@ def _index(document: Document) -> int:
     return index if isinstance(index, int) else -1
 
 
-def _kept(document: Document, name: str) -> list[Delta]:
+def _extra(document: Document, name: str) -> list[Delta]:
     return [Extra(name, document[name])] if document.get(name) else []
 
 
-def read_usage(usage: Document) -> Usage:
-    """Token counts. The input comes without what was read from a cache or written to it."""
-    asked, answered = count(usage.get("inputTokens")), count(usage.get("outputTokens"))
-    cached = count(usage.get("cacheReadInputTokens"))
-    written = count(usage.get("cacheWriteInputTokens"))
-    total = count(usage.get("totalTokens"))
-    if total != asked + answered:  # otherwise the cache is part of the input already
-        asked += cached + written
-    return Usage(
-        input_tokens=asked,
-        output_tokens=answered,
-        cached_tokens=cached,
-        cache_write_tokens=written,
-        total_tokens=total or None,
-    )
+# Whole answers: each block becomes the events that would have streamed it.
+
+# Members are `Any`: an unexpected type in one of them must not fail the whole answer.
 
 
-# Whole answers: the same events, put together from the blocks.
-
-# Leaves are `Any`: a surprise in one field must not cost the answer.
-
-
-class _Message(Struct):
+class _BedrockMessage(Struct):
     content: list[Raw] | None = None
 
 
-class _Output(Struct):
-    message: _Message | None = None
+class _BedrockOutput(Struct):
+    message: _BedrockMessage | None = None
 
 
-class _Body(Struct):
-    output: _Output | None = None
+class _BedrockAnswer(Struct):
+    output: _BedrockOutput | None = None
     stopReason: Any = None
     usage: Any = None
     trace: Any = None
     additionalModelResponseFields: Any = None
 
 
-class _ToolUse(Struct):
+class _BedrockToolUse(Struct):
     input: Raw = NULL
 
 
-class _ToolBlock(Struct):
-    toolUse: _ToolUse
+class _BedrockToolUseBlock(Struct):
+    toolUse: _BedrockToolUse
 
 
-_read_body = msgspec.json.Decoder(_Body).decode
-_read_tool_block = msgspec.json.Decoder(_ToolBlock).decode
+_decode_answer = msgspec.json.Decoder(_BedrockAnswer).decode
+_decode_tool_use_block = msgspec.json.Decoder(_BedrockToolUseBlock).decode
 
 
 def decode(body: bytes) -> list[Delta]:
-    """A whole answer → deltas, its items in the order of its blocks."""
+    """Decode a whole answer, its items in the order of its blocks."""
     try:
-        document, body = reread(_read_document, body)
-        answer = _read_body(body)
+        document, body = decode_repaired(_decode_object, body)
+        answer = _decode_answer(body)
     except UNREADABLE:
         return [Failure(classify(200, {}, body))]
     if answer.output is None:
         fault = classify_document(document)
-        return bedrock_invoke.decode(body, document) if fault is None else [Failure(fault)]
-    reader = BedrockDecoder()
-    deltas = reader.event("messageStart", {})
-    message = answer.output.message or _Message()
+        return decode_invoked(body, document) if fault is None else [Failure(fault)]
+    decoder = BedrockDecoder()
+    deltas = decoder.handle_event("messageStart", {})
+    message = answer.output.message or _BedrockMessage()
     for index, raw in enumerate(message.content or ()):
-        for name, event in _events(bytes(raw)):
-            deltas += reader.event(name, {"contentBlockIndex": index, **event})
-    return deltas + reader.event("metadata", document) + reader.event("messageStop", document)
+        for name, event in _block_events(bytes(raw)):
+            deltas += decoder.handle_event(name, {"contentBlockIndex": index, **event})
+    deltas += decoder.handle_event("metadata", document)
+    return deltas + decoder.handle_event("messageStop", document)
 
 
-def _events(raw: bytes) -> Iterator[tuple[str, Document]]:
-    """The events that would have told a block."""
-    for delta in _pieces(raw):
+def _block_events(raw: bytes) -> Iterator[tuple[str, Document]]:
+    """The events that would have streamed a block."""
+    for delta in _block_deltas(raw):
         if "start" in delta:
             yield "contentBlockStart", delta
         else:
@@ -279,15 +274,15 @@ def _events(raw: bytes) -> Iterator[tuple[str, Document]]:
     yield "contentBlockStop", {}
 
 
-def _pieces(raw: bytes) -> Iterator[Document]:
-    match _read_block(raw):
+def _block_deltas(raw: bytes) -> Iterator[Document]:
+    match _decode_value(raw):
         case {"toolUse": {}} as block:
-            # As it was written: reading and writing it again could change its numbers.
-            written = bytes(_read_tool_block(raw).toolUse.input).decode()
+            # The original bytes: decoding and encoding again could change numbers.
+            arguments = bytes(_decode_tool_use_block(raw).toolUse.input).decode()
             yield {"start": block}
-            yield {"toolUse": {"input": "{}" if written == "null" else written}}
-        case {"reasoningContent": {"reasoningText": {} as thought}}:
-            yield from ({"reasoningContent": {name: value}} for name, value in thought.items())
+            yield {"toolUse": {"input": "{}" if arguments == "null" else arguments}}
+        case {"reasoningContent": {"reasoningText": {} as reasoning}}:
+            yield from ({"reasoningContent": {name: value}} for name, value in reasoning.items())
         case {"citationsContent": {} as cited}:
             yield from ({"text": each.get("text")} for each in _objects(cited.get("content")))
             yield from ({"citation": each} for each in _objects(cited.get("citations")))
@@ -299,22 +294,3 @@ def _pieces(raw: bytes) -> Iterator[Document]:
 
 def _objects(values: Any) -> list[Document]:
     return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
-
-
-class BedrockDialect(Speech):
-    """Converse: Amazon's binary event stream, an answer of blocks."""
-
-    def __init__(self, quirks: BedrockQuirks = PLAIN) -> None:
-        self._quirks = quirks
-
-    def encode(self, plan: Plan, *, stream: bool) -> Outbound:
-        return bedrock_request.encode(plan, stream=stream, quirks=self._quirks)
-
-    def framer(self) -> EventStreamDecoder:
-        return EventStreamDecoder()
-
-    def decoder(self) -> BedrockDecoder:
-        return BedrockDecoder()
-
-    def decode(self, body: bytes) -> list[Delta]:
-        return decode(body)

@@ -1,14 +1,14 @@
-"""Amazon Bedrock's Converse, the writing half: a plan becomes the bytes of a request.
+"""Amazon Bedrock Converse encoder: a plan becomes the bytes of a request.
 
-Rendering is byte-stable and append-only: `messages` stand last, and the body of a turn, up to its
-closing brackets, is a prefix of the next turn's. Only markers of the prompt cache may move; they
-are no part of what the service compares.
+The output is byte-stable and append-only: `messages` come last, and the body of a turn, up to its
+closing brackets, is a prefix of the next turn's. Only cache points may move; the service does not
+compare them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -16,44 +16,42 @@ from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic.schema import input_schema, output_schema
 from antiphon.dialects.bedrock.media import text_block
 from antiphon.dialects.bedrock.messages import (
-    MARK,
-    conversation,
-    marked,
-    resumes_without_thought,
-    used_tools,
+    CACHE_POINT,
+    add_cache_points,
+    list_called_tools,
+    resumes_without_reasoning,
+    write_messages,
 )
 from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
-from antiphon.dialects.message_writer import leading
+from antiphon.dialects.message_writer import leading_instructions
+from antiphon.dialects.reasoning import thinking_budget
+from antiphon.wire.items import Document
 from antiphon.wire.sigv4 import percent_encode
 
-Body: TypeAlias = dict[str, Any]
-
-_LEAST_BUDGET = 1024
-_TIERS = frozenset({"default", "flex", "priority"})
+_SERVICE_TIERS = frozenset({"default", "flex", "priority"})
 _NO_CALLS = "Answer without calling any tool."
 
 
 def encode(plan: Plan, *, stream: bool, quirks: BedrockQuirks = PLAIN) -> Outbound:
-    """The request that asks the service for what was planned."""
     quirks = quirks.of(plan.model)
-    messages = conversation(plan, tools_apart=quirks.tools_apart)
+    messages = write_messages(plan, separate_tool_messages=quirks.separate_tool_messages)
     thinking = _thinking(plan, quirks, messages)
-    used, offered = used_tools(messages), _offered(plan, quirks)
-    # Tools that are there only because of the past must stay there.
-    silent = bool(used) and (plan.tool_choice.mode == "none" or not offered)
-    body: Body = {
-        **_additional(plan, quirks, thinking),
-        **_inference(plan, quirks, thinking),
-        **_output(plan, quirks),
-        **_tier(plan),
-        **_tools(plan, offered, used),
-        **_system(plan, quirks, silent=silent),
-        "messages": marked(messages) if quirks.caching else messages,
+    called, offered = list_called_tools(messages), _offered_tools(plan, quirks)
+    # A history with calls requires tools; where none may be called, the system prompt says so.
+    forbid_calls = bool(called) and (plan.tool_choice.mode == "none" or not offered)
+    body: Document = {
+        **_additional_fields(plan, quirks, thinking),
+        **_inference_config(plan, quirks, thinking),
+        **_output_config(plan, quirks),
+        **_service_tier(plan),
+        **_tool_config(plan, offered, called),
+        **_system(plan, quirks, forbid_calls=forbid_calls),
+        "messages": add_cache_points(messages) if quirks.caching else messages,
     }
     if quirks.patch is not None:
         body = quirks.patch(body, plan)
     body["messages"] = body.pop("messages")  # last, whatever a patch has added
-    # A colon may stay as it is: some clients would put it back, and break the signature.
+    # The colon stays unescaped: some HTTP clients would unescape it and break the signature.
     path = f"/model/{percent_encode(plan.model, safe=':')}/converse"
     return Outbound(
         path=f"{path}-stream" if stream else path,
@@ -65,11 +63,11 @@ def encode(plan: Plan, *, stream: bool, quirks: BedrockQuirks = PLAIN) -> Outbou
     )
 
 
-# --- how to think ---------------------------------------------------------------------------------
+# --- thinking -------------------------------------------------------------------------------------
 
 
-def _thinking(plan: Plan, quirks: BedrockQuirks, messages: Sequence[Body]) -> Body:
-    """The fields that switch thinking on or off, as the model itself calls them."""
+def _thinking(plan: Plan, quirks: BedrockQuirks, messages: Sequence[Document]) -> Document:
+    """The fields that enable or disable thinking, under the model's own names."""
     if plan.effort is None or quirks.thinking == "none":
         return {}
     if quirks.thinking == "effort":
@@ -78,109 +76,102 @@ def _thinking(plan: Plan, quirks: BedrockQuirks, messages: Sequence[Body]) -> Bo
         if plan.effort == "none":
             return {"reasoningConfig": {"type": "disabled"}}
         return {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": plan.effort}}
-    # A plan knows what its request leaves no thinking to. A later round of it may bring that, too:
-    # a forced call, a turn without a thought.
+    # The plan disables thinking where its request rules it out. Later rounds may force a call or
+    # resume a turn without reasoning, which rule it out as well.
     if plan.effort == "none" or plan.tool_choice.mode in ("required", "function"):
         return {"thinking": {"type": "disabled"}}
     if quirks.thinking == "adaptive":
-        shown: Body = {} if quirks.display is None else {"display": quirks.display}
+        display: Document = {} if quirks.display is None else {"display": quirks.display}
         return {
-            "thinking": {"type": "adaptive", **shown},
+            "thinking": {"type": "adaptive", **display},
             "output_config": {"effort": plan.effort},
         }
-    budget = _budget(plan, plan.effort)
-    if budget < _LEAST_BUDGET or resumes_without_thought(messages):
+    budget = thinking_budget(plan.effort, plan.parameters.get("max_output_tokens"))
+    if budget is None or resumes_without_reasoning(messages):
         return {"thinking": {"type": "disabled"}}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _budget(plan: Plan, effort: str) -> int:
-    """How much may be thought, so that there is room left for the answer."""
-    budget = int(effort) if effort.isdecimal() else _LEAST_BUDGET
-    limit = plan.parameters.get("max_output_tokens")
-    return budget if limit is None else min(budget, limit - _LEAST_BUDGET)
+def _is_thinking(thinking: Document) -> bool:
+    config = thinking.get("thinking") or thinking.get("reasoningConfig")
+    return config is not None and config["type"] != "disabled"
 
 
-def _thinks(thinking: Body) -> bool:
-    switch = thinking.get("thinking") or thinking.get("reasoningConfig")
-    return switch is not None and switch["type"] != "disabled"
-
-
-def _additional(plan: Plan, quirks: BedrockQuirks, thinking: Body) -> Body:
+def _additional_fields(plan: Plan, quirks: BedrockQuirks, thinking: Document) -> Document:
     fields = dict(thinking)
-    alone = plan.parameters.get("parallel_tool_calls") is False and plan.tool_choice.mode == "auto"
-    if alone and quirks.parallel_switch and plan.declarations:
+    single = plan.parameters.get("parallel_tool_calls") is False and plan.tool_choice.mode == "auto"
+    if single and quirks.parallel_switch and plan.declarations:
         fields["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
     return {"additionalModelRequestFields": fields} if fields else {}
 
 
-# --- how to answer --------------------------------------------------------------------------------
+# --- sampling and output format -------------------------------------------------------------------
 
 
-def _inference(plan: Plan, quirks: BedrockQuirks, thinking: Body) -> Body:
+def _inference_config(plan: Plan, quirks: BedrockQuirks, thinking: Document) -> Document:
     given = plan.parameters
-    values: Body = {"maxTokens": given.get("max_output_tokens") or _default_limit(quirks, thinking)}
-    if quirks.sampling != "none" and not _thinks(thinking):
+    max_tokens = given.get("max_output_tokens") or _default_max_tokens(quirks, thinking)
+    values: Document = {"maxTokens": max_tokens}
+    if quirks.sampling != "none" and not _is_thinking(thinking):
         temperature, top_p = given.get("temperature"), given.get("top_p")
         values["temperature"] = None if temperature is None else min(temperature, 1)
         both = quirks.sampling == "both" or temperature is None
         values["topP"] = top_p if both else None
     match thinking:
         case {"reasoningConfig": {"maxReasoningEffort": "high"}}:
-            del values["maxTokens"]  # refused: then the model itself decides how much it writes
+            del values["maxTokens"]  # refused with this effort: the model sets its own limit
     known = {name: value for name, value in values.items() if value is not None}
     return {"inferenceConfig": known} if known else {}
 
 
-def _default_limit(quirks: BedrockQuirks, thinking: Body) -> int | None:
+def _default_max_tokens(quirks: BedrockQuirks, thinking: Document) -> int | None:
     match thinking:
         case {"thinking": {"budget_tokens": int(budget)}}:
             return budget + quirks.answer_tokens
     return None
 
 
-def _is_asked(plan: Plan, quirks: BedrockQuirks) -> bool:
+def _uses_native_format(plan: Plan, quirks: BedrockQuirks) -> bool:
     return quirks.native_format and plan.contract.asked == "json_schema"
 
 
-def _output(plan: Plan, quirks: BedrockQuirks) -> Body:
-    if not _is_asked(plan, quirks):
+def _output_config(plan: Plan, quirks: BedrockQuirks) -> Document:
+    if not _uses_native_format(plan, quirks):
         return {}
     contract = plan.contract
     schema = msgspec.json.encode(output_schema(contract.schema or {})).decode()
-    asked: Body = {"schema": schema, "name": contract.name or "answer"}
+    json_schema: Document = {"schema": schema, "name": contract.name or "answer"}
     if contract.description:
-        asked["description"] = contract.description
-    return {
-        "outputConfig": {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": asked}}}
-    }
+        json_schema["description"] = contract.description
+    text_format = {"type": "json_schema", "structure": {"jsonSchema": json_schema}}
+    return {"outputConfig": {"textFormat": text_format}}
 
 
-def _tier(plan: Plan) -> Body:
+def _service_tier(plan: Plan) -> Document:
     tier = plan.parameters.get("service_tier")
-    return {"serviceTier": {"type": tier}} if tier in _TIERS else {}
+    return {"serviceTier": {"type": tier}} if tier in _SERVICE_TIERS else {}
 
 
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def _offered(plan: Plan, quirks: BedrockQuirks) -> list[Body]:
+def _offered_tools(plan: Plan, quirks: BedrockQuirks) -> list[Document]:
     tools = [_tool(declaration) for declaration in plan.declarations]
     if plan.native_tools and quirks.web_search is not None:
         tools.append({"systemTool": {"name": quirks.web_search}})
     return tools
 
 
-def _tools(plan: Plan, offered: list[Body], used: Sequence[str]) -> Body:
-    """No tools at all is how to say that none may be called; but a past with calls needs some."""
-    if plan.tool_choice.mode == "none" and not used:
+def _tool_config(plan: Plan, offered: list[Document], called: Sequence[str]) -> Document:
+    """Converse has no choice `none`: the tools are left out, unless the history has calls."""
+    if plan.tool_choice.mode == "none" and not called:
         return {}
-    tools = offered or [_tool(ToolDeclaration(name=name)) for name in used]
+    tools = offered or [_tool(ToolDeclaration(name=name)) for name in called]
     return {"toolConfig": {"tools": tools, **_tool_choice(plan.tool_choice)}} if tools else {}
 
 
-def _tool(declaration: ToolDeclaration) -> Body:
-    spec: Body = {"name": declaration.name}
+def _tool(declaration: ToolDeclaration) -> Document:
+    spec: Document = {"name": declaration.name}
     if declaration.description and declaration.description.strip():
         spec["description"] = declaration.description
     spec["inputSchema"] = {"json": input_schema(declaration.parameters)}
@@ -188,7 +179,7 @@ def _tool(declaration: ToolDeclaration) -> Body:
 
 
 def _tool_choice(choice: ToolChoice) -> Mapping[str, Any]:
-    """`auto` goes without saying: not every model takes a word about it."""
+    """`auto` is the default and is left out: not every model accepts it explicitly."""
     if choice.mode == "function":
         return {"toolChoice": {"tool": {"name": choice.name}}}
     return {"toolChoice": {"any": {}}} if choice.mode == "required" else {}
@@ -197,15 +188,15 @@ def _tool_choice(choice: ToolChoice) -> Mapping[str, Any]:
 # --- the system prompt ----------------------------------------------------------------------------
 
 
-def _system(plan: Plan, quirks: BedrockQuirks, *, silent: bool) -> Body:
-    """What is said once, before everything: it stays the same from turn to turn."""
+def _system(plan: Plan, quirks: BedrockQuirks, *, forbid_calls: bool) -> Document:
+    """The system prompt, the same in every turn."""
     contract = plan.contract
-    if not _is_asked(plan, quirks):
+    if not _uses_native_format(plan, quirks):
         contract = msgspec.structs.replace(contract, asked="text")
-    told = [plan.instructions, *leading(plan.history), contract.instruction()]
-    if silent:
-        told.append(_NO_CALLS)
-    blocks: list[Mapping[str, Any]] = [text_block(each) for each in told if each and each.strip()]
+    texts = [plan.instructions, *leading_instructions(plan.history), contract.instruction()]
+    if forbid_calls:
+        texts.append(_NO_CALLS)
+    blocks: list[Mapping[str, Any]] = [text_block(text) for text in texts if text and text.strip()]
     if not blocks:
         return {}
-    return {"system": [*blocks, MARK] if quirks.caching else blocks}
+    return {"system": [*blocks, CACHE_POINT] if quirks.caching else blocks}

@@ -1,7 +1,7 @@
-"""Answers of models that were invoked in their own format: what Bedrock wraps, others can read.
+"""Answers of Bedrock's InvokeModel, in the invoked model's own format.
 
-The gateway itself always asks by Converse. Older recordings do not, and their answers are of many
-kinds: Messages and Chat Completions are read by those dialects, plain text by a table of forms.
+The gateway itself always uses Converse; older recordings do not. Messages and Chat Completions go
+to those dialects' decoders, plain text completions are read by a table of formats.
 """
 
 from __future__ import annotations
@@ -24,99 +24,106 @@ from antiphon.wire.sse import Frame
 Path: TypeAlias = tuple[str | int, ...]
 
 METRICS = "amazon-bedrock-invocationMetrics"
-"""What it cost, in the last chunk of every stream."""
-_NOWHERE: Path = ("",)
+"""Member of the last chunk of every stream, with the token counts."""
+_NO_PATH: Path = ("",)
 
 
-class _Form(Struct, frozen=True):
-    """Where a family of models puts its text, its reason to stop, and its counts."""
+class _CompletionFormat(Struct, frozen=True):
+    """Where a family of models puts its text, its finish reason and its token counts."""
 
     text: Path
-    reason: Path
-    asked: Path = _NOWHERE
-    answered: Path = _NOWHERE
+    finish_reason: Path
+    input_tokens: Path = _NO_PATH
+    output_tokens: Path = _NO_PATH
 
 
-_FORMS = (
-    _Form(("completion",), ("stop_reason",)),
-    _Form(
+_FORMATS = (
+    _CompletionFormat(("completion",), ("stop_reason",)),
+    _CompletionFormat(
         ("outputText",),
         ("completionReason",),
         ("inputTextTokenCount",),
         ("totalOutputTextTokenCount",),
     ),
-    _Form(
+    _CompletionFormat(
         ("results", 0, "outputText"),
         ("results", 0, "completionReason"),
         ("inputTextTokenCount",),
         ("results", 0, "tokenCount"),
     ),
-    _Form(("generation",), ("stop_reason",), ("prompt_token_count",), ("generation_token_count",)),
-    _Form(("generations", 0, "text"), ("generations", 0, "finish_reason")),
-    _Form(("outputs", 0, "text"), ("outputs", 0, "stop_reason")),
-    _Form(("completions", 0, "data", "text"), ("completions", 0, "finishReason", "reason")),
-    _Form(("text",), ("finish_reason",)),
+    _CompletionFormat(
+        ("generation",), ("stop_reason",), ("prompt_token_count",), ("generation_token_count",)
+    ),
+    _CompletionFormat(("generations", 0, "text"), ("generations", 0, "finish_reason")),
+    _CompletionFormat(("outputs", 0, "text"), ("outputs", 0, "stop_reason")),
+    _CompletionFormat(
+        ("completions", 0, "data", "text"), ("completions", 0, "finishReason", "reason")
+    ),
+    _CompletionFormat(("text",), ("finish_reason",)),
 )
 
 
 class InvokeDecoder:
-    """The chunks of one stream, unwrapped → deltas. The first tells whose they are."""
+    """Decoder of the unwrapped chunks of one stream; the first chunk determines the format."""
 
     def __init__(self) -> None:
-        self._reader: AnthropicDecoder | ChatDecoder | None = None
+        self._decoder: AnthropicDecoder | ChatDecoder | None = None
         self.ended = False
 
     def feed(self, data: bytes, document: Document) -> list[Delta]:
-        """`data` is the chunk, `document` what stands in it."""
-        self._reader = self._reader or _reader(document)
+        """`data` is the chunk, `document` the same chunk decoded."""
+        self._decoder = self._decoder or _create_decoder(document)
         self.ended = METRICS in document
-        if self._reader is None:
-            return [*_plain(document)] or [Extra("chunk", document)]
-        deltas = self._reader.feed(Frame(data))
-        if isinstance(self._reader, ChatDecoder):  # it may not have counted itself
-            deltas += _usage(document)
+        if self._decoder is None:
+            return [*_read_completion(document)] or [Extra("chunk", document)]
+        deltas = self._decoder.feed(Frame(data))
+        if isinstance(self._decoder, ChatDecoder):  # its chunks may lack usage
+            deltas += _read_usage(document)
         return deltas
 
 
-def _reader(document: Document) -> AnthropicDecoder | ChatDecoder | None:
+def _create_decoder(document: Document) -> AnthropicDecoder | ChatDecoder | None:
     if "choices" in document:
         return ChatDecoder()
     return AnthropicDecoder() if "type" in document and "completion" not in document else None
 
 
-def decode(data: bytes, document: Document) -> list[Delta]:
-    """A whole answer → deltas; one of a form that nobody knows is a failure."""
+def decode_invoked(data: bytes, document: Document) -> list[Delta]:
+    """Decode a whole answer; one of an unknown format is a failure."""
     if "choices" in document:
         return chat.decode(data)
     if document.get("type") == "message":
         return anthropic.decode(data)
-    told = [*_plain(document)]
-    if not told:
-        return [Failure(protocol_fault("The provider sent an answer of an unknown form."))]
-    return [Start(), *told]
+    deltas = [*_read_completion(document)]
+    if not deltas:
+        return [Failure(protocol_fault("The provider sent an answer in an unknown format."))]
+    return [Start(), *deltas]
 
 
-def _plain(document: Document) -> Iterator[Delta]:
-    form = _form(document)
-    if form is None:
+def _read_completion(document: Document) -> Iterator[Delta]:
+    completion_format = _find_format(document)
+    if completion_format is None:
         return
-    text, reason = _at(document, form.text), _at(document, form.reason)
+    text = _value_at(document, completion_format.text)
+    reason = _value_at(document, completion_format.finish_reason)
     if isinstance(text, str) and text:
         yield Text(text)
     if isinstance(reason, str) and reason:
         yield Finish(reason)
-    yield from _usage(document, form.asked, form.answered)
+    yield from _read_usage(
+        document, completion_format.input_tokens, completion_format.output_tokens
+    )
 
 
-def _form(document: Document) -> _Form | None:
-    """The form that a document has, by its text or, in a last chunk, only by its reason."""
-    by_text = (form for form in _FORMS if _at(document, form.text) is not None)
-    by_reason = (form for form in _FORMS if _at(document, form.reason) is not None)
+def _find_format(document: Document) -> _CompletionFormat | None:
+    """The format of a document, by its text or, in a last chunk, only by its finish reason."""
+    by_text = (each for each in _FORMATS if _value_at(document, each.text) is not None)
+    by_reason = (each for each in _FORMATS if _value_at(document, each.finish_reason) is not None)
     return next(by_text, None) or next(by_reason, None)
 
 
-def _at(document: Any, path: Path) -> Any:
-    """What stands at the end of a path; None if it leads nowhere."""
+def _value_at(document: Any, path: Path) -> Any:
+    """The value at a path, or None."""
     for step in path:
         try:
             document = document[step]
@@ -125,14 +132,17 @@ def _at(document: Any, path: Path) -> Any:
     return document
 
 
-def _usage(
-    document: Document, asked: Path = _NOWHERE, answered: Path = _NOWHERE
+def _read_usage(
+    document: Document, input_path: Path = _NO_PATH, output_path: Path = _NO_PATH
 ) -> Iterator[Delta]:
-    """What the service has counted or, failing that, the model."""
+    """The counts of the service or, without those, of the model."""
+    service = document.get(METRICS)
     usage = Usage(
-        input_tokens=count(_at(document, (METRICS, "inputTokenCount")) or _at(document, asked)),
+        input_tokens=count(
+            _value_at(service, ("inputTokenCount",)) or _value_at(document, input_path)
+        ),
         output_tokens=count(
-            _at(document, (METRICS, "outputTokenCount")) or _at(document, answered)
+            _value_at(service, ("outputTokenCount",)) or _value_at(document, output_path)
         ),
     )
     if usage != Usage():

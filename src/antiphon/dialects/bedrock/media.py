@@ -1,26 +1,28 @@
-"""Images, files and sound as Converse blocks.
+"""Images, files and audio as Converse content blocks.
 
-Converse fetches nothing from the web: media come with their bytes, or by an address in S3. A plan
-leaves out, visibly, what it would refuse (`TAKEN`); what comes here all the same becomes text that
-says so.
+Converse fetches nothing from the web: media come as bytes, or by an S3 address. The plan already
+leaves out, with a diagnostic, what is not in `TAKEN`, which Converse would refuse; what
+arrives here all the same becomes a text block that names the omission.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
 
-from msgspec import Struct
-
-from antiphon.core.history import media
+from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
+from antiphon.dialects.data_url import (
+    DataURL,
+    decode_base64,
+    decode_text,
+    parse_bare_pdf,
+    parse_data_url,
+)
+from antiphon.dialects.placeholders import omission
+from antiphon.wire.items import Document
 
-Body: TypeAlias = dict[str, Any]
-
-_IMAGES = {f"image/{form}": form for form in ("png", "jpeg", "gif", "webp")}
+_IMAGES = {f"image/{name}": name for name in ("png", "jpeg", "gif", "webp")}
 _IMAGES["image/jpg"] = "jpeg"
 _DOCUMENTS: Mapping[str, str] = {
     "application/pdf": "pdf",
@@ -34,87 +36,63 @@ _DOCUMENTS: Mapping[str, str] = {
     "text/markdown": "md",
 }
 _AUDIO = frozenset("mp3 opus wav aac flac mp4 ogg mkv m4a mpeg pcm webm".split())
-_PDF_OPENING = "JVBERi"  # base64 of `%PDF-`
-_S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
-TAKEN = media.MediaSupport(
-    types=frozenset({*_IMAGES, *_DOCUMENTS, *(f"audio/{form}" for form in _AUDIO), "text/*"}),
-    image_links=_S3.pattern,
+_S3_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
+TAKEN = MediaSupport(
+    types=frozenset({*_IMAGES, *_DOCUMENTS, *(f"audio/{name}" for name in _AUDIO), "text/*"}),
+    image_links=_S3_URI.pattern,
     file_ids="",
 )
-"""What Converse takes of models that take anything but text."""
-_NAME_CHARACTERS = 180  # the limit is 200; a number may be added
+"""Media that Converse accepts for models with other inputs than text."""
+_MAX_NAME_CHARACTERS = 180  # the limit is 200; a number may be added
 
 
-def text_block(text: str) -> Body:
+def text_block(text: str) -> Document:
     return {"text": text}
 
 
-def _omitted(what: str, why: str) -> Body:
-    return text_block(f"[{what} omitted: {why}]")
+def _omission_block(what: str, reason: str) -> Document:
+    return text_block(omission(what, reason))
 
 
-class _Data(Struct, frozen=True):
-    media_type: str
-    base64: str
-
-
-def _data(url: str) -> _Data | None:
-    """What a `data:` URL carries, if it is in base64 and not empty."""
-    header, _, payload = url.partition(",")
-    media_type, *rest = header.removeprefix("data:").lower().split(";")
-    if not header.startswith("data:") or "base64" not in rest or not _bytes(payload):
-        return None
-    return _Data(media_type, payload)
-
-
-def _bytes(payload: str) -> bytes:
-    """The bytes behind base64; none if it is something else."""
-    try:
-        return base64.b64decode(payload, validate=True)
-    except (binascii.Error, ValueError):
-        return b""
-
-
-class Media:
-    """Media of one request, where no two documents may have the same name."""
+class BedrockMedia:
+    """Media blocks of one request, in which document names are unique."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
 
-    def block(self, part: ImagePart | FilePart | AudioPart) -> Body:
+    def block(self, part: ImagePart | FilePart | AudioPart) -> Document:
         if isinstance(part, ImagePart):
-            return _image(part.url)
+            return _image_block(part.url)
         if isinstance(part, FilePart):
-            return self._file(part)
-        if part.format not in _AUDIO or not _bytes(part.data):
-            return _omitted("audio", "its form is not accepted")
+            return self._file_block(part)
+        if part.format not in _AUDIO or not decode_base64(part.data):
+            return _omission_block("audio", "its form is not accepted")
         return {"audio": {"format": part.format, "source": {"bytes": part.data}}}
 
-    def _file(self, part: FilePart) -> Body:
+    def _file_block(self, part: FilePart) -> Document:
         name = f"file {part.filename}" if part.filename else "file"
         if part.data is None:
-            return _linked(name, part.url or "")
-        bare = part.data.startswith(_PDF_OPENING) and _bytes(part.data)
-        data = _Data("application/pdf", part.data) if bare else _data(part.data)
+            return _link_block(name, part.url or "")
+        data = _decodable(parse_bare_pdf(part.data) or parse_data_url(part.data))
         if data is None:
-            return _omitted(name, "its content cannot be read")
+            return _omission_block(name, "its content cannot be read")
         if data.media_type in _IMAGES:
             return _inline_image(data)
-        form = _DOCUMENTS.get(data.media_type) or _form(part.filename, data)
-        if form is None:
-            return _omitted(name, f"{data.media_type or 'its type'} is not accepted")
+        document_format = _DOCUMENTS.get(data.media_type) or _guess_format(part.filename, data)
+        if document_format is None:
+            return _omission_block(name, f"{data.media_type or 'its type'} is not accepted")
         return {
             "document": {
-                "format": form,
-                "name": self._name(part.filename),
+                "format": document_format,
+                "name": self._unique_name(part.filename),
                 "source": {"bytes": data.base64},
             }
         }
 
-    def _name(self, filename: str | None) -> str:
-        """A name of the few characters that are allowed, and that no document before has."""
+    def _unique_name(self, filename: str | None) -> str:
+        """A document name of allowed characters that no earlier document has."""
         plain = re.sub(r"[^a-zA-Z0-9()\[\] -]", "-", filename or "")
-        plain = " ".join(plain.split())[:_NAME_CHARACTERS].strip() or "document"
+        plain = " ".join(plain.split())[:_MAX_NAME_CHARACTERS].strip() or "document"
         name, number = plain, 1
         while name in self._names:
             number += 1
@@ -123,37 +101,37 @@ class Media:
         return name
 
 
-def _form(filename: str | None, data: _Data) -> str | None:
-    """What the ending of a file's name says, or that it is text, whatever it claims to be."""
-    ending = (filename or "").rpartition(".")[2].lower()
-    if ending in _DOCUMENTS.values():
-        return ending
-    try:
-        text = _bytes(data.base64).decode()
-    except UnicodeDecodeError:
-        return None
-    return "txt" if text.strip() and "\0" not in text else None
+def _decodable(data: DataURL | None) -> DataURL | None:
+    return data if data is not None and decode_base64(data.base64) else None
 
 
-def _image(url: str) -> Body:
-    if _S3.fullmatch(url):
-        ending = url.rpartition(".")[2].lower()
-        form = _IMAGES.get(f"image/{ending}", "png")
-        return {"image": {"format": form, "source": {"s3Location": {"uri": url}}}}
-    data = _data(url)
+def _guess_format(filename: str | None, data: DataURL) -> str | None:
+    """A document format from the file extension, or `txt` if the content is text."""
+    extension = (filename or "").rpartition(".")[2].lower()
+    if extension in _DOCUMENTS.values():
+        return extension
+    return None if decode_text(data.base64) is None else "txt"
+
+
+def _image_block(url: str) -> Document:
+    if _S3_URI.fullmatch(url):
+        extension = url.rpartition(".")[2].lower()
+        image_format = _IMAGES.get(f"image/{extension}", "png")
+        return {"image": {"format": image_format, "source": {"s3Location": {"uri": url}}}}
+    data = _decodable(parse_data_url(url))
     if data is None:
-        return _linked("image", url)
+        return _link_block("image", url)
     if data.media_type not in _IMAGES:
-        return _omitted("image", f"{data.media_type or 'its type'} is not accepted")
+        return _omission_block("image", f"{data.media_type or 'its type'} is not accepted")
     return _inline_image(data)
 
 
-def _inline_image(data: _Data) -> Body:
+def _inline_image(data: DataURL) -> Document:
     return {"image": {"format": _IMAGES[data.media_type], "source": {"bytes": data.base64}}}
 
 
-def _linked(what: str, url: str) -> Body:
-    """An address says more than a marker, even where nobody follows it."""
+def _link_block(what: str, url: str) -> Document:
+    """A link as text: the model can name it, although nobody fetches it."""
     if url.startswith(("https://", "http://")):
         return text_block(f"[{what}: {url}]")
-    return _omitted(what, "it cannot be read from here")
+    return _omission_block(what, "it cannot be read from here")

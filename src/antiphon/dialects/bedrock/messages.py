@@ -1,4 +1,4 @@
-"""A history as Converse messages: how the blocks of its turns look, and what is asked of them."""
+"""History as Converse messages, and the tools and cache points that depend on it."""
 
 from __future__ import annotations
 
@@ -10,100 +10,102 @@ from msgspec import Raw
 
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, MessageStep, ReasoningStep
 from antiphon.core.plan.plan import Plan
-from antiphon.dialects import message_writer as turn
+from antiphon.dialects import message_writer
 from antiphon.dialects.bedrock.blocks import REASONING
-from antiphon.dialects.bedrock.media import Media, text_block
-from antiphon.dialects.message_writer import GO_ON, Body, TurnWriter
+from antiphon.dialects.bedrock.media import BedrockMedia, text_block
+from antiphon.dialects.message_writer import MessageWriter
+from antiphon.dialects.placeholders import CONTINUE
+from antiphon.dialects.reasoning import reasoning_states
+from antiphon.wire.items import Document
 
 _SEE_FILE = "[see the file]"
-MARK: Mapping[str, Any] = {"cachePoint": {"type": "default"}}
+CACHE_POINT: Mapping[str, Any] = {"cachePoint": {"type": "default"}}
 
 
-def conversation(plan: Plan, *, tools_apart: bool) -> list[Body]:
-    """The messages of a request. `tools_apart`: words never share a message with calls."""
-    messages = _Writer(plan).conversation()
-    return [*_taken_apart(messages)] if tools_apart else messages
+def write_messages(plan: Plan, *, separate_tool_messages: bool) -> list[Document]:
+    """The messages of a request. `separate_tool_messages`: text never stands beside calls."""
+    messages = _BedrockMessageWriter(plan).write()
+    return [*_separate_tool_blocks(messages)] if separate_tool_messages else messages
 
 
-def marked(messages: Sequence[Body]) -> list[Body]:
-    """Messages with a mark behind the last two turns of the user: so far a cache remembers them.
+def add_cache_points(messages: Sequence[Document]) -> list[Document]:
+    """Messages with a cache point behind each of the last two user messages.
 
-    The last is where the next turn finds this one, the one before is where this turn finds the last
-    one, even if more has happened since than the service looks back.
+    The next turn finds its prefix at the last one. This turn finds its own at the one before, even
+    if more blocks were added since than the service looks back.
     """
     found = [*messages]
-    for place in range(len(messages) - 1, -1, -2)[:2]:
-        found[place] = messages[place] | {"content": [*messages[place]["content"], MARK]}
+    for index in range(len(messages) - 1, -1, -2)[:2]:
+        found[index] = messages[index] | {"content": [*messages[index]["content"], CACHE_POINT]}
     return found
 
 
-def used_tools(messages: Iterable[Body]) -> list[str]:
-    """The names of all tools that were called, in the order of their first calls."""
+def list_called_tools(messages: Iterable[Document]) -> list[str]:
+    """Names of all tools that were called, in the order of their first calls."""
     blocks = (block for message in messages for block in message["content"])
     return [*dict.fromkeys(block["toolUse"]["name"] for block in blocks if "toolUse" in block)]
 
 
-def resumes_without_thought(messages: Sequence[Body]) -> bool:
-    """Whether results of tools answer a turn that did not begin with a thought."""
-    return turn.resumes_without_thought(messages, _is_result, _is_thought)
+def resumes_without_reasoning(messages: Sequence[Document]) -> bool:
+    """Whether the last message holds tool results for a turn that did not begin with reasoning."""
+    return message_writer.resumes_without_reasoning(messages, _is_result, _is_reasoning)
 
 
-def _taken_apart(messages: Iterable[Body]) -> Iterator[Body]:
-    """The same turns with something in between wherever a call or a result stands beside words.
+def _separate_tool_blocks(messages: Iterable[Document]) -> Iterator[Document]:
+    """Split each message where calls or results stand beside text, with a filler in between.
 
-    Thought belongs to both of them, so it cannot stay; these models sign none.
+    Reasoning belongs to both halves and is left out; the models that need this sign none.
     """
     others = {"user": "assistant", "assistant": "user"}
     for message in messages:
-        content = (block for block in message["content"] if not _is_thought(block))
-        halves = groupby(content, key=_is_tool_block)
-        for place, (_, blocks) in enumerate(halves):
-            if place:
-                yield {"role": others[message["role"]], "content": [text_block(GO_ON)]}
+        content = (block for block in message["content"] if not _is_reasoning(block))
+        for index, (_, blocks) in enumerate(groupby(content, key=_is_tool_block)):
+            if index:
+                yield {"role": others[message["role"]], "content": [text_block(CONTINUE)]}
             yield {"role": message["role"], "content": [*blocks]}
 
 
-def _is_tool_block(block: Body) -> bool:
+def _is_tool_block(block: Document) -> bool:
     return "toolUse" in block or _is_result(block)
 
 
-def _is_result(block: Body) -> bool:
+def _is_result(block: Document) -> bool:
     return "toolResult" in block
 
 
-def _is_thought(block: Body) -> bool:
+def _is_reasoning(block: Document) -> bool:
     return "reasoningContent" in block
 
 
-class _Writer(TurnWriter):
+class _BedrockMessageWriter(MessageWriter):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self._media = Media()
+        self._media = BedrockMedia()
 
-    def text(self, text: str) -> Body:
+    def text(self, text: str) -> Document:
         return text_block(text)
 
-    def media(self, part: ImagePart | FilePart | AudioPart) -> Body:
+    def media(self, part: ImagePart | FilePart | AudioPart) -> Document:
         return self._media.block(part)
 
-    def call(self, call_id: str, name: str, arguments: Raw) -> Body:
+    def call(self, call_id: str, name: str, arguments: Raw) -> Document:
         return {"toolUse": {"toolUseId": call_id, "name": name, "input": arguments}}
 
-    def result(self, call_id: str, content: list[Body]) -> Body:
+    def result(self, call_id: str, content: list[Document]) -> Document:
         return {"toolResult": {"toolUseId": call_id, "content": content}}
 
-    def thought(self, thought: ReasoningStep) -> Iterator[Body]:
-        """The blocks that were signed, as they came; any other thought stays behind."""
-        for state in thought.states:
-            if state.scheme == REASONING and isinstance(state.value, Mapping):
+    def reasoning(self, step: ReasoningStep) -> Iterator[Document]:
+        """The signed blocks as they came; unsigned reasoning is refused, so it is left out."""
+        for state in reasoning_states([step], REASONING):
+            if isinstance(state.value, Mapping):
                 yield dict(state.value)
 
-    def is_thought(self, block: Body) -> bool:
-        return _is_thought(block)
+    def is_reasoning(self, block: Document) -> bool:
+        return _is_reasoning(block)
 
-    def said(self, said: MessageStep) -> list[Body]:
-        content = super().said(said)
-        alone = any("document" in block for block in content) and not any(
-            "text" in block for block in content
-        )
-        return [text_block(_SEE_FILE), *content] if alone else content  # refused without a word
+    def user_content(self, step: MessageStep) -> list[Document]:
+        content = super().user_content(step)
+        has_document = any("document" in block for block in content)
+        has_text = any("text" in block for block in content)
+        # A document without any text is refused.
+        return [text_block(_SEE_FILE), *content] if has_document and not has_text else content

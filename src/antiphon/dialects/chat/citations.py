@@ -1,7 +1,6 @@
-"""Citations of a Chat Completions answer: annotations of the message, and search results beside it.
+"""Citations of a Chat Completions answer: message annotations, and search results of the chunk.
 
-Providers that search by themselves send what they found with the answer, often again with every
-chunk: each source is cited once.
+Providers that search themselves repeat their results with many chunks: each source is cited once.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from antiphon.core.stream.deltas import Annotation, Delta, Extra
 from antiphon.dialects.usage import count
 
 
-def citation(annotation: Any) -> Delta:
-    """An annotation in the documented form; another one is only kept for the trace."""
+def read_annotation(annotation: Any) -> Delta:
+    """A `url_citation` in the documented form; anything else becomes an `Extra`."""
     match annotation:
         case {"type": "url_citation", "url_citation": {"url": str(url)} as cited}:
             return _url_citation(
@@ -25,24 +24,24 @@ def citation(annotation: Any) -> Delta:
     return Extra("annotation", annotation)
 
 
-class Sources:
-    """What was found so far."""
+class SearchResults:
+    """Search results of one answer, each cited once."""
 
     def __init__(self) -> None:
-        self._known: set[str] = set()
+        self._cited: set[str] = set()
 
     def feed(self, results: Any) -> list[Delta]:
-        """Annotations for the sources that are new in this list."""
+        """Annotations for the results that are new in this list."""
         deltas: list[Delta] = []
         for result in results if isinstance(results, list) else ():
-            url, title = _source(result)
-            if url is not None and url not in self._known:
-                self._known.add(url)
+            url, title = _url_and_title(result)
+            if url is not None and url not in self._cited:
+                self._cited.add(url)
                 deltas.append(_url_citation(url, title, 0, 0))
         return deltas
 
 
-def _source(result: Any) -> tuple[str | None, Any]:
+def _url_and_title(result: Any) -> tuple[str | None, Any]:
     match result:
         case str():
             return result, None

@@ -1,7 +1,7 @@
-"""Chat Completions, as OpenAI documents it and as everybody else sends it.
+"""Chat Completions decoder: chunks and whole bodies, in all their variants, become deltas.
 
-The reading half: chunks and whole bodies become deltas. It is total: an error object is a
-`Failure`, an unreadable frame is a protocol `Failure`, what we do not know is an `Extra`.
+It never raises: an error object is a `Failure`, an unreadable frame is a protocol `Failure`, and
+anything unknown is an `Extra`.
 """
 
 from __future__ import annotations
@@ -24,39 +24,45 @@ from antiphon.core.stream.deltas import (
     Start,
     Text,
 )
-from antiphon.dialects.chat.citations import Sources, citation
-from antiphon.dialects.chat.tool_calls import CallTracker, Piece
-from antiphon.dialects.json_input import UNREADABLE, reread, string, unreadable
+from antiphon.dialects.chat.citations import SearchResults, read_annotation
+from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
+from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
+from antiphon.dialects.json_input import (
+    UNREADABLE,
+    decode_repaired,
+    nonempty_string,
+    report_unreadable,
+)
 from antiphon.dialects.usage import read_logprobs, read_usage
 from antiphon.wire.sse import Frame
 
-# Leaves are `Any` where some server sends another type than the documented one: a surprise in
-# one field must not cost the chunk.
+# Members are `Any` where some server sends another type than the documented one: an unexpected
+# type in one member must not fail the whole chunk.
 
 
-class _Function(Struct):
+class _ChatFunction(Struct):
     name: Any = None
     arguments: Any = None
     input: Any = None
 
 
-class _ToolCall(Struct):
+class _ChatToolCall(Struct):
     index: Any = None
     id: Any = None
     type: Any = None
-    function: _Function | None = None
-    custom: _Function | None = None
+    function: _ChatFunction | None = None
+    custom: _ChatFunction | None = None
     extra_content: Any = None
 
 
-class _Message(Struct):
+class _ChatMessage(Struct):
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
     reasoning_details: Any = None
     refusal: Any = None
-    tool_calls: list[_ToolCall] | None = None
-    function_call: _Function | None = None
+    tool_calls: list[_ChatToolCall] | None = None
+    function_call: _ChatFunction | None = None
     annotations: Any = None
     extra_content: Any = None
     audio: Any = None
@@ -64,9 +70,9 @@ class _Message(Struct):
     executed_tools: Any = None
 
 
-class _Choice(Struct):
-    delta: _Message | None = None
-    message: _Message | None = None
+class _ChatChoice(Struct):
+    delta: _ChatMessage | None = None
+    message: _ChatMessage | None = None
     index: Any = 0
     finish_reason: Any = None
     logprobs: Any = None
@@ -74,8 +80,8 @@ class _Choice(Struct):
     error: Any = None
 
 
-class _Chunk(Struct):
-    choices: list[_Choice] | None = None
+class _ChatChunk(Struct):
+    choices: list[_ChatChoice] | None = None
     model: Any = None
     id: Any = None
     usage: Any = None
@@ -87,37 +93,37 @@ class _Chunk(Struct):
     web_search: Any = None
 
 
-_read_chunk = msgspec.json.Decoder(_Chunk).decode
-_read_document = msgspec.json.Decoder().decode
-_NOTHING = _Message()
+_decode_chunk = msgspec.json.Decoder(_ChatChunk).decode
+_decode_document = msgspec.json.Decoder().decode
+_EMPTY_MESSAGE = _ChatMessage()
 
 
 class ChatDecoder:
-    """The frames of one streamed answer → deltas."""
+    """Decoder of one streamed answer."""
 
     def __init__(self, *, implied_finish: str | None = None) -> None:
-        """`implied_finish` is for providers that never say why they stopped, only that they did."""
+        """`implied_finish`: the finish reason of providers that send `[DONE]` without one."""
         self._implied_finish = implied_finish
         self._calls = CallTracker()
-        self._sources = Sources()
+        self._search_results = SearchResults()
         self._started = False
         self._finished = False
-        self._spoke = False
+        self._has_output = False
         self.ended = False
-        """The provider has said that nothing more will come."""
+        """The provider has marked the end of the stream; nothing more will come."""
 
     def feed(self, frame: Frame) -> list[Delta]:
         data = frame.data
         if data == b"[DONE]":
             return self._done()
         try:
-            chunk, data = reread(_read_chunk, data)
+            chunk, data = decode_repaired(_decode_chunk, data)
         except UNREADABLE:
-            return unreadable(data, finished=self._finished)
-        return self._deltas(chunk, data)
+            return report_unreadable(data, finished=self._finished)
+        return self._chunk_deltas(chunk, data)
 
     def close(self) -> list[Delta]:
-        """The stream has ended; a cut one has nothing to add."""
+        """The connection has ended; a stream that was cut off has nothing to add."""
         return []
 
     def _done(self) -> list[Delta]:
@@ -126,89 +132,89 @@ class ChatDecoder:
             return [Finish(self._implied_finish)]
         return []
 
-    def _deltas(self, chunk: _Chunk, data: bytes) -> list[Delta]:
+    def _chunk_deltas(self, chunk: _ChatChunk, data: bytes) -> list[Delta]:
         deltas: list[Delta] = []
         if not self._started and (chunk.model or chunk.choices):
             self._started = True
-            deltas.append(Start(string(chunk.model), string(chunk.id)))
+            deltas.append(Start(nonempty_string(chunk.model), nonempty_string(chunk.id)))
         if chunk.usage or chunk.x_groq:
-            deltas += _chunk_usage(chunk)  # first: what was spent counts even if the choice failed
+            deltas += _chunk_usage(chunk)  # first: usage counts even if the choice failed
         if chunk.web_search or chunk.search_results or chunk.citations:
-            deltas += _found(chunk, self._sources)
+            deltas += _cite_search_results(chunk, self._search_results)
         for choice in chunk.choices or ():
-            deltas += self._choice(choice)
+            deltas += self._choice_deltas(choice)
         if chunk.choices is None or chunk.error or chunk.base_resp:
             deltas += _failure(data)
         return deltas
 
-    def _choice(self, choice: _Choice) -> list[Delta]:
+    def _choice_deltas(self, choice: _ChatChoice) -> list[Delta]:
         if choice.index:
             return [Extra("choice", choice.index)]
         message = choice.delta
-        if message is None:  # a whole message in a stream counts only where no deltas came
-            message = _NOTHING if self._spoke else choice.message or _NOTHING
-        deltas = self._message(message, choice.logprobs)
-        self._spoke = self._spoke or bool(deltas)
+        if message is None:  # a whole message in a stream counts only if no deltas came
+            message = _EMPTY_MESSAGE if self._has_output else choice.message or _EMPTY_MESSAGE
+        deltas = self._message_deltas(message, choice.logprobs)
+        self._has_output = self._has_output or bool(deltas)
         if choice.finish_reason and isinstance(choice.finish_reason, str):
             self._finished = True
             deltas.append(Finish(choice.finish_reason))
         if choice.usage or choice.error:
-            deltas += _choice_rest(choice)
+            deltas += _choice_usage_and_error(choice)
         return deltas
 
-    def _message(self, message: _Message, logprobs: Any) -> list[Delta]:
-        """What one delta says, in the order the model thought of it."""
+    def _message_deltas(self, message: _ChatMessage, logprobs: Any) -> list[Delta]:
+        """The deltas of one message, in the order of generation."""
         deltas: list[Delta] = []
         if message.reasoning_content or message.reasoning or message.reasoning_details:
-            deltas += _thought(message)
+            deltas += _reasoning(message)
         if message.content:
             deltas += _content(message.content, logprobs)
         if message.refusal and isinstance(message.refusal, str):
             deltas.append(Refusal(message.refusal))
         if message.tool_calls or message.function_call:
-            for piece, signature in _pieces(message):
+            for fragment, signature in _call_fragments(message):
                 deltas += signature
-                deltas.append(self._calls.feed(piece))
-        deltas += _beside(message)
+                deltas.append(self._calls.feed(fragment))
+        deltas += _annotations_and_extras(message)
         return deltas
 
 
 def decode(body: bytes) -> list[Delta]:
-    """A whole answer → deltas, its items in the order reasoning, tool calls, message."""
+    """Decode a whole answer, its items in the order reasoning, tool calls, message."""
     try:
-        chunk, body = reread(_read_chunk, body)
+        chunk, body = decode_repaired(_decode_chunk, body)
     except UNREADABLE:
         return [Failure(classify(200, {}, body))]
-    deltas: list[Delta] = [Start(string(chunk.model), string(chunk.id))]
+    deltas: list[Delta] = [Start(nonempty_string(chunk.model), nonempty_string(chunk.id))]
     deltas += _chunk_usage(chunk)
-    deltas += _found(chunk, Sources())
+    deltas += _cite_search_results(chunk, SearchResults())
     for choice in chunk.choices or ():
-        deltas += _whole_choice(choice)
+        deltas += _whole_choice_deltas(choice)
     if not chunk.choices or chunk.error or chunk.base_resp:
         deltas += _failure(body)
     return deltas
 
 
-def _whole_choice(choice: _Choice) -> Iterator[Delta]:
+def _whole_choice_deltas(choice: _ChatChoice) -> Iterator[Delta]:
     if choice.index:
         yield Extra("choice", choice.index)
         return
-    message = choice.message or choice.delta or _NOTHING
-    yield from _thought(message)
+    message = choice.message or choice.delta or _EMPTY_MESSAGE
+    yield from _reasoning(message)
     calls = CallTracker()
-    for position, (piece, signature) in enumerate(_pieces(message)):
+    for position, (fragment, signature) in enumerate(_call_fragments(message)):
         yield from signature
-        yield calls.feed(msgspec.structs.replace(piece, index=position))
+        yield calls.feed(msgspec.structs.replace(fragment, index=position))
     if message.content:
         yield from _content(message.content, choice.logprobs)
     if message.refusal and isinstance(message.refusal, str):
         yield Refusal(message.refusal)
-    yield from _beside(message)
-    yield Finish(string(choice.finish_reason))
-    yield from _choice_rest(choice)
+    yield from _annotations_and_extras(message)
+    yield Finish(nonempty_string(choice.finish_reason))
+    yield from _choice_usage_and_error(choice)
 
 
-# What a message says
+# --- content, reasoning and calls of a message ---
 
 
 def _content(content: Any, logprobs: Any) -> Iterator[Delta]:
@@ -216,74 +222,74 @@ def _content(content: Any, logprobs: Any) -> Iterator[Delta]:
         yield Text(content, read_logprobs(logprobs) if logprobs else ())
     elif isinstance(content, list):
         for part in content:
-            yield from _part(part)
+            yield from _content_part(part)
     else:
         yield Extra("content", content)
 
 
-def _part(part: Any) -> Iterator[Delta]:
+def _content_part(part: Any) -> Iterator[Delta]:
     match part:
         case {"type": "text", "text": str(text)}:
             yield Text(text)
         case {"type": "thinking", "thinking": str(text)}:
             yield Reasoning(text)
-        case {"type": "thinking", "thinking": list(thoughts)}:
-            for thought in thoughts:
-                if isinstance(thought, dict) and isinstance(thought.get("text"), str):
-                    yield Reasoning(thought["text"])
+        case {"type": "thinking", "thinking": list(parts)}:
+            for each in parts:
+                if isinstance(each, dict) and isinstance(each.get("text"), str):
+                    yield Reasoning(each["text"])
         case _:
             yield Extra("content_part", part)
 
 
-def _thought(message: _Message) -> Iterator[Delta]:
-    """Reasoning, from whichever field carries it. Several often carry the same text: one counts."""
+def _reasoning(message: _ChatMessage) -> Iterator[Delta]:
+    """Reasoning, from the first field that has it; several often carry the same text."""
     details = message.reasoning_details
     entries = [d for d in details if isinstance(d, dict)] if isinstance(details, list) else []
-    text = string(message.reasoning_content) or string(message.reasoning)
+    text = nonempty_string(message.reasoning_content) or nonempty_string(message.reasoning)
     if text is not None:
         summarized = entries and all(e.get("type") == "reasoning.summary" for e in entries)
         yield Reasoning(text, "summary" if summarized else "raw")
     else:
         for entry in entries:
-            yield from _detail(entry)
+            yield from _reasoning_detail(entry)
     if entries:
-        yield ReasoningState("openrouter.reasoning_details", entries, "turn")
+        yield ReasoningState(DETAILS, entries, "turn")
 
 
-def _detail(entry: Mapping[str, Any]) -> Iterator[Delta]:
+def _reasoning_detail(entry: Mapping[str, Any]) -> Iterator[Delta]:
     match entry:
         case {"type": "reasoning.summary", "summary": str(text)}:
             index = entry.get("index")
             yield Reasoning(text, "summary", index if isinstance(index, int) else 0)
         case {"text": str(text)}:
             yield Reasoning(text)
-        case _:  # encrypted: state, kept as a whole
+        case _:  # encrypted: part of the state only
             pass
 
 
-def _pieces(message: _Message) -> Iterator[tuple[Piece, list[Delta]]]:
-    """Each piece of a call, with the state its provider wants back beside it."""
+def _call_fragments(message: _ChatMessage) -> Iterator[tuple[CallFragment, list[Delta]]]:
+    """Each fragment of a call, with the state that is sent back with the call."""
     for number, call in enumerate(message.tool_calls or ()):
-        function = call.function or call.custom or _Function()
+        function = call.function or call.custom or _ChatFunction()
         custom = call.function is None and call.custom is not None
         yield (
-            Piece(
+            CallFragment(
                 index=call.index if isinstance(call.index, int) else None,
-                call_id=string(call.id),
-                name=string(function.name),
+                call_id=nonempty_string(call.id),
+                name=nonempty_string(function.name),
                 arguments=_arguments(function.input if custom else function.arguments),
                 kind="custom" if custom else "function",
-                beside=number > 0,
+                first_in_chunk=number == 0,
             ),
             _signature(call.extra_content, "tool"),
         )
     legacy = message.function_call
     if legacy is not None and (legacy.name or legacy.arguments):
-        yield Piece(0, None, string(legacy.name), _arguments(legacy.arguments)), []
+        yield CallFragment(0, None, nonempty_string(legacy.name), _arguments(legacy.arguments)), []
 
 
 def _arguments(value: Any) -> str:
-    """Arguments are JSON text; some servers send the JSON itself."""
+    """Arguments as JSON text; some servers send the JSON value itself."""
     if isinstance(value, str):
         return value
     return "" if value is None else msgspec.json.encode(value).decode()
@@ -292,47 +298,47 @@ def _arguments(value: Any) -> str:
 def _signature(extra: Any, attach: Any) -> list[Delta]:
     match extra:
         case {"google": {"thought_signature": str(value)}}:
-            return [ReasoningState("gemini.thought_signature", value, attach)]
+            return [ReasoningState(SIGNATURE, value, attach)]
     return []
 
 
-def _beside(message: _Message) -> list[Delta]:
-    """Citations, signatures and what we only keep for the trace."""
+def _annotations_and_extras(message: _ChatMessage) -> list[Delta]:
+    """Citations, the signature of a text, and fields that only the trace records."""
     deltas: list[Delta] = []
     if message.annotations and isinstance(message.annotations, list):
-        deltas += [citation(annotation) for annotation in message.annotations]
+        deltas += [read_annotation(annotation) for annotation in message.annotations]
     if message.extra_content:
         deltas += _signature(message.extra_content, "text")
     if message.audio or message.images or message.executed_tools:
-        kept = {"audio": message.audio, "images": message.images}
-        kept["executed_tools"] = message.executed_tools
-        deltas += [Extra(kind, value) for kind, value in kept.items() if value]
+        extras = {"audio": message.audio, "images": message.images}
+        extras["executed_tools"] = message.executed_tools
+        deltas += [Extra(name, value) for name, value in extras.items() if value]
     return deltas
 
 
-# What stands beside it
+# --- usage, search results and errors of a chunk ---
 
 
-def _choice_rest(choice: _Choice) -> Iterator[Delta]:
+def _choice_usage_and_error(choice: _ChatChoice) -> Iterator[Delta]:
     if isinstance(choice.usage, dict):
         yield read_usage(choice.usage)
     if choice.error and (fault := classify_document({"error": choice.error})):
         yield Failure(fault)
 
 
-def _chunk_usage(chunk: _Chunk) -> Iterator[Delta]:
+def _chunk_usage(chunk: _ChatChunk) -> Iterator[Delta]:
     if isinstance(chunk.usage, dict):
         yield read_usage(chunk.usage)
     elif isinstance(chunk.x_groq, dict) and isinstance(chunk.x_groq.get("usage"), dict):
         yield read_usage(chunk.x_groq["usage"])
 
 
-def _found(chunk: _Chunk, sources: Sources) -> list[Delta]:
-    """What a provider that searches by itself has found."""
-    return sources.feed(chunk.web_search or chunk.search_results or chunk.citations)
+def _cite_search_results(chunk: _ChatChunk, results: SearchResults) -> list[Delta]:
+    """Citations of the search results of a provider that searches itself."""
+    return results.feed(chunk.web_search or chunk.search_results or chunk.citations)
 
 
 def _failure(data: bytes) -> list[Delta]:
-    """The error in a chunk that carries one, or that carries nothing we know."""
-    fault = classify_document(_read_document(data))
+    """The error of a chunk that carries one, or that has no known member."""
+    fault = classify_document(_decode_document(data))
     return [] if fault is None else [Failure(fault)]

@@ -1,14 +1,7 @@
-"""Which call a piece of a Chat Completions tool call belongs to.
+"""Assignment of `tool_calls` fragments to calls in a Chat Completions stream.
 
-The wire says it by `index`; real servers leave it out, send 0 for every call, resend ids and
-names, or give two calls one id. The rules, in order:
-
-1. Same index: the same call, unless it brings an id that this call does not have, or begins anew
-   (a name and arguments) after the known arguments were complete.
-2. No index: the same id is the same call. A piece that names nothing goes on with the call that
-   spoke last. A piece with a name is a new call, unless that call has just been named, in another
-   chunk, and says nothing yet.
-3. An id alone never makes two calls one: under another index it is another call.
+By the documentation, `index` identifies the call. Real servers leave it out, send 0 for every call,
+repeat ids and names, or give two calls the same id. `CallTracker` has a method for each case.
 """
 
 from __future__ import annotations
@@ -21,73 +14,101 @@ from antiphon.core.stream.deltas import CallKind, ToolCall
 from antiphon.core.stream.json_field import JSONProgress
 
 
-class Piece(Struct, frozen=True):
-    """One entry of `tool_calls`, read; `beside` if it is not the first one of its chunk."""
+class CallFragment(Struct, frozen=True):
+    """One entry of `tool_calls`."""
 
     index: int | None = None
     call_id: str | None = None
     name: str | None = None
     arguments: str = ""
     kind: CallKind = "function"
-    beside: bool = False
+    first_in_chunk: bool = True
 
 
-class _Known:
+class _TrackedCall:
     def __init__(self, position: int) -> None:
         self.position = position
         self.call_id: str | None = None
-        self.unread: list[str] = []  # pieces of the arguments, until somebody asks about them
+        self.unscanned: list[str] = []  # argument fragments that `arguments` has not seen yet
         self._arguments = JSONProgress()
 
     @property
     def arguments(self) -> JSONProgress:
-        self._arguments.feed("".join(self.unread))
-        self.unread.clear()
+        """The state of the arguments, scanned only when a decision depends on it."""
+        self._arguments.feed("".join(self.unscanned))
+        self.unscanned.clear()
         return self._arguments
 
-    def begins_anew(self, piece: Piece) -> bool:
-        """The piece is a call of its own although it has the same place on the wire."""
-        if piece.call_id and self.call_id:
-            return piece.call_id != self.call_id
-        return bool(piece.name and piece.arguments) and self.arguments.complete
+    def is_followed_by_new_call(self, fragment: CallFragment) -> bool:
+        """Whether a fragment with the same index, and not with this call's id, is another call."""
+        # A second id: {"index":0,"id":"a",…} {"index":0,"id":"b",…}
+        if fragment.call_id and self.call_id:
+            return True
+        # No ids, but a name and arguments after complete arguments:
+        # {"index":0,"function":{"name":"f","arguments":"{}"}} and the same again
+        return bool(fragment.name and fragment.arguments) and self.arguments.complete
 
 
 class CallTracker:
-    """Turns pieces into deltas whose index tells every call of the stream apart."""
+    """Turns fragments into deltas whose `index` is unique for every call of the stream."""
 
     def __init__(self) -> None:
-        self._calls: list[_Known] = []
-        self._by_index: dict[int, list[_Known]] = {}
-        self._last: _Known | None = None
+        self._calls: list[_TrackedCall] = []
+        self._by_index: dict[int, list[_TrackedCall]] = {}
+        self._latest: _TrackedCall | None = None
 
-    def feed(self, piece: Piece) -> ToolCall:
-        known = self._last = self._find(piece) or self._begun(piece)
-        known.call_id = known.call_id or piece.call_id
-        known.unread.append(piece.arguments)
-        return ToolCall(known.position, piece.call_id, piece.name, piece.arguments, piece.kind)
+    def feed(self, fragment: CallFragment) -> ToolCall:
+        call = self._latest = self._find(fragment) or self._start(fragment)
+        call.call_id = call.call_id or fragment.call_id
+        call.unscanned.append(fragment.arguments)
+        return ToolCall(
+            call.position, fragment.call_id, fragment.name, fragment.arguments, fragment.kind
+        )
 
-    def _begun(self, piece: Piece) -> _Known:
-        known = _Known(len(self._calls))
-        self._calls.append(known)
-        if piece.index is not None:
-            self._by_index.setdefault(piece.index, []).append(known)
-        return known
+    def _start(self, fragment: CallFragment) -> _TrackedCall:
+        call = _TrackedCall(len(self._calls))
+        self._calls.append(call)
+        if fragment.index is not None:
+            self._by_index.setdefault(fragment.index, []).append(call)
+        return call
 
-    def _find(self, piece: Piece) -> _Known | None:
-        if piece.index is None:
-            return _owner(self._calls, piece) or self._spoke_last(piece)
-        here = self._by_index.get(piece.index, [])
-        going_on = here and not here[-1].begins_anew(piece)
-        return _owner(here, piece) or (here[-1] if going_on else None)
+    def _find(self, fragment: CallFragment) -> _TrackedCall | None:
+        """The call that a fragment continues; None if it starts one."""
+        if fragment.index is not None:
+            return self._find_by_index(fragment, self._by_index.get(fragment.index, ()))
+        return _find_by_id(self._calls, fragment) or self._continue_latest(fragment)
 
-    def _spoke_last(self, piece: Piece) -> _Known | None:
-        last = self._last
-        if last is None or (piece.call_id and last.call_id):
+    def _find_by_index(
+        self, fragment: CallFragment, calls: Sequence[_TrackedCall]
+    ) -> _TrackedCall | None:
+        """`calls` have this index; an id is looked up among them only.
+
+        The same id under another index is another call:
+        {"index":0,"id":"a",…} {"index":1,"id":"a",…}
+        """
+        if not calls:
             return None
-        just_named = last.arguments.empty and not piece.beside
-        return last if just_named or not piece.name else None
+        # Every index is 0, interleaved by id:
+        # {"index":0,"id":"a",…} {"index":0,"id":"b",…} {"index":0,"id":"a","function":{…}}
+        same_id = _find_by_id(calls, fragment)
+        if same_id is not None:
+            return same_id
+        return None if calls[-1].is_followed_by_new_call(fragment) else calls[-1]
+
+    def _continue_latest(self, fragment: CallFragment) -> _TrackedCall | None:
+        """Without an index and a known id, only the call of the latest fragment can go on."""
+        latest = self._latest
+        if latest is None or (fragment.call_id and latest.call_id):
+            return None
+        # Arguments alone: {"function":{"arguments":"}"}}, or a late id: {"id":"a"}
+        if not fragment.name:
+            return latest
+        # The rest of a name, in a chunk of its own, before any arguments:
+        # {"function":{"name":"get_"}} {"function":{"name":"weather","arguments":"{}"}}
+        return latest if fragment.first_in_chunk and latest.arguments.empty else None
 
 
-def _owner(calls: Sequence[_Known], piece: Piece) -> _Known | None:
-    """The call that has the id of this piece already."""
-    return next((call for call in calls if piece.call_id and call.call_id == piece.call_id), None)
+def _find_by_id(calls: Sequence[_TrackedCall], fragment: CallFragment) -> _TrackedCall | None:
+    if not fragment.call_id:
+        return None
+    return next((call for call in calls if call.call_id == fragment.call_id), None)

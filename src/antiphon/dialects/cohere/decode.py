@@ -29,8 +29,9 @@ from antiphon.dialects.cohere.decode_v1 import CohereV1Decoder
 from antiphon.dialects.cohere.encode import CohereQuirks
 from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN, Thoughts
 from antiphon.dialects.cohere.usage import read_usage
-from antiphon.dialects.defaults import Speech
+from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.json_input import NULL, UNREADABLE, decoded, read, string, surprise, told
+from antiphon.dialects.parameters import ParameterFields
 from antiphon.dialects.tool_call_json import NativeCall, read_calls
 from antiphon.dialects.usage import count
 from antiphon.wire.sse import Frame
@@ -283,8 +284,12 @@ def decode(body: bytes) -> list[Delta]:
     return decoded(body, CohereDecoder())
 
 
-class CohereDialect(Speech):
+class CohereDialect(DialectDefaults):
     """Cohere's chat: SSE frames with a `type`, an answer of blocks."""
+
+    parameter_fields = ParameterFields(
+        essential=frozenset("model messages stream tools tool_choice response_format".split())
+    )
 
     def __init__(self, *, quirks: CohereQuirks = cohere_request.PLAIN) -> None:
         self._quirks = quirks

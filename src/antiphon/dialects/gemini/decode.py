@@ -32,13 +32,14 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.dialects.defaults import Speech
+from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.gemini import encode as gemini_request
 from antiphon.dialects.gemini.encode import GeminiQuirks
 from antiphon.dialects.gemini.messages import PART, SIGNATURE
 from antiphon.dialects.gemini.text import CitationReader, TextRun
 from antiphon.dialects.gemini.tool_calls import CallReader
 from antiphon.dialects.json_input import UNREADABLE, read, reported, string, surprise
+from antiphon.dialects.parameters import ParameterFields
 from antiphon.dialects.usage import count
 from antiphon.wire.sse import Frame
 
@@ -206,8 +207,14 @@ def decode(body: bytes) -> list[Delta]:
     return decoder.read(document) + decoder.close()
 
 
-class GeminiDialect(Speech):
+class GeminiDialect(DialectDefaults):
     """`generateContent` and `streamGenerateContent?alt=sse`, at AI Studio or at Vertex."""
+
+    parameter_fields = ParameterFields(
+        essential=frozenset({"contents", "systemInstruction", "tools", "toolConfig"}),
+        groups=("generationConfig",),
+        last="contents",
+    )
 
     def __init__(self, *, quirks: GeminiQuirks = gemini_request.PLAIN) -> None:
         self._quirks = quirks

@@ -27,10 +27,11 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.dialects.defaults import Speech
+from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.json_input import NULL, UNREADABLE, decoded, read, string, surprise
 from antiphon.dialects.ollama import encode as ollama_request
 from antiphon.dialects.ollama.encode import OllamaQuirks
+from antiphon.dialects.parameters import ParameterFields
 from antiphon.dialects.tool_call_json import NativeCall, read_calls
 from antiphon.dialects.usage import count, read_logprobs
 from antiphon.wire.sse import Frame, NDJSONDecoder
@@ -151,8 +152,13 @@ def decode(body: bytes) -> list[Delta]:
     return decoded(body, OllamaDecoder())
 
 
-class OllamaDialect(Speech):
+class OllamaDialect(DialectDefaults):
     """Ollama's own API: lines of JSON, each with a piece of a message."""
+
+    parameter_fields = ParameterFields(
+        essential=frozenset({"model", "messages", "stream", "tools"}),
+        groups=("options",),
+    )
 
     def __init__(self, *, quirks: OllamaQuirks = ollama_request.PLAIN) -> None:
         self._quirks = quirks

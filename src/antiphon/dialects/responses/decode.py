@@ -17,8 +17,9 @@ from antiphon.core.faults import classify as faults
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, Start, Usage
-from antiphon.dialects.defaults import Speech
+from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.json_input import UNREADABLE, read, string, surprise, told
+from antiphon.dialects.parameters import ParameterFields
 from antiphon.dialects.responses import encode as responses_request
 from antiphon.dialects.responses.encode import ResponsesQuirks
 from antiphon.dialects.responses.items import Answer, Channel
@@ -252,8 +253,16 @@ _SILENT = frozenset(
 )
 
 
-class ResponsesDialect(Speech):
+class ResponsesDialect(DialectDefaults):
     """The Responses API, as an upstream."""
+
+    parameter_fields = ParameterFields(
+        essential=frozenset(
+            "model input instructions stream tools tool_choice text prompt".split()
+        ),
+        groups=("stream_options", "reasoning"),
+        last="input",
+    )
 
     def __init__(self, quirks: ResponsesQuirks = responses_request.PLAIN) -> None:
         self._quirks = quirks

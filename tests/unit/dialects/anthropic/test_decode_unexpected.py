@@ -1,4 +1,4 @@
-"""Anthropic answers that are not as documented: errors, nonsense, and the dialect around them."""
+"""Anthropic Messages decoder: errors, unreadable frames and unknown events."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Delta, Extra, Failure, Start, Text, ToolCall, ToolEnd
-from antiphon.dialects.anthropic import encode as anthropic_request
-from antiphon.dialects.anthropic.decode import AnthropicDecoder, AnthropicDialect, decode
-from antiphon.dialects.anthropic.encode import AnthropicQuirks
+from antiphon.dialects.anthropic.decode import AnthropicDecoder, decode
 from tests.support.dialect_samples.anthropic import Document, begin, end, fed, grow, stop, text
-
-# --- errors and surprises -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -29,7 +24,7 @@ from tests.support.dialect_samples.anthropic import Document, begin, end, fed, g
         ("authentication_error", "auth", False),
     ],
 )
-def test_an_error_event_is_classified_like_an_answer_of_its_own(
+def test_an_error_event_is_classified_like_an_error_body(
     kind: str, type_: str, retryable: bool
 ) -> None:
     body = {"type": "error", "error": {"type": kind, "message": "no"}}
@@ -45,14 +40,14 @@ def test_an_error_of_any_shape_is_a_failure(event: Document) -> None:
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"\xff", b"[" * 100_000, b'{"type":"a"'])
-def test_a_frame_that_cannot_be_read_is_a_failure_until_the_answer_is_whole(data: bytes) -> None:
+def test_an_unreadable_frame_is_a_failure_until_the_answer_has_finished(data: bytes) -> None:
     [delta] = fed(data)
     assert isinstance(delta, Failure)
     assert fed(stop("end_turn"), data)[1:] == [Extra("unreadable_frame", len(data))]
 
 
 @pytest.mark.parametrize("data", [b"  ", b"42", b'"ping"'])
-def test_a_frame_that_says_nothing_is_passed_over(data: bytes) -> None:
+def test_a_scalar_frame_is_an_extra(data: bytes) -> None:
     assert fed(data) == [Extra("unreadable_frame", len(data))]
 
 
@@ -67,12 +62,12 @@ def test_a_frame_that_says_nothing_is_passed_over(data: bytes) -> None:
         ({"type": "content_block_delta", "delta": 5}, Extra("content_block_delta", 5)),
     ],
 )
-def test_what_is_not_known_is_kept_for_the_trace(event: Document, extra: Extra) -> None:
+def test_unknown_events_are_extras(event: Document, extra: Extra) -> None:
     assert fed(event) == [extra]
 
 
 @pytest.mark.parametrize("kind", ["text", "thinking", "redacted_thinking", "tool_use"])
-def test_a_delta_that_its_block_cannot_use_is_kept_for_the_trace(kind: str) -> None:
+def test_a_delta_of_another_block_type_is_an_extra(kind: str) -> None:
     decoder = AnthropicDecoder()
     fed(begin({"type": kind, "text": 5, "thinking": 5, "citations": 5}), decoder=decoder)
     assert fed(grow(type="smell_delta"), decoder=decoder) == [
@@ -81,7 +76,7 @@ def test_a_delta_that_its_block_cannot_use_is_kept_for_the_trace(kind: str) -> N
     assert fed(text(5), decoder=decoder) in ([], [Extra("text_delta", text(5)["delta"])])
 
 
-def test_halves_of_characters_do_not_break_a_stream() -> None:
+def test_half_a_character_does_not_fail_the_stream() -> None:
     lone = b'{"type":"content_block_delta","delta":{"type":"text_delta","text":"\\ud83d"}}'
     assert fed(lone) == [Text("\ufffd")]
     block = b'{"type":"content_block_start","content_block":{"type":"text","text":"\\ud83d"}}'
@@ -90,13 +85,13 @@ def test_halves_of_characters_do_not_break_a_stream() -> None:
     assert fed(unread) == [Extra("fallback", {"type": "fallback", "x": "\ufffd"})]
 
 
-def test_a_block_that_cannot_be_read_is_nothing() -> None:
+def test_an_unreadable_block_is_an_extra() -> None:
     bottomless = Raw(b"[" * 100_000)
-    assert AnthropicDecoder().begin(0, bottomless) == [Extra("content_block", None)]
+    assert AnthropicDecoder().open_block(0, bottomless) == [Extra("content_block", None)]
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[]", b"[" * 100_000, b'{"content":1}'])
-def test_a_body_that_cannot_be_read_is_a_failure(body: bytes) -> None:
+def test_an_unreadable_body_is_a_failure(body: bytes) -> None:
     [delta] = decode(body)
     assert isinstance(delta, Failure)
 
@@ -143,28 +138,3 @@ def test_any_events_give_deltas_and_never_an_exception(events: list[Any], body: 
 
 
 # --- the dialect ----------------------------------------------------------------------------------
-
-
-def test_the_dialect_writes_with_the_quirks_of_its_provider() -> None:
-    plan = Plan(provider="p", model="m")
-    quirks = AnthropicQuirks(max_tokens=5, caching="off")
-    outbound = AnthropicDialect(quirks=quirks).encode(plan, stream=True)
-    assert outbound == anthropic_request.encode(plan, stream=True, quirks=quirks)
-    assert json.loads(outbound.body)["max_tokens"] == 5
-
-
-def test_the_dialect_reads_streams_and_whole_answers() -> None:
-    dialect = AnthropicDialect()
-    data = b'event: content_block_delta\ndata: {"delta":{"type":"text_delta","text":"a"}}\n\n'
-    [frame] = dialect.framer().feed(data)
-    assert dialect.decoder().feed(frame) == [Text("a")]
-    assert dialect.decode(b"{}") == [Start()]
-
-
-def test_the_dialect_classifies_and_describes_errors() -> None:
-    dialect = AnthropicDialect()
-    body = b'{"type":"error","error":{"type":"overloaded_error","message":"sk-1"}}'
-    fault = dialect.classify(529, {}, body)
-    assert fault.type == "provider_overloaded"
-    for name in ("en", "zh", "xx-YY"):
-        assert "sk-1" not in dialect.describe(fault, name)

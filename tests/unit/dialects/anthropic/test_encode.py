@@ -1,4 +1,4 @@
-"""The writing half of Anthropic Messages: a plan becomes a request that strict servers take."""
+"""Anthropic Messages encoder: a plan becomes a request that the API accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import FormatKind, OutputContract
-from antiphon.dialects.anthropic.encode import PLAIN, AnthropicQuirks, Body, encode
+from antiphon.dialects.anthropic.encode import encode
+from antiphon.dialects.anthropic.quirks import PLAIN, AnthropicQuirks
+from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import said
 from tests.support.request_validators.anthropic import problems
 
@@ -27,18 +29,15 @@ MARK = {"type": "ephemeral"}
 HI = said("user", "hi")
 
 
-def body(*history: Step, quirks: AnthropicQuirks = PLAIN, **fields: Any) -> Body:
+def body(*history: Step, quirks: AnthropicQuirks = PLAIN, **fields: Any) -> Document:
     plan = Plan(provider="p", model="m", history=history or (HI,), **fields)
     found = encode(plan, stream=False, quirks=quirks).body
     assert quirks.patch or quirks.sampling == "both" or problems(found) == []
-    decoded: Body = json.loads(found)
+    decoded: Document = json.loads(found)
     return decoded
 
 
-# --- the envelope ---------------------------------------------------------------------------------
-
-
-def test_a_question_is_a_model_a_limit_and_a_message() -> None:
+def test_a_minimal_request_has_a_model_a_limit_and_messages() -> None:
     outbound = encode(Plan(provider="p", model="m", history=(HI,)), stream=False)
     assert outbound.path == "/v1/messages"
     assert outbound.headers == {
@@ -52,21 +51,21 @@ def test_a_question_is_a_model_a_limit_and_a_message() -> None:
     )
 
 
-def test_a_stream_is_asked_for() -> None:
+def test_a_stream_is_requested() -> None:
     outbound = encode(Plan(provider="p", model="m", history=(HI,)), stream=True)
     assert outbound.headers["accept"] == "text/event-stream"
     assert json.loads(outbound.body)["stream"] is True
 
 
-def test_the_address_may_name_the_model_and_depend_on_the_stream() -> None:
+def test_the_path_may_contain_the_model_and_differ_for_streams() -> None:
     plan = Plan(provider="p", model="m", history=(HI,))
     quirks = AnthropicQuirks(path="/{model}:raw", stream_path="/{model}:stream")
     assert encode(plan, stream=False, quirks=quirks).path == "/m:raw"
     assert encode(plan, stream=True, quirks=quirks).path == "/m:stream"
 
 
-def test_a_patch_has_the_last_word_and_messages_stand_last_all_the_same() -> None:
-    def patch(found: Body, plan: Plan) -> Body:
+def test_a_patch_is_applied_last_and_messages_stay_last() -> None:
+    def patch(found: Document, plan: Plan) -> Document:
         found.pop("model")
         return found | {"anthropic_version": f"for {plan.model}"}
 
@@ -75,17 +74,7 @@ def test_a_patch_has_the_last_word_and_messages_stand_last_all_the_same() -> Non
     assert [*found][-2:] == ["anthropic_version", "messages"]
 
 
-def test_a_model_has_quirks_of_its_own() -> None:
-    small, large = AnthropicQuirks(max_tokens=1), AnthropicQuirks(max_tokens=2)
-    quirks = AnthropicQuirks(models={"claude-a": small, "claude-a-4.5": large})
-    names = ["claude-b", "vendor/Claude-A", "claude-a-4-5-latest", "claude-a.4.5"]
-    assert [quirks.of(name).max_tokens for name in names] == [32_000, 1, 2, 2]
-
-
-# --- parameters -----------------------------------------------------------------------------------
-
-
-def test_parameters_go_by_the_names_of_the_api() -> None:
+def test_parameters_have_the_names_of_the_api() -> None:
     parameters = {
         "max_output_tokens": 100,
         "temperature": 0.5,
@@ -112,20 +101,20 @@ def test_parameters_go_by_the_names_of_the_api() -> None:
         ("none", {}),
     ],
 )
-def test_temperature_and_top_p_are_set_as_far_as_they_may(sampling: Any, sent: Body) -> None:
+def test_temperature_and_top_p_are_sent_as_far_as_supported(sampling: Any, sent: Document) -> None:
     parameters = {"temperature": 1.7, "top_p": 0.5}
     found = body(parameters=parameters, quirks=AnthropicQuirks(sampling=sampling))
     assert {name: found[name] for name in ("temperature", "top_p") if name in found} == sent
 
 
 @pytest.mark.parametrize(("top_p", "sent"), [(0.5, None), (0.97, 0.97), (None, None)])
-def test_one_who_thinks_is_hardly_to_be_swayed(top_p: float | None, sent: float | None) -> None:
+def test_with_thinking_only_a_high_top_p_is_sent(top_p: float | None, sent: float | None) -> None:
     found = body(parameters={"temperature": 0.5, "top_p": top_p}, effort="low")
     assert "temperature" not in found
     assert found.get("top_p") == sent
 
 
-def test_top_p_alone_is_set() -> None:
+def test_top_p_is_sent_without_a_temperature() -> None:
     assert body(parameters={"top_p": 0.5})["top_p"] == 0.5
 
 
@@ -153,18 +142,18 @@ def test_an_effort_is_a_budget() -> None:
         (2047, {"type": "disabled"}),
     ],
 )
-def test_a_budget_leaves_room_for_the_answer(limit: int, thinking: Body) -> None:
+def test_a_budget_leaves_room_for_the_answer(limit: int, thinking: Document) -> None:
     found = body(effort="16384", parameters={"max_output_tokens": limit})
     assert found["thinking"] == thinking
 
 
-def test_an_effort_is_a_word_to_one_who_decides_alone() -> None:
+def test_effort_is_a_level_for_adaptive_thinking() -> None:
     found = body(effort="xhigh", quirks=ADAPTIVE)
     assert found["thinking"] == {"type": "adaptive", "display": "summarized"}
     assert found["output_config"] == {"effort": "xhigh"}
 
 
-def test_nothing_is_said_about_thinking_if_nothing_was() -> None:
+def test_thinking_is_left_out_without_an_effort() -> None:
     for quirks in (PLAIN, ADAPTIVE, AnthropicQuirks(thinking="none")):
         found = body(quirks=quirks)
         assert "thinking" not in found
@@ -172,7 +161,7 @@ def test_nothing_is_said_about_thinking_if_nothing_was() -> None:
     assert "thinking" not in body(effort="high", quirks=AnthropicQuirks(thinking="none"))
 
 
-def test_no_effort_is_no_thinking() -> None:
+def test_effort_none_disables_thinking() -> None:
     for quirks in (PLAIN, ADAPTIVE):
         found = body(effort="none", quirks=quirks)
         assert found["thinking"] == {"type": "disabled"}
@@ -181,14 +170,9 @@ def test_no_effort_is_no_thinking() -> None:
 
 @pytest.mark.parametrize("quirks", [PLAIN, ADAPTIVE])
 @pytest.mark.parametrize("choice", [ToolChoice("required"), ToolChoice("function", "look")])
-def test_a_forced_call_is_made_without_thinking(
-    quirks: AnthropicQuirks, choice: ToolChoice
-) -> None:
+def test_a_forced_call_disables_thinking(quirks: AnthropicQuirks, choice: ToolChoice) -> None:
     found = body(effort="high", declarations=(LOOK,), tool_choice=choice, quirks=quirks)
     assert found["thinking"] == {"type": "disabled"}
-
-
-# --- tools ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -200,21 +184,21 @@ def test_a_forced_call_is_made_without_thinking(
         (ToolChoice("function", "look"), {"type": "tool", "name": "look"}),
     ],
 )
-def test_a_choice_goes_by_the_words_of_the_api(choice: ToolChoice, sent: Body | None) -> None:
+def test_tool_choice_has_the_values_of_the_api(choice: ToolChoice, sent: Document | None) -> None:
     found = body(declarations=(LOOK,), tool_choice=choice)
     assert found["tools"] == [LOOK_BODY]
     assert found.get("tool_choice") == sent
 
 
 @pytest.mark.parametrize("mode", ["auto", "required", "none"])
-def test_one_call_at_a_time_is_part_of_the_choice(mode: Any) -> None:
+def test_single_calls_are_requested_by_tool_choice(mode: Any) -> None:
     parameters = {"parallel_tool_calls": False}
     found = body(declarations=(LOOK,), tool_choice=ToolChoice(mode), parameters=parameters)
     assert found["tool_choice"].get("disable_parallel_tool_use", False) is (mode != "none")
     assert "tool_choice" not in body(parameters=parameters)
 
 
-def test_a_tool_needs_no_description_and_may_be_strict() -> None:
+def test_a_tool_may_lack_a_description_and_be_strict() -> None:
     [tool] = body(declarations=(ToolDeclaration(name="look", strict=True),))["tools"]
     schema = {"type": "object", "properties": {}}
     assert tool == {"name": "look", "input_schema": schema, "strict": True}
@@ -222,8 +206,8 @@ def test_a_tool_needs_no_description_and_may_be_strict() -> None:
     assert "strict" not in tool
 
 
-def test_the_providers_own_search_is_limited_as_the_client_asked() -> None:
-    plain: Body = {"type": "web_search", "filters": {}, "user_location": None}
+def test_native_search_has_the_clients_filters() -> None:
+    plain: Document = {"type": "web_search", "filters": {}, "user_location": None}
     location = {"type": "approximate", "city": "Bern", "region": None}
     limited = plain | {"filters": {"allowed_domains": ["x.test"]}, "user_location": location}
     expected = {"type": "web_search_20250305", "name": "web_search"}
@@ -238,7 +222,7 @@ def test_the_providers_own_search_is_limited_as_the_client_asked() -> None:
     ]
 
 
-def test_tools_of_the_past_are_declared_but_not_to_be_called() -> None:
+def test_tools_called_earlier_are_declared_with_choice_none() -> None:
     calls = (
         ToolCallStep("a", "look", "{}"),
         ToolCallStep("b", "look", "{}"),
@@ -250,15 +234,12 @@ def test_tools_of_the_past_are_declared_but_not_to_be_called() -> None:
     assert found["tool_choice"] == {"type": "none"}
 
 
-# --- the shape of the answer ----------------------------------------------------------------------
-
-
 def contract(requested: FormatKind, asked: FormatKind) -> OutputContract:
     schema = SCHEMA if requested == "json_schema" else None
     return OutputContract(requested=requested, asked=asked, name="place", schema=schema)
 
 
-def test_a_shape_is_asked_for_where_that_is_possible() -> None:
+def test_structured_output_is_requested_natively_where_supported() -> None:
     quirks = AnthropicQuirks(native_format=True, thinking="adaptive")
     found = body(contract=contract("json_schema", "json_schema"), quirks=quirks, effort="low")
     city = {"type": "string", "description": '{"minLength":1}'}
@@ -272,19 +253,16 @@ def test_a_shape_is_asked_for_where_that_is_possible() -> None:
     ("requested", "asked"),
     [("json_schema", "json_schema"), ("json_schema", "text"), ("json_object", "json_object")],
 )
-def test_a_shape_is_told_where_it_cannot_be_asked_for(
+def test_structured_output_is_otherwise_an_instruction(
     requested: FormatKind, asked: FormatKind
 ) -> None:
     found = body(said("system", "b"), HI, instructions="a", contract=contract(requested, asked))
     assert "output_config" not in found
-    told = [block["text"] for block in found["system"]]
-    assert told == ["a", "b", contract(requested, "text").instruction()]
+    texts = [block["text"] for block in found["system"]]
+    assert texts == ["a", "b", contract(requested, "text").instruction()]
 
 
-# --- the cache ------------------------------------------------------------------------------------
-
-
-def marks(found: Body) -> list[str]:
+def marks(found: Document) -> list[str]:
     """Where the markers stand."""
     places = ["body"] if "cache_control" in found else []
     places += [f"system {n}" for n, b in enumerate(found["system"]) if "cache_control" in b]
@@ -307,7 +285,7 @@ THREAD = (HI, said("assistant", "a"), said("user", "b", "c"), said("assistant", 
         ("off", []),
     ],
 )
-def test_the_cache_is_told_where_a_thread_ends(caching: Any, places: list[str]) -> None:
+def test_cache_markers_follow_the_caching_quirk(caching: Any, places: list[str]) -> None:
     quirks = AnthropicQuirks(caching=caching)
     found = body(said("system", "y"), *THREAD, instructions="x", quirks=quirks)
     assert marks(found) == places

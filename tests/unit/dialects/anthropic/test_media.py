@@ -1,4 +1,4 @@
-"""Images and files as blocks; what the API would refuse is text that says so."""
+"""Images and files as content blocks; refused media become text blocks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def text(content: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("url", ["https://x.test/1.png", "http://x.test/1.png"])
-def test_an_image_may_be_linked(url: str) -> None:
+def test_an_image_may_be_a_link(url: str) -> None:
     assert media_block(ImagePart(url)) == {"type": "image", "source": {"type": "url", "url": url}}
 
 
 @pytest.mark.parametrize(
     ("given", "sent"), [("image/png", "image/png"), ("image/JPG;name=a", "image/jpeg")]
 )
-def test_an_image_may_be_carried(given: str, sent: str) -> None:
+def test_an_image_may_be_base64(given: str, sent: str) -> None:
     source = {"type": "base64", "media_type": sent, "data": "AQI="}
     assert media_block(ImagePart(data_url(given, b"\1\2"))) == {"type": "image", "source": source}
 
@@ -42,7 +42,7 @@ def test_an_image_may_be_carried(given: str, sent: str) -> None:
         ("data:;base64,AQI=", "its type is not accepted"),
     ],
 )
-def test_an_image_that_would_be_refused_says_so(url: str, why: str) -> None:
+def test_a_refused_image_becomes_a_text_block(url: str, why: str) -> None:
     assert media_block(ImagePart(url)) == text(f"[image omitted: {why}]")
 
 
@@ -56,7 +56,7 @@ def test_a_pdf_is_a_document() -> None:
     assert media_block(FilePart(data=data)) == document  # some leave out what it is
 
 
-def test_a_file_may_be_linked() -> None:
+def test_a_file_may_be_a_link() -> None:
     source = {"type": "url", "url": "https://x.test/a.pdf"}
     part = FilePart(filename="x" * 300, url="https://x.test/a.pdf")
     assert media_block(part) == {"type": "document", "source": source, "title": "x" * 200}
@@ -89,5 +89,5 @@ def test_any_file_of_text_is_a_document(media_type: str) -> None:
         (AudioPart("AQI=", "wav"), "[audio omitted: this model takes no audio]"),
     ],
 )
-def test_what_would_be_refused_says_so(part: FilePart | AudioPart, why: str) -> None:
+def test_refused_media_become_text_blocks(part: FilePart | AudioPart, why: str) -> None:
     assert media_block(part) == text(why)

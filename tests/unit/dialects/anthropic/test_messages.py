@@ -1,4 +1,4 @@
-"""Any history becomes messages that alternate, and each step is found in them."""
+"""History as Anthropic messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from antiphon.core.history.steps import (
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.anthropic.encode import AnthropicQuirks, encode
+from antiphon.dialects.anthropic.encode import encode
+from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from tests.support.dialect_samples.history import answer, call, said
 from tests.support.request_validators.anthropic import problems
 
@@ -81,7 +82,7 @@ HI = said("user", "hi")
 # --- turns ----------------------------------------------------------------------------------------
 
 
-def test_every_part_is_a_block_and_every_turn_a_message() -> None:
+def test_every_part_is_a_block_and_every_turn_is_a_message() -> None:
     history = (said("user", "a", "b"), said("assistant", "c", "d"), said("user", "e"))
     assert messages(*history) == [user("a", "b"), model("cd"), user("e")]
 
@@ -97,7 +98,7 @@ def test_the_first_and_the_last_message_are_the_users() -> None:
 
 
 @pytest.mark.parametrize("blank", ["", " \n"])
-def test_text_that_shows_nothing_is_left_out(blank: str) -> None:
+def test_blank_text_is_left_out(blank: str) -> None:
     assert messages(said("user", blank, "a")) == [user("a")]
     assert messages(said("user", blank)) == [user("[no text]")]
     assert messages(HI, said("assistant", blank), HI) == [user("hi", "hi")]
@@ -111,12 +112,12 @@ def test_text_that_shows_nothing_is_left_out(blank: str) -> None:
     assert messages(*history)[-1] == user(result("a", text("[no output]")))
 
 
-def test_a_refusal_of_earlier_is_what_was_said() -> None:
+def test_an_earlier_refusal_is_text() -> None:
     refused = MessageStep("assistant", (TextPart("Well, "), RefusalPart("no.")))
     assert messages(HI, refused, HI)[1] == model("Well, no.")
 
 
-def test_media_stand_where_they_were() -> None:
+def test_media_keep_their_position() -> None:
     url = "https://x.test/1.png"
     image = {"type": "image", "source": {"type": "url", "url": url}}
     assert messages(MessageStep("user", (TextPart("a"), ImagePart(url)))) == [user("a", image)]
@@ -127,26 +128,26 @@ def test_media_stand_where_they_were() -> None:
 # --- instructions ---------------------------------------------------------------------------------
 
 
-def test_instructions_that_lead_are_the_system_prompt() -> None:
+def test_leading_instructions_are_the_system_prompt() -> None:
     found = body(said("developer", "a", "b"), said("system", "c"), HI, instructions="Be brief.")
     assert found["system"] == [text("Be brief."), text("a\nb"), text("c")]
     assert found["messages"] == [user("hi")]
 
 
-def test_later_instructions_stay_in_their_place() -> None:
+def test_later_instructions_keep_their_position() -> None:
     history = (HI, call(), answer("a"), said("developer", "Stop."), said("user", "ho"))
-    told = "<system>\nStop.\n</system>"
-    assert messages(*history)[-1] == user(result("a"), told, "ho")
+    instruction = "<system>\nStop.\n</system>"
+    assert messages(*history)[-1] == user(result("a"), instruction, "ho")
 
 
-def test_no_instructions_are_no_system_prompt() -> None:
+def test_without_instructions_there_is_no_system_prompt() -> None:
     assert "system" not in body(said("system", " "), HI, instructions=" ")
 
 
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def test_calls_end_a_turn_and_their_answers_begin_the_next() -> None:
+def test_calls_end_a_turn_and_their_results_begin_the_next() -> None:
     history = (HI, call("a", '{"x": 1}'), said("assistant", "Let me look."), call("b"))
     answers = (answer("a"), answer("b", "2"), said("user", "ho"))
     assert messages(*history, *answers) == [
@@ -156,12 +157,12 @@ def test_calls_end_a_turn_and_their_answers_begin_the_next() -> None:
     ]
 
 
-def test_arguments_are_sent_as_they_were_written() -> None:
+def test_arguments_are_sent_with_their_bytes() -> None:
     plan = Plan(provider="p", model="m", history=(HI, call("a", '{"n": 1.0e2}'), answer("a")))
     assert b'"input":{"n": 1.0e2}' in encode(plan, stream=False).body
 
 
-def test_a_call_has_the_name_its_tool_is_declared_by() -> None:
+def test_a_call_has_the_provider_name_of_its_tool() -> None:
     identities = ToolIdentityMap([ToolIdentity("look", "box__look", namespace="box")])
     history = (HI, ToolCallStep("a", "look", "{}", namespace="box"), answer("a"))
     for known in (identities, ToolIdentityMap(())):
@@ -170,7 +171,7 @@ def test_a_call_has_the_name_its_tool_is_declared_by() -> None:
 
 
 @pytest.mark.parametrize("call_id", ["functions.look:0", "x" * 65, "é"])
-def test_an_id_that_would_be_refused_is_another_one_on_both_sides(call_id: str) -> None:
+def test_a_refused_id_is_replaced_in_call_and_result(call_id: str) -> None:
     history = (HI, call(call_id), call("ok"), answer(call_id), answer("ok"))
     first, again = messages(*history), messages(*history, HI, said("assistant", "a"))
     assert re.fullmatch("[0-9a-f]{32}", first[1]["content"][0]["id"])
@@ -179,7 +180,7 @@ def test_an_id_that_would_be_refused_is_another_one_on_both_sides(call_id: str) 
     assert again[1] == first[1]
 
 
-def test_an_id_that_comes_again_is_another_one_from_then_on() -> None:
+def test_a_repeated_id_is_replaced() -> None:
     [_, first, _, second, answered] = messages(HI, call(), answer("a"), call(), answer("a"))
     assert first["content"] == [used("a")]
     [again] = second["content"]
@@ -190,13 +191,13 @@ def test_an_id_that_comes_again_is_another_one_from_then_on() -> None:
 # --- thought --------------------------------------------------------------------------------------
 
 
-def test_thoughts_go_back_as_they_came_and_in_their_place() -> None:
+def test_reasoning_blocks_are_replayed_unchanged_and_in_order() -> None:
     other = SIGNED | {"thinking": "", "signature": "t"}
     history = (HI, thought(SIGNED, REDACTED), said("assistant", "a"), thought(other), call())
     assert messages(*history, answer("a"))[1] == model(SIGNED, REDACTED, "a", other, used("a"))
 
 
-def test_a_thought_of_somebody_else_is_left_out() -> None:
+def test_reasoning_state_of_another_scheme_is_left_out() -> None:
     foreign = ReasoningStep(
         "hm", states=(ReasoningState("gemini.thought_signature", "x", "block"),)
     )
@@ -205,13 +206,13 @@ def test_a_thought_of_somebody_else_is_left_out() -> None:
     assert messages(*history)[1] == model("a")
 
 
-def test_a_thought_is_never_the_last_word() -> None:
+def test_a_turn_never_ends_with_reasoning() -> None:
     history = (HI, said("assistant", "a"), thought(SIGNED, REDACTED), HI)
     assert messages(*history)[1] == model("a")
     assert messages(HI, thought(SIGNED), said("assistant", " "), HI) == [user("hi", "hi")]
 
 
-def test_a_thought_may_go_back_unsigned_where_that_is_wanted() -> None:
+def test_unsigned_reasoning_is_replayed_where_supported() -> None:
     quirks = AnthropicQuirks(unsigned_thinking=True)
     history = (
         HI,
@@ -230,7 +231,7 @@ ON = {"type": "enabled", "budget_tokens": 8192}
 OFF = {"type": "disabled"}
 
 
-def test_thoughts_are_only_sent_to_one_who_thinks() -> None:
+def test_reasoning_is_replayed_only_with_thinking_enabled() -> None:
     history = (HI, thought(SIGNED), said("assistant", "a"), HI)
     thinks = body(*history, quirks=BUDGET, effort="8192")
     assert (thinks["thinking"], thinks["messages"][1]) == (ON, model(SIGNED, "a"))
@@ -253,7 +254,7 @@ def test_thoughts_are_only_sent_to_one_who_thinks() -> None:
         ((call(), answer("a"), said("assistant", "b"), HI), ON),
     ],
 )
-def test_a_turn_that_began_without_a_thought_ends_without(
+def test_a_turn_that_began_without_reasoning_resumes_without_thinking(
     rounds: tuple[Step, ...], thinking: Body
 ) -> None:
     assert body(HI, *rounds, quirks=BUDGET, effort="8192")["thinking"] == thinking

@@ -1,4 +1,4 @@
-"""Schemas in the forms that the Messages API takes."""
+"""JSON Schemas reduced to what the Messages API accepts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def test_parameters_are_always_an_object(parameters: Schema | None) -> None:
     assert input_schema(parameters) == {"type": "object", "properties": {}}
 
 
-def test_good_parameters_stay_as_they_are() -> None:
+def test_valid_parameters_stay_unchanged() -> None:
     schema = {"type": "object", "properties": {"a": TEXT}, "required": ["a"], "x-note": 1}
     assert input_schema(schema) == schema
 
 
 @pytest.mark.parametrize("union", ["anyOf", "oneOf", "allOf"])
-def test_a_union_gives_way_to_one_object(union: str) -> None:
+def test_a_union_becomes_one_object(union: str) -> None:
     members = [{"properties": {"a": TEXT, "b": TEXT}}, {"required": ["a"]}, True]
     schema = {"properties": {"a": {"type": "integer"}}, "required": ["a"], union: members}
     assert input_schema(schema) == {
@@ -35,7 +35,7 @@ def test_a_union_gives_way_to_one_object(union: str) -> None:
     assert input_schema({union: 5}) == {"type": "object", "properties": {}}
 
 
-def test_objects_of_an_answer_hold_nothing_extra() -> None:
+def test_objects_of_an_answer_have_no_additional_properties() -> None:
     schema = {
         "$schema": "x",
         "type": "object",
@@ -55,7 +55,7 @@ def test_objects_of_an_answer_hold_nothing_extra() -> None:
     )
 
 
-def test_what_cannot_be_asked_for_is_told() -> None:
+def test_unsupported_keywords_move_into_the_description() -> None:
     assert output_schema({"type": "integer", "minimum": 1, "description": "A number."}) == {
         "type": "integer",
         "description": 'A number. {"minimum":1}',
@@ -67,12 +67,12 @@ def test_what_cannot_be_asked_for_is_told() -> None:
     assert output_schema({"oneOf": 5}) == {"description": '{"oneOf":5}'}
 
 
-def test_names_of_properties_are_no_keywords() -> None:
+def test_property_names_are_not_keywords() -> None:
     schema = {"type": "object", "properties": {"minimum": TEXT}, "additionalProperties": False}
     assert output_schema(schema) == schema
 
 
-def test_what_can_be_asked_for_is_kept() -> None:
+def test_supported_keywords_are_kept() -> None:
     schema = {
         "type": "array",
         "minItems": 1,

@@ -1,4 +1,4 @@
-"""Converse events and whole bodies become deltas, in the order of the blocks."""
+"""Converse decoder: events become deltas, in the order of the blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from antiphon.core.stream.deltas import (
     Start,
     Text,
     ToolCall,
-    ToolEnd,
     Usage,
 )
 from antiphon.dialects.bedrock.decode import BedrockDecoder
@@ -28,8 +27,6 @@ from antiphon.wire.sse import Frame
 
 Document = dict[str, Any]
 
-SIGNED = {"reasoningContent": {"reasoningText": {"text": "hmm", "signature": "c2ln"}}}
-REDACTED = {"reasoningContent": {"redactedContent": "c2VjcmV0"}}
 STOPPED = ("messageStop", {"stopReason": "end_turn"})
 
 
@@ -61,15 +58,12 @@ def fault_of(deltas: list[Delta]) -> Any:
     return failure.fault
 
 
-# --- text -----------------------------------------------------------------------------------------
-
-
-def test_text_comes_without_an_opening() -> None:
+def test_text_has_no_block_start() -> None:
     found = read(("messageStart", {"role": "assistant"}), delta(0, {"text": "a"}), stop(0))
     assert found == [Start(), Text("a")]
 
 
-def test_empty_text_says_nothing() -> None:
+def test_empty_text_gives_no_delta() -> None:
     assert read(delta(0, {"text": ""}), stop(0)) == []
 
 
@@ -85,27 +79,7 @@ def cited(url: str, begin: int, end: int, title: str = "") -> Annotation:
     )
 
 
-def test_a_citation_of_the_web_marks_the_text_of_its_block() -> None:
-    web = {"location": {"web": {"url": "https://a.test", "domain": "a.test"}}}
-    titled = {"location": {"web": {"url": "https://b.test"}}, "title": "B"}
-    found = read(
-        delta(0, {"text": "abc"}),
-        stop(0),
-        delta(1, {"citation": titled}),
-        delta(1, {"text": "de"}),
-        stop(1),
-        delta(2, {"citation": web}),
-        stop(2),
-    )
-    assert found == [
-        Text("abc"),
-        Text("de"),
-        cited("https://b.test", 3, 5, "B"),
-        cited("https://a.test", 5, 5, "a.test"),
-    ]
-
-
-def test_a_place_in_a_message_is_counted_from_its_beginning() -> None:
+def test_citation_indexes_restart_in_every_message() -> None:
     web = {"location": {"web": {"url": "u"}}}
     found = read(
         delta(0, {"text": "abc"}),
@@ -119,112 +93,30 @@ def test_a_place_in_a_message_is_counted_from_its_beginning() -> None:
     assert found[-1] == cited("u", 0, 1)
 
 
-def test_a_citation_of_a_document_is_only_traced() -> None:
-    citation = {"location": {"documentChar": {"start": 0}}, "title": "policy"}
-    assert read(delta(0, {"citation": citation}), stop(0)) == [Extra("citation", citation)]
-
-
-# --- thought --------------------------------------------------------------------------------------
-
-
-def test_signed_thought_is_told_and_kept_as_the_block_that_goes_back() -> None:
-    found = read(thought(0, text="h"), thought(0, text="mm"), thought(0, signature="c2ln"), stop(0))
-    state = ReasoningState("bedrock.reasoning", SIGNED, "block")
-    assert found == [Reasoning("h", part=1), Reasoning("mm", part=1), state]
-
-
-def test_a_signature_alone_is_kept_with_an_empty_text() -> None:
-    [state] = read(thought(0, text=""), thought(0, signature="s"), stop(0))
-    assert isinstance(state, ReasoningState)
-    assert state.value == {"reasoningContent": {"reasoningText": {"text": "", "signature": "s"}}}
-
-
-@pytest.mark.parametrize("name", ["redactedContent", "data"])
-def test_redacted_thought_is_kept_under_either_name(name: str) -> None:
-    found = read(thought(0, **{name: "c2VjcmV0"}), stop(0))
-    assert found == [ReasoningState("bedrock.reasoning", REDACTED, "block")]
-
-
-def test_thought_that_was_never_signed_leaves_no_state() -> None:
-    assert read(thought(0, text="hm"), stop(0)) == [Reasoning("hm", part=1)]
-
-
-def test_each_block_of_thought_is_a_part_of_its_own() -> None:
-    found = read(thought(0, text="a"), stop(0), thought(1, text="b"), stop(1))
-    assert found == [Reasoning("a", part=1), Reasoning("b", part=2)]
-
-
-def test_text_in_the_place_of_a_thought_ends_the_thought() -> None:
+def test_text_at_the_index_of_a_reasoning_block_closes_it() -> None:
     found = read(thought(0, text="a"), thought(0, signature="s"), delta(0, {"text": "b"}))
     assert [type(each) for each in found] == [Reasoning, ReasoningState, Text]
 
 
-def test_a_thought_left_open_ends_with_the_message() -> None:
+def test_an_open_reasoning_block_closes_with_the_message() -> None:
     found = read(thought(0, text="a"), thought(0, signature="s"), STOPPED)
     assert [type(each) for each in found] == [Reasoning, ReasoningState, Finish]
 
 
-# --- calls ----------------------------------------------------------------------------------------
-
-
-def test_a_call_is_opened_written_and_ended() -> None:
-    found = read(
-        start(1, {"toolUse": {"toolUseId": "id", "name": "look"}}),
-        delta(1, {"toolUse": {"input": ""}}),
-        delta(1, {"toolUse": {"input": '{"a":'}}),
-        delta(1, {"toolUse": {"input": "1}"}}),
-        stop(1),
-    )
-    assert found == [
-        ToolCall(0, "id", "look"),
-        ToolCall(0, arguments='{"a":'),
-        ToolCall(0, arguments="1}"),
-        ToolEnd(0),
-    ]
-
-
-def test_a_call_without_arguments_has_an_empty_object() -> None:
-    found = read(start(0, {"toolUse": {"toolUseId": "id", "name": "look"}}), stop(0))
-    assert found == [ToolCall(0, "id", "look"), ToolCall(0, arguments="{}"), ToolEnd(0)]
-
-
-def test_calls_are_told_apart_even_in_one_place() -> None:
+def test_two_calls_with_one_block_index_are_separate() -> None:
     again = start(0, {"toolUse": {"toolUseId": "b", "name": "look"}})
     found = read(start(0, {"toolUse": {"toolUseId": "a", "name": "look"}}), again, stop(0))
     calls = [each for each in found if isinstance(each, ToolCall) and each.call_id]
     assert [(call.index, call.call_id) for call in calls] == [(0, "a"), (1, "b")]
 
 
-def test_a_tool_that_the_service_runs_itself_is_no_call() -> None:
-    use = {"toolUse": {"toolUseId": "i", "name": "n", "type": "server_tool_use"}}
-    result = {"toolResult": {"toolUseId": "i"}}
-    found = read(
-        start(0, use),
-        delta(0, {"toolUse": {"input": "{}"}}),
-        stop(0),
-        start(1, result),
-        delta(1, {"toolResult": [{"text": "x"}]}),
-        stop(1),
-    )
-    assert [each.kind for each in found if isinstance(each, Extra)] == [
-        "block_toolUse",
-        "block_toolUse",
-        "block_toolResult",
-        "block_toolResult",
-    ]
-    assert len(found) == 4
-
-
-# --- the end --------------------------------------------------------------------------------------
-
-
-def test_usage_comes_after_the_stop_reason_and_is_the_end() -> None:
+def test_usage_follows_the_stop_reason_and_ends_the_stream() -> None:
     decoder = BedrockDecoder()
-    assert decoder.event(*STOPPED) == [Finish("end_turn")]
+    assert decoder.handle_event(*STOPPED) == [Finish("end_turn")]
     assert not decoder.ended
     usage = {"inputTokens": 3, "outputTokens": 5, "totalTokens": 8}
     trace: Document = {"guardrail": {}}
-    found = decoder.event("metadata", {"usage": usage, "trace": trace, "metrics": {}})
+    found = decoder.handle_event("metadata", {"usage": usage, "trace": trace, "metrics": {}})
     assert found == [
         Usage(input_tokens=3, output_tokens=5, total_tokens=8),
         Extra("trace", trace),
@@ -232,33 +124,14 @@ def test_usage_comes_after_the_stop_reason_and_is_the_end() -> None:
     assert decoder.ended
 
 
-@pytest.mark.parametrize(
-    ("total", "asked"), [(24, 19), (8, 3), (None, 19)], ids=["beside", "inside", "untold"]
-)
-def test_the_cache_is_part_of_the_input(total: int | None, asked: int) -> None:
-    usage = {"inputTokens": 3, "outputTokens": 5, "totalTokens": total}
-    usage |= {"cacheReadInputTokens": 10, "cacheWriteInputTokens": 6}
-    [found] = read(("metadata", {"usage": usage}))
-    assert found == Usage(
-        input_tokens=asked,
-        output_tokens=5,
-        cached_tokens=10,
-        cache_write_tokens=6,
-        total_tokens=total,
-    )
-
-
-def test_what_a_model_adds_to_its_stop_reason_is_traced() -> None:
+def test_additional_response_fields_are_an_extra() -> None:
     added = {"stop_sequence": "x"}
     found = read(("messageStop", {"stopReason": "x", "additionalModelResponseFields": added}))
     assert found == [Extra("additionalModelResponseFields", added), Finish("x")]
 
 
-def test_a_stop_without_a_reason_is_still_one() -> None:
+def test_a_stop_without_a_reason_is_a_finish() -> None:
     assert read(("messageStop", {"stopReason": None})) == [Finish(None)]
-
-
-# --- faults ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -280,13 +153,13 @@ def test_an_exception_is_a_fault(name: str, kind: FaultType, scope: Scope, retry
     assert fault.message == "no"
 
 
-def test_the_status_that_a_model_gave_counts() -> None:
+def test_the_original_status_of_the_model_counts() -> None:
     document = {"message": "no", "originalStatusCode": 529, "originalMessage": "overloaded"}
     fault = fault_of(read(("exception:modelStreamErrorException", document)))
     assert (fault.status, fault.type) == (529, FaultType.provider_overloaded)
 
 
-def test_an_exception_may_say_nothing_at_all() -> None:
+def test_an_exception_may_have_no_body() -> None:
     [failure] = BedrockDecoder().feed(Frame(b"", "exception:throttlingException"))
     assert isinstance(failure, Failure)
     assert failure.fault.type is FaultType.rate_limit
@@ -295,15 +168,15 @@ def test_an_exception_may_say_nothing_at_all() -> None:
 @pytest.mark.parametrize(
     "frame", [Frame(b"The checksum is wrong.", BROKEN), Frame(b"{", "metadata"), Frame(b"1", "x")]
 )
-def test_a_broken_frame_is_a_fault_until_the_answer_is_whole(frame: Frame) -> None:
+def test_a_broken_frame_is_a_failure_until_the_answer_has_finished(frame: Frame) -> None:
     decoder = BedrockDecoder()
     fault = fault_of(decoder.feed(frame))
     assert fault.type is FaultType.protocol
-    decoder.event(*STOPPED)
+    decoder.handle_event(*STOPPED)
     assert decoder.feed(frame) == [Extra("unreadable_frame", len(frame.data))]
 
 
-def test_a_document_that_only_strict_readers_reject_is_read() -> None:
+def test_a_document_that_strict_parsers_reject_is_repaired() -> None:
     frame = Frame(b'{"contentBlockIndex":0,"delta":{"text":"a\xff"}}', "contentBlockDelta")
     assert BedrockDecoder().feed(frame) == [Text("a\ufffd")]
 
@@ -332,20 +205,20 @@ def test_a_document_that_only_strict_readers_reject_is_read() -> None:
         ),
     ],
 )
-def test_what_nobody_knows_is_traced(event: tuple[str, Any], found: Delta) -> None:
+def test_unknown_events_are_extras(event: tuple[str, Any], found: Delta) -> None:
     assert read(event) == [found]
 
 
-def test_a_delta_that_does_not_belong_to_a_call_is_traced() -> None:
+def test_a_delta_of_another_block_type_is_an_extra() -> None:
     opened = start(0, {"toolUse": {"toolUseId": "a", "name": "n"}})
     found = read(opened, delta(0, {"toolUse": {"input": 1}}))
     assert found[1:] == [Extra("block_toolUse", {"toolUse": {"input": 1}})]
 
 
-def test_a_block_without_a_number_is_a_block_like_any_other() -> None:
+def test_a_block_may_lack_an_index() -> None:
     found = read(("contentBlockDelta", {"delta": {"text": "a"}}), ("contentBlockStop", {}))
     assert found == [Text("a")]
 
 
-def test_metadata_may_tell_no_numbers() -> None:
+def test_metadata_may_lack_usage() -> None:
     assert read(("metadata", {"usage": None})) == []

@@ -1,4 +1,4 @@
-"""Whole Converse answers say what their streams would have said."""
+"""Whole Converse answers give the deltas of their streams."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fault_of(deltas: list[Delta]) -> Any:
     return failure.fault
 
 
-def test_a_whole_answer_says_what_its_stream_would_have_said() -> None:
+def test_a_whole_answer_gives_the_deltas_of_its_stream() -> None:
     tool = {
         "toolUse": {"toolUseId": "i", "name": "n", "input": {"a": 1.50, "b": 123456789012345678901}}
     }
@@ -70,7 +70,7 @@ def test_a_whole_call_without_arguments_has_an_empty_object(given: Document) -> 
     assert ToolCall(0, arguments="{}") in found
 
 
-def test_whole_text_with_citations_is_text_and_annotations() -> None:
+def test_whole_text_with_citations_gives_text_and_annotations() -> None:
     web = {"location": {"web": {"url": "u"}}}
     content = [{"text": "ab"}, {"text": "c"}, 7]
     block = {"citationsContent": {"content": content, "citations": [web, 7]}}
@@ -96,28 +96,28 @@ def test_whole_text_with_citations_is_text_and_annotations() -> None:
         ({"text": 7}, "block_text"),
     ],
 )
-def test_a_whole_block_that_nobody_knows_is_traced(block: Any, kind: str) -> None:
+def test_an_unknown_whole_block_is_an_extra(block: Any, kind: str) -> None:
     found = whole(block)
     assert found[1] == Extra(kind, block)
     assert not any(isinstance(each, ToolCall | Text) for each in found)
 
 
 @pytest.mark.parametrize("output", [{}, {"message": None}, {"message": {"content": None}}])
-def test_an_answer_without_content_is_an_empty_one(output: Document) -> None:
+def test_an_answer_without_content_is_empty(output: Document) -> None:
     body = json.dumps({"output": output, "stopReason": "end_turn"}).encode()
     assert decode(body) == [Start(), Finish("end_turn")]
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"output": "x"}', b"{"])
-def test_a_body_that_cannot_be_read_is_a_fault(body: bytes) -> None:
+def test_an_unreadable_body_is_a_failure(body: bytes) -> None:
     assert isinstance(fault_of(decode(body)).type, FaultType)
 
 
-def test_a_whole_answer_that_only_strict_readers_reject_is_read() -> None:
+def test_a_whole_answer_that_strict_parsers_reject_is_repaired() -> None:
     body = b'{"output":{"message":{"content":[{"text":"a\xff"}]}},"stopReason":"s"}'
     assert decode(body) == [Start(), Text("a\ufffd"), Finish("s")]
 
 
-def test_the_body_of_an_error_is_a_fault() -> None:
+def test_an_error_body_is_a_failure() -> None:
     fault = fault_of(decode(b'{"message":"The provided model identifier is invalid."}'))
     assert fault.type is FaultType.model_error

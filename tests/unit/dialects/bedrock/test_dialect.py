@@ -1,4 +1,4 @@
-"""Converse as a dialect: what the protocol of dialects asks for, and state that survives a turn."""
+"""Converse as a dialect, and reasoning state across turns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from antiphon.core.history.steps import (
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Failure, Finish, Text
 from antiphon.dialects.bedrock import encode as bedrock_request
-from antiphon.dialects.bedrock.decode import BedrockDialect, decode
+from antiphon.dialects.bedrock.decode import decode
+from antiphon.dialects.bedrock.dialect import BedrockDialect
 from antiphon.dialects.bedrock.quirks import BedrockQuirks
 from antiphon.pipeline.bridge import Bridge
 from tests.support.dialect_samples.aws_event_stream import exception, stream
@@ -77,12 +78,12 @@ SHAPES = {
 }
 
 
-def test_the_events_of_this_page_are_amazons() -> None:
+def test_the_sample_events_match_amazons_service_model() -> None:
     for name, document in ANSWER:
         assert understands(SHAPES[name], document) == []
 
 
-def test_the_dialect_frames_and_reads_amazons_stream() -> None:
+def test_the_dialect_frames_and_decodes_the_event_stream() -> None:
     dialect = BedrockDialect()
     data = stream([delta(0, {"text": "a"}), stop(0), STOPPED]) + exception("x", {})
     decoder = dialect.decoder()
@@ -91,7 +92,7 @@ def test_the_dialect_frames_and_reads_amazons_stream() -> None:
     assert isinstance(found[2], Failure)
 
 
-def test_the_dialect_writes_with_the_quirks_it_was_given() -> None:
+def test_the_dialect_encodes_with_its_quirks() -> None:
     plan = Plan(provider="p", model="m", effort="low")
     quirks = BedrockQuirks(thinking="effort")
     expected = bedrock_request.encode(plan, stream=True, quirks=quirks)
@@ -99,7 +100,7 @@ def test_the_dialect_writes_with_the_quirks_it_was_given() -> None:
     assert BedrockDialect().encode(plan, stream=True) != expected
 
 
-def test_the_dialect_reads_errors_and_describes_them() -> None:
+def test_the_dialect_classifies_and_describes_errors() -> None:
     dialect = BedrockDialect()
     fault = dialect.classify(400, {"x-amzn-ErrorType": "ThrottlingException:http://x"}, b"{}")
     assert fault.type is FaultType.rate_limit
@@ -107,7 +108,7 @@ def test_the_dialect_reads_errors_and_describes_them() -> None:
     assert dialect.decode(b"") == decode(b"")
 
 
-def test_what_was_thought_and_called_goes_back_as_a_native_client_would_send_it() -> None:
+def test_reasoning_and_calls_are_replayed_as_a_native_client_would() -> None:
     """Read a stream, seal its state, open it again, and write the next request."""
     sealed: list[tuple[Any, ...]] = []
 

@@ -1,4 +1,4 @@
-"""A plan becomes a Converse request: tools, thinking, format and limits."""
+"""Converse encoder: tools, thinking, output format and limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.bedrock.encode import encode
-from antiphon.dialects.bedrock.quirks import FAMILIES, PLAIN, BedrockQuirks
+from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
 from tests.support.request_validators.bedrock import problems
 from tests.support.request_validators.converse_model import offences
 
@@ -54,9 +54,6 @@ def extra(*history: Step, **fields: Any) -> Body:
     return found
 
 
-# --- where it goes --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("model", "path"),
     [
@@ -67,7 +64,7 @@ def extra(*history: Step, **fields: Any) -> Body:
         ),
     ],
 )
-def test_the_model_stands_in_the_path(model: str, path: str) -> None:
+def test_the_path_contains_the_escaped_model(model: str, path: str) -> None:
     plan = Plan(provider="p", model=model, history=(HI,))
     whole, streamed = encode(plan, stream=False), encode(plan, stream=True)
     assert whole.path == f"/model/{path}/converse"
@@ -77,17 +74,14 @@ def test_the_model_stands_in_the_path(model: str, path: str) -> None:
     assert streamed.headers["accept"] == "application/vnd.amazon.eventstream"
 
 
-def test_a_plain_request_is_only_its_messages() -> None:
+def test_a_minimal_request_has_only_messages() -> None:
     assert body() == {"messages": [{"role": "user", "content": [{"text": "hi"}]}]}
 
 
-def test_a_patch_has_the_last_word_but_messages_stay_last() -> None:
+def test_a_patch_is_applied_last_and_messages_stay_last() -> None:
     quirks = BedrockQuirks(patch=lambda body, plan: {**body, "serviceTier": {"type": plan.model}})
     plan = Plan(provider="p", model="flex", history=(HI,))
     assert encode(plan, stream=True, quirks=quirks).body.startswith(b'{"serviceTier":')
-
-
-# --- tools ----------------------------------------------------------------------------------------
 
 
 def test_tools_are_declared_with_schemas_that_are_objects() -> None:
@@ -111,23 +105,23 @@ def test_tools_are_declared_with_schemas_that_are_objects() -> None:
         (ToolChoice("function", "look"), {"tool": {"name": "look"}}),
     ],
 )
-def test_a_choice_is_said_unless_it_goes_without_saying(choice: ToolChoice, expected: Any) -> None:
+def test_tool_choice_is_sent_unless_it_is_the_default(choice: ToolChoice, expected: Any) -> None:
     found = body(declarations=(LOOK, WAIT), tool_choice=choice)["toolConfig"]
     assert found.get("toolChoice") == expected
     assert len(found["tools"]) == 2
 
 
-def test_no_tool_may_be_called_where_none_is_declared() -> None:
+def test_choice_none_leaves_the_tools_out() -> None:
     assert "toolConfig" not in body(declarations=(LOOK,), tool_choice=ToolChoice("none"))
 
 
-def test_a_past_with_calls_keeps_its_tools_and_the_model_is_told_not_to_call() -> None:
+def test_a_history_with_calls_keeps_its_tools_and_an_instruction_forbids_calls() -> None:
     found = body(HI, CALL, ANSWER, declarations=(LOOK,), tool_choice=ToolChoice("none"))
     assert found["toolConfig"] == {"tools": [SPEC]}
     assert found["system"] == [{"text": "Answer without calling any tool."}]
 
 
-def test_a_past_with_calls_of_tools_that_are_gone_still_has_tools() -> None:
+def test_tools_called_earlier_are_declared() -> None:
     again = ToolCallStep("b", "wait", "{}")
     answers = (ANSWER, ToolResultStep("b", (TextPart("2"),), "wait"))
     found = body(
@@ -143,11 +137,11 @@ def test_a_past_with_calls_of_tools_that_are_gone_still_has_tools() -> None:
     assert found["system"] == [{"text": "Answer without calling any tool."}]
 
 
-def test_tools_that_may_be_called_are_not_forbidden() -> None:
+def test_calls_are_not_forbidden_where_tools_are_offered() -> None:
     assert "system" not in body(HI, CALL, ANSWER, declarations=(LOOK,))
 
 
-def test_the_services_own_search_is_declared_where_there_is_one() -> None:
+def test_native_search_is_declared_where_the_model_has_it() -> None:
     search = ({"type": "web_search"},)
     quirks = BedrockQuirks(web_search="nova_grounding")
     found = body(HI, CALL, ANSWER, native_tools=search, quirks=quirks)
@@ -166,14 +160,11 @@ def test_the_services_own_search_is_declared_where_there_is_one() -> None:
         ({"declarations": (LOOK,), "parameters": {"parallel_tool_calls": True}}, False),
     ],
 )
-def test_one_call_at_a_time_is_asked_of_models_that_know_how(fields: Body, is_said: bool) -> None:
+def test_single_calls_are_requested_of_models_that_support_it(fields: Body, is_said: bool) -> None:
     quirks = BedrockQuirks(parallel_switch=True)
     given = {"quirks": quirks, "parameters": {"parallel_tool_calls": False}} | fields
     choice = {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}
     assert extra(**given) == (choice if is_said else {})
-
-
-# --- thinking -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -191,13 +182,13 @@ def test_one_call_at_a_time_is_asked_of_models_that_know_how(fields: Body, is_sa
         (BedrockQuirks(thinking="effort"), "low", {"reasoning_effort": "low"}),
     ],
 )
-def test_an_effort_is_said_as_the_model_understands_it(
+def test_effort_has_the_models_form(
     quirks: BedrockQuirks, effort: str | None, expected: Body
 ) -> None:
     assert extra(quirks=quirks, effort=effort) == expected
 
 
-def test_adaptive_thought_is_shown_where_that_has_to_be_asked_for() -> None:
+def test_adaptive_reasoning_is_shown_where_it_must_be_requested() -> None:
     quirks = BedrockQuirks(thinking="adaptive", display="summarized")
     found = extra(quirks=quirks, effort="low")
     assert found["thinking"] == {"type": "adaptive", "display": "summarized"}
@@ -205,7 +196,7 @@ def test_adaptive_thought_is_shown_where_that_has_to_be_asked_for() -> None:
 
 @pytest.mark.parametrize("quirks", [BUDGET, ADAPTIVE])
 @pytest.mark.parametrize("choice", [ToolChoice("required"), ToolChoice("function", "look")])
-def test_a_forced_call_is_made_without_thinking(quirks: BedrockQuirks, choice: ToolChoice) -> None:
+def test_a_forced_call_disables_thinking(quirks: BedrockQuirks, choice: ToolChoice) -> None:
     found = extra(quirks=quirks, effort="high", declarations=(LOOK,), tool_choice=choice)
     assert found == {"thinking": {"type": "disabled"}}
 
@@ -227,7 +218,7 @@ def test_a_budget_leaves_room_for_the_answer(limit: int | None, budget: int, mos
     assert found["inferenceConfig"] == {"maxTokens": most}
 
 
-def test_where_there_is_no_room_there_is_no_thinking() -> None:
+def test_a_limit_without_room_disables_thinking() -> None:
     found = extra(quirks=BUDGET, effort="16384", parameters={"max_output_tokens": 2047})
     assert found == {"thinking": {"type": "disabled"}}
 
@@ -260,7 +251,7 @@ def test_where_there_is_no_room_there_is_no_thinking() -> None:
         ((CALL, ANSWER, MessageStep("assistant", (TextPart("ok"),)), HI), True),
     ],
 )
-def test_a_turn_that_goes_on_thinks_only_if_it_began_with_a_thought(
+def test_a_turn_that_began_without_reasoning_resumes_without_thinking(
     steps: tuple[Step, ...], thinks: bool
 ) -> None:
     found = extra(HI, *steps, quirks=BUDGET, effort="2048")
@@ -269,16 +260,13 @@ def test_a_turn_that_goes_on_thinks_only_if_it_began_with_a_thought(
     assert adaptive["thinking"] == {"type": "adaptive"}
 
 
-# --- limits and sampling --------------------------------------------------------------------------
-
-
 def test_parameters_have_converses_names() -> None:
     parameters = {"max_output_tokens": 9, "temperature": 0.5, "top_p": 0.25}
     found = body(parameters=parameters)["inferenceConfig"]
     assert found == {"maxTokens": 9, "temperature": 0.5, "topP": 0.25}
 
 
-def test_it_cannot_be_hotter_than_one() -> None:
+def test_temperature_is_clamped_to_one() -> None:
     assert body(parameters={"temperature": 1.7})["inferenceConfig"] == {"temperature": 1}
 
 
@@ -290,7 +278,9 @@ def test_it_cannot_be_hotter_than_one() -> None:
         ("none", {"temperature": 0.5, "top_p": 0.25}, None),
     ],
 )
-def test_some_models_take_less(sampling: Any, given: Body, expected: Body | None) -> None:
+def test_some_models_accept_fewer_sampling_parameters(
+    sampling: Any, given: Body, expected: Body | None
+) -> None:
     found = body(parameters=given, quirks=BedrockQuirks(sampling=sampling))
     assert found.get("inferenceConfig") == expected
 
@@ -305,7 +295,7 @@ def test_some_models_take_less(sampling: Any, given: Body, expected: Body | None
         (BUDGET, "none", {"maxTokens": 9000, "temperature": 0.5}),
     ],
 )
-def test_one_who_thinks_is_not_told_how_to_sample(
+def test_thinking_leaves_out_sampling_parameters(
     quirks: BedrockQuirks, effort: str, expected: Body | None
 ) -> None:
     parameters = {"max_output_tokens": 9000, "temperature": 0.5}
@@ -314,7 +304,7 @@ def test_one_who_thinks_is_not_told_how_to_sample(
 
 
 @pytest.mark.parametrize(("tier", "said"), [("flex", True), ("auto", False), (None, False)])
-def test_a_tier_is_named_if_the_service_has_it(tier: str | None, said: bool) -> None:
+def test_a_service_tier_is_sent_if_it_exists(tier: str | None, said: bool) -> None:
     found = body(parameters={"service_tier": tier})
     assert found.get("serviceTier") == ({"type": tier} if said else None)
 
@@ -326,19 +316,19 @@ SHAPED = OutputContract(
 )
 
 
-def test_a_shape_is_asked_for_natively_where_that_works() -> None:
+def test_structured_output_is_requested_natively_where_supported() -> None:
     found = body(contract=SHAPED, quirks=BedrockQuirks(native_format=True))
-    asked = found["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
-    assert asked | {"schema": ""} == {"name": "n", "description": "d", "schema": ""}
-    assert json.loads(asked["schema"]) == SCHEMA | {"additionalProperties": False}
+    json_schema = found["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
+    assert json_schema | {"schema": ""} == {"name": "n", "description": "d", "schema": ""}
+    assert json.loads(json_schema["schema"]) == SCHEMA | {"additionalProperties": False}
     assert "system" not in found
 
 
-def test_a_shape_without_a_name_gets_one() -> None:
+def test_a_schema_without_a_name_gets_one() -> None:
     contract = OutputContract(requested="json_schema", asked="json_schema", schema={})
     found = body(contract=contract, quirks=BedrockQuirks(native_format=True))
-    asked = found["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
-    assert asked == {"name": "answer", "schema": "{}"}
+    json_schema = found["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
+    assert json_schema == {"name": "answer", "schema": "{}"}
 
 
 @pytest.mark.parametrize(
@@ -346,42 +336,15 @@ def test_a_shape_without_a_name_gets_one() -> None:
     [SHAPED, OutputContract(requested="json_object", asked="json_object")],
     ids=["schema", "object"],
 )
-def test_elsewhere_the_model_is_told(contract: OutputContract) -> None:
+def test_structured_output_is_otherwise_an_instruction(contract: OutputContract) -> None:
     found = body(contract=contract, instructions="Be brief.")
     assert "outputConfig" not in found
     assert found["system"][0] == {"text": "Be brief."}
     assert found["system"][1]["text"].startswith("Answer with one")
 
 
-def test_blank_instructions_are_none() -> None:
+def test_blank_instructions_are_left_out() -> None:
     assert "system" not in body(instructions=" ")
 
 
 # --- families -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        ("us.anthropic.claude-3-7-sonnet-20250219-v1:0", ("budget", "both")),
-        ("anthropic.claude-sonnet-4-20250514-v1:0", ("budget", "both")),
-        ("global.anthropic.claude-sonnet-4-5-20250929-v1:0", ("budget", "one")),
-        ("us.anthropic.claude-opus-4-6-v1", ("adaptive", "one")),
-        ("us.anthropic.claude-opus-4-8", ("adaptive", "none")),
-        ("us.anthropic.claude-sonnet-5", ("adaptive", "none")),
-        ("us.amazon.nova-2-lite-v1:0", ("config", "both")),
-        ("openai.gpt-oss-120b-1:0", ("effort", "both")),
-        ("US.META.LLAMA4", ("none", "both")),
-        ("arn:aws:bedrock:us-east-1:1:application-inference-profile/x", ("none", "both")),
-    ],
-)
-def test_a_model_has_the_quirks_of_its_family(model: str, expected: tuple[str, str]) -> None:
-    quirks = BedrockQuirks(models=FAMILIES).of(model)
-    assert (quirks.thinking, quirks.sampling) == expected
-
-
-def test_quirks_are_found_by_the_model_of_the_plan() -> None:
-    quirks = BedrockQuirks(models=FAMILIES)
-    plan = Plan(provider="p", model="openai.gpt-oss-20b-1:0", history=(HI,), effort="low")
-    assert b'"reasoning_effort":"low"' in encode(plan, stream=True, quirks=quirks).body
-    assert BedrockQuirks(models=FAMILIES).of("meta.llama4").tools_apart

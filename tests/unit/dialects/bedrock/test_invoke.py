@@ -1,4 +1,4 @@
-"""Models that were invoked in their own format: streams of wrapped chunks, and whole bodies."""
+"""InvokeModel answers in the models' own formats: wrapped chunks and whole bodies."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def read(*documents: Any) -> list[Delta]:
         ({"text": "hi", "is_finished": False}, {"is_finished": True, "finish_reason": "stop"}),
     ],
 )
-def test_plain_text_is_read_in_every_form(first: Document, last: Document) -> None:
+def test_text_completions_are_decoded_in_every_format(first: Document, last: Document) -> None:
     assert read(first, last | METRICS) == [Text("hi"), Finish("stop"), COST]
 
 
-def test_the_metrics_are_the_end() -> None:
+def test_invocation_metrics_end_the_stream() -> None:
     decoder = BedrockDecoder()
     decoder.feed(chunk({"completion": "a"}))
     assert not decoder.ended
@@ -64,7 +64,7 @@ def test_the_metrics_are_the_end() -> None:
     assert decoder.ended
 
 
-def test_messages_are_read_by_their_own_dialect() -> None:
+def test_messages_are_decoded_by_the_anthropic_dialect() -> None:
     found = read(
         {"type": "message_start", "message": {"model": "claude", "id": "i", "usage": {}}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}},
@@ -86,7 +86,7 @@ def test_messages_are_read_by_their_own_dialect() -> None:
     assert found[-2:] == [Usage(output_tokens=2), Finish("end_turn")]
 
 
-def test_chat_completions_are_read_by_their_own_dialect() -> None:
+def test_chat_completions_are_decoded_by_the_chat_dialect() -> None:
     found = read(
         {"choices": [{"index": 0, "delta": {"content": "a"}}], "model": "m", "id": "i"},
         {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]} | METRICS,
@@ -94,7 +94,7 @@ def test_chat_completions_are_read_by_their_own_dialect() -> None:
     assert found == [Start("m", "i"), Text("a"), Finish("stop"), COST]
 
 
-def test_some_models_speak_converse_inside_of_their_chunks() -> None:
+def test_chunks_may_contain_converse_events() -> None:
     usage = {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}
     found = read(
         {"messageStart": {"role": "assistant"}},
@@ -107,12 +107,12 @@ def test_some_models_speak_converse_inside_of_their_chunks() -> None:
 
 
 @pytest.mark.parametrize("document", [{"metadata": 7}, {"other": 1}, {}, {"results": []}])
-def test_a_chunk_that_nobody_knows_is_traced(document: Document) -> None:
+def test_an_unknown_chunk_is_an_extra(document: Document) -> None:
     assert read(document) == [Extra("chunk", document)]
 
 
 @pytest.mark.parametrize("payload", [{"bytes": "%"}, {"bytes": 7}, {}, {"bytes": "WzFd"}])
-def test_a_chunk_that_cannot_be_read_is_a_fault_until_the_answer_is_whole(
+def test_an_unreadable_chunk_is_a_failure_until_the_answer_has_finished(
     payload: Document,
 ) -> None:
     frame = Frame(json.dumps(payload).encode(), "chunk")
@@ -137,7 +137,7 @@ def test_a_chunk_that_cannot_be_read_is_a_fault_until_the_answer_is_whole(
         {"text": "hi", "finish_reason": "stop"},
     ],
 )
-def test_a_whole_text_is_read_in_every_form(body: Document) -> None:
+def test_a_whole_text_completion_is_decoded_in_every_format(body: Document) -> None:
     assert decode(json.dumps(body).encode()) == [Start(), Text("hi"), Finish("stop")]
 
 
@@ -156,11 +156,11 @@ def test_a_whole_text_is_read_in_every_form(body: Document) -> None:
         },
     ],
 )
-def test_counts_in_the_body_are_its_usage(body: Document) -> None:
+def test_token_counts_in_the_body_are_usage(body: Document) -> None:
     assert decode(json.dumps(body).encode()) == [Start(), Text("hi"), Finish("stop"), COST]
 
 
-def test_a_whole_message_is_read_by_its_own_dialect() -> None:
+def test_a_whole_message_is_decoded_by_the_anthropic_dialect() -> None:
     call = {"type": "tool_use", "id": "i", "name": "n", "input": {"a": 1}}
     body = {"type": "message", "content": [call], "stop_reason": "tool_use", "usage": {}}
     found = decode(json.dumps(body).encode())
@@ -169,14 +169,14 @@ def test_a_whole_message_is_read_by_its_own_dialect() -> None:
     assert found[-1] == Finish("tool_use")
 
 
-def test_a_whole_chat_completion_is_read_by_its_own_dialect() -> None:
+def test_a_whole_chat_completion_is_decoded_by_the_chat_dialect() -> None:
     body = {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}
     found = decode(json.dumps(body).encode())
     assert Text("a") in found
     assert Finish("stop") in found
 
 
-def test_a_body_of_an_unknown_form_is_a_fault() -> None:
+def test_a_body_in_an_unknown_format_is_a_failure() -> None:
     [failure] = decode(b'{"embedding": [1, 2]}')
     assert isinstance(failure, Failure)
     assert failure.fault.type is FaultType.protocol

@@ -1,4 +1,4 @@
-"""Media as Converse takes them, and as text where it takes none."""
+"""Images, files and audio as Converse blocks; refused media become text blocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
-from antiphon.dialects.bedrock.media import Media
+from antiphon.dialects.bedrock.media import BedrockMedia
 
 Body = dict[str, Any]
 
@@ -22,7 +22,7 @@ def data_url(media_type: str, content: bytes = b"x") -> str:
 
 
 def file(data: str | None = None, name: str | None = None, **fields: Any) -> Body:
-    return Media().block(FilePart(filename=name, data=data, **fields))
+    return BedrockMedia().block(FilePart(filename=name, data=data, **fields))
 
 
 def form_of(data: str, name: str | None = None) -> str:
@@ -40,15 +40,15 @@ def form_of(data: str, name: str | None = None) -> str:
         ("image/webp;x=1", "webp"),
     ],
 )
-def test_an_image_comes_with_its_bytes(media_type: str, form: str) -> None:
-    assert Media().block(ImagePart(data_url(media_type))) == inline("image", form)
+def test_an_image_is_sent_as_bytes(media_type: str, form: str) -> None:
+    assert BedrockMedia().block(ImagePart(data_url(media_type))) == inline("image", form)
 
 
 @pytest.mark.parametrize(("ending", "form"), [("jpg", "jpeg"), ("webp", "webp"), ("tiff", "png")])
-def test_an_image_may_stand_in_a_bucket(ending: str, form: str) -> None:
+def test_an_image_may_be_an_s3_address(ending: str, form: str) -> None:
     uri = f"s3://my-bucket/a.{ending}"
     source = {"s3Location": {"uri": uri}}
-    assert Media().block(ImagePart(uri)) == {"image": {"format": form, "source": source}}
+    assert BedrockMedia().block(ImagePart(uri)) == {"image": {"format": form, "source": source}}
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_an_image_may_stand_in_a_bucket(ending: str, form: str) -> None:
         ("s3://A", "[image omitted: it cannot be read from here]"),
     ],
 )
-def test_an_image_that_would_be_refused_is_told_of(url: str, text: str) -> None:
-    assert Media().block(ImagePart(url)) == {"text": text}
+def test_a_refused_image_becomes_a_text_block(url: str, text: str) -> None:
+    assert BedrockMedia().block(ImagePart(url)) == {"text": text}
 
 
 @pytest.mark.parametrize(
@@ -80,20 +80,20 @@ def test_an_image_that_would_be_refused_is_told_of(url: str, text: str) -> None:
         ("", None, "txt"),
     ],
 )
-def test_the_format_of_a_file_is_read_from_its_type_its_name_or_its_content(
+def test_the_format_of_a_file_comes_from_its_type_name_or_content(
     media_type: str, name: str | None, form: str
 ) -> None:
     assert form_of(data_url(media_type), name) == form
 
 
-def test_a_file_may_come_as_bare_base64_of_a_pdf() -> None:
+def test_a_pdf_may_be_bare_base64() -> None:
     data = base64.b64encode(b"%PDF-1.7").decode()
     assert file(data) == {
         "document": {"format": "pdf", "name": "document", "source": {"bytes": data}}
     }
 
 
-def test_an_image_that_came_as_a_file_is_an_image() -> None:
+def test_an_image_given_as_a_file_is_an_image() -> None:
     assert file(data_url("image/png")) == inline("image", "png")
 
 
@@ -109,12 +109,12 @@ def test_an_image_that_came_as_a_file_is_an_image() -> None:
         (file(file_id="f"), "[file omitted: it cannot be read from here]"),
     ],
 )
-def test_a_file_that_would_be_refused_is_told_of(block: Body, text: str) -> None:
+def test_a_refused_file_becomes_a_text_block(block: Body, text: str) -> None:
     assert block == {"text": text}
 
 
-def test_names_are_of_few_characters_and_no_two_are_the_same() -> None:
-    media = Media()
+def test_document_names_are_sanitized_and_unique() -> None:
+    media = BedrockMedia()
     names = ["a_b.pdf", "a-b.pdf", "  x  y\n(1) [2].md ", "", None, "é" * 300, "a_b.pdf"]
     pdf = data_url("application/pdf")
     given = [media.block(FilePart(filename=name, data=pdf))["document"]["name"] for name in names]
@@ -129,7 +129,7 @@ def test_names_are_of_few_characters_and_no_two_are_the_same() -> None:
     ]
 
 
-def test_sound_comes_with_its_bytes_if_its_form_is_known() -> None:
-    assert Media().block(AudioPart("eA==", "wav")) == inline("audio", "wav")
+def test_audio_is_sent_as_bytes_if_its_format_is_known() -> None:
+    assert BedrockMedia().block(AudioPart("eA==", "wav")) == inline("audio", "wav")
     for part in (AudioPart("eA==", "midi"), AudioPart("%", "wav")):
-        assert Media().block(part) == {"text": "[audio omitted: its form is not accepted]"}
+        assert BedrockMedia().block(part) == {"text": "[audio omitted: its form is not accepted]"}

@@ -1,4 +1,4 @@
-"""Any history becomes messages that alternate, and each step is found in them."""
+"""History as Converse messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Body = dict[str, Any]
 
 SIGNED = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "cw=="}}}
 REDACTED = {"reasoningContent": {"redactedContent": "eA=="}}
-APART = BedrockQuirks(tools_apart=True)
+APART = BedrockQuirks(separate_tool_messages=True)
 PIXEL = "data:image/png;base64,eA=="
 
 
@@ -45,7 +45,7 @@ def thought(*blocks: Body) -> ReasoningStep:
 def body(*history: Step, quirks: BedrockQuirks = PLAIN, **fields: Any) -> Body:
     plan = Plan(provider="p", model="m", history=history, **fields)
     found = encode(plan, stream=False, quirks=quirks).body
-    assert problems(found, tools_apart=quirks.tools_apart) == []
+    assert problems(found, separate_tool_messages=quirks.separate_tool_messages) == []
     decoded: Body = json.loads(found)
     assert offences(decoded) == []
     return decoded
@@ -79,7 +79,7 @@ HI, GO = said("user", "hi"), said("user", "go on")
 # --- turns ----------------------------------------------------------------------------------------
 
 
-def test_turns_alternate_whoever_spoke_how_often() -> None:
+def test_messages_of_user_and_assistant_alternate() -> None:
     assert messages(HI, GO, said("assistant", "a"), said("assistant", "b"), HI) == [
         user("hi", "go on"),
         model("a", "b"),
@@ -87,7 +87,7 @@ def test_turns_alternate_whoever_spoke_how_often() -> None:
     ]
 
 
-def test_results_follow_their_calls_in_one_message_with_what_was_said_then() -> None:
+def test_results_come_before_the_text_of_their_message() -> None:
     assert messages(
         HI, said("assistant", "wait"), call("a"), call("b"), answer("a"), answer("b"), GO
     ) == [
@@ -97,11 +97,11 @@ def test_results_follow_their_calls_in_one_message_with_what_was_said_then() -> 
     ]
 
 
-def test_calls_stand_last_in_their_turn() -> None:
+def test_calls_come_last_in_their_turn() -> None:
     assert messages(HI, call(), said("assistant", "done"), answer("a"))[1] == model("done", use())
 
 
-def test_arguments_go_back_as_they_were_written() -> None:
+def test_arguments_are_sent_with_their_bytes() -> None:
     plan = Plan(
         provider="p", model="m", history=(HI, call("a", '{"n": 1.50,  "m": 1e5}'), answer("a"))
     )
@@ -114,7 +114,7 @@ def test_a_conversation_begins_and_ends_with_the_user() -> None:
     assert messages(call(), answer("a"))[0] == user("[no text]")
 
 
-def test_blank_text_is_left_out_and_a_turn_without_any_says_so() -> None:
+def test_blank_text_is_left_out_and_an_empty_turn_gets_a_placeholder() -> None:
     assert messages(said("user", " \n", "hi", "")) == [user("hi")]
     assert messages(said("user", " "), said("assistant", "a"), said("user", "\t")) == [
         user("[no text]"),
@@ -124,24 +124,24 @@ def test_blank_text_is_left_out_and_a_turn_without_any_says_so() -> None:
     assert messages(HI, said("assistant", " "), GO) == [user("hi", "go on")]
 
 
-def test_a_result_without_text_says_so() -> None:
+def test_an_empty_result_gets_a_placeholder() -> None:
     assert messages(HI, call(), answer("a", " "))[2] == user(result("a", "[no output]"))
 
 
-def test_a_refusal_is_what_the_model_said() -> None:
+def test_an_earlier_refusal_is_text() -> None:
     assert messages(HI, MessageStep("assistant", (RefusalPart("no"),)), GO)[1] == model("no")
 
 
 # --- instructions ---------------------------------------------------------------------------------
 
 
-def test_instructions_before_everything_are_the_system_prompt() -> None:
+def test_leading_instructions_are_the_system_prompt() -> None:
     found = body(said("developer", "a", "b"), said("system", "c"), HI, instructions="Be brief.")
     assert found["system"] == [{"text": "Be brief."}, {"text": "a\nb"}, {"text": "c"}]
     assert found["messages"] == [user("hi")]
 
 
-def test_later_instructions_keep_their_place() -> None:
+def test_later_instructions_keep_their_position() -> None:
     found = body(HI, said("assistant", "a"), said("developer", "b"), said("system", " "))
     assert "system" not in found
     assert found["messages"][-1] == user("<system>\nb\n</system>")
@@ -150,12 +150,12 @@ def test_later_instructions_keep_their_place() -> None:
 # --- thought --------------------------------------------------------------------------------------
 
 
-def test_thought_goes_back_to_the_byte_before_what_it_led_to() -> None:
+def test_reasoning_is_replayed_unchanged_and_in_order() -> None:
     history = (HI, thought(SIGNED, REDACTED), said("assistant", "ok"), call(), answer("a"))
     assert messages(*history)[1] == model(SIGNED, REDACTED, "ok", use())
 
 
-def test_thought_that_was_not_signed_for_us_stays_behind() -> None:
+def test_reasoning_state_of_another_scheme_is_left_out() -> None:
     foreign = ReasoningStep(
         text="hm", states=(ReasoningState("anthropic.thinking", SIGNED, "block"),)
     )
@@ -164,12 +164,12 @@ def test_thought_that_was_not_signed_for_us_stays_behind() -> None:
         assert messages(HI, step, said("assistant", "ok"), GO)[1] == model("ok")
 
 
-def test_a_turn_does_not_end_with_a_thought() -> None:
+def test_a_turn_never_ends_with_reasoning() -> None:
     assert messages(HI, said("assistant", "ok"), thought(SIGNED), GO)[1] == model("ok")
     assert messages(HI, thought(SIGNED), said("assistant", " "), GO) == [user("hi", "go on")]
 
 
-def test_a_thought_before_a_call_is_no_end() -> None:
+def test_reasoning_before_a_call_is_kept() -> None:
     assert messages(HI, call(), thought(SIGNED), answer("a"))[1] == model(SIGNED, use())
 
 
@@ -177,7 +177,7 @@ def test_a_thought_before_a_call_is_no_end() -> None:
 
 
 @pytest.mark.parametrize("call_id", ["", "functions.look:0", "é", "x" * 65, "\ud800"])
-def test_an_id_that_would_be_refused_is_replaced_on_both_sides(call_id: str) -> None:
+def test_a_refused_id_is_replaced_in_call_and_result(call_id: str) -> None:
     found = messages(HI, call(call_id), answer(call_id))
     given = found[1]["content"][0]["toolUse"]["toolUseId"]
     assert re.fullmatch("[0-9a-f]{32}", given)
@@ -185,7 +185,7 @@ def test_an_id_that_would_be_refused_is_replaced_on_both_sides(call_id: str) -> 
     assert messages(HI, call(call_id), answer(call_id)) == found
 
 
-def test_an_id_that_comes_again_is_another_one() -> None:
+def test_a_repeated_id_is_replaced() -> None:
     found = messages(HI, call(), answer("a", "1"), call(), answer("a", "2"), call("b"), answer("b"))
     given = [b["toolUse"]["toolUseId"] for m in found[1::2] for b in m["content"]]
     answered = [b["toolResult"]["toolUseId"] for m in found[2::2] for b in m["content"]]
@@ -195,7 +195,7 @@ def test_an_id_that_comes_again_is_another_one() -> None:
     assert len(set(given)) == 3
 
 
-def test_a_tool_has_the_name_that_the_provider_knows() -> None:
+def test_a_call_has_the_provider_name_of_its_tool() -> None:
     identities = ToolIdentityMap([ToolIdentity("box__look", "look", namespace="box")])
     inside = ToolCallStep("a", "look", "{}", "box")
     found = messages(HI, inside, answer("a"), identities=identities)
@@ -207,7 +207,7 @@ def test_a_tool_has_the_name_that_the_provider_knows() -> None:
 # --- media ----------------------------------------------------------------------------------------
 
 
-def test_images_stand_where_they_were_shown() -> None:
+def test_images_keep_their_position() -> None:
     parts = (TextPart("see"), ImagePart(PIXEL), TextPart("this"))
     image = {"image": {"format": "png", "source": {"bytes": "eA=="}}}
     assert messages(MessageStep("user", parts)) == [user("see", image, "this")]
@@ -215,7 +215,7 @@ def test_images_stand_where_they_were_shown() -> None:
     assert found[2] == user(result("a", image))
 
 
-def test_a_file_without_a_word_gets_one() -> None:
+def test_a_file_without_text_gets_a_placeholder() -> None:
     file = FilePart(filename="a.pdf", data="data:application/pdf;base64,eA==")
     [turn] = messages(MessageStep("user", (file,)), MessageStep("user", (file, TextPart("hi"))))
     kinds = [next(iter(block)) for block in turn["content"]]
@@ -226,7 +226,7 @@ def test_a_file_without_a_word_gets_one() -> None:
 # --- models that keep words and calls apart -------------------------------------------------------
 
 
-def test_words_and_calls_are_taken_apart_for_models_that_ask_for_it() -> None:
+def test_text_and_calls_are_separated_for_models_that_require_it() -> None:
     history = (HI, said("assistant", "wait"), call(), answer("a"), GO)
     assert messages(*history, quirks=APART) == [
         user("hi"),
@@ -239,7 +239,7 @@ def test_words_and_calls_are_taken_apart_for_models_that_ask_for_it() -> None:
     ]
 
 
-def test_what_is_apart_already_stays_as_it_is() -> None:
+def test_separate_messages_stay_unchanged() -> None:
     history = (HI, call(), answer("a"), said("assistant", "ok"), GO)
     assert messages(*history, quirks=APART) == messages(*history)
 
@@ -249,7 +249,7 @@ def test_what_is_apart_already_stays_as_it_is() -> None:
 MARK = {"cachePoint": {"type": "default"}}
 
 
-def test_models_that_remember_by_marks_get_them_where_the_next_turn_looks() -> None:
+def test_cache_points_follow_the_last_two_user_messages() -> None:
     quirks = BedrockQuirks(caching=True)
     history = (HI, said("assistant", "a"), GO, said("assistant", "b"), HI)
     found = body(*history, quirks=quirks, instructions="Be brief.")

@@ -1,4 +1,4 @@
-"""Chat Completions as everybody sends them: chunks and whole bodies to deltas."""
+"""Chat Completions decoder: chunks of every variant become deltas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from antiphon.core.stream.deltas import (
-    Annotation,
     Delta,
     Extra,
     Failure,
@@ -81,7 +80,7 @@ def call(arguments: Any = None, **more: Any) -> dict[str, Any]:
         ({"audio": {}, "images": []}, []),
     ],
 )
-def test_a_message_says_its_deltas_in_the_order_of_thought(
+def test_a_message_gives_its_deltas_in_the_order_of_generation(
     message: dict[str, Any], expected: list[Delta]
 ) -> None:
     assert says(**message) == expected
@@ -121,7 +120,7 @@ SEALED = {"type": "reasoning.encrypted", "data": "x"}
         ),
     ],
 )
-def test_reasoning_details_are_told_once_and_kept_whole(
+def test_reasoning_details_give_text_once_and_whole_state(
     message: dict[str, Any], expected: list[Delta]
 ) -> None:
     assert says(**message) == expected
@@ -154,7 +153,7 @@ def test_reasoning_details_are_told_once_and_kept_whole(
         ([call("{}", extra_content={"google": 1})], [ToolCall(0, None, "f", "{}")]),
     ],
 )
-def test_tool_calls_are_read_however_they_are_written(
+def test_tool_calls_are_decoded_in_every_form(
     calls: list[dict[str, Any]], expected: list[Delta]
 ) -> None:
     assert says(tool_calls=calls) == expected
@@ -165,7 +164,7 @@ def test_the_legacy_function_call_is_a_call() -> None:
     assert says(function_call={"name": "", "arguments": ""}) == []
 
 
-def test_a_signature_beside_text_is_kept_for_the_text() -> None:
+def test_a_signature_of_text_is_attached_to_the_text() -> None:
     extra = {"google": {"thought_signature": "sig"}}
     assert says(content="a", extra_content=extra) == [
         Text("a"),
@@ -173,77 +172,27 @@ def test_a_signature_beside_text_is_kept_for_the_text() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("annotation", "expected"),
-    [
-        (
-            {"type": "url_citation", "url_citation": {"url": "u", "title": "t", "end_index": 4}},
-            Annotation(
-                {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 4}
-            ),
-        ),
-        (
-            {"type": "url_citation", "url_citation": {"url": "u", "title": None}},
-            Annotation(
-                {"type": "url_citation", "url": "u", "title": "", "start_index": 0, "end_index": 0}
-            ),
-        ),
-        ({"type": "url_citation"}, Extra("annotation", {"type": "url_citation"})),
-        ("odd", Extra("annotation", "odd")),
-    ],
-)
-def test_citations_take_the_shape_of_annotations(annotation: object, expected: Delta) -> None:
-    assert says(annotations=[annotation]) == [expected]
-
-
-def test_annotations_that_are_no_list_are_left_alone() -> None:
-    assert says(annotations={"x": 1}) == []
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
-        {"citations": ["u"]},
-        {"search_results": [{"url": "u", "title": None}, {"url": "u"}]},
-        {"web_search": [{"link": "u"}, {"title": "no address"}, None]},
-    ],
-)
-def test_what_a_provider_found_by_itself_is_cited_once(found: dict[str, Any]) -> None:
-    cited = Annotation(
-        {"type": "url_citation", "url": "u", "title": "", "start_index": 0, "end_index": 0}
-    )
-    decoder = ChatDecoder()
-    frame = Frame(json.dumps({"choices": [], **found}).encode())
-    assert decoder.feed(frame) == [cited]
-    assert decoder.feed(frame) == []
-
-
-def test_results_that_are_no_list_say_nothing() -> None:
-    decoder = ChatDecoder()
-    assert decoder.feed(Frame(b'{"model": "m", "choices": [], "citations": "u"}')) == [Start("m")]
-
-
 # Who answers, which choice, and why it stopped
 
 
-def test_who_answers_is_told_once() -> None:
+def test_model_and_id_are_reported_once() -> None:
     decoder = ChatDecoder()
     chunk = Frame(b'{"id":"x","model":"m","choices":[]}')
     assert decoder.feed(chunk) == [Start("m", "x")]
     assert decoder.feed(chunk) == []
 
 
-def test_a_chunk_that_says_nothing_of_itself_is_no_start() -> None:
+def test_a_chunk_without_model_and_choices_is_not_a_start() -> None:
     assert ChatDecoder().feed(Frame(b'{"choices":[]}')) == []
     assert ChatDecoder().feed(Frame(b'{"model":3,"choices":[{}]}')) == [Start(None, None)]
 
 
-def test_only_the_first_choice_is_told() -> None:
+def test_only_the_first_choice_is_decoded() -> None:
     chunk = {"choices": [{"index": 1, "delta": {"content": "b"}}, {"delta": {"content": "a"}}]}
     assert feed(chunk) == [Extra("choice", 1), Text("a")]
 
 
-def test_a_whole_message_in_a_stream_counts_only_where_no_deltas_came() -> None:
+def test_a_whole_message_in_a_stream_counts_only_without_deltas() -> None:
     whole = {"choices": [{"message": {"content": "all"}}]}
     piece = {"choices": [{"delta": {"content": "a"}, "message": {"content": "a"}}]}
     assert feed(whole) == [Text("all")]
@@ -252,11 +201,11 @@ def test_a_whole_message_in_a_stream_counts_only_where_no_deltas_came() -> None:
 
 
 @pytest.mark.parametrize("reason", [None, "", 3, {}])
-def test_what_is_no_reason_says_nothing(reason: object) -> None:
+def test_an_invalid_finish_reason_is_ignored(reason: object) -> None:
     assert feed({"choices": [{"delta": {}, "finish_reason": reason}]}) == []
 
 
-def test_a_reason_is_told_after_the_last_text() -> None:
+def test_the_finish_reason_follows_the_last_text() -> None:
     chunk = {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}
     assert feed(chunk) == [Text("a"), Finish("stop")]
 
@@ -268,11 +217,11 @@ def test_the_end_marker_ends_the_stream() -> None:
     assert decoder.close() == []
 
 
-def test_a_provider_that_never_says_why_is_taken_at_its_word() -> None:
+def test_the_end_marker_implies_the_configured_finish_reason() -> None:
     assert feed(b"[DONE]", decoder=ChatDecoder(implied_finish="stop")) == [Finish("stop")]
 
 
-def test_an_implied_reason_never_replaces_one_that_was_given() -> None:
+def test_an_implied_finish_reason_never_replaces_a_real_one() -> None:
     decoder = ChatDecoder(implied_finish="stop")
     finish = {"choices": [{"delta": {}, "finish_reason": "length"}]}
     assert feed(finish, b"[DONE]", decoder=decoder) == [Finish("length")]
@@ -299,7 +248,7 @@ def test_an_error_in_a_chunk_is_a_failure(chunk: dict[str, Any]) -> None:
     assert isinstance(last, Failure)
 
 
-def test_what_was_said_and_spent_comes_before_the_error() -> None:
+def test_text_and_usage_come_before_the_error() -> None:
     chunk = {
         "choices": [{"delta": {"content": "a"}, "error": {"message": "x"}}],
         "usage": {"prompt_tokens": 3},
@@ -318,7 +267,7 @@ def test_what_was_said_and_spent_comes_before_the_error() -> None:
         {"type": "ping"},
     ],
 )
-def test_what_only_looks_like_an_error_is_none(chunk: dict[str, Any]) -> None:
+def test_a_field_that_only_looks_like_an_error_is_ignored(chunk: dict[str, Any]) -> None:
     assert feed(chunk) == []
 
 
@@ -341,7 +290,7 @@ def test_an_unreadable_frame_is_a_failure(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", UNREADABLE)
-def test_an_unreadable_frame_after_the_reason_spoils_nothing(data: bytes) -> None:
+def test_an_unreadable_frame_after_the_finish_reason_is_ignored(data: bytes) -> None:
     finish = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
     assert feed(finish, data) == [Finish("stop"), Extra("unreadable_frame", len(data))]
 
@@ -356,7 +305,7 @@ def test_an_unreadable_frame_after_the_reason_spoils_nothing(data: bytes) -> Non
         (b"a\tb\x01", "a\tb\x01"),
     ],
 )
-def test_half_a_character_does_not_cost_the_chunk(written: bytes, text: str) -> None:
+def test_half_a_character_does_not_fail_the_chunk(written: bytes, text: str) -> None:
     chunk = b'{"choices":[{"delta":{"content":"%b"}}]}' % written
     assert feed(chunk) == [Text(text)]
     body = b'{"choices":[{"message":{"content":"%b"}}]}' % written
@@ -364,13 +313,13 @@ def test_half_a_character_does_not_cost_the_chunk(written: bytes, text: str) -> 
 
 
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
-def test_a_number_that_json_does_not_know_does_not_cost_the_chunk(number: bytes) -> None:
+def test_an_invalid_number_does_not_fail_the_chunk(number: bytes) -> None:
     logprob = b'{"content":[{"token":"a","logprob":%b}]}' % number
     chunk = b'{"choices":[{"delta":{"content":"a"},"logprobs":%b}]}' % logprob
     assert feed(chunk) == [Text("a")]
 
 
-def test_an_error_in_a_mended_chunk_is_still_an_error() -> None:
+def test_an_error_in_a_repaired_chunk_is_a_failure() -> None:
     [delta] = feed(rb'{"error":{"message":"\ud83d","code":429}}')
     assert isinstance(delta, Failure)
     assert delta.fault.type == "rate_limit"

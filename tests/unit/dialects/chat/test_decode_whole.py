@@ -1,4 +1,4 @@
-"""Whole Chat Completions answers: the same deltas, in the order of the founding page."""
+"""Whole Chat Completions answers: reasoning, then calls, then the message."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def whole(message: dict[str, Any], **choice: Any) -> list[Delta]:
     return deltas
 
 
-def test_a_whole_answer_thinks_then_calls_then_speaks() -> None:
+def test_a_whole_answer_gives_reasoning_then_calls_then_text() -> None:
     message = {
         "content": "c",
         "refusal": "d",
@@ -64,7 +64,7 @@ def test_a_whole_answer_keeps_the_state_of_its_calls() -> None:
     ]
 
 
-def test_only_the_first_choice_of_a_whole_answer_is_told() -> None:
+def test_only_the_first_choice_of_a_whole_answer_is_decoded() -> None:
     body = {"choices": [{"index": 0, "message": {}}, {"index": 1, "message": {"content": "b"}}]}
     assert decode(json.dumps(body).encode())[1:] == [Finish(None), Extra("choice", 1)]
 
@@ -75,7 +75,7 @@ def test_a_whole_answer_may_come_as_one_delta() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[]", b"[" * 100_000, b'{"choices":1}'])
-def test_a_body_that_cannot_be_read_is_a_failure(body: bytes) -> None:
+def test_an_unreadable_body_is_a_failure(body: bytes) -> None:
     [delta] = decode(body)
     assert isinstance(delta, Failure)
 

@@ -1,10 +1,10 @@
-"""A plain dialogue: no tools, and user and assistant by turns."""
+"""Messages without tools, with user and assistant in alternation."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from antiphon.dialects.chat.plain_messages import dialogue
+from antiphon.dialects.chat.plain_messages import flatten_messages
 
 
 def message(role: str, content: Any, **more: Any) -> dict[str, Any]:
@@ -14,8 +14,8 @@ def message(role: str, content: Any, **more: Any) -> dict[str, Any]:
 CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
 
 
-def test_neighbours_of_one_role_become_one_message() -> None:
-    told = dialogue(
+def test_consecutive_messages_of_one_role_are_merged() -> None:
+    flattened = flatten_messages(
         [
             message("system", "a"),
             message("developer", "b"),
@@ -25,15 +25,15 @@ def test_neighbours_of_one_role_become_one_message() -> None:
             message("assistant", "f"),
         ]
     )
-    assert told == [
+    assert flattened == [
         message("system", "a"),
         message("user", "b\n\nc\n\nd"),
         message("assistant", "e\n\nf"),
     ]
 
 
-def test_calls_and_answers_are_told_in_words() -> None:
-    told = dialogue(
+def test_calls_and_results_become_text() -> None:
+    flattened = flatten_messages(
         [
             message("user", "look!"),
             message("assistant", None, tool_calls=[CALL], reasoning_content="hm"),
@@ -43,7 +43,7 @@ def test_calls_and_answers_are_told_in_words() -> None:
             message("tool", ""),
         ]
     )
-    assert told == [
+    assert flattened == [
         message("user", "look!"),
         message("assistant", '[called look with {"a": 1}]'),
         message("user", "[a tool answered]: rain"),
@@ -52,19 +52,22 @@ def test_calls_and_answers_are_told_in_words() -> None:
     ]
 
 
-def test_the_first_word_is_the_users() -> None:
-    assert [each["role"] for each in dialogue([message("assistant", "hi")])] == [
+def test_the_first_message_is_the_users() -> None:
+    assert [each["role"] for each in flatten_messages([message("assistant", "hi")])] == [
         "user",
         "assistant",
     ]
-    assert [each["role"] for each in dialogue([message("system", "s")])] == ["system", "user"]
+    assert [each["role"] for each in flatten_messages([message("system", "s")])] == [
+        "system",
+        "user",
+    ]
 
 
-def test_pictures_stay_beside_words() -> None:
+def test_images_stay_beside_text() -> None:
     picture = {"type": "image_url", "image_url": {"url": "u"}}
-    told = dialogue([message("user", "look"), message("user", [picture])])
-    assert told == [message("user", [{"type": "text", "text": "look"}, picture])]
+    flattened = flatten_messages([message("user", "look"), message("user", [picture])])
+    assert flattened == [message("user", [{"type": "text", "text": "look"}, picture])]
 
 
-def test_nothing_is_said_as_nothing() -> None:
-    assert dialogue([message("user", "")]) == [message("user", "[nothing]")]
+def test_empty_content_gets_a_placeholder() -> None:
+    assert flatten_messages([message("user", "")]) == [message("user", "[nothing]")]

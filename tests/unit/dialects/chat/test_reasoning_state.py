@@ -1,4 +1,4 @@
-"""State that goes back to servers of Chat Completions: blocks of reasoning, and signatures."""
+"""Reasoning state of Chat Completions servers: reasoning details and signatures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import pytest
 from antiphon.core.history.steps import MessageStep, ReasoningStep, Step, TextPart, ToolCallStep
 from antiphon.core.stream.deltas import Delta, Reasoning, ReasoningState
 from antiphon.dialects.chat import decode as chat
-from antiphon.dialects.chat.reasoning_state import details, signature_beside, signed
+from antiphon.dialects.chat.reasoning_state import (
+    add_call_signatures,
+    collect_details,
+    text_signature,
+)
 from antiphon.wire.sse import SSEDecoder
 from tests.support import corpus
 
@@ -27,9 +31,9 @@ def piece(text: str, index: int | None = 0, **more: Any) -> Body:
     return {"type": "reasoning.text", "text": text, **place, **more}
 
 
-def test_pieces_of_one_block_become_one_in_their_order() -> None:
+def test_fragments_of_one_block_are_joined_in_order() -> None:
     chunks = [[piece("a", format="x")], [piece("b")], [piece("", signature="s")]]
-    assert details([thought(*chunks)]) == [
+    assert collect_details([thought(*chunks)]) == [
         {"type": "reasoning.text", "text": "ab", "index": 0, "format": "x", "signature": "s"}
     ]
 
@@ -38,50 +42,50 @@ def test_another_type_or_index_is_another_block() -> None:
     summary = {"type": "reasoning.summary", "summary": "s", "index": 0}
     encrypted = {"type": "reasoning.encrypted", "data": "d", "index": 0}
     chunks = [[piece("a")], [summary], [piece("b", 1)], [encrypted], [piece("c", 1)], [piece("d")]]
-    assert details([thought(*chunks)]) == [piece("ad"), summary, piece("bc", 1), encrypted]
+    assert collect_details([thought(*chunks)]) == [piece("ad"), summary, piece("bc", 1), encrypted]
 
 
-def test_without_an_index_a_piece_goes_on_with_the_block_before_it() -> None:
+def test_a_fragment_without_an_index_continues_the_last_block() -> None:
     other = {"type": "reasoning.encrypted", "data": "d"}
     chunks = [[piece("a", None)], [piece("b", None)], [other], [piece("c", None)]]
-    assert details([thought(*chunks)]) == [piece("ab", None), other, piece("c", None)]
+    assert collect_details([thought(*chunks)]) == [piece("ab", None), other, piece("c", None)]
 
 
-def test_blocks_of_one_chunk_are_never_pieces_of_each_other() -> None:
+def test_blocks_of_one_chunk_are_never_joined() -> None:
     whole = [piece("a"), piece("b"), piece("c", None), piece("d", None)]
-    assert details([thought(whole)]) == whole
+    assert collect_details([thought(whole)]) == whole
 
 
-def test_what_is_unknown_of_a_block_goes_back_too_and_null_forgets_nothing() -> None:
+def test_unknown_members_are_replayed_and_null_does_not_overwrite() -> None:
     begun = piece("a", id="r1", format=None, extra={"deep": 1})
     later = piece("b", id=None, format="f")
-    assert details([thought([begun], [later])]) == [
+    assert collect_details([thought([begun], [later])]) == [
         piece("ab", id="r1", format="f", extra={"deep": 1})
     ]
 
 
-def test_a_block_that_goes_on_behind_the_text_is_still_one() -> None:
+def test_a_block_that_continues_after_text_is_one_block() -> None:
     steps: list[Step] = [
         thought([piece("a")]),
         MessageStep("assistant", (TextPart("hi"),)),
         thought([piece("", signature="s")]),
     ]
-    assert details(steps) == [piece("a", signature="s")]
+    assert collect_details(steps) == [piece("a", signature="s")]
 
 
 @pytest.mark.parametrize("odd", ["text", None, [1, "x"], {}])
-def test_what_is_no_list_of_blocks_is_nothing(odd: Any) -> None:
-    assert details([thought(odd)]) == []
-    assert details([ReasoningStep(states=(ReasoningState("other", [piece("a")]),))]) == []
+def test_details_that_are_not_a_list_of_objects_are_ignored(odd: Any) -> None:
+    assert collect_details([thought(odd)]) == []
+    assert collect_details([ReasoningStep(states=(ReasoningState("other", [piece("a")]),))]) == []
 
 
-def test_the_original_is_left_as_it_was() -> None:
+def test_the_recorded_state_is_not_modified() -> None:
     chunk = [piece("a")]
-    assert details([thought(chunk, [piece("b")])]) == [piece("ab")]
+    assert collect_details([thought(chunk, [piece("b")])]) == [piece("ab")]
     assert chunk == [piece("a")]
 
 
-def test_recorded_blocks_come_together_to_what_was_thought() -> None:
+def test_recorded_blocks_are_joined_to_the_whole_reasoning() -> None:
     """The text of the blocks is the reasoning; an encrypted block is as it came."""
     recordings = [
         case
@@ -93,7 +97,7 @@ def test_recorded_blocks_come_together_to_what_was_thought() -> None:
     for case in recordings:
         found = deltas(case.data)
         states = tuple(each for each in found if isinstance(each, ReasoningState))
-        blocks = details([ReasoningStep(states=states)])
+        blocks = collect_details([ReasoningStep(states=states)])
         places = [(block["type"], block.get("index")) for block in blocks]
         assert len(places) == len(set(places)), case.id
         thoughts = "".join(each.text for each in found if isinstance(each, Reasoning))
@@ -121,23 +125,26 @@ def extra(value: str) -> Body:
     return {"extra_content": {"google": {"thought_signature": value}}}
 
 
-def test_a_signature_goes_back_beside_the_call_that_it_stood_before() -> None:
+def test_a_signature_is_added_to_the_call_that_follows_it() -> None:
     steps: list[Step] = [signature("s", "tool"), A, B]
-    assert signed(steps, [{"id": "a"}, {"id": "b"}]) == [{"id": "a", **extra("s")}, {"id": "b"}]
+    assert add_call_signatures(steps, [{"id": "a"}, {"id": "b"}]) == [
+        {"id": "a", **extra("s")},
+        {"id": "b"},
+    ]
     steps = [signature("s", "tool"), A, signature("t", "tool"), B]
-    assert signed(steps, [{"id": "a"}, {"id": "b"}]) == [
+    assert add_call_signatures(steps, [{"id": "a"}, {"id": "b"}]) == [
         {"id": "a", **extra("s")},
         {"id": "b", **extra("t")},
     ]
 
 
-def test_a_signature_of_the_text_goes_back_beside_it() -> None:
+def test_a_signature_of_the_text_is_added_to_the_message() -> None:
     steps: list[Step] = [signature("s", "text"), MessageStep("assistant", (TextPart("hi"),))]
-    assert signature_beside(steps) == extra("s")
-    assert signed([*steps, A], [{"id": "a"}]) == [{"id": "a"}]
+    assert text_signature(steps) == extra("s")
+    assert add_call_signatures([*steps, A], [{"id": "a"}]) == [{"id": "a"}]
 
 
 @pytest.mark.parametrize("odd", [None, 1, {"a": 1}])
-def test_what_is_no_signature_is_left_out(odd: Any) -> None:
-    assert signed([signature(odd, "tool"), A], [{"id": "a"}]) == [{"id": "a"}]
-    assert signature_beside([signature(odd, "text")]) == {}
+def test_an_invalid_signature_is_left_out(odd: Any) -> None:
+    assert add_call_signatures([signature(odd, "tool"), A], [{"id": "a"}]) == [{"id": "a"}]
+    assert text_signature([signature(odd, "text")]) == {}

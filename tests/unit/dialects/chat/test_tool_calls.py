@@ -1,121 +1,149 @@
-"""Which call a piece belongs to, for every way in which servers number them."""
+"""The call that a fragment belongs to, for every way in which servers number calls."""
 
 from __future__ import annotations
 
 import pytest
 
 from antiphon.core.stream.deltas import ToolCall
-from antiphon.dialects.chat.tool_calls import CallTracker, Piece
+from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
 
 
-def positions(*pieces: Piece) -> list[int]:
+def positions(*fragments: CallFragment) -> list[int]:
     tracker = CallTracker()
-    return [tracker.feed(piece).index for piece in pieces]
+    return [tracker.feed(fragment).index for fragment in fragments]
 
 
 @pytest.mark.parametrize(
-    ("pieces", "expected"),
+    ("fragments", "expected"),
     [
         pytest.param(
-            [Piece(0, "a", "f"), Piece(0, None, None, "{"), Piece(0, None, None, "}")],
+            [
+                CallFragment(0, "a", "f"),
+                CallFragment(0, None, None, "{"),
+                CallFragment(0, None, None, "}"),
+            ],
             [0, 0, 0],
             id="as documented",
         ),
         pytest.param(
-            [Piece(0, "a", "f", "{"), Piece(1, "b", "g", "{"), Piece(0, None, None, "}")],
+            [
+                CallFragment(0, "a", "f", "{"),
+                CallFragment(1, "b", "g", "{"),
+                CallFragment(0, None, None, "}"),
+            ],
             [0, 1, 0],
             id="interleaved",
         ),
         pytest.param(
-            [Piece(3, "a", "f"), Piece(7, "b", "f"), Piece(3)], [0, 1, 0], id="gaps in the index"
+            [CallFragment(3, "a", "f"), CallFragment(7, "b", "f"), CallFragment(3)],
+            [0, 1, 0],
+            id="gaps in the index",
         ),
         pytest.param(
-            [Piece(0, "a", "f", "{"), Piece(0, "a", "f", "}")], [0, 0], id="id and name resent"
+            [CallFragment(0, "a", "f", "{"), CallFragment(0, "a", "f", "}")],
+            [0, 0],
+            id="id and name resent",
         ),
         pytest.param(
-            [Piece(0, "a", "f", "{}"), Piece(0, "b", "f", "{}")], [0, 1], id="0 for every call"
+            [CallFragment(0, "a", "f", "{}"), CallFragment(0, "b", "f", "{}")],
+            [0, 1],
+            id="0 for every call",
         ),
         pytest.param(
             [
-                Piece(0, "a", "f", "{"),
-                Piece(0, "b", "g", "{"),
-                Piece(0, "a", None, "}"),
-                Piece(0, "b", None, "}"),
+                CallFragment(0, "a", "f", "{"),
+                CallFragment(0, "b", "g", "{"),
+                CallFragment(0, "a", None, "}"),
+                CallFragment(0, "b", None, "}"),
             ],
             [0, 1, 0, 1],
             id="0 for every call, interleaved by id",
         ),
         pytest.param(
-            [Piece(0, None, "f", "{}"), Piece(0, None, "f", "{}")],
+            [CallFragment(0, None, "f", "{}"), CallFragment(0, None, "f", "{}")],
             [0, 1],
             id="0 for every call and no ids",
         ),
         pytest.param(
-            [Piece(0, None, "f", "{"), Piece(0, None, "f", "}")],
+            [CallFragment(0, None, "f", "{"), CallFragment(0, None, "f", "}")],
             [0, 0],
             id="name resent while the arguments are open",
         ),
-        pytest.param([Piece(0, None, "f", "{}"), Piece(0, "a")], [0, 0], id="the id comes last"),
         pytest.param(
-            [Piece(0, "a", "f", "{}"), Piece(1, "a", "g", "{}"), Piece(1, "a", None, " ")],
+            [CallFragment(0, None, "f", "{}"), CallFragment(0, "a")], [0, 0], id="the id comes last"
+        ),
+        pytest.param(
+            [
+                CallFragment(0, "a", "f", "{}"),
+                CallFragment(1, "a", "g", "{}"),
+                CallFragment(1, "a", None, " "),
+            ],
             [0, 1, 1],
             id="one id for two indexes",
         ),
         pytest.param(
-            [Piece(None, "a", "f", "{"), Piece(None, "a", None, "}")],
+            [CallFragment(None, "a", "f", "{"), CallFragment(None, "a", None, "}")],
             [0, 0],
             id="no index, same id",
         ),
         pytest.param(
-            [Piece(None, "a", "f", "{}"), Piece(None, "b", "f", "{}")], [0, 1], id="no index, ids"
+            [CallFragment(None, "a", "f", "{}"), CallFragment(None, "b", "f", "{}")],
+            [0, 1],
+            id="no index, ids",
         ),
         pytest.param(
-            [Piece(None, None, "f", "{}"), Piece(None, None, "f", "{}")],
+            [CallFragment(None, None, "f", "{}"), CallFragment(None, None, "f", "{}")],
             [0, 1],
             id="no index, no ids",
         ),
         pytest.param(
-            [Piece(None, None, "f", "{"), Piece(arguments="}")],
+            [CallFragment(None, None, "f", "{"), CallFragment(arguments="}")],
             [0, 0],
             id="no index, arguments only",
         ),
         pytest.param(
-            [Piece(None, None, "get_"), Piece(None, None, "weather", "{}")],
+            [CallFragment(None, None, "get_"), CallFragment(None, None, "weather", "{}")],
             [0, 0],
-            id="no index, name in pieces",
+            id="no index, name in two fragments",
         ),
         pytest.param(
-            [Piece(None, None, "f"), Piece(None, None, "g", beside=True)],
+            [CallFragment(None, None, "f"), CallFragment(None, None, "g", first_in_chunk=False)],
             [0, 1],
             id="no index, two names in one chunk",
         ),
         pytest.param(
-            [Piece(None, None, "f", "{}"), Piece(None, "a")],
+            [CallFragment(None, None, "f", "{}"), CallFragment(None, "a")],
             [0, 0],
             id="no index, the id comes last",
         ),
         pytest.param(
             [
-                Piece(None, "a", "f", "{"),
-                Piece(None, "b", "g", "{"),
-                Piece(None, "a", None, '"x"'),
-                Piece(arguments=":1}"),
+                CallFragment(None, "a", "f", "{"),
+                CallFragment(None, "b", "g", "{"),
+                CallFragment(None, "a", None, '"x"'),
+                CallFragment(arguments=":1}"),
             ],
             [0, 1, 0, 0],
-            id="no index, the call that spoke last goes on",
+            id="no index, the latest call goes on",
         ),
         pytest.param(
-            [Piece(0, "a", "f", "{"), Piece(None, "a", None, "}"), Piece(arguments=" ")],
+            [
+                CallFragment(0, "a", "f", "{"),
+                CallFragment(None, "a", None, "}"),
+                CallFragment(arguments=" "),
+            ],
             [0, 0, 0],
             id="an index only at first",
         ),
-        pytest.param([Piece(arguments="{}")], [0], id="nothing but arguments"),
+        pytest.param([CallFragment(arguments="{}")], [0], id="nothing but arguments"),
     ],
 )
-def test_a_piece_finds_its_call(pieces: list[Piece], expected: list[int]) -> None:
-    assert positions(*pieces) == expected
+def test_a_fragment_is_assigned_to_its_call(
+    fragments: list[CallFragment], expected: list[int]
+) -> None:
+    assert positions(*fragments) == expected
 
 
-def test_a_piece_becomes_a_delta_with_all_it_says() -> None:
-    piece = Piece(5, "a", "f", "{}", "custom")
-    assert CallTracker().feed(piece) == ToolCall(0, "a", "f", "{}", "custom")
+def test_a_fragment_becomes_a_delta_with_all_its_members() -> None:
+    fragment = CallFragment(5, "a", "f", "{}", "custom")
+    assert CallTracker().feed(fragment) == ToolCall(0, "a", "f", "{}", "custom")

@@ -195,7 +195,7 @@ def test_calls_without_tools_and_words_beside_calls_are_found() -> None:
     messages = [USER, model(TEXT, CALL), user(RESULT, TEXT)]
     assert problems(json.dumps({"messages": messages}).encode()) == ["calls, and no tools"]
     body = json.dumps(body_of(*messages)).encode()
-    found = problems(body, tools_apart=True)
+    found = problems(body, separate_tool_messages=True)
     assert [each.partition(":")[0] for each in found] == ["messages[1]", "messages[2]"]
 
 

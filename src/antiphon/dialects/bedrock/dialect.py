@@ -1,0 +1,35 @@
+"""Amazon Bedrock Converse as a dialect."""
+
+from __future__ import annotations
+
+from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.stream.deltas import Delta
+from antiphon.dialects.bedrock.decode import BedrockDecoder, decode
+from antiphon.dialects.bedrock.encode import encode
+from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
+from antiphon.dialects.defaults import DialectDefaults
+from antiphon.dialects.parameters import ParameterFields
+from antiphon.wire.eventstream import EventStreamDecoder
+
+
+class BedrockDialect(DialectDefaults):
+    """Converse: Amazon's binary event stream, an answer of content blocks."""
+
+    parameter_fields = ParameterFields(
+        essential=frozenset({"messages", "system", "toolConfig"}), groups=("inferenceConfig",)
+    )
+
+    def __init__(self, quirks: BedrockQuirks = PLAIN) -> None:
+        self._quirks = quirks
+
+    def encode(self, plan: Plan, *, stream: bool) -> Outbound:
+        return encode(plan, stream=stream, quirks=self._quirks)
+
+    def framer(self) -> EventStreamDecoder:
+        return EventStreamDecoder()
+
+    def decoder(self) -> BedrockDecoder:
+        return BedrockDecoder()
+
+    def decode(self, body: bytes) -> list[Delta]:
+        return decode(body)

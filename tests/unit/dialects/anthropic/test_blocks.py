@@ -1,0 +1,163 @@
+"""Content blocks of an Anthropic answer: text with citations, reasoning, calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.core.stream.deltas import (
+    Annotation,
+    Extra,
+    Reasoning,
+    ReasoningState,
+    Text,
+    ToolCall,
+    ToolEnd,
+)
+from tests.support.dialect_samples.anthropic import (
+    Document,
+    begin,
+    end,
+    fed,
+    grow,
+    text,
+    whole,
+)
+
+STATE = "anthropic.thinking"
+
+
+def cite(citation: Any) -> Document:
+    return grow(type="citations_delta", citation=citation)
+
+
+def test_a_web_citation_covers_its_whole_block() -> None:
+    found = {"type": "web_search_result_location", "url": "u", "title": "t"}
+    deltas = fed(
+        begin({"type": "text", "text": "See: "}),
+        end(),
+        begin({"type": "text", "text": "", "citations": []}),
+        cite(found),
+        cite({"type": "page_location", "document_index": 0}),
+        cite({"url": "v", "title": None}),
+        text("this"),
+        end(),
+    )
+    place = {"type": "url_citation", "start_index": 5, "end_index": 9}
+    assert deltas == [
+        Text("See: "),
+        Text("this"),
+        Annotation({"url": "u", "title": "t", **place}),
+        Extra("citation", {"type": "page_location", "document_index": 0}),
+        Annotation({"url": "v", "title": "", **place}),
+    ]
+
+
+def test_a_thinking_block_gives_reasoning_and_whole_state() -> None:
+    block = {"type": "thinking", "thinking": "a", "signature": "", "later": 1}
+    deltas = fed(
+        begin(block),
+        grow(type="thinking_delta", thinking="b"),
+        grow(type="signature_delta", signature="s1"),
+        end(),
+    )
+    kept = {"type": "thinking", "thinking": "ab", "signature": "s1", "later": 1}
+    assert deltas == [
+        Reasoning("a", part=1),
+        Reasoning("b", part=1),
+        ReasoningState(STATE, kept, "block"),
+    ]
+    [*_, state] = deltas
+    assert isinstance(state, ReasoningState)
+    assert list(state.value) == list(block)  # in its order, too
+
+
+def test_omitted_thinking_gives_state_only() -> None:
+    block = {"type": "thinking", "thinking": "", "signature": ""}
+    signature = grow(type="signature_delta", signature="s")
+    [state] = fed(begin(block), grow(type="thinking_delta", thinking=""), signature, end())
+    assert state == ReasoningState(STATE, block | {"signature": "s"}, "block")
+
+
+def test_a_blank_signature_gives_no_state() -> None:
+    block = {"type": "thinking", "thinking": "a", "signature": ""}
+    assert fed(begin(block), end()) == [Reasoning("a", part=1)]
+    assert fed(begin({"type": "thinking"}), end()) == []
+
+
+def test_thinking_without_a_signature_member_gives_state() -> None:
+    block = {"type": "thinking", "thinking": "a"}
+    assert whole(block) == [Reasoning("a", part=1), ReasoningState(STATE, block, "block")]
+
+
+def test_consecutive_thinking_blocks_are_separate_parts() -> None:
+    deltas = whole({"type": "thinking", "thinking": "a"}, {"type": "thinking", "thinking": "b"})
+    reasoning = [delta for delta in deltas if isinstance(delta, Reasoning)]
+    assert reasoning == [Reasoning("a", part=1), Reasoning("b", part=2)]
+
+
+def test_redacted_thinking_is_complete_when_opened() -> None:
+    block = {"type": "redacted_thinking", "data": "d"}
+    kept = ReasoningState("anthropic.redacted_thinking", block, "block")
+    assert fed(begin(block)) == [kept]
+    assert whole(block) == [kept]
+
+
+def test_a_signature_without_a_block_start_opens_a_thinking_block() -> None:
+    deltas = fed(grow(type="signature_delta", signature="s"), end())
+    kept = {"type": "thinking", "thinking": "", "signature": "s"}
+    assert deltas == [ReasoningState(STATE, kept, "block")]
+
+
+def arguments(fragment: str, index: int = 0) -> Document:
+    return grow(index, type="input_json_delta", partial_json=fragment)
+
+
+def test_calls_stream_their_arguments_one_after_the_other() -> None:
+    deltas = fed(
+        begin({"type": "text", "text": "a"}),
+        end(),
+        begin({"type": "tool_use", "id": "x", "name": "f", "input": {}}, 1),
+        arguments("", 1),
+        arguments('{"a"', 1),
+        arguments(": 1}", 1),
+        end(1),
+        begin({"type": "tool_use", "id": "y", "name": "g", "input": {}}, 2),
+        end(2),
+    )
+    assert deltas == [
+        Text("a"),
+        ToolCall(0, "x", "f"),
+        ToolCall(0, arguments='{"a"'),
+        ToolCall(0, arguments=": 1}"),
+        ToolEnd(0),
+        ToolCall(1, "y", "g"),
+        ToolCall(1, arguments="{}"),
+        ToolEnd(1),
+    ]
+
+
+def test_arguments_in_the_block_start_keep_their_bytes() -> None:
+    block = b'{"type":"tool_use","id":"x","name":"f","input":{"n": 1.0e2}}'
+    data = b'{"type":"content_block_start","content_block":%b}' % block
+    assert fed(data, end(None)) == [
+        ToolCall(0, "x", "f"),
+        ToolCall(0, arguments='{"n": 1.0e2}'),
+        ToolEnd(0),
+    ]
+
+
+@pytest.mark.parametrize("block", [{"input": None}, {}])
+def test_a_call_without_input_has_an_empty_object(block: Document) -> None:
+    deltas = whole({"type": "tool_use", "id": 5, **block})
+    assert deltas == [ToolCall(0), ToolCall(0, arguments="{}"), ToolEnd(0)]
+
+
+@pytest.mark.parametrize("kind", ["server_tool_use", "mcp_tool_use", "web_search_tool_result"])
+def test_a_tool_run_by_the_server_is_not_a_call(kind: str) -> None:
+    block = {"type": kind, "id": "x", "name": "f", "input": {}}
+    deltas = fed(begin(block), arguments("{"), end())
+    written = {"type": "input_json_delta", "partial_json": "{"}
+    assert deltas == [Extra(kind, block), Extra("input_json_delta", written)]
+    assert whole(block) == [Extra(kind, block)]
