@@ -8,8 +8,9 @@ import pytest
 
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Extra, Failure
-from antiphon.dialects.gemini.decode import GeminiDialect
-from antiphon.dialects.gemini.encode import GeminiQuirks, encode
+from antiphon.dialects.gemini.dialect import GeminiDialect
+from antiphon.dialects.gemini.encode import encode
+from antiphon.dialects.gemini.quirks import GeminiQuirks
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.recordings import Document, answers, deltas_of, every, history_of, parts_of
 from tests.support.reference_readers.gemini import read, returned

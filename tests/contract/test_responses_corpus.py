@@ -7,7 +7,8 @@ import json
 import pytest
 
 from antiphon.core.plan.plan import Plan
-from antiphon.dialects.responses.encode import ResponsesQuirks, encode
+from antiphon.dialects.responses.encode import encode
+from antiphon.dialects.responses.quirks import ResponsesQuirks
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.recordings import events_of, every, final, history_of, streams
 from tests.support.reference_readers.responses import citations, logprobs, read, simplified

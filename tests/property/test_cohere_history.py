@@ -14,7 +14,8 @@ from antiphon.core.history.steps import Step, Thought
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.structured_output.contract import OutputContract
-from antiphon.dialects.cohere.encode import CohereQuirks, encode
+from antiphon.dialects.cohere.encode import encode
+from antiphon.dialects.cohere.quirks import CohereQuirks
 from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN
 from tests.property.test_history import (
     READS,

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from antiphon.core.history.steps import Step, Thought
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.dialects.gemini.encode import GeminiQuirks, encode
+from antiphon.dialects.gemini.encode import encode
+from antiphon.dialects.gemini.quirks import GeminiQuirks
 from tests.property.test_history import (
     SEES,
     Item,

@@ -12,7 +12,8 @@ from msgspec import structs
 
 from antiphon.core.history.steps import AudioPart, Said, Step, Thought
 from antiphon.core.plan.plan import Plan, ReplayReasoning
-from antiphon.dialects.responses.encode import PLAIN, ResponsesQuirks, encode
+from antiphon.dialects.responses.encode import encode
+from antiphon.dialects.responses.quirks import PLAIN, ResponsesQuirks
 from tests.property.test_history import any_items, is_answered, is_clients, junk, read, threads
 from tests.support.dialect_samples.responses_history import IN_PLAIN, sealed
 from tests.support.request_validators.responses import problems

@@ -15,15 +15,15 @@ from antiphon.dialects.bedrock.quirks import BedrockQuirks
 from antiphon.dialects.chat import decode as chat
 from antiphon.dialects.chat import encode as chat_request
 from antiphon.dialects.chat.encode import ChatQuirks
-from antiphon.dialects.cohere.decode import CohereDialect
-from antiphon.dialects.cohere.encode import CohereQuirks
+from antiphon.dialects.cohere.dialect import CohereDialect
+from antiphon.dialects.cohere.quirks import CohereQuirks
 from antiphon.dialects.defaults import Framer, Speech, StreamDecoder
-from antiphon.dialects.gemini.decode import GeminiDialect
+from antiphon.dialects.gemini.dialect import GeminiDialect
 from antiphon.dialects.gemini.quirks import GeminiQuirks
-from antiphon.dialects.ollama.decode import OllamaDialect
-from antiphon.dialects.ollama.encode import OllamaQuirks
-from antiphon.dialects.responses.decode import ResponsesDialect
-from antiphon.dialects.responses.encode import ResponsesQuirks
+from antiphon.dialects.ollama.dialect import OllamaDialect
+from antiphon.dialects.ollama.quirks import OllamaQuirks
+from antiphon.dialects.responses.dialect import ResponsesDialect
+from antiphon.dialects.responses.quirks import ResponsesQuirks
 from antiphon.errors import UnknownDialect
 
 __all__ = [

@@ -8,8 +8,10 @@ from typing import Any
 from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.dialects.responses.encode import PLAIN, Body, ResponsesQuirks, encode
+from antiphon.dialects.responses.encode import encode
 from antiphon.dialects.responses.items import SCHEME
+from antiphon.dialects.responses.quirks import PLAIN, ResponsesQuirks
+from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import said
 from tests.support.request_validators.responses import problems
 
@@ -23,15 +25,15 @@ def sealed(item_id: str = "rs_1", blob: str = "gAAA", **fields: Any) -> Reasonin
 
 def body(
     *history: Step, quirks: ResponsesQuirks = PLAIN, stream: bool = False, **fields: Any
-) -> Body:
+) -> Document:
     plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
     found = encode(plan, stream=stream, quirks=quirks).body
     if quirks.patch is None and not quirks.trailing_reasoning:
         assert problems(found, plain_reasoning=quirks.plain_reasoning) == []
-    decoded: Body = json.loads(found)
+    decoded: Document = json.loads(found)
     return decoded
 
 
-def items(*history: Step, **fields: Any) -> list[Body]:
-    found: list[Body] = body(*history, **fields)["input"]
+def items(*history: Step, **fields: Any) -> list[Document]:
+    found: list[Document] = body(*history, **fields)["input"]
     return found

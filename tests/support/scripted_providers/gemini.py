@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.gemini.decode import GeminiDialect
-from antiphon.dialects.gemini.encode import GeminiQuirks
+from antiphon.dialects.gemini.dialect import GeminiDialect
+from antiphon.dialects.gemini.quirks import GeminiQuirks
 from tests.support.request_validators import gemini as gemini_request_validator
 from tests.support.scripted_providers.scripted_provider import Body, halves, numbered, parsed, sse
 from tests.support.scripted_providers.session import Turn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.ollama.decode import OllamaDialect
+from antiphon.dialects.ollama.dialect import OllamaDialect
 from tests.support.request_validators import ollama as ollama_request_validator
 from tests.support.scripted_providers.scripted_provider import Body, halves, numbered, parsed
 from tests.support.scripted_providers.session import INSTRUCTIONS, Turn

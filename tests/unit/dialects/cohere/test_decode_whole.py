@@ -20,8 +20,10 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.dialects.cohere.decode import CohereDialect, decode
-from antiphon.dialects.cohere.encode import CohereQuirks, encode
+from antiphon.dialects.cohere.decode import decode
+from antiphon.dialects.cohere.dialect import CohereDialect
+from antiphon.dialects.cohere.encode import encode
+from antiphon.dialects.cohere.quirks import CohereQuirks
 from antiphon.wire.sse import SSEDecoder
 
 CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": ""}}

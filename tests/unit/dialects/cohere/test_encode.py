@@ -24,8 +24,10 @@ from antiphon.core.plan.plan import Plan, ReplayReasoning, ToolChoice, ToolDecla
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.cohere.encode import PLAIN, Body, CohereQuirks, encode
+from antiphon.dialects.cohere.encode import encode
+from antiphon.dialects.cohere.quirks import PLAIN, CohereQuirks
 from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN
+from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import answer, said
 from tests.support.request_validators.cohere import problems
 
@@ -42,20 +44,20 @@ def kept(scheme: str, *values: Any) -> Thought:
     return Thought("as shown", states=states)
 
 
-def body(*history: Step, quirks: CohereQuirks = PLAIN, **fields: Any) -> Body:
+def body(*history: Step, quirks: CohereQuirks = PLAIN, **fields: Any) -> Document:
     plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
     found = encode(plan, stream=False, quirks=quirks).body
     assert problems(found) == []
-    decoded: Body = json.loads(found)
+    decoded: Document = json.loads(found)
     return decoded
 
 
-def messages(*history: Step, **fields: Any) -> list[Body]:
-    found: list[Body] = body(*history, **fields)["messages"]
+def messages(*history: Step, **fields: Any) -> list[Document]:
+    found: list[Document] = body(*history, **fields)["messages"]
     return found
 
 
-def called(*before: Step, **fields: Any) -> Body:
+def called(*before: Step, **fields: Any) -> Document:
     """The assistant's message of a turn that ends with a call."""
     history = (said("user", "hi"), *before, Called("a", "look", "{}"), answer("a", "1"))
     return messages(*history, **fields)[1]
@@ -356,7 +358,7 @@ def test_parameters_go_by_their_native_names_within_their_bounds() -> None:
         ("max", {"type": "enabled"}),
     ],
 )
-def test_an_effort_is_a_budget_or_a_switch(effort: str, thinking: Body) -> None:
+def test_an_effort_is_a_budget_or_a_switch(effort: str, thinking: Document) -> None:
     assert body(effort=effort)["thinking"] == thinking
     assert "thinking" not in body()
 

@@ -21,8 +21,9 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.dialects.dialect import resolve
-from antiphon.dialects.gemini.decode import GeminiDecoder, GeminiDialect, decode
-from antiphon.dialects.gemini.encode import GeminiQuirks
+from antiphon.dialects.gemini.decode import GeminiDecoder, decode
+from antiphon.dialects.gemini.dialect import GeminiDialect
+from antiphon.dialects.gemini.quirks import GeminiQuirks
 from tests.support.dialect_samples.gemini import Document, call, chunk, feed, says, text
 
 

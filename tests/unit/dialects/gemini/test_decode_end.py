@@ -7,7 +7,8 @@ import json
 import pytest
 
 from antiphon.core.stream.deltas import Extra, Failure, Finish, Text, ToolCall, ToolEnd
-from antiphon.dialects.gemini.decode import GeminiDecoder, GeminiDialect, decode
+from antiphon.dialects.gemini.decode import GeminiDecoder, decode
+from antiphon.dialects.gemini.dialect import GeminiDialect
 from tests.support.dialect_samples.gemini import call, chunk, fault, feed, says, text
 
 # --- the end --------------------------------------------------------------------------------------

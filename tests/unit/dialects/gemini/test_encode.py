@@ -11,7 +11,9 @@ from antiphon.core.history.steps import Answered, Called, RefusalPart, Said, Ste
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks, encode
+from antiphon.dialects.gemini.encode import encode
+from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
+from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import said
 from tests.support.request_validators.gemini import problems
 
@@ -21,11 +23,11 @@ WAIT = ToolDeclaration(name="wait")
 SUBSET = GeminiQuirks(json_schema=False)
 
 
-def body(*history: Step, quirks: GeminiQuirks = PLAIN, **fields: Any) -> Body:
+def body(*history: Step, quirks: GeminiQuirks = PLAIN, **fields: Any) -> Document:
     plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
     found = encode(plan, stream=False, quirks=quirks).body
     assert problems(found, signed=quirks.sentinel, json_beside_tools=quirks.json_beside_tools) == []
-    decoded: Body = json.loads(found)
+    decoded: Document = json.loads(found)
     return decoded
 
 
@@ -129,7 +131,9 @@ def test_functions_are_declared_with_their_schema_as_it_is() -> None:
         ({}, None),
     ],
 )
-def test_a_schema_says_that_it_is_an_object_or_is_left_out(schema: Body, sent: Body | None) -> None:
+def test_a_schema_says_that_it_is_an_object_or_is_left_out(
+    schema: Document, sent: Document | None
+) -> None:
     declared = body(declarations=(ToolDeclaration(name="f", parameters=schema),))
     [function] = declared["tools"][0]["functionDeclarations"]
     assert function.get("parametersJsonSchema") == sent
@@ -161,7 +165,7 @@ def test_a_model_that_takes_a_subset_of_schemas_gets_the_subset() -> None:
         (ToolChoice("function"), {"mode": "ANY"}),
     ],
 )
-def test_a_choice_of_tools_is_a_mode(choice: ToolChoice, config: Body | None) -> None:
+def test_a_choice_of_tools_is_a_mode(choice: ToolChoice, config: Document | None) -> None:
     found = body(declarations=(LOOK,), tool_choice=choice).get("toolConfig")
     assert found == (None if config is None else {"functionCallingConfig": config})
 
@@ -285,7 +289,9 @@ def test_a_schema_that_is_not_there_is_not_sent() -> None:
         (None, "low", None),
     ],
 )
-def test_effort_is_a_level_or_a_budget(how: Any, effort: str | None, config: Body | None) -> None:
+def test_effort_is_a_level_or_a_budget(
+    how: Any, effort: str | None, config: Document | None
+) -> None:
     found = body(effort=effort, quirks=GeminiQuirks(effort=how))
     assert found.get("generationConfig") == (config and {"thinkingConfig": config})
 

@@ -13,20 +13,21 @@ from antiphon.core.history.steps import (
     Said,
     TextPart,
 )
-from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks
+from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
+from antiphon.wire.items import Document
 from tests.support.dialect_samples.gemini_history import answer, turns
 from tests.support.dialect_samples.history import said
 
 PIXEL = "iVBORw0KGgo="
 
 
-def user(*parts: Part, quirks: GeminiQuirks = PLAIN) -> list[Body]:
+def user(*parts: Part, quirks: GeminiQuirks = PLAIN) -> list[Document]:
     [turn] = turns(Said("user", parts), quirks=quirks)
-    found: list[Body] = turn["parts"]
+    found: list[Document] = turn["parts"]
     return found
 
 
-def omitted(name: str) -> Body:
+def omitted(name: str) -> Document:
     return {"text": f"[{name} omitted: its content cannot be read]"}
 
 
@@ -80,7 +81,7 @@ def omitted(name: str) -> Body:
         (FilePart("a.pdf", file_id="file_1"), omitted("a.pdf")),
     ],
 )
-def test_media_go_inline_or_by_address_or_are_told_of(part: Part, expected: Body) -> None:
+def test_media_go_inline_or_by_address_or_are_told_of(part: Part, expected: Document) -> None:
     assert user(TextPart("See:"), part) == [{"text": "See:"}, expected]
 
 

@@ -19,8 +19,10 @@ from antiphon.core.history.steps import (
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks, encode
+from antiphon.dialects.gemini.encode import encode
 from antiphon.dialects.gemini.messages import OPENING, SENTINEL
+from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
+from antiphon.wire.items import Document
 from tests.support.dialect_samples.gemini_history import answer, turns
 from tests.support.dialect_samples.history import said
 
@@ -28,13 +30,13 @@ USER = {"role": "user", "parts": [{"text": "hi"}]}
 STRICT = GeminiQuirks(sentinel=True)
 
 
-def model(*own: Step, quirks: GeminiQuirks = PLAIN) -> list[Body]:
+def model(*own: Step, quirks: GeminiQuirks = PLAIN) -> list[Document]:
     """The parts of a model's turn; the answers to its calls are made up."""
     calls = [step for step in own if isinstance(step, Called)]
     answers = [answer(call.call_id, "1") for call in calls]
     _, turn, *_ = turns(said("user", "hi"), *own, *answers, quirks=quirks)
     assert turn["role"] == "model"
-    parts: list[Body] = turn["parts"]
+    parts: list[Document] = turn["parts"]
     return parts
 
 
@@ -169,15 +171,15 @@ def placed(sig: str, **place: int) -> ReasoningState:
     return signature({"signature": sig, **place})
 
 
-def echoed(part: Body, **place: int) -> ReasoningState:
+def echoed(part: Document, **place: int) -> ReasoningState:
     return ReasoningState("gemini.part", {"part": part, **place}, "turn")
 
 
-CODE: Body = {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "Y29k"}
-RESULT: Body = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}
+CODE: Document = {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "Y29k"}
+RESULT: Document = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}
 
 
-def call_part(**more: Any) -> Body:
+def call_part(**more: Any) -> Document:
     return {"functionCall": {"name": "look", "id": "a", "args": {}}, **more}
 
 

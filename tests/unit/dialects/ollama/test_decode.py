@@ -20,8 +20,10 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.dialects.ollama.decode import OllamaDecoder, OllamaDialect, decode
-from antiphon.dialects.ollama.encode import OllamaQuirks, encode
+from antiphon.dialects.ollama.decode import OllamaDecoder, decode
+from antiphon.dialects.ollama.dialect import OllamaDialect
+from antiphon.dialects.ollama.encode import encode
+from antiphon.dialects.ollama.quirks import OllamaQuirks
 from antiphon.wire.sse import Frame, NDJSONDecoder
 
 

@@ -23,7 +23,9 @@ from antiphon.core.history.steps import (
 from antiphon.core.plan.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.ollama.encode import PLAIN, Body, OllamaQuirks, encode
+from antiphon.dialects.ollama.encode import encode
+from antiphon.dialects.ollama.quirks import PLAIN, OllamaQuirks
+from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import answer, said
 from tests.support.request_validators.ollama import problems
 
@@ -33,16 +35,16 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 PIXEL = "data:image/png;base64,AAAA"
 
 
-def body(*history: Step, quirks: OllamaQuirks = PLAIN, **fields: Any) -> Body:
+def body(*history: Step, quirks: OllamaQuirks = PLAIN, **fields: Any) -> Document:
     plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
     found = encode(plan, stream=False, quirks=quirks).body
     assert problems(found) == []
-    decoded: Body = json.loads(found)
+    decoded: Document = json.loads(found)
     return decoded
 
 
-def messages(*history: Step, **fields: Any) -> list[Body]:
-    found: list[Body] = body(*history, **fields)["messages"]
+def messages(*history: Step, **fields: Any) -> list[Document]:
+    found: list[Document] = body(*history, **fields)["messages"]
     return found
 
 

@@ -21,8 +21,9 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.dialects.responses.decode import ResponsesDialect, decode
-from antiphon.dialects.responses.encode import ResponsesQuirks
+from antiphon.dialects.responses.decode import decode
+from antiphon.dialects.responses.dialect import ResponsesDialect
+from antiphon.dialects.responses.quirks import ResponsesQuirks
 from tests.support.dialect_samples.responses import (
     added,
     done,

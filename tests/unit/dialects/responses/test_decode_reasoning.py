@@ -9,8 +9,9 @@ from antiphon.core.history.read_items import canonical
 from antiphon.core.history.steps import Thought
 from antiphon.core.plan.plan import ReplayReasoning
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.dialects.responses.encode import Body, ResponsesQuirks
 from antiphon.dialects.responses.items import SCHEME
+from antiphon.dialects.responses.quirks import ResponsesQuirks
+from antiphon.wire.items import Document
 from tests.support import captured_requests as captured
 from tests.support.dialect_samples.history import answer, call, said
 from tests.support.dialect_samples.responses_history import IN_PLAIN, items, sealed
@@ -92,7 +93,9 @@ def test_a_turn_that_only_thought_is_left_out() -> None:
         ),
     ],
 )
-def test_reasoning_goes_back_in_plain_where_it_is_taken(thought: Thought, expected: Body) -> None:
+def test_reasoning_goes_back_in_plain_where_it_is_taken(
+    thought: Thought, expected: Document
+) -> None:
     [item, _] = items(thought, said("assistant", "a"), replay_reasoning="always", quirks=IN_PLAIN)
     content = [{"type": "reasoning_text", "text": "hm"}]
     assert item == {"type": "reasoning", "content": content, **expected}

@@ -21,8 +21,10 @@ from antiphon.core.history.steps import (
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.responses.decode import ResponsesDialect
-from antiphon.dialects.responses.encode import PLAIN, Body, ResponsesQuirks, encode
+from antiphon.dialects.responses.dialect import ResponsesDialect
+from antiphon.dialects.responses.encode import encode
+from antiphon.dialects.responses.quirks import PLAIN, ResponsesQuirks
+from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import answer, call, said
 from tests.support.dialect_samples.responses_history import IN_PLAIN, body, items
 from tests.support.request_validators.responses import problems
@@ -100,7 +102,7 @@ def test_instructions_hold_what_the_plan_and_the_format_say() -> None:
         ),
     ],
 )
-def test_a_format_is_asked_for_in_text(contract: OutputContract, form: Body) -> None:
+def test_a_format_is_asked_for_in_text(contract: OutputContract, form: Document) -> None:
     assert body(contract=contract)["text"] == {"format": form}
 
 
@@ -133,7 +135,9 @@ def test_parameters_go_by_their_own_names_where_they_belong() -> None:
         ),
     ],
 )
-def test_what_comes_only_if_asked_for_is_asked_for(fields: Body, include: list[str] | None) -> None:
+def test_what_comes_only_if_asked_for_is_asked_for(
+    fields: Document, include: list[str] | None
+) -> None:
     assert body(**fields).get("include") == include
 
 
@@ -229,7 +233,7 @@ def test_a_label_of_an_assistants_words_goes_back() -> None:
         (RefusalPart("no"), {"type": "input_text", "text": "no"}),
     ],
 )
-def test_parts(part: Part, expected: Body) -> None:
+def test_parts(part: Part, expected: Document) -> None:
     assert items(Said("user", (part,)))[0]["content"] == [expected]
 
 
