@@ -78,7 +78,7 @@ def rendered(steps: Sequence[Step], how: CohereQuirks | None = None, **fields: A
 
 
 @given(any_items, st.sampled_from([SEES, READS]), st.booleans(), memories, quirks, plans)
-def test_any_history_renders_to_a_valid_request(
+def test_any_history_is_encoded_as_a_valid_request(
     items: list[Any],
     inputs: frozenset[str],
     images: bool,
@@ -91,12 +91,12 @@ def test_any_history_renders_to_a_valid_request(
 
 
 @given(st.lists(junk, max_size=4))
-def test_a_list_of_anything_at_all_renders_to_a_valid_request(items: list[Any]) -> None:
+def test_any_list_of_items_is_encoded_as_a_valid_request(items: list[Any]) -> None:
     assert problems(rendered(read(items))) == []
 
 
 @given(any_items, any_items, memories)
-def test_a_body_that_ends_with_a_question_is_a_prefix_of_the_next(
+def test_a_body_that_ends_with_a_user_message_is_a_prefix_of_the_next(
     past: list[Any], more: list[Any], memory: Memory
 ) -> None:
     """An instruction alone is no question: whoever has only that is told to go on."""
@@ -119,6 +119,6 @@ def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
 
 
 @given(any_items, memories)
-def test_rendering_twice_gives_the_same_bytes(items: list[Any], memory: Memory) -> None:
+def test_encoding_twice_gives_the_same_bytes(items: list[Any], memory: Memory) -> None:
     steps = remembered(read(items), memory)
     assert rendered(steps) == rendered(steps)

@@ -83,7 +83,7 @@ def rendered(steps: Sequence[Step], how: GeminiQuirks, **fields: Any) -> bytes:
 
 
 @given(any_items, st.booleans(), memories, quirks, plans)
-def test_any_history_renders_to_a_valid_request(
+def test_any_history_is_encoded_as_a_valid_request(
     items: list[Any], images: bool, memory: Memory, how: GeminiQuirks, fields: dict[str, Any]
 ) -> None:
     steps = remembered(read(items, SEES, images), memory)
@@ -91,7 +91,7 @@ def test_any_history_renders_to_a_valid_request(
 
 
 @given(st.lists(junk, max_size=4))
-def test_a_list_of_anything_at_all_renders_to_a_valid_request(items: list[Any]) -> None:
+def test_any_list_of_items_is_encoded_as_a_valid_request(items: list[Any]) -> None:
     assert problems(rendered(read(items), GeminiQuirks())) == []
 
 
@@ -100,7 +100,7 @@ def told(role: str) -> Item:
 
 
 @given(any_items, st.sampled_from(["user", "developer"]), any_items, memories, quirks)
-def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
+def test_a_body_that_ends_with_a_client_message_is_a_prefix_of_the_next(
     items: list[Any], role: str, more: list[Any], memory: Memory, how: GeminiQuirks
 ) -> None:
     past = [told("developer"), told("user"), *items, told(role)]
@@ -122,6 +122,6 @@ def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
 
 
 @given(any_items, memories)
-def test_rendering_twice_gives_the_same_bytes(items: list[Any], memory: Memory) -> None:
+def test_encoding_twice_gives_the_same_bytes(items: list[Any], memory: Memory) -> None:
     steps = remembered(read(items), memory)
     assert rendered(steps, GeminiQuirks()) == rendered(steps, GeminiQuirks())

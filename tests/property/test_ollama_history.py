@@ -46,19 +46,19 @@ def rendered(steps: Sequence[Step], replay: ReplayReasoning = "always", **fields
 
 
 @given(any_items, st.sampled_from([SEES, READS]), st.booleans())
-def test_any_history_renders_to_a_valid_request(
+def test_any_history_is_encoded_as_a_valid_request(
     items: list[Any], inputs: frozenset[str], images: bool
 ) -> None:
     assert problems(rendered(read(items, inputs, images))) == []
 
 
 @given(st.lists(junk, max_size=4))
-def test_a_list_of_anything_at_all_renders_to_a_valid_request(items: list[Any]) -> None:
+def test_any_list_of_items_is_encoded_as_a_valid_request(items: list[Any]) -> None:
     assert problems(rendered(read(items))) == []
 
 
 @given(schemas, choices)
-def test_any_schema_is_one_that_a_server_can_read(
+def test_any_schema_is_corrected_to_a_readable_one(
     schema: dict[str, Any], choice: ToolChoice
 ) -> None:
     tools = (ToolDeclaration(name="look", parameters=schema), ToolDeclaration(name="listen"))
@@ -66,7 +66,7 @@ def test_any_schema_is_one_that_a_server_can_read(
 
 
 @given(any_items, any_items, st.sampled_from(["developer", "user"]))
-def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
+def test_a_body_that_ends_with_a_client_message_is_a_prefix_of_the_next(
     past: list[Any], more: list[Any], role: str
 ) -> None:
     assume(is_answered(past))
@@ -86,5 +86,5 @@ def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
 
 
 @given(any_items)
-def test_rendering_twice_gives_the_same_bytes(items: list[Any]) -> None:
+def test_encoding_twice_gives_the_same_bytes(items: list[Any]) -> None:
     assert rendered(read(items)) == rendered(read(items))

@@ -131,7 +131,7 @@ def essence(items: list[Document]) -> list[str]:
 
 
 @given(streams())
-def test_an_answer_arrives_once_and_whole(told: tuple[list[Document], list[Document]]) -> None:
+def test_every_item_is_emitted_once_and_whole(told: tuple[list[Document], list[Document]]) -> None:
     items, events = told
     seen = replay(sse(events), dialect="responses")
     check(seen)
@@ -140,7 +140,7 @@ def test_an_answer_arrives_once_and_whole(told: tuple[list[Document], list[Docum
 
 
 @given(streams(), st.data())
-def test_a_stream_that_breaks_off_is_told_as_far_as_it_came(
+def test_a_cut_stream_is_decoded_as_far_as_it_was_received(
     told: tuple[list[Document], list[Document]], data: st.DataObject
 ) -> None:
     _, events = told
@@ -151,7 +151,7 @@ def test_a_stream_that_breaks_off_is_told_as_far_as_it_came(
 
 
 @given(answers)
-def test_a_whole_answer_is_the_same_answer(items: list[Document]) -> None:
+def test_a_whole_body_decodes_like_its_stream(items: list[Document]) -> None:
     for place, item in enumerate(items):
         item["id"] = f"x_{place}"
         if item["type"] == "function_call":
@@ -190,7 +190,7 @@ frames = st.dictionaries(names, odd, max_size=6) | odd
 
 
 @given(st.lists(st.tuples(kinds, frames), max_size=6))
-def test_reading_never_fails_whatever_comes(sent: list[tuple[str, Any]]) -> None:
+def test_decoding_never_raises(sent: list[tuple[str, Any]]) -> None:
     decoder = ResponsesDecoder()
     deltas = [
         delta
@@ -202,7 +202,7 @@ def test_reading_never_fails_whatever_comes(sent: list[tuple[str, Any]]) -> None
 
 
 @given(st.lists(st.tuples(kinds, frames), max_size=6))
-def test_whatever_comes_there_is_one_end(sent: list[tuple[str, Any]]) -> None:
+def test_there_is_exactly_one_finish(sent: list[tuple[str, Any]]) -> None:
     data = b"".join(
         b"event: %b\ndata: %b\n\n" % (kind.encode(), json.dumps(frame).encode())
         for kind, frame in sent
@@ -213,10 +213,10 @@ def test_whatever_comes_there_is_one_end(sent: list[tuple[str, Any]]) -> None:
 
 
 @given(frames)
-def test_any_body_at_all_is_an_answer_or_a_failure(body: Any) -> None:
+def test_any_document_is_a_response_or_a_failure(body: Any) -> None:
     assert decode(json.dumps(body).encode())
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_at_all_are_an_answer_or_a_failure(body: bytes) -> None:
+def test_any_bytes_are_a_response_or_a_failure(body: bytes) -> None:
     assert decode(body)

@@ -49,7 +49,7 @@ def rendered(
 
 
 @given(any_items, st.booleans(), replays, quirks)
-def test_any_history_renders_to_a_valid_request(
+def test_any_history_is_encoded_as_a_valid_request(
     items: list[Any], images: bool, replay: ReplayReasoning, quirks: ResponsesQuirks
 ) -> None:
     body = rendered(known(items, images), replay, quirks)
@@ -57,7 +57,7 @@ def test_any_history_renders_to_a_valid_request(
 
 
 @given(st.lists(junk, max_size=4), quirks)
-def test_a_list_of_anything_at_all_renders_to_a_valid_request(
+def test_any_list_of_items_is_encoded_as_a_valid_request(
     items: list[Any], quirks: ResponsesQuirks
 ) -> None:
     body = rendered(read(items, INPUTS), quirks=quirks)
@@ -65,7 +65,7 @@ def test_a_list_of_anything_at_all_renders_to_a_valid_request(
 
 
 @given(any_items, any_items)
-def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
+def test_a_body_that_ends_with_a_client_message_is_a_prefix_of_the_next(
     past: list[Any], more: list[Any]
 ) -> None:
     steps = known(past)
@@ -86,11 +86,11 @@ def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
 
 
 @given(any_items)
-def test_rendering_twice_gives_the_same_bytes(items: list[Any]) -> None:
+def test_encoding_twice_gives_the_same_bytes(items: list[Any]) -> None:
     assert rendered(known(items)) == rendered(known(items))
 
 
 @given(any_items)
-def test_sound_reaches_no_server_that_takes_none(items: list[Any]) -> None:
+def test_audio_is_not_sent_to_servers_without_audio_input(items: list[Any]) -> None:
     parts = [part for step in known(items) if isinstance(step, Said) for part in step.parts]
     assert not any(isinstance(part, AudioPart) for part in parts)

@@ -62,20 +62,18 @@ def test_grounding_cites_its_sources_by_characters() -> None:
         ({"startIndex": 3, "endIndex": 4, "text": 5}, (2, 3)),
     ],
 )
-def test_a_segment_that_quotes_its_text_is_found_by_it(
-    segment: Document, place: tuple[int, int]
-) -> None:
+def test_a_segment_is_located_by_its_quoted_text(segment: Document, place: tuple[int, int]) -> None:
     found: Document = {"groundingChunks": [{"web": {"uri": "https://a.test"}}]}
     found["groundingSupports"] = [{"segment": segment, "groundingChunkIndices": [0]}]
     assert says(text("°abcd"), groundingMetadata=found)[1] == cited("https://a.test", *place)
 
 
-def test_a_place_beyond_the_text_counts_on() -> None:
+def test_an_offset_beyond_the_text_is_counted_from_its_end() -> None:
     deltas = says(text("°a"), groundingMetadata=grounding((3, 10, [0])))
     assert deltas[1] == cited("https://a.test", 2, 9, "A")
 
 
-def test_sources_without_an_address_are_only_traced() -> None:
+def test_sources_without_a_url_become_extras() -> None:
     found = grounding((0, 1, [1, 3, 9, -1, "x"]))
     assert says(groundingMetadata=found) == [Extra("groundingMetadata", found)]
 
@@ -88,16 +86,16 @@ def test_sources_without_an_address_are_only_traced() -> None:
         {"groundingSupports": "odd", "webSearchQueries": ["q"]},
     ],
 )
-def test_odd_grounding_is_only_traced(odd: Document) -> None:
+def test_malformed_grounding_becomes_an_extra(odd: Document) -> None:
     assert says(groundingMetadata=odd) == [Extra("groundingMetadata", odd)]
 
 
 @pytest.mark.parametrize("empty", [{}, None, [], "odd"])
-def test_empty_grounding_says_nothing(empty: object) -> None:
+def test_empty_grounding_gives_no_deltas(empty: object) -> None:
     assert says(groundingMetadata=empty, citationMetadata=empty) == []
 
 
-def test_grounding_that_comes_again_is_cited_once() -> None:
+def test_repeated_grounding_is_cited_once() -> None:
     found = grounding((0, 1, [0]))
     deltas = feed(chunk(text("a"), groundingMetadata=found), chunk(groundingMetadata=found))
     assert [delta for delta in deltas if isinstance(delta, Annotation)] == [
@@ -105,14 +103,14 @@ def test_grounding_that_comes_again_is_cited_once() -> None:
     ]
 
 
-def test_grounding_without_a_segment_cites_the_beginning() -> None:
+def test_grounding_without_a_segment_cites_the_start_of_the_text() -> None:
     found: Document = {"groundingChunks": [{"web": {"uri": "https://a.test"}}]}
     found["groundingSupports"] = [{"groundingChunkIndices": [0]}]
     assert says(text("a"), groundingMetadata=found)[1] == cited("https://a.test", 0, 0)
 
 
 @pytest.mark.parametrize("key", ["citationSources", "citations"])
-def test_citations_are_annotations_where_they_have_an_address(key: str) -> None:
+def test_citations_with_a_url_become_annotations(key: str) -> None:
     bare = {"startIndex": 1, "license": "mit"}
     sources = [{"startIndex": 1, "endIndex": 2, "uri": "https://a.test", "title": "A"}, bare, "odd"]
     assert says(text("abc"), citationMetadata={key: sources}) == [

@@ -47,7 +47,7 @@ def problems_of(*messages: Any, **fields: Any) -> list[str]:
         [USER, model(CALL), user(RESULT | {"content": [IMAGE]} | MARK)],
     ],
 )
-def test_a_good_request_has_no_problems(messages: list[Any]) -> None:
+def test_a_valid_request_has_no_problems(messages: list[Any]) -> None:
     system = [TEXT | MARK]
     assert problems_of(*messages, system=system, thinking={"type": "adaptive"}, stream=True) == []
 
@@ -90,7 +90,7 @@ def test_a_good_request_has_no_problems(messages: list[Any]) -> None:
         ([USER, model(CALL), user(RESULT), model(CALL), user(RESULT)], "two calls share an id"),
     ],
 )
-def test_a_planted_problem_of_a_message_is_found(messages: list[Any], problem: str) -> None:
+def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(*messages))
 
 
@@ -128,7 +128,7 @@ SEARCH = {"type": "web_search_20250305", "name": "web_search"}
         ({"metadata": {"x": 1}}, "bad metadata"),
     ],
 )
-def test_a_planted_problem_beside_the_messages_is_found(fields: Body, problem: str) -> None:
+def test_a_bad_field_is_reported(fields: Body, problem: str) -> None:
     assert any(problem in found for found in problems_of(USER, **fields))
 
 
@@ -137,7 +137,7 @@ def test_the_providers_own_search_may_be_chosen() -> None:
     assert problems_of(USER, tools=[SEARCH], tool_choice=choice) == []
 
 
-def test_a_thought_without_thinking_is_a_problem() -> None:
+def test_a_thinking_block_without_thinking_is_reported() -> None:
     history = [USER, model(THOUGHT, CALL), user(RESULT)]
     assert problems_of(*history, thinking={"type": "disabled"}) == ["thoughts, and thinking is off"]
 
@@ -155,14 +155,14 @@ def test_a_thought_without_thinking_is_a_problem() -> None:
         ([model(THOUGHT, TEXT), USER, model(CALL)], False),
     ],
 )
-def test_a_turn_that_thinks_by_a_budget_must_have_begun_with_a_thought(
+def test_a_turn_with_a_thinking_budget_must_begin_with_thinking(
     rounds: list[Any], good: bool
 ) -> None:
     found = problems_of(USER, *rounds, user(RESULT), thinking=ENABLED)
     assert found == ([] if good else ["a turn that goes on without its thought"])
 
 
-def test_messages_must_stand_last_in_an_object() -> None:
+def test_messages_must_be_the_last_field_of_an_object() -> None:
     assert problems(b"[]") == ["the body is no object"]
     body = json.dumps({"messages": [USER], "model": "m", "max_tokens": 1}).encode()
     assert problems(body) == ["messages do not stand last"]

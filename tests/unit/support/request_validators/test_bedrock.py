@@ -68,13 +68,13 @@ GOOD = [
 
 
 @pytest.mark.parametrize("messages", GOOD)
-def test_a_good_request_has_no_problems(messages: list[Any]) -> None:
+def test_a_valid_request_has_no_problems(messages: list[Any]) -> None:
     assert problems_of(*messages, system=[TEXT], serviceTier={"type": "flex"}) == []
     assert problems_of(*messages, outputConfig={"textFormat": SHAPE}) == []
 
 
 @pytest.mark.parametrize("messages", GOOD)
-def test_amazons_description_agrees(messages: list[Any]) -> None:
+def test_a_valid_request_matches_the_aws_service_model(messages: list[Any]) -> None:
     fields = {"system": [TEXT], "outputConfig": {"textFormat": SHAPE}}
     assert offences(body_of(*messages, **fields)) == []
 
@@ -125,7 +125,7 @@ def test_amazons_description_agrees(messages: list[Any]) -> None:
         ([USER, model(CALL), user(RESULT), model(CALL), user(RESULT)], "two calls share an id"),
     ],
 )
-def test_a_planted_problem_in_the_messages_is_found(messages: list[Any], problem: str) -> None:
+def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in each for each in problems_of(*messages))
 
 
@@ -167,7 +167,7 @@ def test_a_planted_problem_in_the_messages_is_found(messages: list[Any], problem
         ),
     ],
 )
-def test_a_planted_problem_beside_the_messages_is_found(fields: Body, problem: str) -> None:
+def test_a_bad_field_is_reported(fields: Body, problem: str) -> None:
     config = {"inferenceConfig": {"maxTokens": 9000, "temperature": 1}}
     assert any(problem in each for each in problems_of(USER, **config | fields))
 
@@ -177,7 +177,7 @@ def test_a_schema_must_be_an_object() -> None:
     assert problems_of(USER, outputConfig={"textFormat": shape}) == ["a schema that is no object"]
 
 
-def test_a_turn_that_goes_on_must_have_begun_with_its_thought() -> None:
+def test_a_resumed_turn_must_begin_with_thinking() -> None:
     fields = {
         "additionalModelRequestFields": THINKS,
         "inferenceConfig": {"maxTokens": 2000},
@@ -191,7 +191,7 @@ def test_a_turn_that_goes_on_must_have_begun_with_its_thought() -> None:
     assert problems_of(USER, model(CALL), user(RESULT), SAID, USER, **fields) == []
 
 
-def test_calls_without_tools_and_words_beside_calls_are_found() -> None:
+def test_calls_without_tools_and_text_beside_calls_are_reported() -> None:
     messages = [USER, model(TEXT, CALL), user(RESULT, TEXT)]
     assert problems(json.dumps({"messages": messages}).encode()) == ["calls, and no tools"]
     body = json.dumps(body_of(*messages)).encode()
@@ -206,7 +206,7 @@ def test_calls_without_tools_and_words_beside_calls_are_found() -> None:
         (b'{"messages": [{"role": "user", "content": [{"text": "a"}]}], "system": []}', "last"),
     ],
 )
-def test_a_body_of_another_form_is_found(body: bytes, problem: str) -> None:
+def test_a_body_of_another_form_is_reported(body: bytes, problem: str) -> None:
     assert any(problem in each for each in problems(body))
 
 
@@ -227,5 +227,5 @@ def test_a_body_of_another_form_is_found(body: bytes, problem: str) -> None:
         {"toolConfig": {"tools": [LOOK], "toolChoice": {"tool": {}}}},
     ],
 )
-def test_amazons_description_finds_what_it_does_not_allow(change: Body) -> None:
+def test_a_bad_request_does_not_match_the_aws_service_model(change: Body) -> None:
     assert offences(body_of(USER) | change)

@@ -35,7 +35,7 @@ def problems_of(*messages: Any, **fields: Any) -> list[str]:
         [CALLED, TOOL | {"content": [IMAGE]}, CALLED, TOOL],
     ],
 )
-def test_a_good_request_has_no_problems(messages: list[Any]) -> None:
+def test_a_valid_request_has_no_problems(messages: list[Any]) -> None:
     assert problems_of(*messages, tools=[LOOK], tool_choice="auto", stream=True) == []
 
 
@@ -75,7 +75,7 @@ def test_a_good_request_has_no_problems(messages: list[Any]) -> None:
         ([CALLED | {"content": "x"}, TOOL, CALLED, CALLED], "two assistant messages in a row"),
     ],
 )
-def test_a_planted_problem_of_a_message_is_found(messages: list[Any], problem: str) -> None:
+def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(*messages))
 
 
@@ -98,13 +98,11 @@ def test_a_planted_problem_of_a_message_is_found(messages: list[Any], problem: s
         ),
     ],
 )
-def test_a_planted_problem_beside_the_messages_is_found(
-    fields: dict[str, Any], problem: str
-) -> None:
+def test_a_bad_field_is_reported(fields: dict[str, Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(USER, **fields))
 
 
-def test_messages_must_stand_last_in_an_object() -> None:
+def test_messages_must_be_the_last_field_of_an_object() -> None:
     assert problems(b"[]") == ["the body is no object"]
     body = json.dumps({"messages": [USER], "model": "m"}).encode()
     assert problems(body) == ["messages do not stand last"]

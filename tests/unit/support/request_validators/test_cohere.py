@@ -37,7 +37,7 @@ def problems_of(*messages: Any, **fields: Any) -> list[str]:
     return problems(json.dumps(body).encode())
 
 
-def test_good_requests_have_no_problems() -> None:
+def test_valid_requests_have_no_problems() -> None:
     planned = CALLED | {"tool_plan": "I will look."}
     thought = CALLED | {"content": [THOUGHT]}
     answer = {"role": "assistant", "content": [THOUGHT, TEXT]}
@@ -86,7 +86,7 @@ def test_good_requests_have_no_problems() -> None:
         ([SYSTEM], "nothing is asked"),
     ],
 )
-def test_a_bad_message_is_found(messages: list[Any], problem: str) -> None:
+def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(*messages))
 
 
@@ -114,18 +114,18 @@ def test_a_bad_message_is_found(messages: list[Any], problem: str) -> None:
         ({"tools": [LOOK | {"function": {"name": "a", "parameters": []}}]}, "are no schema"),
     ],
 )
-def test_a_bad_field_is_found(fields: dict[str, Any], problem: str) -> None:
+def test_a_bad_field_is_reported(fields: dict[str, Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(USER, **fields))
 
 
-def test_a_thought_is_out_of_place_while_thinking_is_off() -> None:
+def test_a_thinking_block_while_thinking_is_off_is_reported() -> None:
     thought = CALLED | {"content": [THOUGHT]}
     assert problems_of(USER, thought, TOOL, thinking=OFF) == [
         "messages[1]: a thought while thinking is off"
     ]
 
 
-def test_messages_must_stand_last_in_an_object() -> None:
+def test_messages_must_be_the_last_field_of_an_object() -> None:
     assert problems(b"[]") == ["the body is no object"]
     body = json.dumps({"messages": [USER], "stream": True, "model": "m"}).encode()
     assert problems(body) == ["messages do not stand last"]

@@ -49,7 +49,7 @@ def changed(*path: str | int, to: Any) -> bytes:
     return json.dumps({**document, "contents": contents}).encode()
 
 
-def test_a_good_request_has_no_problems() -> None:
+def test_a_valid_request_has_no_problems() -> None:
     assert problems(json.dumps(GOOD).encode(), signed=True) == []
 
 
@@ -124,11 +124,11 @@ ANSWER = ("contents", 2, "parts", 0, "functionResponse")
         (("contents",), [GOOD["contents"][0]] * 2, "two turns of user in a row"),
     ],
 )
-def test_a_bad_request_is_found_out(path: tuple[str | int, ...], value: Any, word: str) -> None:
+def test_a_bad_request_is_reported(path: tuple[str | int, ...], value: Any, word: str) -> None:
     assert word in "\n".join(problems(changed(*path, to=value), signed=True))
 
 
-def test_contents_stand_last() -> None:
+def test_contents_must_be_the_last_field() -> None:
     document = {"contents": GOOD["contents"], "tools": GOOD["tools"]}
     assert problems(json.dumps(document).encode()) == ["contents do not stand last"]
 
@@ -150,5 +150,5 @@ def test_contents_stand_last() -> None:
         ({"type": "OBJECT", "properties": {"a": {}}}, "schema.a: no type"),
     ],
 )
-def test_a_schema_beyond_the_subset_is_found_out(schema: Any, word: str) -> None:
+def test_a_schema_outside_of_the_subset_is_reported(schema: Any, word: str) -> None:
     assert word in "\n".join(schema_problems(schema))

@@ -30,7 +30,7 @@ def problems_of(*messages: Any, **fields: Any) -> list[str]:
     return problems(json.dumps(body).encode())
 
 
-def test_good_requests_have_no_problems() -> None:
+def test_valid_requests_have_no_problems() -> None:
     seen = {"role": "user", "content": "", "images": ["AAAA"]}
     answer = {"role": "assistant", "content": "1", "thinking": "hm"}
     assert problems_of(USER, CALLED, TOOL, answer, seen) == []
@@ -65,7 +65,7 @@ def test_good_requests_have_no_problems() -> None:
         ([{"role": "assistant", "content": "a"}] * 2, "two assistant messages in a row"),
     ],
 )
-def test_a_bad_message_is_found(messages: list[Any], problem: str) -> None:
+def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(*messages))
 
 
@@ -92,11 +92,11 @@ def test_a_bad_message_is_found(messages: list[Any], problem: str) -> None:
         ({"tools": [declared(properties={"a": {"type": [1]}})]}, "a word of a schema"),
     ],
 )
-def test_a_bad_field_is_found(fields: dict[str, Any], problem: str) -> None:
+def test_a_bad_field_is_reported(fields: dict[str, Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(USER, **fields))
 
 
-def test_messages_must_stand_last_in_an_object() -> None:
+def test_messages_must_be_the_last_field_of_an_object() -> None:
     assert problems(b"[]") == ["the body is no object"]
     body = json.dumps({"messages": [USER], "stream": True, "model": "m"}).encode()
     assert problems(body) == ["messages do not stand last"]

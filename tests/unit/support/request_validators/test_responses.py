@@ -123,27 +123,27 @@ def found(body: Body, **options: Any) -> list[str]:
     return problems(json.dumps(body).encode(), **options)
 
 
-def test_a_good_request_passes() -> None:
+def test_a_valid_request_has_no_problems() -> None:
     assert found(GOOD) == []
 
 
-def test_a_request_without_tools_passes() -> None:
+def test_a_request_without_tools_has_no_problems() -> None:
     bare = {name: value for name, value in GOOD.items() if name not in ("tools", "tool_choice")}
     assert found(bare) == []
 
 
 @pytest.mark.parametrize("problem", BREAKS)
-def test_a_broken_request_is_caught(problem: str) -> None:
+def test_a_bad_request_is_reported(problem: str) -> None:
     body = copy.deepcopy(GOOD)
     BREAKS[problem](body)
     assert any(problem in each for each in found(body))
 
 
-def test_a_body_that_is_no_object_is_caught() -> None:
+def test_a_body_that_is_not_an_object_is_reported() -> None:
     assert problems(b"[]") == ["the body is no object"]
 
 
-def test_reasoning_in_plain_passes_where_it_is_taken() -> None:
+def test_plain_reasoning_is_valid_where_supported() -> None:
     body = copy.deepcopy(GOOD)
     body["input"][1] = {
         "type": "reasoning",
