@@ -15,7 +15,7 @@ from antiphon.core.stream.deltas import Failure
 from antiphon.dialects.responses.decode import ResponsesDecoder, decode
 from antiphon.wire.sse import Frame
 from tests.property.test_history import junk
-from tests.support.reference_readers.responses import simplified
+from tests.support.reference_readers.responses import simplify_item
 from tests.support.stream_validator import TERMINALS, check
 
 Document = dict[str, Any]
@@ -121,7 +121,7 @@ def sse(events: list[Document]) -> bytes:
 
 def essence(items: list[Document]) -> list[str]:
     """What the items say, whatever their order and their parts."""
-    said = [simple for item in items for simple in simplified(item)]
+    said = [simple for item in items for simple in simplify_item(item)]
     for simple in said:
         simple.pop("id", None)
         for name in ("summary", "content"):

@@ -15,12 +15,12 @@ from tests.support.request_validators.rules import (
     NAME,
     Body,
     Turn,
+    check_request,
     declaration_problems,
     is_visible,
     order_problems,
     resumes_without_thought,
     turn_problems,
-    walked,
 )
 
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -54,7 +54,7 @@ MARKS = 4
 def problems(body: bytes) -> list[str]:
     """Everything that is wrong with a request."""
     judge = partial(turn_problems, blocks=_block_problems)
-    document, messages, found = walked(body, TOP, judge)
+    document, messages, found = check_request(body, TOP, judge)
     if body.count(b'"cache_control":') > MARKS:
         found.append("too many cache markers")
     if "system" in document:

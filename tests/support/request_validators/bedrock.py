@@ -18,12 +18,12 @@ from tests.support.request_validators.rules import (
     NAME,
     Body,
     Turn,
+    check_request,
     declaration_problems,
     is_visible,
     order_problems,
     resumes_without_thought,
     turn_problems,
-    walked,
 )
 
 FILENAME = re.compile(r"(?!.*\s\s)[a-zA-Z0-9\s()\[\]-]{1,200}")
@@ -50,7 +50,7 @@ PLACES = {
 def problems(body: bytes, *, tools_apart: bool = False) -> list[str]:
     """Everything that is wrong with a request."""
     judge = partial(turn_problems, blocks=_block_problems)
-    document, messages, found = walked(body, TOP, judge)
+    document, messages, found = check_request(body, TOP, judge)
     if body.count(b'"cachePoint":') > MARKS:
         found.append("too many cache markers")
     if "system" in document:

@@ -13,10 +13,10 @@ from tests.support.request_validators.rules import (
     NAME,
     Body,
     answer_problems,
-    by_role,
+    check_by_role,
+    check_request,
+    consecutive_assistant_problems,
     is_object,
-    monologue_problems,
-    walked,
 )
 
 TOP = set(
@@ -44,9 +44,13 @@ PARTS = {"user": set(PART), "tool": {"text", "image_url"}}
 
 def problems(body: bytes) -> list[str]:
     """Everything that is wrong with a request."""
-    document, messages, found = walked(body, TOP, by_role(MESSAGE, _message_problems))
+    document, messages, found = check_request(body, TOP, check_by_role(MESSAGE, _message_problems))
     turns = [message for message in messages if isinstance(message, dict)]
-    found += [*_tool_problems(document), *answer_problems(turns), *monologue_problems(turns)]
+    found += [
+        *_tool_problems(document),
+        *answer_problems(turns),
+        *consecutive_assistant_problems(turns),
+    ]
     return found
 
 

@@ -13,10 +13,10 @@ from tests.support.request_validators.rules import (
     NAME,
     Body,
     answer_problems,
-    by_role,
+    check_by_role,
+    check_request,
     is_object,
     is_visible,
-    walked,
 )
 
 TOP = set(
@@ -49,7 +49,7 @@ BLOCKS = {
 
 def problems(body: bytes) -> list[str]:
     """Everything that is wrong with a request."""
-    document, messages, found = walked(body, TOP, by_role(MESSAGE, _message_problems))
+    document, messages, found = check_request(body, TOP, check_by_role(MESSAGE, _message_problems))
     if document:
         found += [*_setting_problems(document), *_tool_problems(document)]
     # The rest trusts the shapes.

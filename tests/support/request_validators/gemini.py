@@ -16,7 +16,7 @@ from google.genai import types
 from pydantic import BaseModel, ValidationError
 
 from tests.support.request_validators.rules import Body as Document
-from tests.support.request_validators.rules import walked
+from tests.support.request_validators.rules import check_request
 
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 TOP: dict[str, type[BaseModel]] = {
@@ -49,7 +49,7 @@ def problems(body: bytes, *, signed: bool = False, json_beside_tools: bool = Fal
     order although it may call functions.
     """
     judge = partial(_content_problems, signed=signed)
-    document, contents, found = walked(body, TOP.keys(), judge, last="contents")
+    document, contents, found = check_request(body, TOP.keys(), judge, last="contents")
     found += [*_type_problems(document), *_tool_problems(document)]
     found += _config_problems(document, json_beside_tools)
     return [*found, *_order_problems(contents)] if contents else found

@@ -14,9 +14,9 @@ from tests.support.request_validators.rules import (
     NAME,
     Body,
     answer_problems,
-    by_role,
-    monologue_problems,
-    walked,
+    check_by_role,
+    check_request,
+    consecutive_assistant_problems,
 )
 
 LEVELS = ("low", "medium", "high", "max")
@@ -44,11 +44,11 @@ MESSAGE = {
 
 def problems(body: bytes) -> list[str]:
     """Everything that is wrong with a request."""
-    document, messages, found = walked(body, TOP, by_role(MESSAGE, _message_problems))
+    document, messages, found = check_request(body, TOP, check_by_role(MESSAGE, _message_problems))
     if document:
         found += [*_setting_problems(document), *_tool_problems(document)]
     # The rest trusts the shapes.
-    return found or [*_answer_problems(messages), *monologue_problems(messages)]
+    return found or [*_answer_problems(messages), *consecutive_assistant_problems(messages)]
 
 
 def _setting_problems(document: Body) -> Iterator[str]:

@@ -14,7 +14,7 @@ Judge = Callable[[Any], Iterable[str]]
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-def walked(
+def check_request(
     body: bytes, known: Set[str], each: Judge, *, last: str = "messages"
 ) -> tuple[Body, list[Any], list[str]]:
     """A request, what stands last in it, and what is wrong with its keys and with each of those."""
@@ -49,7 +49,7 @@ def is_object(text: Any) -> bool:
 # --- messages of roles, one of which answers calls ------------------------------------------------
 
 
-def by_role(keys: Mapping[str, Set[str]], each: Callable[[Body], Iterable[str]]) -> Judge:
+def check_by_role(keys: Mapping[str, Set[str]], each: Callable[[Body], Iterable[str]]) -> Judge:
     """Judges a message by the keys that its role may have, and then by the rest."""
 
     def judge(message: Any) -> Iterator[str]:
@@ -87,7 +87,7 @@ def answer_problems(
         yield f"{len(expected)} calls at the end have no answer"
 
 
-def monologue_problems(messages: list[Body]) -> Iterator[str]:
+def consecutive_assistant_problems(messages: list[Body]) -> Iterator[str]:
     roles = [message.get("role") for message in messages]
     for place in range(1, len(roles)):
         if roles[place - 1] == roles[place] == "assistant":
