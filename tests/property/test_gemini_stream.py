@@ -1,4 +1,4 @@
-"""Whatever a server that calls itself Gemini sends, a client sees a well-formed answer."""
+"""Any Gemini stream, however malformed, becomes a well-formed response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories for tests of Gemini requests, and the turns that are written of them."""
+"""Histories for tests of Gemini requests, and the turns that they are encoded as."""
 
 from __future__ import annotations
 

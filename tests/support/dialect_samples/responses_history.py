@@ -1,4 +1,4 @@
-"""Histories to be sent to a Responses upstream, and the requests they become."""
+"""Histories for tests of Responses API requests, and the requests that they are encoded as."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.request_validators.responses import problems
 IN_PLAIN = ResponsesQuirks(plain_reasoning=True, sealed_reasoning=False)
 
 
-def sealed(item_id: str = "rs_1", blob: str = "gAAA", **fields: Any) -> ReasoningState:
+def encrypted_state(item_id: str = "rs_1", blob: str = "gAAA", **fields: Any) -> ReasoningState:
     value = {"id": item_id, "summary": [], "encrypted_content": blob, **fields}
     return ReasoningState(SCHEME, value, "block")
 

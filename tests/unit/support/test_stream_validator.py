@@ -1,4 +1,4 @@
-"""The judge is judged: it lets good streams pass, and catches one break of every rule."""
+"""The stream validator accepts valid streams and reports a violation of every rule."""
 
 from __future__ import annotations
 

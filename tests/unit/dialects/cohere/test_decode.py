@@ -1,4 +1,4 @@
-"""The reading half of Cohere's chat: events and whole answers become deltas."""
+"""Decoding of Cohere chat streams."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def end(**delta: Any) -> Frame:
     return Frame(json.dumps({"type": "message-end", "delta": delta}).encode())
 
 
-def fed(*frames: Frame) -> list[Delta]:
+def feed(*frames: Frame) -> list[Delta]:
     decoder = CohereDecoder()
     return [delta for frame in frames for delta in decoder.feed(frame)] + decoder.close()
 
@@ -63,7 +63,7 @@ def faults(deltas: list[Delta]) -> list[str]:
 
 def test_a_stream_has_reasoning_text_and_a_finish() -> None:
     start = {"id": "r", "type": "message-start", "delta": {"message": {"content": []}}}
-    assert fed(
+    assert feed(
         Frame(json.dumps(start).encode()),
         event("content-start", 0, content={"type": "thinking", "thinking": ""}),
         event("content-delta", 0, content={"thinking": "h"}),
@@ -88,11 +88,11 @@ def test_logprobs_and_unknown_content_become_extras() -> None:
     scored = {"type": "content-delta", "index": 0, "logprobs": {"text": "a", "logprobs": [-1]}}
     content = {"delta": {"message": {"content": {"text": "a"}}}}
     frame = Frame(json.dumps(scored | content).encode())
-    assert fed(frame) == [Text("a"), Extra("logprobs", {"text": "a", "logprobs": [-1]})]
-    assert fed(event("content-start", 0, content={"type": "hologram"})) == [
+    assert feed(frame) == [Text("a"), Extra("logprobs", {"text": "a", "logprobs": [-1]})]
+    assert feed(event("content-start", 0, content={"type": "hologram"})) == [
         Extra("content", {"type": "hologram"})
     ]
-    assert fed(event("tool-plan-delta", tool_plan=1), event("content-delta", 0)) == []
+    assert feed(event("tool-plan-delta", tool_plan=1), event("content-delta", 0)) == []
 
 
 # --- calls ----------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def test_logprobs_and_unknown_content_become_extras() -> None:
 
 def test_interleaved_calls_keep_their_arguments_apart() -> None:
     other = CALL | {"id": "d"}
-    assert fed(
+    assert feed(
         event("tool-call-start", 0, tool_calls=CALL),
         event("tool-call-start", 1, tool_calls=[other]),
         arguments("{", 0),
@@ -120,7 +120,7 @@ def test_interleaved_calls_keep_their_arguments_apart() -> None:
 
 
 def test_a_call_without_arguments_has_an_empty_object() -> None:
-    assert fed(
+    assert feed(
         event("tool-call-start", 0, tool_calls=CALL),
         arguments(""),
         event("tool-call-end", 0),
@@ -130,26 +130,26 @@ def test_a_call_without_arguments_has_an_empty_object() -> None:
 def test_a_reused_index_starts_another_call() -> None:
     start = event("tool-call-start", 0, tool_calls=CALL)
     stop = event("tool-call-end", 0)
-    calls = [d for d in fed(start, stop, start, stop) if isinstance(d, ToolEnd)]
+    calls = [d for d in feed(start, stop, start, stop) if isinstance(d, ToolEnd)]
     assert [call.index for call in calls] == [0, 1]
 
 
 def test_deltas_and_ends_without_a_call_change_nothing() -> None:
-    stray, *rest = fed(arguments("{}"), event("tool-call-end", 3), event("tool-call-start", "x"))
+    stray, *rest = feed(arguments("{}"), event("tool-call-end", 3), event("tool-call-start", "x"))
     assert isinstance(stray, Extra)
     assert rest == []
 
 
 def test_a_malformed_call_becomes_an_extra() -> None:
-    assert fed(event("tool-call-start", 0, tool_calls=["look"])) == [Extra("tool_call", '"look"')]
+    assert feed(event("tool-call-start", 0, tool_calls=["look"])) == [Extra("tool_call", '"look"')]
     start = event("tool-call-start", 0, tool_calls=CALL)
-    [_, odd] = fed(start, event("tool-call-delta", 0, tool_calls="look"))
+    [_, odd] = feed(start, event("tool-call-delta", 0, tool_calls="look"))
     assert isinstance(odd, Extra)
 
 
 def test_an_index_that_is_not_a_number_is_zero() -> None:
     start = event("tool-call-start", "0", tool_calls=CALL)
-    assert fed(start, arguments("{}"))[-1] == ToolCall(0, arguments="{}")
+    assert feed(start, arguments("{}"))[-1] == ToolCall(0, arguments="{}")
 
 
 # --- citations ------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def note(url: str, title: str, begin: int, end: int) -> Annotation:
 
 def test_a_source_with_a_url_becomes_an_annotation() -> None:
     cited = citation(0, 4, PAGE, PAPER, FOUND, type="TEXT_CONTENT")
-    assert fed(
+    assert feed(
         text("Ruby"), event("citation-start", 0, citations=cited), event("citation-end", 0)
     ) == [
         Text("Ruby"),
@@ -181,7 +181,7 @@ def test_a_source_with_a_url_becomes_an_annotation() -> None:
 
 
 def test_citation_offsets_are_relative_to_the_message() -> None:
-    deltas = fed(
+    deltas = feed(
         text("One. ", 0),
         text("Two.", 1),
         event("citation-start", 0, citations=citation(0, 3, PAGE, content_index=1)),
@@ -210,8 +210,8 @@ def test_citation_offsets_are_relative_to_the_message() -> None:
     ],
 )
 def test_citations_without_a_url_become_extras(cited: Any) -> None:
-    assert fed(event("citation-start", 0, citations=cited)) == [Extra("citation", cited)]
-    assert fed(event("citation-start", 0)) == []
+    assert feed(event("citation-start", 0, citations=cited)) == [Extra("citation", cited)]
+    assert feed(event("citation-start", 0)) == []
 
 
 # --- the end --------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_a_message_end_or_done_marker_ends_the_stream(data: bytes) -> None:
 
 
 def test_an_empty_message_end_has_no_finish_reason() -> None:
-    assert fed(Frame(b'{"type":"message-end"}')) == [Finish(None)]
+    assert feed(Frame(b'{"type":"message-end"}')) == [Finish(None)]
 
 
 @pytest.mark.parametrize(
@@ -241,32 +241,32 @@ def test_an_empty_message_end_has_no_finish_reason() -> None:
     ],
 )
 def test_an_error_at_the_end_is_a_failure(delta: dict[str, Any], fault: str) -> None:
-    assert faults(fed(text("a"), end(**delta))) == [fault]
+    assert faults(feed(text("a"), end(**delta))) == [fault]
 
 
 def test_an_error_finish_reason_without_an_error_is_passed_on() -> None:
-    assert fed(end(finish_reason="ERROR")) == [Finish("ERROR")]
+    assert feed(end(finish_reason="ERROR")) == [Finish("ERROR")]
 
 
 # --- what is not as agreed ------------------------------------------------------------------------
 
 
 def test_an_unknown_event_is_an_error_or_an_extra() -> None:
-    assert fed(Frame(b'{"type":"debug","prompt":"x"}')) == [
+    assert feed(Frame(b'{"type":"debug","prompt":"x"}')) == [
         Extra("frame", {"type": "debug", "prompt": "x"})
     ]
-    assert faults(fed(Frame(b'{"message":"invalid api token","id":"x"}'))) != []
-    assert faults(fed(Frame(b'{"type":"error","message":"rate limit"}'))) == ["rate_limit"]
+    assert faults(feed(Frame(b'{"message":"invalid api token","id":"x"}'))) != []
+    assert faults(feed(Frame(b'{"type":"error","message":"rate limit"}'))) == ["rate_limit"]
 
 
 def test_an_event_without_a_type_uses_the_sse_event_name() -> None:
     body = b'{"index":0,"delta":{"message":{"content":{"text":"a"}}}}'
-    assert fed(Frame(body, "content-delta")) == [Text("a")]
+    assert feed(Frame(body, "content-delta")) == [Text("a")]
 
 
 def test_a_broken_frame_is_a_failure_unless_the_message_is_finished() -> None:
-    assert faults(fed(Frame(b'{"type":'))) == ["protocol"]
-    assert fed(end(finish_reason="COMPLETE"), Frame(b"oops")) == [
+    assert faults(feed(Frame(b'{"type":'))) == ["protocol"]
+    assert feed(end(finish_reason="COMPLETE"), Frame(b"oops")) == [
         Finish("COMPLETE"),
         Extra("unreadable_frame", 4),
     ]

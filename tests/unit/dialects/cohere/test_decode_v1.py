@@ -1,4 +1,4 @@
-"""The first version of Cohere's chat is still read: from recordings, and through old proxies."""
+"""Decoding of version 1 of Cohere's chat API, for recordings and old proxies."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def event(kind: str, **fields: Any) -> bytes:
     return json.dumps({"is_finished": False, "event_type": kind, **fields}).encode()
 
 
-def fed(*lines: bytes) -> list[Delta]:
+def feed(*lines: bytes) -> list[Delta]:
     decoder = CohereDecoder()
     return [delta for line in lines for delta in decoder.feed(Frame(line))]
 
 
 def test_a_stream_has_text_and_a_finish() -> None:
-    assert fed(
+    assert feed(
         event("stream-start", generation_id="g"),
         event("text-generation", text="We"),
         event("text-generation", text="ll."),
@@ -72,7 +72,7 @@ def test_stream_end_ends_the_stream() -> None:
 
 
 def test_whole_calls_follow_the_streamed_plan() -> None:
-    deltas = fed(
+    deltas = feed(
         event("tool-calls-chunk", text="I will"),
         event("tool-calls-chunk", text=" look."),
         event("tool-calls-chunk", tool_call_delta={"index": 0, "name": "look"}),
@@ -85,8 +85,8 @@ def test_whole_calls_follow_the_streamed_plan() -> None:
 def test_a_plan_that_was_not_streamed_precedes_its_calls() -> None:
     state = ReasoningState("cohere.tool_plan", "I will look.", "block")
     calls = event("tool-calls-generation", text="I will look.", tool_calls=CALLS)
-    assert fed(calls) == [Reasoning("I will look."), state, *CALLED]
-    assert fed(event("tool-calls-generation", tool_calls=[])) == []
+    assert feed(calls) == [Reasoning("I will look."), state, *CALLED]
+    assert feed(event("tool-calls-generation", tool_calls=[])) == []
 
 
 def test_a_whole_response_gives_its_text() -> None:
@@ -113,14 +113,14 @@ def test_text_beside_calls_in_a_whole_response_is_the_plan() -> None:
 
 def test_unreadable_events_are_failures_or_extras() -> None:
     odd = b'{"event_type":"stream-start","tool_calls":tru}'
-    assert isinstance(fed(odd)[0], Failure)
-    assert fed(b'{"generation_id":1,"text":["a"]}') == [Start(None, None), Finish(None)]
-    assert fed(b'{"event_type":"text-generation","text":"\xff"}') == [Text("\ufffd")]
+    assert isinstance(feed(odd)[0], Failure)
+    assert feed(b'{"generation_id":1,"text":["a"]}') == [Start(None, None), Finish(None)]
+    assert feed(b'{"event_type":"text-generation","text":"\xff"}') == [Text("\ufffd")]
 
 
 def test_deep_nesting_does_not_raise() -> None:
     nested = b"[" * 100_000 + b"]" * 100_000
-    assert isinstance(fed(b'{"generation_id":"g","text":%b}' % nested)[0], Failure)
+    assert isinstance(feed(b'{"generation_id":"g","text":%b}' % nested)[0], Failure)
 
 
 def test_recorded_lines_decode_to_a_response() -> None:

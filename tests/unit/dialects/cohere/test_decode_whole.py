@@ -1,4 +1,4 @@
-"""A whole answer of Cohere's chat is read like its stream; and the dialect as a whole."""
+"""Decoding of whole Cohere chat responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writing half of Cohere's chat: a plan becomes a request that is refused by nobody."""
+"""Encoding of plans as Cohere chat requests."""
 
 from __future__ import annotations
 

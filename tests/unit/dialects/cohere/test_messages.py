@@ -31,13 +31,13 @@ GO_ON = {"role": "user", "content": "Continue."}
 HI = {"role": "user", "content": "hi"}
 
 
-def kept(scheme: str, *values: Any) -> Thought:
+def reasoning_with_states(scheme: str, *values: Any) -> Thought:
     states = tuple(ReasoningState(scheme, value, "block") for value in values)
     return Thought("as shown", states=states)
 
 
-def called(*before: Step, **fields: Any) -> Document:
-    """The assistant's message of a turn that ends with a call."""
+def message_with_call(*before: Step, **fields: Any) -> Document:
+    """The assistant message of a turn that ends with a call."""
     history = (said("user", "hi"), *before, Called("a", "look", "{}"), answer("a", "1"))
     return messages(*history, **fields)[1]
 
@@ -133,33 +133,41 @@ def test_a_call_uses_the_declared_name_of_its_tool() -> None:
 
 
 def test_a_tool_plan_is_sent_back_unchanged() -> None:
-    message = called(kept(TOOL_PLAN, "I will look.\n"))
+    message = message_with_call(reasoning_with_states(TOOL_PLAN, "I will look.\n"))
     assert message["tool_plan"] == "I will look.\n"
     assert "content" not in message
 
 
 def test_text_beside_calls_becomes_the_tool_plan() -> None:
-    assert called(said("assistant", "Let me look."))["tool_plan"] == "Let me look."
-    both = called(kept(TOOL_PLAN, "I will look."), said("assistant", "Wait."))
+    assert message_with_call(said("assistant", "Let me look."))["tool_plan"] == "Let me look."
+    both = message_with_call(
+        reasoning_with_states(TOOL_PLAN, "I will look."), said("assistant", "Wait.")
+    )
     assert both["tool_plan"] == "I will look.\n\nWait."
 
 
 def test_thinking_blocks_are_sent_back_beside_calls() -> None:
-    message = called(
-        kept(THINKING, "hm", "so"), kept(TOOL_PLAN, "plan"), said("assistant", "Wait.")
+    message = message_with_call(
+        reasoning_with_states(THINKING, "hm", "so"),
+        reasoning_with_states(TOOL_PLAN, "plan"),
+        said("assistant", "Wait."),
     )
     assert "tool_plan" not in message
     assert [block["thinking"] for block in message["content"]] == ["hm", "so", "plan", "Wait."]
 
 
 def test_thinking_of_other_providers_is_left_out() -> None:
-    foreign = kept("anthropic.thinking", {"thinking": "hm"})
-    for thought in (Thought("hm"), foreign, kept(THINKING, 1)):
-        assert called(thought).keys() == {"role", "tool_calls"}
+    foreign = reasoning_with_states("anthropic.thinking", {"thinking": "hm"})
+    for thought in (Thought("hm"), foreign, reasoning_with_states(THINKING, 1)):
+        assert message_with_call(thought).keys() == {"role", "tool_calls"}
 
 
 def test_thinking_is_left_out_while_thinking_is_off() -> None:
-    message = called(kept(THINKING, "hm"), kept(TOOL_PLAN, "plan"), effort="disabled")
+    message = message_with_call(
+        reasoning_with_states(THINKING, "hm"),
+        reasoning_with_states(TOOL_PLAN, "plan"),
+        effort="disabled",
+    )
     assert message["tool_plan"] == "plan"
     assert "content" not in message
 
@@ -178,7 +186,11 @@ def test_thinking_is_left_out_while_thinking_is_off() -> None:
 def test_thinking_before_an_answer_is_sent_back_only_if_replay_is_always(
     replay: ReplayReasoning, content: Any
 ) -> None:
-    history = (said("user", "hi"), kept(THINKING, "hm"), said("assistant", "Done."))
+    history = (
+        said("user", "hi"),
+        reasoning_with_states(THINKING, "hm"),
+        said("assistant", "Done."),
+    )
     found = messages(*history, said("user", "hi"), replay_reasoning=replay)
     assert found[1] == {"role": "assistant", "content": content}
 

@@ -39,13 +39,13 @@ def end(**delta: Any) -> Frame:
     return Frame(json.dumps({"type": "message-end", "delta": delta}).encode())
 
 
-def fed(*frames: Frame) -> list[Delta]:
+def feed(*frames: Frame) -> list[Delta]:
     decoder = CohereDecoder()
     return [delta for frame in frames for delta in decoder.feed(frame)] + decoder.close()
 
 
 def test_each_thinking_block_has_its_state_without_an_end_event() -> None:
-    assert fed(
+    assert feed(
         event("content-delta", 0, content={"thinking": "a"}),
         event("content-delta", 1, content={"thinking": "b"}),
         text("Well", 2),
@@ -59,7 +59,7 @@ def test_each_thinking_block_has_its_state_without_an_end_event() -> None:
 
 
 def test_a_tool_plan_is_reasoning_and_its_state_precedes_the_call() -> None:
-    assert fed(
+    assert feed(
         event("tool-plan-delta", tool_plan="I will"),
         event("tool-plan-delta", tool_plan=" look."),
         event("tool-call-start", 0, tool_calls=CALL),
@@ -80,7 +80,7 @@ def test_a_tool_plan_is_reasoning_and_its_state_precedes_the_call() -> None:
 
 
 def test_a_cut_thinking_block_has_the_state_received_so_far() -> None:
-    assert fed(
+    assert feed(
         event("content-delta", 0, content={"thinking": "hm"}), end(finish_reason="MAX_TOKENS")
     ) == [
         Reasoning("hm"),

@@ -28,7 +28,7 @@ def end(**delta: Any) -> Frame:
     return Frame(json.dumps({"type": "message-end", "delta": delta}).encode())
 
 
-def fed(*frames: Frame) -> list[Delta]:
+def feed(*frames: Frame) -> list[Delta]:
     decoder = CohereDecoder()
     return [delta for frame in frames for delta in decoder.feed(frame)] + decoder.close()
 
@@ -43,4 +43,4 @@ def fed(*frames: Frame) -> list[Delta]:
     ],
 )
 def test_actual_tokens_are_preferred_to_billed_units(usage: Any, counted: list[Delta]) -> None:
-    assert fed(end(usage=usage, finish_reason="COMPLETE")) == [*counted, Finish("COMPLETE")]
+    assert feed(end(usage=usage, finish_reason="COMPLETE")) == [*counted, Finish("COMPLETE")]

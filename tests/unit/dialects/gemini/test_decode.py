@@ -1,4 +1,4 @@
-"""Gemini's answers: chunks, arrays of chunks and whole bodies to deltas."""
+"""Decoding of Gemini chunks, arrays of chunks and whole bodies."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.dialects.gemini.decode import GeminiDecoder, decode
-from tests.support.dialect_samples.gemini import Document, call, chunk, feed, says, text
+from tests.support.dialect_samples.gemini import Document, call, chunk, decode_parts, feed, text
 
 
-def on_text(signature: str, **place: int) -> ReasoningState:
-    return ReasoningState("gemini.thought_signature", {"signature": signature, **place}, "text")
+def on_text(signature: str, **position: int) -> ReasoningState:
+    return ReasoningState("gemini.thought_signature", {"signature": signature, **position}, "text")
 
 
 def on_call(signature: str) -> ReasoningState:
     return ReasoningState("gemini.thought_signature", signature, "tool")
 
 
-def echo(part: Document, **place: int) -> ReasoningState:
-    return ReasoningState("gemini.part", {"part": part, **place}, "turn")
+def echo(part: Document, **position: int) -> ReasoningState:
+    return ReasoningState("gemini.part", {"part": part, **position}, "turn")
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ IMAGE = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
     ],
 )
 def test_parts_become_deltas_in_their_order(parts: list[object], expected: list[Delta]) -> None:
-    assert says(*parts) == expected
+    assert decode_parts(*parts) == expected
 
 
 def test_calls_are_numbered_in_the_order_of_arrival() -> None:
@@ -77,22 +77,22 @@ def test_calls_are_numbered_in_the_order_of_arrival() -> None:
 
 
 def test_a_call_without_a_name_is_emitted_without_one() -> None:
-    assert says({"functionCall": {"args": {"a": 1}}}) == [
+    assert decode_parts({"functionCall": {"args": {"a": 1}}}) == [
         ToolCall(0, None, None, '{"a":1}'),
         ToolEnd(0),
     ]
 
 
 def test_an_empty_function_call_without_an_open_call_is_ignored() -> None:
-    assert says(text("a"), {"functionCall": {}}, text("b")) == [Text("a"), Text("b")]
-    assert says({"functionCall": {"willContinue": False}}) == []
+    assert decode_parts(text("a"), {"functionCall": {}}, text("b")) == [Text("a"), Text("b")]
+    assert decode_parts({"functionCall": {"willContinue": False}}) == []
 
 
-# --- what must come back --------------------------------------------------------------------------
+# --- state for the next request -------------------------------------------------------------------
 
 
 def test_the_signature_of_a_call_is_emitted_directly_before_it() -> None:
-    deltas = says(text("hm", thought=True), call() | SIGNED, call("g"))
+    deltas = decode_parts(text("hm", thought=True), call() | SIGNED, call("g"))
     assert deltas == [
         Reasoning("hm", "summary"),
         on_call("s"),
@@ -113,24 +113,26 @@ def test_a_signature_of_text_records_its_range() -> None:
 
 def test_positions_restart_after_another_kind_of_part() -> None:
     for between in (call(), text("hm", thought=True)):
-        deltas = says(text("Hello"), between, text("you", **SIGNED))
+        deltas = decode_parts(text("Hello"), between, text("you", **SIGNED))
         assert deltas[-1] == on_text("s", start=0, end=3)
 
 
 def test_state_between_two_texts_is_positioned_in_the_first() -> None:
     thought = text("hm", thought=True, **SIGNED)
-    deltas = says(text("Hello"), thought, text("you"))
+    deltas = decode_parts(text("Hello"), thought, text("you"))
     assert deltas[2] == echo(thought, start=5)
 
 
 def test_a_signature_without_text_has_no_range() -> None:
-    assert says(text("", **SIGNED)) == [on_text("s")]
-    assert says(text("", thought=True, **SIGNED)) == [echo(text("", thought=True, **SIGNED))]
+    assert decode_parts(text("", **SIGNED)) == [on_text("s")]
+    assert decode_parts(text("", thought=True, **SIGNED)) == [
+        echo(text("", thought=True, **SIGNED))
+    ]
 
 
 def test_parts_of_server_side_tools_are_echoed_and_not_emitted_as_calls() -> None:
     tool = {"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "id": "x"}, **SIGNED}
-    assert says(tool, text("a"), CODE, RESULT, text("b")) == [
+    assert decode_parts(tool, text("a"), CODE, RESULT, text("b")) == [
         Extra("toolCall", tool["toolCall"]),
         echo(tool),
         Text("a"),
@@ -142,7 +144,7 @@ def test_parts_of_server_side_tools_are_echoed_and_not_emitted_as_calls() -> Non
 
 def test_an_unknown_part_with_a_signature_is_echoed() -> None:
     part = {"hologram": 1, **SIGNED}
-    assert says(part) == [Extra("part", part), echo(part)]
+    assert decode_parts(part) == [Extra("part", part), echo(part)]
 
 
 # --- candidates -----------------------------------------------------------------------------------
@@ -182,7 +184,9 @@ def test_a_candidate_that_is_not_an_object_becomes_an_extra() -> None:
 
 def test_metadata_of_a_candidate_becomes_extras() -> None:
     urls = {"urlMetadata": [{"retrievedUrl": "https://a.test"}]}
-    deltas = says(text("a"), urlContextMetadata=urls, finishMessage="Done.", finishReason="STOP")
+    deltas = decode_parts(
+        text("a"), urlContextMetadata=urls, finishMessage="Done.", finishReason="STOP"
+    )
     assert deltas == [
         Text("a"),
         Extra("urlContextMetadata", urls),

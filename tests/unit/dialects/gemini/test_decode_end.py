@@ -1,4 +1,4 @@
-"""How Gemini's answers end: reasons, blocks, errors, and frames that nobody can read."""
+"""The end of Gemini responses: finish reasons, blocked prompts, errors, unreadable frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from antiphon.core.stream.deltas import Extra, Failure, Finish, Text, ToolCall, ToolEnd
 from antiphon.dialects.gemini.decode import GeminiDecoder, decode
 from antiphon.dialects.gemini.dialect import GeminiDialect
-from tests.support.dialect_samples.gemini import call, chunk, fault, feed, says, text
+from tests.support.dialect_samples.gemini import call, chunk, decode_parts, fault, feed, text
 
 # --- the end --------------------------------------------------------------------------------------
 
@@ -28,12 +28,12 @@ from tests.support.dialect_samples.gemini import call, chunk, fault, feed, says,
     ],
 )
 def test_a_finish_reason_is_passed_on_by_name(reason: object, word: str) -> None:
-    assert says(text("a"), finishReason=reason) == [Text("a"), Finish(word)]
+    assert decode_parts(text("a"), finishReason=reason) == [Text("a"), Finish(word)]
 
 
 @pytest.mark.parametrize("reason", [None, "", 0, True, "FINISH_REASON_UNSPECIFIED", {}, 1.5])
 def test_without_a_finish_reason_there_is_no_finish(reason: object) -> None:
-    assert says(text("a"), finishReason=reason) == [Text("a")]
+    assert decode_parts(text("a"), finishReason=reason) == [Text("a")]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_without_a_finish_reason_there_is_no_finish(reason: object) -> None:
     ],
 )
 def test_a_malformed_generation_is_a_retryable_fault(reason: str) -> None:
-    deltas = says(text("a"), finishReason=reason, finishMessage="Malformed call: x")
+    deltas = decode_parts(text("a"), finishReason=reason, finishMessage="Malformed call: x")
     assert deltas[0] == Text("a")
     found = fault(deltas)
     assert (found.code, found.retryable, found.scope) == ("tool_use_failed", True, "model")
@@ -54,19 +54,19 @@ def test_a_malformed_generation_is_a_retryable_fault(reason: str) -> None:
 
 
 def test_a_missing_signature_is_rejected_reasoning() -> None:
-    found = fault(says(finishReason="MISSING_THOUGHT_SIGNATURE"))
+    found = fault(decode_parts(finishReason="MISSING_THOUGHT_SIGNATURE"))
     assert (found.code, found.retryable) == ("reasoning_rejected", True)
 
 
 def test_finish_reason_other_without_output_is_a_server_error() -> None:
     for parts in ([], [text("hm", thought=True)]):
-        found = fault(says(*parts, finishReason="OTHER", finishMessage="It failed."))
+        found = fault(decode_parts(*parts, finishReason="OTHER", finishMessage="It failed."))
         assert (found.code, found.retryable) == ("server_error", True)
 
 
 def test_finish_reason_other_after_output_makes_the_response_incomplete() -> None:
-    assert says(text("a"), finishReason="OTHER")[1:] == [Finish("other_after_output")]
-    assert says(call(), finishReason="OTHER")[2:] == [Finish("other_after_output")]
+    assert decode_parts(text("a"), finishReason="OTHER")[1:] == [Finish("other_after_output")]
+    assert decode_parts(call(), finishReason="OTHER")[2:] == [Finish("other_after_output")]
     assert feed(chunk(text("a")), chunk(finishReason=5))[1:] == [Finish("other_after_output")]
 
 

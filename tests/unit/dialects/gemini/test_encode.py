@@ -1,4 +1,4 @@
-"""The writing half of Gemini: a plan becomes a request that the API takes."""
+"""Encoding of plans as Gemini requests."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_model_name_is_escaped_in_the_path(model: str, path: str) -> None:
     assert encode(Plan(provider="p", model=model), stream=False).path == path
 
 
-# --- what the system says -------------------------------------------------------------------------
+# --- instructions ---------------------------------------------------------------------------------
 
 
 def test_instructions_and_leading_system_messages_are_the_system_instruction() -> None:
@@ -214,7 +214,7 @@ def test_unknown_native_tools_are_left_out() -> None:
     assert "tools" not in body(native_tools=({"type": "hologram"}, {}))
 
 
-# --- how to answer --------------------------------------------------------------------------------
+# --- generationConfig -----------------------------------------------------------------------------
 
 
 def test_supported_parameters_are_renamed_and_others_dropped() -> None:
@@ -258,8 +258,8 @@ def test_json_output_is_requested_by_mime_type_and_schema() -> None:
 @pytest.mark.parametrize("tools", [{"declarations": (WAIT,)}, {"native_tools": SEARCH}])
 def test_beside_tools_the_instructions_ask_for_json(tools: Any) -> None:
     assert "JSON" in system(contract=OBJECT, **tools)[0]
-    [told] = system(contract=SCHEMA, **tools)
-    assert "'place'" in told
+    [instruction] = system(contract=SCHEMA, **tools)
+    assert "'place'" in instruction
     assert "generationConfig" not in body(contract=SCHEMA, **tools)
     quirks = GeminiQuirks(json_beside_tools=True)
     found = body(contract=SCHEMA, quirks=quirks, **tools)

@@ -1,4 +1,4 @@
-"""Images, files and audio as parts of a turn, or as words about them."""
+"""Images, files and audio as parts of Gemini turns, or notices in their place."""
 
 from __future__ import annotations
 

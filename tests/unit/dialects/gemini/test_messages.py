@@ -1,4 +1,4 @@
-"""Histories as turns of a user and a model, with every signature on the part it came on."""
+"""Histories as Gemini turns, with every signature on its part."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STRICT = GeminiQuirks(sentinel=True)
 
 
 def model(*own: Step, quirks: GeminiQuirks = PLAIN) -> list[Document]:
-    """The parts of a model's turn; the answers to its calls are made up."""
+    """The parts of a model turn; results of its calls are added."""
     calls = [step for step in own if isinstance(step, Called)]
     answers = [answer(call.call_id, "1") for call in calls]
     _, turn, *_ = turns(said("user", "hi"), *own, *answers, quirks=quirks)
@@ -69,7 +69,7 @@ def test_text_parts_of_the_model_are_joined_without_a_separator() -> None:
     assert model(Said("assistant", parts)) == [{"text": "Well, no."}]
 
 
-# --- calls and answers ----------------------------------------------------------------------------
+# --- calls and results ----------------------------------------------------------------------------
 
 
 def test_parallel_calls_are_one_turn_and_their_results_the_next() -> None:
@@ -156,23 +156,23 @@ def test_a_result_without_a_call_keeps_the_name_of_its_tool() -> None:
     assert body["contents"][0]["parts"][0]["functionResponse"]["name"] == "_9"
 
 
-# --- what a model wants back ----------------------------------------------------------------------
+# --- reasoning state ------------------------------------------------------------------------------
 
 
 def signature(value: Any, attach: Any = "text") -> ReasoningState:
     return ReasoningState("gemini.thought_signature", value, attach)
 
 
-def thought(*states: ReasoningState) -> Thought:
+def reasoning_step(*states: ReasoningState) -> Thought:
     return Thought("", "A summary.", states=states)
 
 
-def placed(sig: str, **place: int) -> ReasoningState:
-    return signature({"signature": sig, **place})
+def signature_at(sig: str, **position: int) -> ReasoningState:
+    return signature({"signature": sig, **position})
 
 
-def echoed(part: Document, **place: int) -> ReasoningState:
-    return ReasoningState("gemini.part", {"part": part, **place}, "turn")
+def echo_state(part: Document, **position: int) -> ReasoningState:
+    return ReasoningState("gemini.part", {"part": part, **position}, "turn")
 
 
 CODE: Document = {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "Y29k"}
@@ -184,7 +184,11 @@ def call_part(**more: Any) -> Document:
 
 
 def test_a_signature_is_sent_back_on_the_call_after_it() -> None:
-    own = (thought(signature("c2ln", "tool")), Called("a", "look", "{}"), Called("b", "look", "{}"))
+    own = (
+        reasoning_step(signature("c2ln", "tool")),
+        Called("a", "look", "{}"),
+        Called("b", "look", "{}"),
+    )
     first, second = model(*own, quirks=STRICT)
     assert first == call_part(thoughtSignature="c2ln")
     assert "thoughtSignature" not in second
@@ -192,7 +196,7 @@ def test_a_signature_is_sent_back_on_the_call_after_it() -> None:
 
 def test_a_signature_without_its_call_is_left_out() -> None:
     own = (
-        thought(signature("c2ln", "tool")),
+        reasoning_step(signature("c2ln", "tool")),
         said("assistant", "Hm."),
         Called("a", "look", "{}"),
     )
@@ -209,33 +213,37 @@ def test_only_the_first_foreign_call_of_a_turn_gets_the_sentinel() -> None:
 
 
 def test_a_signature_is_sent_back_on_its_range_of_text() -> None:
-    own = (said("assistant", "The end"), thought(placed("c2ln", start=0, end=4)))
+    own = (said("assistant", "The end"), reasoning_step(signature_at("c2ln", start=0, end=4)))
     assert model(*own) == [{"text": "The ", "thoughtSignature": "c2ln"}, {"text": "end"}]
-    own = (said("assistant", "The end"), thought(placed("c2ln", start=0, end=7)))
+    own = (said("assistant", "The end"), reasoning_step(signature_at("c2ln", start=0, end=7)))
     assert model(*own) == [{"text": "The end", "thoughtSignature": "c2ln"}]
-    own = (said("assistant", "The end"), thought(placed("c2ln", start=7, end=7)))
+    own = (said("assistant", "The end"), reasoning_step(signature_at("c2ln", start=7, end=7)))
     assert model(*own) == [{"text": "The end"}, {"text": "", "thoughtSignature": "c2ln"}]
 
 
 def test_a_signature_without_a_range_follows_the_text() -> None:
-    own = (said("assistant", "a"), thought(placed("c2ln")))
+    own = (said("assistant", "a"), reasoning_step(signature_at("c2ln")))
     assert model(*own) == [{"text": "a"}, {"text": "", "thoughtSignature": "c2ln"}]
-    assert model(Called("a", "look", "{}"), thought(placed("c2ln"))) == [
+    assert model(Called("a", "look", "{}"), reasoning_step(signature_at("c2ln"))) == [
         call_part(),
         {"text": "", "thoughtSignature": "c2ln"},
     ]
 
 
 def test_a_bare_signature_covers_all_of_the_text() -> None:
-    own = (said("assistant", "a"), thought(signature("c2ln")))
+    own = (said("assistant", "a"), reasoning_step(signature("c2ln")))
     assert model(*own) == [{"text": "a", "thoughtSignature": "c2ln"}]
 
 
 def test_parts_are_echoed_in_their_position() -> None:
     own = (
-        thought(echoed(CODE), echoed(RESULT)),
+        reasoning_step(echo_state(CODE), echo_state(RESULT)),
         said("assistant", "one two"),
-        thought(echoed(CODE, start=3), echoed(RESULT, start=3), placed("c2ln", start=7, end=7)),
+        reasoning_step(
+            echo_state(CODE, start=3),
+            echo_state(RESULT, start=3),
+            signature_at("c2ln", start=7, end=7),
+        ),
     )
     assert model(*own) == [
         *(CODE, RESULT),
@@ -249,7 +257,7 @@ def test_parts_are_echoed_in_their_position() -> None:
 def test_state_between_text_and_a_call_applies_to_both() -> None:
     own = (
         said("assistant", "ab"),
-        thought(placed("dA==", start=0, end=1), signature("c2ln", "tool")),
+        reasoning_step(signature_at("dA==", start=0, end=1), signature("c2ln", "tool")),
         Called("a", "look", "{}"),
     )
     assert model(*own) == [
@@ -260,7 +268,10 @@ def test_state_between_text_and_a_call_applies_to_both() -> None:
 
 
 def test_a_position_beyond_a_changed_text_is_its_end() -> None:
-    own = (said("assistant", "ab"), thought(placed("c2ln", start=5, end=9), echoed(CODE, start=7)))
+    own = (
+        said("assistant", "ab"),
+        reasoning_step(signature_at("c2ln", start=5, end=9), echo_state(CODE, start=7)),
+    )
     assert model(*own) == [{"text": "ab"}, {"text": "", "thoughtSignature": "c2ln"}, CODE]
 
 
@@ -277,5 +288,5 @@ def test_a_position_beyond_a_changed_text_is_its_end() -> None:
     ],
 )
 def test_malformed_or_foreign_state_is_left_out(odd: ReasoningState) -> None:
-    own = (said("assistant", "a"), thought(odd), Called("a", "look", "{}"))
+    own = (said("assistant", "a"), reasoning_step(odd), Called("a", "look", "{}"))
     assert model(*own) == [{"text": "a"}, call_part()]

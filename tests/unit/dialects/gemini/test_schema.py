@@ -1,4 +1,4 @@
-"""JSON Schema reduced to what every Gemini model takes."""
+"""JSON Schema reduced to the subset that every Gemini model accepts."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_required_lists_only_existing_properties() -> None:
     assert "required" not in reduced({"properties": {"a": {}}, "required": "a"})
 
 
-# --- parameters and answers -----------------------------------------------------------------------
+# --- parameters and structured output -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_structured_output_keeps_the_order_of_properties() -> None:
     }
 
 
-# --- anything -------------------------------------------------------------------------------------
+# --- any schema -----------------------------------------------------------------------------------
 
 
 def test_a_schema_does_not_expand_without_limit() -> None:

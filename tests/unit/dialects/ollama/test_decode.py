@@ -1,4 +1,4 @@
-"""The reading half of Ollama's own API: lines and whole answers become deltas."""
+"""Decoding of Ollama lines and whole responses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def line(message: Any = None, **fields: Any) -> bytes:
     return json.dumps({"done": False, **body}).encode()
 
 
-def fed(*lines: bytes) -> list[Delta]:
+def feed(*lines: bytes) -> list[Delta]:
     decoder = OllamaDecoder()
     deltas = [delta for each in lines for delta in decoder.feed(Frame(each))]
     return deltas + decoder.close()
@@ -40,7 +40,7 @@ def faults(deltas: list[Delta]) -> list[str]:
 
 def test_a_stream_has_reasoning_text_calls_and_a_finish() -> None:
     call = {"id": "c", "function": {"index": 0, "name": "look", "arguments": {"x": 1}}}
-    assert fed(
+    assert feed(
         line({"role": "assistant", "content": "", "thinking": "hm"}, model="m"),
         line({"content": "Well", "thinking": None}, model="m"),
         line({"content": "", "tool_calls": [call]}, model="m"),
@@ -59,7 +59,7 @@ def test_a_stream_has_reasoning_text_calls_and_a_finish() -> None:
 def test_one_line_is_emitted_as_reasoning_text_and_calls() -> None:
     calls = [{"function": {"name": "a", "arguments": {}}}, {"function": {"name": "b"}}]
     said = {"content": "Well", "thinking": "hm", "tool_calls": calls, "images": ["AAAA"]}
-    assert fed(line(said)) == [
+    assert feed(line(said)) == [
         Reasoning("hm"),
         Text("Well"),
         Extra("images", ["AAAA"]),
@@ -72,16 +72,16 @@ def test_one_line_is_emitted_as_reasoning_text_and_calls() -> None:
 
 def test_calls_of_several_lines_are_numbered_in_order() -> None:
     one = line({"tool_calls": [{"function": {"index": 0, "name": "a", "arguments": {}}}]})
-    calls = [delta for delta in fed(one, one) if isinstance(delta, ToolCall)]
+    calls = [delta for delta in feed(one, one) if isinstance(delta, ToolCall)]
     assert [call.index for call in calls] == [0, 1]
 
 
 def test_a_malformed_call_becomes_an_extra() -> None:
-    assert fed(line({"tool_calls": ["look"]})) == [Extra("tool_call", '"look"')]
+    assert feed(line({"tool_calls": ["look"]})) == [Extra("tool_call", '"look"')]
 
 
 def test_a_generate_response_decodes_like_a_chat() -> None:
-    assert fed(
+    assert feed(
         line(model="m", response="Well", thinking="hm"),
         line(model="m", response="", done=True, done_reason="length", context=[1], eval_count=2),
     ) == [Start("m"), Reasoning("hm"), Text("Well"), Usage(output_tokens=2), Finish("length")]
@@ -89,7 +89,7 @@ def test_a_generate_response_decodes_like_a_chat() -> None:
 
 def test_logprobs_come_with_their_text() -> None:
     scored = [{"token": "a", "logprob": -1.0, "top_logprobs": [{"token": "b", "logprob": -2.0}]}]
-    [text] = fed(line({"content": "a"}, logprobs=scored))
+    [text] = feed(line({"content": "a"}, logprobs=scored))
     assert isinstance(text, Text)
     [token] = text.logprobs
     assert (token["token"], token["logprob"]) == ("a", -1.0)
@@ -98,7 +98,7 @@ def test_logprobs_come_with_their_text() -> None:
 
 @pytest.mark.parametrize("field", ["content", "thinking"])
 def test_content_that_is_not_a_string_becomes_an_extra(field: str) -> None:
-    assert fed(line({field: ["a"]})) == [Extra(field, ["a"])]
+    assert feed(line({field: ["a"]})) == [Extra(field, ["a"])]
 
 
 # --- the end --------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_a_done_line_ends_the_stream() -> None:
 
 
 def test_done_without_a_reason_is_a_stop() -> None:
-    assert fed(line({"content": "a"}, done=True)) == [Text("a"), Finish("stop")]
+    assert feed(line({"content": "a"}, done=True)) == [Text("a"), Finish("stop")]
 
 
 def test_a_reason_without_done_finishes() -> None:
@@ -124,21 +124,21 @@ def test_a_reason_without_done_finishes() -> None:
 
 @pytest.mark.parametrize("reason", ["load", "unload"])
 def test_loading_or_unloading_the_model_is_a_retryable_failure(reason: str) -> None:
-    [failure] = fed(line({"content": ""}, done=True, done_reason=reason))
+    [failure] = feed(line({"content": ""}, done=True, done_reason=reason))
     assert isinstance(failure, Failure)
     assert (failure.fault.type, failure.fault.retryable) == ("protocol", True)
-    spoken = fed(line({"content": "a"}), line({"content": ""}, done=True, done_reason=reason))
+    spoken = feed(line({"content": "a"}), line({"content": ""}, done=True, done_reason=reason))
     assert spoken == [Text("a"), Finish(reason)]
 
 
 @pytest.mark.parametrize("count", [None, 0, -1, "3", True])
 def test_a_malformed_count_is_ignored(count: Any) -> None:
     last = line({"content": ""}, done=True, prompt_eval_count=count, eval_count=2)
-    assert fed(last) == [Usage(output_tokens=2), Finish("stop")]
-    assert fed(line({"content": ""}, done=True, eval_count=count)) == [Finish("stop")]
+    assert feed(last) == [Usage(output_tokens=2), Finish("stop")]
+    assert feed(line({"content": ""}, done=True, eval_count=count)) == [Finish("stop")]
 
 
-# --- what is not as agreed ------------------------------------------------------------------------
+# --- errors and malformed lines -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -150,36 +150,36 @@ def test_a_malformed_count_is_ignored(count: Any) -> None:
     ],
 )
 def test_an_error_in_the_stream_is_a_failure(text: str, fault: str) -> None:
-    assert faults(fed(line({"content": "a"}), json.dumps({"error": text}).encode())) == [fault]
+    assert faults(feed(line({"content": "a"}), json.dumps({"error": text}).encode())) == [fault]
 
 
 def test_output_beside_an_error_is_emitted_first() -> None:
-    text, failure = fed(line({"content": "a"}, error="broken"))
+    text, failure = feed(line({"content": "a"}, error="broken"))
     assert text == Text("a")
     assert isinstance(failure, Failure)
 
 
 def test_an_empty_message_gives_no_deltas() -> None:
-    assert fed(line({"content": ""}), line(response=""), line({})) == []
+    assert feed(line({"content": ""}), line(response=""), line({})) == []
 
 
 def test_a_line_without_a_message_becomes_an_extra() -> None:
-    assert fed(b'{"status":"pulling"}') == [Extra("frame", {"status": "pulling"})]
-    assert fed(b'{"message":"a","model":"m"}') == [Extra("frame", {"message": "a", "model": "m"})]
-    assert faults(fed(b'{"message":"Too many requests","code":429}')) == ["rate_limit"]
+    assert feed(b'{"status":"pulling"}') == [Extra("frame", {"status": "pulling"})]
+    assert feed(b'{"message":"a","model":"m"}') == [Extra("frame", {"message": "a", "model": "m"})]
+    assert faults(feed(b'{"message":"Too many requests","code":429}')) == ["rate_limit"]
 
 
 def test_a_broken_line_is_a_failure_unless_the_message_is_finished() -> None:
-    assert faults(fed(b'{"message":')) == ["protocol"]
+    assert faults(feed(b'{"message":')) == ["protocol"]
     finish = line({"content": ""}, done_reason="stop")
-    assert fed(finish, b"oops") == [Finish("stop"), Extra("unreadable_frame", 4)]
+    assert feed(finish, b"oops") == [Finish("stop"), Extra("unreadable_frame", 4)]
 
 
 def test_an_unpaired_surrogate_in_a_line_is_replaced() -> None:
-    assert fed(b'{"message":{"content":"a\\ud83d"}}') == [Text("a\ufffd")]
+    assert feed(b'{"message":{"content":"a\\ud83d"}}') == [Text("a\ufffd")]
 
 
-# --- whole answers, and the dialect ---------------------------------------------------------------
+# --- whole responses ------------------------------------------------------------------------------
 
 
 def test_a_whole_response_is_one_line() -> None:
@@ -191,7 +191,7 @@ def test_a_whole_response_is_one_line() -> None:
         done_reason="stop",
         eval_count=4,
     )
-    assert decode(body) == fed(body)
+    assert decode(body) == feed(body)
     assert decode(json.dumps(json.loads(body), indent=1).encode())[1:3] == [
         Reasoning("hm"),
         Text("Well"),

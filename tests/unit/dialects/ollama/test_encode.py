@@ -1,4 +1,4 @@
-"""The writing half of Ollama's own API: a plan becomes a request that servers can read."""
+"""Encoding of plans as Ollama chat requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a streamed answer of another Responses server ends: well, cut, failed, or not at all."""
+"""The end of a Responses stream: completed, incomplete, failed, or missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.dialect_samples.responses import (
     text,
 )
 
-# Counts and endings
+# Finish reasons
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,9 @@ def test_each_reasoning_item_is_sealed_separately() -> None:
         )
     ):
         events += subject.feed(delta)
-    told = documents(events + subject.finish())
-    check(told)
-    output = told[-1]["response"]["output"]
+    streamed = documents(events + subject.finish())
+    check(streamed)
+    output = streamed[-1]["response"]["output"]
     assert [item.get("encrypted_content") for item in output] == [
         "['rs_1']",
         "b['rs_2']",

@@ -1,4 +1,4 @@
-"""The writing half of a Responses upstream: a plan becomes a request that strict servers take."""
+"""Encoding of plans as Responses API requests."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_an_empty_history_is_still_a_valid_request() -> None:
 def test_instructions_contain_those_of_the_plan_and_the_format() -> None:
     contract = OutputContract(requested="json_object", asked="text")
     assert body(instructions="Be brief.")["instructions"] == "Be brief."
-    told = body(instructions="Be brief.", contract=contract)["instructions"]
-    assert told == f"Be brief.\n\n{contract.instruction()}"
+    instructions = body(instructions="Be brief.", contract=contract)["instructions"]
+    assert instructions == f"Be brief.\n\n{contract.instruction()}"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a Responses upstream is reminded of: its own reasoning, just as it made it."""
+"""Histories as input items of Responses API requests."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ from antiphon.dialects.responses.quirks import ResponsesQuirks
 from antiphon.wire.items import Document
 from tests.support import captured_requests as captured
 from tests.support.dialect_samples.history import answer, call, said
-from tests.support.dialect_samples.responses_history import IN_PLAIN, items, sealed
+from tests.support.dialect_samples.responses_history import IN_PLAIN, encrypted_state, items
 
 
 def test_encrypted_reasoning_is_sent_back_unchanged() -> None:
     summary = [{"type": "summary_text", "text": "hm"}]
-    thought = Thought(summary="hm", states=(sealed(summary=summary, format="v1"), sealed("rs_2")))
+    thought = Thought(
+        summary="hm",
+        states=(encrypted_state(summary=summary, format="v1"), encrypted_state("rs_2")),
+    )
     found = items(thought, call(), answer("a"), replay_reasoning="always")
     assert found[:2] == [
         {
@@ -76,12 +79,12 @@ def test_the_plan_decides_which_turns_send_reasoning_back(
     replay: ReplayReasoning, with_call: bool, goes_back: bool
 ) -> None:
     turn = (call(), answer("a")) if with_call else (said("assistant", "a"),)
-    found = items(Thought(states=(sealed(),)), *turn, replay_reasoning=replay)
+    found = items(Thought(states=(encrypted_state(),)), *turn, replay_reasoning=replay)
     assert (found[0]["type"] == "reasoning") == goes_back
 
 
 def test_trailing_reasoning_is_left_out() -> None:
-    late = Thought(states=(sealed(),))
+    late = Thought(states=(encrypted_state(),))
     history = (call(), late, answer("a"))
     assert [item["type"] for item in items(*history, replay_reasoning="always")] == [
         "function_call",
@@ -93,9 +96,9 @@ def test_trailing_reasoning_is_left_out() -> None:
 
 
 def test_a_turn_of_reasoning_alone_is_left_out() -> None:
-    assert items(Thought(states=(sealed(),)), said("user", "hi"), replay_reasoning="always") == (
-        items(said("user", "hi"))
-    )
+    assert items(
+        Thought(states=(encrypted_state(),)), said("user", "hi"), replay_reasoning="always"
+    ) == (items(said("user", "hi")))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +107,7 @@ def test_a_turn_of_reasoning_alone_is_left_out() -> None:
         (Thought(text="hm"), {"id": "rs_1", "summary": []}),
         (Thought(summary="hm"), {"id": "rs_1", "summary": []}),
         (
-            Thought(text="hm", states=(sealed(),)),
+            Thought(text="hm", states=(encrypted_state(),)),
             {"id": "rs_1", "summary": [], "encrypted_content": "gAAA"},
         ),
     ],
@@ -207,8 +210,8 @@ def test_a_tool_result_may_contain_an_image() -> None:
 
 
 def test_a_tool_result_of_several_texts_is_one_string() -> None:
-    told = Answered("a", (TextPart("x"), TextPart("y")))
-    assert items(call(), told)[1]["output"] == "x\ny"
+    result = Answered("a", (TextPart("x"), TextPart("y")))
+    assert items(call(), result)[1]["output"] == "x\ny"
 
 
 @pytest.mark.parametrize("call_id", ["", "x" * 65, "\ud83d" * 70])

@@ -1,4 +1,4 @@
-"""The validator of requests is only worth its rules: each of them catches a planted problem."""
+"""The validator of Bedrock requests reports a violation of each rule."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ def test_a_valid_request_matches_the_aws_service_model(messages: list[Any]) -> N
         ([USER | {"name": "x"}], "bad keys of a message"),
         ([{"role": "system", "content": [TEXT]}], "bad role"),
         ([user()], "there are no blocks"),
-        ([user(MARK)], "a cache marker behind nothing"),
+        ([user(MARK)], "a cache marker without a block before it"),
         ([user(TEXT, {"cachePoint": {"type": "x"}})], "a bad cache marker"),
         ([user(TEXT, *[MARK] * 5)], "too many cache markers"),
-        ([user({})], "one thing"),
-        ([user(TEXT | IMAGE)], "one thing"),
+        ([user({})], "exactly one key"),
+        ([user(TEXT | IMAGE)], "exactly one key"),
         ([user(CALL)], "a toolUse block in user"),
         ([user({"text": " \n"})], "a blank text"),
         ([user({"image": 7})], "bad image"),
@@ -99,29 +99,29 @@ def test_a_valid_request_matches_the_aws_service_model(messages: list[Any]) -> N
         ([user({"image": {"format": "png", "source": {"bytes": "%"}}})], "a bad source"),
         ([user(TEXT, document(name="a.pdf"))], "a bad name"),
         ([user(TEXT, document(name="a  b"))], "a bad name"),
-        ([user(FILE)], "a document without a word"),
+        ([user(FILE)], "a document without text"),
         ([user(TEXT, FILE, FILE)], "two documents share a name"),
         ([USER, model(call(toolUseId="a.b")), user(RESULT)], "a bad id"),
         ([USER, model(call(name="é")), user(RESULT)], "a bad id or name"),
-        ([USER, model(call(input=[])), user(RESULT)], "no object"),
+        ([USER, model(call(input=[])), user(RESULT)], "not an object"),
         ([USER, model(call(x=1)), user(RESULT)], "bad keys of a call"),
         ([USER, model(CALL), user({"toolResult": {"toolUseId": "a"}})], "bad keys of a result"),
-        ([USER, model({"reasoningContent": {}}, TEXT), USER], "a bad thought"),
+        ([USER, model({"reasoningContent": {}}, TEXT), USER], "a bad thinking block"),
         (
             [
                 USER,
                 model({"reasoningContent": {"reasoningText": {"text": "", "signature": ""}}}, TEXT),
             ],
-            "not signed",
+            "without a signature",
         ),
         ([SAID, USER], "the first and the last"),
         ([USER, SAID], "the first and the last"),
         ([USER, USER], "two messages of one role"),
-        ([USER, model(CALL), USER], "answers [] to the calls ['a']"),
-        ([user(RESULT)], "answers ['a'] to the calls []"),
-        ([USER, model(CALL), user(TEXT, RESULT)], "an answer behind something else"),
-        ([USER, model(CALL, TEXT), user(RESULT)], "something behind a call"),
-        ([USER, model(TEXT, SIGNED), USER], "a thought at the end"),
+        ([USER, model(CALL), USER], "results [] to the calls ['a']"),
+        ([user(RESULT)], "results ['a'] to the calls []"),
+        ([USER, model(CALL), user(TEXT, RESULT)], "a result after another block"),
+        ([USER, model(CALL, TEXT), user(RESULT)], "a block after a call"),
+        ([USER, model(TEXT, SIGNED), USER], "thinking at the end"),
         ([USER, model(CALL), user(RESULT), model(CALL), user(RESULT)], "two calls share an id"),
     ],
 )
@@ -141,7 +141,10 @@ def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
         ({"toolConfig": {"tools": [spec(name="a.b")]}}, "bad tool name"),
         ({"toolConfig": {"tools": [spec(description=" ")]}}, "a blank description"),
         ({"toolConfig": {"tools": [spec(x=1)]}}, "bad keys of a tool"),
-        ({"toolConfig": {"tools": [spec(inputSchema={"json": {"anyOf": []}})]}}, "no plain object"),
+        (
+            {"toolConfig": {"tools": [spec(inputSchema={"json": {"anyOf": []}})]}},
+            "not a plain object",
+        ),
         ({"toolConfig": {"tools": [LOOK], "toolChoice": {"none": {}}}}, "bad tool choice"),
         (
             {"toolConfig": {"tools": [LOOK], "toolChoice": {"tool": {"name": "x"}}}},
@@ -174,7 +177,9 @@ def test_a_bad_field_is_reported(fields: Body, problem: str) -> None:
 
 def test_a_schema_must_be_an_object() -> None:
     shape = {"type": "json_schema", "structure": {"jsonSchema": {"schema": "[]"}}}
-    assert problems_of(USER, outputConfig={"textFormat": shape}) == ["a schema that is no object"]
+    assert problems_of(USER, outputConfig={"textFormat": shape}) == [
+        "a schema that is not an object"
+    ]
 
 
 def test_a_resumed_turn_must_begin_with_thinking() -> None:
@@ -185,9 +190,7 @@ def test_a_resumed_turn_must_begin_with_thinking() -> None:
     second = {"toolResult": {"toolUseId": "b", "content": [TEXT]}}
     rounds = [user(RESULT), model(call(toolUseId="b")), user(second)]
     assert problems_of(USER, model(SIGNED, CALL), *rounds, **fields) == []
-    assert problems_of(USER, model(CALL), *rounds, **fields) == [
-        "a turn that goes on without its thought"
-    ]
+    assert problems_of(USER, model(CALL), *rounds, **fields) == ["a resumed turn without thinking"]
     assert problems_of(USER, model(CALL), user(RESULT), SAID, USER, **fields) == []
 
 
@@ -202,7 +205,7 @@ def test_calls_without_tools_and_text_beside_calls_are_reported() -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (b"[]", "the body is no object"),
+        (b"[]", "the body is not an object"),
         (b'{"messages": [{"role": "user", "content": [{"text": "a"}]}], "system": []}', "last"),
     ],
 )
