@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 Node: TypeAlias = dict[str, Any]
-Schema: TypeAlias = Mapping[str, Any]
+JSONSchema: TypeAlias = Mapping[str, Any]
 Seen: TypeAlias = frozenset[str]
 """The references on the path to a node."""
 
@@ -36,7 +36,7 @@ _MAX_NODES = 2000  # resolving references can make a small schema large
 _MAX_DEPTH = 24
 
 
-def reduce_parameters(schema: Schema | None) -> Node | None:
+def reduce_parameters(schema: JSONSchema | None) -> Node | None:
     """Reduce the parameters of a function; None if there are none: Gemini refuses `{}`."""
     reducer = _SchemaReducer(schema or {})
     flat, seen = reducer.flatten(schema, frozenset())
@@ -51,7 +51,7 @@ def reduce_parameters(schema: Schema | None) -> Node | None:
     return {"type": "OBJECT", "properties": properties, **_required_field(required)}
 
 
-def reduce_response(schema: Schema) -> Node:
+def reduce_response(schema: JSONSchema) -> Node:
     """Reduce the schema of structured output; `propertyOrdering` keeps the order of properties."""
     return _SchemaReducer(schema, ordered=True).node(schema, 0, frozenset())
 
@@ -59,7 +59,7 @@ def reduce_response(schema: Schema) -> Node:
 class _SchemaReducer:
     """One traversal of one schema."""
 
-    def __init__(self, root: Schema, *, ordered: bool = False) -> None:
+    def __init__(self, root: JSONSchema, *, ordered: bool = False) -> None:
         self._root = root
         self._ordered = ordered
         self._nodes = 0
@@ -78,7 +78,7 @@ class _SchemaReducer:
 
     # References and compositions
 
-    def flatten(self, schema: Any, seen: Seen, depth: int = 0) -> tuple[Schema, Seen]:
+    def flatten(self, schema: Any, seen: Seen, depth: int = 0) -> tuple[JSONSchema, Seen]:
         """Resolve `$ref` and merge `allOf`; also return the references that were followed."""
         self._nodes += 1
         if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
@@ -106,7 +106,7 @@ class _SchemaReducer:
             target = target.get(name) if isinstance(target, Mapping) else None
         return target
 
-    def branches(self, flat: Schema, seen: Seen) -> tuple[list[Schema], bool]:
+    def branches(self, flat: JSONSchema, seen: Seen) -> tuple[list[JSONSchema], bool]:
         """List the alternatives of a schema, at least one, and whether null was one of them."""
         kinds = flat.get("type")
         union = flat.get("anyOf") or flat.get("oneOf")
@@ -122,7 +122,7 @@ class _SchemaReducer:
 
     # Types
 
-    def _typed_node(self, flat: Schema, depth: int, seen: Seen) -> Node:
+    def _typed_node(self, flat: JSONSchema, depth: int, seen: Seen) -> Node:
         kind = _node_type(flat)
         node: Node = {"type": kind.upper()}
         if description := _description(flat, kind):
@@ -140,7 +140,7 @@ class _SchemaReducer:
             node |= self._object(flat, depth, seen)
         return node
 
-    def _items(self, flat: Schema, depth: int, seen: Seen) -> Node:
+    def _items(self, flat: JSONSchema, depth: int, seen: Seen) -> Node:
         """One schema for all items; a tuple (`prefixItems`) becomes an `anyOf` of its members."""
         items, tuples = flat.get("items"), flat.get("prefixItems")
         members = items if isinstance(items, list) else tuples
@@ -148,7 +148,7 @@ class _SchemaReducer:
             return _any_of([self.node(member, depth + 1, seen) for member in members])
         return self.node(items, depth + 1, seen)
 
-    def _object(self, flat: Schema, depth: int, seen: Seen) -> Node:
+    def _object(self, flat: JSONSchema, depth: int, seen: Seen) -> Node:
         properties = self.properties(flat, depth, seen)
         if not properties:
             return {}
@@ -156,7 +156,7 @@ class _SchemaReducer:
         ordering = {"propertyOrdering": list(properties)} if self._ordered else {}
         return {"properties": properties, **_required_field(required), **ordering}
 
-    def properties(self, flat: Schema, depth: int, seen: Seen) -> Node:
+    def properties(self, flat: JSONSchema, depth: int, seen: Seen) -> Node:
         found = flat.get("properties")
         if not isinstance(found, Mapping):
             return {}
@@ -192,7 +192,7 @@ def _nullable(node: Node) -> Node:
     return {**node, "nullable": True}
 
 
-def _node_type(flat: Schema) -> str:
+def _node_type(flat: JSONSchema) -> str:
     """The type of a node, inferred from its keywords if it has none."""
     if flat.get("type") in _KINDS:
         return str(flat["type"])
@@ -207,14 +207,14 @@ def _node_type(flat: Schema) -> str:
     return "string"
 
 
-def _constants(flat: Schema) -> Sequence[Any]:
+def _constants(flat: JSONSchema) -> Sequence[Any]:
     enum = flat.get("enum")
     if isinstance(enum, list):
         return enum
     return [flat["const"]] if "const" in flat else []
 
 
-def _description(flat: Schema, kind: str) -> str:
+def _description(flat: JSONSchema, kind: str) -> str:
     description = flat.get("description")
     sentences = [description] if isinstance(description, str) and description else []
     constants = _constants(flat)
@@ -228,7 +228,7 @@ def _strings(values: Iterable[Any]) -> list[str]:
     return list(dict.fromkeys(each for each in values if isinstance(each, str) and each))
 
 
-def _required(flat: Schema) -> list[Any]:
+def _required(flat: JSONSchema) -> list[Any]:
     required = flat.get("required")
     return required if isinstance(required, list) else []
 
@@ -237,7 +237,7 @@ def _required_field(required: list[str]) -> Node:
     return {"required": required} if required else {}
 
 
-def _is_null(flat: Schema) -> bool:
+def _is_null(flat: JSONSchema) -> bool:
     constants = _constants(flat)
     return flat.get("type") == "null" or (bool(constants) and all(c is None for c in constants))
 

@@ -40,7 +40,11 @@ class CallReader:
                 yield ReasoningState(SIGNATURE, signature, "tool")
             yield from self._start_call(call)
         if self._open is not None:
-            yield from self._continue_call(self._open, call)
+            # {"partialArgs": [{"jsonPath": "$.city", "stringValue": "U", "willContinue": true}],
+            #  "willContinue": true}
+            yield from self._open.feed(call.get("partialArgs"))
+            if not _will_continue(call):  # {}, or the last arguments
+                yield from self._end_open()
 
     def close(self) -> Iterator[Delta]:
         """End the stream: a call that is still open was cut."""
@@ -70,13 +74,6 @@ class CallReader:
             # {"name": "look", "args": {"x": 1}}: a whole call; without "args": no arguments
             yield ToolCall(index, call_id, name, _json(call.get("args") or {}))
             yield ToolEnd(index)
-
-    def _continue_call(self, streamed: _StreamedCall, call: Mapping[str, Any]) -> Iterator[Delta]:
-        # {"partialArgs": [{"jsonPath": "$.city", "stringValue": "U", "willContinue": true}],
-        #  "willContinue": true}
-        yield from streamed.feed(call.get("partialArgs"))
-        if not _will_continue(call):  # {}, or the last arguments
-            yield from self._end_open()
 
     def _end_open(self) -> Iterator[Delta]:
         if self._open is not None:
@@ -160,7 +157,7 @@ class ArgumentWriter:
         return text
 
     def _open_path(self, path: Path) -> str | None:
-        """Write what goes between the last value and this one; None if its place has passed."""
+        """Write what goes between the last value and this one; None if it is too late for it."""
         text = "" if self._started else "{"
         if not self._started:
             self._started = True
