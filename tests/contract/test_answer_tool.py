@@ -17,9 +17,9 @@ from antiphon.core.planning.next_round import FinishedRound, plan_next_round
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.request import Request
 from tests.support.machines import documents, machine
-from tests.support.scripted_providers.scripted_provider import Speaker
+from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 from tests.support.scripted_providers.session import Call, Turn
-from tests.support.scripted_providers.table import SPEAKERS
+from tests.support.scripted_providers.table import SCRIPTED_PROVIDERS
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -36,15 +36,19 @@ LOOK: dict[str, Any] = {
 ULM = '{"city":"Ulm","days":2}'
 FORCED = ("tool_choice", "toolChoice", "toolConfig")
 
-every_speaker = pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
+every_scripted_provider = pytest.mark.parametrize(
+    "scripted", SCRIPTED_PROVIDERS.values(), ids=SCRIPTED_PROVIDERS
+)
 
 
-def planned(speaker: Speaker, schema: dict[str, Any], tools: list[dict[str, Any]]) -> Plan:
+def planned(
+    scripted: ScriptedProvider, schema: dict[str, Any], tools: list[dict[str, Any]]
+) -> Plan:
     """A plan for a model that can be forced to call a tool, and cannot be asked for JSON."""
     form = {"type": "json_schema", "name": "trip", "schema": schema, "strict": True}
     body = {"model": "m", "input": "Where to?", "tools": tools, "text": {"format": form}}
     able = structs.replace(
-        speaker.capabilities,
+        scripted.capabilities,
         formats=frozenset({"text"}),
         tool_choice=frozenset({"auto", "required", "function"}),
         forced_choice_stops_thinking=False,
@@ -52,58 +56,58 @@ def planned(speaker: Speaker, schema: dict[str, Any], tools: list[dict[str, Any]
     return make_plan(
         Request.parse(json.dumps(body).encode()),
         [],
-        provider=speaker.name,
+        provider=scripted.name,
         model="m",
         capabilities=able,
     )
 
 
-@every_speaker
+@every_scripted_provider
 @pytest.mark.parametrize("schema", [SCHEMA, ARRAY], ids=["an object", "an array"])
 @pytest.mark.parametrize("tools", [[], [LOOK]], ids=["alone", "beside a tool"])
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 def test_the_answer_tool_is_declared_and_has_to_be_called(
-    speaker: Speaker, schema: dict[str, Any], tools: list[dict[str, Any]], stream: bool
+    scripted: ScriptedProvider, schema: dict[str, Any], tools: list[dict[str, Any]], stream: bool
 ) -> None:
-    plan = planned(speaker, schema, tools)
+    plan = planned(scripted, schema, tools)
     assert plan.contract.tool == "answer_trip"
     assert plan.tool_choice.mode == ("required" if tools else "function")
-    body = speaker.dialect.encode(plan, stream=stream).body
-    assert speaker.problems(body) == []
+    body = scripted.dialect.encode(plan, stream=stream).body
+    assert scripted.problems(body) == []
     written = body.decode()
     assert "answer_trip" in written
     assert ("look" in written) is bool(tools)
     assert not {"response_format", "format", "output_config"} & json.loads(body).keys()
     forcing = any(word in written for word in FORCED)
-    assert forcing is (speaker.name != "ollama"), "the API has a word for it, or none at all"
+    assert forcing is (scripted.name != "ollama"), "the API has a word for it, or none at all"
 
 
-@every_speaker
+@every_scripted_provider
 @pytest.mark.parametrize("said", ['{"city": 7, "days": 1}', "{}"])
 def test_what_does_not_fit_is_asked_for_once_more_in_the_same_thread(
-    speaker: Speaker, said: str
+    scripted: ScriptedProvider, said: str
 ) -> None:
-    plan = planned(speaker, SCHEMA, [LOOK])
+    plan = planned(scripted, SCHEMA, [LOOK])
     desk = StructuredOutputFilter.of(plan)
     assert desk is not None
-    bridge = Bridge(machine(()), speaker.dialect, desks=[desk])
+    bridge = Bridge(machine(()), scripted.dialect, desks=[desk])
     turn = Turn(number=1, calls=(Call("answer_trip", said, ""),))
-    bridge.feed(speaker.streamed(turn))
+    bridge.feed(scripted.stream_bytes(turn))
     bridge.close()
     assert bridge.again is not None
     items = tuple(msgspec.to_builtins(item) for item in bridge.round_items)
     sealer = Sealer(["a key"], new_nonce=bytes, now=lambda: 1)
     then = plan_next_round(
-        plan, FinishedRound(items, bridge.again), issuer=speaker.name, unseal=sealer.open
+        plan, FinishedRound(items, bridge.again), issuer=scripted.name, unseal=sealer.open
     )
     assert then.tool_choice == plan.tool_choice
-    body = speaker.dialect.encode(then, stream=True).body
-    assert speaker.problems(body) == []
+    body = scripted.dialect.encode(then, stream=True).body
+    assert scripted.problems(body) == []
     assert "does not have the form" in body.decode()
     bridge.next_round()
-    bridge.turn_to(speaker.dialect)
+    bridge.turn_to(scripted.dialect)
     right = Turn(number=2, calls=(Call("answer_trip", ULM, ""),))
-    told = bridge.feed(speaker.streamed(right))
+    told = bridge.feed(scripted.stream_bytes(right))
     [*_, ending] = documents([*told, *bridge.close()])
     [message] = [item for item in ending["response"]["output"] if item["type"] == "message"]
     assert json.loads(message["content"][0]["text"]) == json.loads(ULM)

@@ -38,11 +38,11 @@ def test_what_is_cited_on_the_web_is_an_annotation_of_its_passage(case: Case) ->
 
 @every(CASES)
 def test_what_the_server_did_for_itself_is_kept_for_the_trace(case: Case) -> None:
-    carried, deltas = read(case.data), deltas_of(case)
+    recorded, deltas = read(case.data), deltas_of(case)
     kept = [delta.kind for delta in deltas if isinstance(delta, Extra)]
-    for kind in {block["type"] for block in carried.blocks} - OWN:
-        assert kept.count(kind) == len(carried.of(kind))
-    assert any(isinstance(delta, Failure) for delta in deltas) == carried.error
+    for kind in {block["type"] for block in recorded.blocks} - OWN:
+        assert kept.count(kind) == len(recorded.of(kind))
+    assert any(isinstance(delta, Failure) for delta in deltas) == recorded.error
 
 
 @every(answers(CASES))
@@ -65,8 +65,8 @@ def _plain(block: Document) -> Document:
 
 def test_the_corpus_shows_what_these_tests_are_about() -> None:
     """A guard against a corpus that has shrunk until it proves nothing."""
-    carried = [read(case.data) for case in CASES]
-    assert any(each.citations() for each in carried)
-    assert any(each.stop == "pause_turn" for each in carried)
-    assert any(b["signature"] and not b["thinking"] for e in carried for b in e.of("thinking"))
-    assert any(each.error for each in carried)
+    recorded = [read(case.data) for case in CASES]
+    assert any(each.citations() for each in recorded)
+    assert any(each.stop == "pause_turn" for each in recorded)
+    assert any(b["signature"] and not b["thinking"] for e in recorded for b in e.of("thinking"))
+    assert any(each.error for each in recorded)

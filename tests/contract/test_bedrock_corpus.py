@@ -30,7 +30,7 @@ def test_a_recording_that_breaks_off_or_is_damaged_still_ends_well_formed(case: 
             events = replay(data, dialect="bedrock")
             check(events)
             assert final(events)["status"] in ("failed", "incomplete", "completed")
-            said = "".join(b.text for b in read(case.data).said if b.kind == "text")
+            said = "".join(b.text for b in read(case.data).output if b.kind == "text")
             told = "".join(e["delta"] for e in events if e["type"] == "response.output_text.delta")
             assert said.startswith(told)
 
@@ -57,7 +57,7 @@ def test_the_corpus_shows_what_these_tests_are_about() -> None:
     """A guard against a corpus that has shrunk until it proves nothing."""
     operations = {case.meta["operation"] for case in CASES}
     assert {"converse", "converse-stream", "invoke", "invoke-with-response-stream"} <= operations
-    carried = [read(case.data) for case in CASES]
-    assert any(each.cited() for each in carried)
-    assert any(each.cached_tokens for each in carried)
-    assert any(each.stop == "guardrail_intervened" for each in carried)
+    recorded = [read(case.data) for case in CASES]
+    assert any(each.cited() for each in recorded)
+    assert any(each.cached_tokens for each in recorded)
+    assert any(each.stop == "guardrail_intervened" for each in recorded)

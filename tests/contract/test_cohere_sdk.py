@@ -17,12 +17,12 @@ from pydantic import BaseModel, TypeAdapter
 from antiphon import replay
 from antiphon.core.history.steps import Step
 from tests.property.test_cohere_history import (
-    Memory,
-    memories,
+    StatePresence,
+    add_states,
+    encode_body,
     plans,
     quirks,
-    remembered,
-    rendered,
+    state_presences,
 )
 from tests.property.test_history import SEES, any_items, read
 from tests.support.corpus import ABSENT, Case, cases
@@ -59,12 +59,12 @@ def strangers(value: Any) -> Iterator[str]:
         yield from strangers(each)
 
 
-@given(any_items, memories, quirks, plans)
+@given(any_items, state_presences, quirks, plans)
 def test_the_package_knows_everything_we_send(
-    items: list[Any], memory: Memory, how: Any, fields: Document
+    items: list[Any], presence: StatePresence, how: Any, fields: Document
 ) -> None:
-    steps: list[Step] = remembered(read(items, SEES), memory)
-    body = rendered(steps, how, **fields)
+    steps: list[Step] = add_states(read(items, SEES), presence)
+    body = encode_body(steps, how, **fields)
     assert problems(body) == []
     sent = json.loads(body)
     assert sent.keys() <= PARAMETERS

@@ -18,27 +18,31 @@ from openai.types.responses import ResponseOutputItem
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.openai_sdk_check import consult
 from tests.support.recordings import Document, events_of, every, final, streams
-from tests.support.reference_readers import anthropic as naive_anthropic
-from tests.support.reference_readers import bedrock as naive_bedrock
-from tests.support.reference_readers import chat as naive_chat
-from tests.support.reference_readers import cohere as naive_cohere
-from tests.support.reference_readers import gemini as naive_gemini
-from tests.support.reference_readers import ollama as naive_ollama
-from tests.support.reference_readers import responses as naive_responses
-from tests.support.reference_readers.answer import Block, Carried, Spoken
+from tests.support.reference_readers import anthropic as reference_anthropic
+from tests.support.reference_readers import bedrock as reference_bedrock
+from tests.support.reference_readers import chat as reference_chat
+from tests.support.reference_readers import cohere as reference_cohere
+from tests.support.reference_readers import gemini as reference_gemini
+from tests.support.reference_readers import ollama as reference_ollama
+from tests.support.reference_readers import responses as reference_responses
+from tests.support.reference_readers.recorded_response import (
+    Block,
+    RecordedOutput,
+    RecordedResponse,
+)
 from tests.support.stream_validator import check
 
-SPOKEN: Mapping[str, Callable[[bytes], Spoken]] = {
-    "anthropic": naive_anthropic.read,
-    "bedrock": naive_bedrock.read,
-    "chat": naive_chat.read,
-    "cohere": naive_cohere.read,
-    "gemini": naive_gemini.read,
-    "ollama": naive_ollama.read,
+OUTPUT_READERS: Mapping[str, Callable[[bytes], RecordedOutput]] = {
+    "anthropic": reference_anthropic.read,
+    "bedrock": reference_bedrock.read,
+    "chat": reference_chat.read,
+    "cohere": reference_cohere.read,
+    "gemini": reference_gemini.read,
+    "ollama": reference_ollama.read,
 }
-READERS: Mapping[str, Callable[[bytes], Carried]] = {
-    **SPOKEN,
-    "responses": naive_responses.read,  # its items are compared whole, in a file of their own
+READERS: Mapping[str, Callable[[bytes], RecordedResponse]] = {
+    **OUTPUT_READERS,
+    "responses": reference_responses.read,  # its items are compared whole, in a file of their own
 }
 FEATURES: Mapping[str, str] = {
     "anthropic": "text reasoning parallel_tool_calls redacted_thinking error",
@@ -121,12 +125,12 @@ def same_call_ids(found: list[Block], expected: list[Block]) -> bool:
     return all(calls) and len(set(calls)) == len(calls)
 
 
-@every(case for case in CASES if protocol(case) in SPOKEN)
+@every(case for case in CASES if protocol(case) in OUTPUT_READERS)
 @pytest.mark.parametrize("with_request", [False, True], ids=["alone", "with_request"])
 def test_all_that_was_said_thought_and_called_arrives_in_its_order(
     case: Case, with_request: bool
 ) -> None:
-    expected = SPOKEN[protocol(case)](case.data).said
+    expected = OUTPUT_READERS[protocol(case)](case.data).output
     events = events_of(case, request=case.request if with_request else None)
     found = [told(item) for item in final(events)["output"]]
     assert [block.kind for block in found] == [block.kind for block in expected]

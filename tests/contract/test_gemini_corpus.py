@@ -8,11 +8,12 @@ import pytest
 
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import Extra, Failure
-from antiphon.dialects.gemini.decode import GeminiDialect
-from antiphon.dialects.gemini.encode import GeminiQuirks, encode
+from antiphon.dialects.gemini.dialect import GeminiDialect
+from antiphon.dialects.gemini.encode import encode
+from antiphon.dialects.gemini.quirks import GeminiQuirks
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.recordings import Document, answers, deltas_of, every, history_of, parts_of
-from tests.support.reference_readers.gemini import read, returned
+from tests.support.reference_readers.gemini import expected_parts, read
 from tests.support.request_validators.gemini import problems
 
 CASES = cases("gemini")
@@ -35,12 +36,12 @@ def test_what_is_cited_on_the_web_is_an_annotation_of_its_passage(case: Case) ->
 
 @every(ANSWERS)
 def test_what_the_server_did_for_itself_is_kept_for_the_trace(case: Case) -> None:
-    carried, deltas = read(case.data), deltas_of(case)
+    recorded, deltas = read(case.data), deltas_of(case)
     kept = [delta.kind for delta in deltas if isinstance(delta, Extra)]
     for kind in ("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData"):
-        assert kept.count(kind) == len(carried.of(kind))
+        assert kept.count(kind) == len(recorded.of(kind))
     assert any(isinstance(delta, Failure) for delta in deltas) == (
-        carried.blocked is not None or (carried.finish == "OTHER" and not carried.parts)
+        recorded.blocked is not None or (recorded.finish == "OTHER" and not recorded.parts)
     )
 
 
@@ -60,7 +61,7 @@ def test_an_answer_goes_back_part_by_part_as_it_came(case: Case) -> None:
     plan = Plan(provider="p", model="m", history=history_of(case))
     body = encode(plan, stream=True, quirks=GeminiQuirks(sentinel=False)).body
     sent = json.loads(body)["contents"][1]
-    native = returned(read(case.data).parts)
+    native = expected_parts(read(case.data).parts)
     assert sent == {"role": "model", "parts": [_plain(part) for part in native]}
     if "REDACTED" not in json.dumps(native):  # a signature is base64
         assert problems(body) == []
@@ -76,13 +77,13 @@ def _plain(part: Document) -> Document:
 def test_the_corpus_shows_what_these_tests_are_about() -> None:
     """A guard against a corpus that has shrunk until it proves nothing."""
     assert {case.meta["wire"] for case in CASES} == {"sse", "json", "json-array"}
-    carried = [read(case.data) for case in CASES]
-    signed = [part for each in carried for part in each.parts if "thoughtSignature" in part]
+    recorded = [read(case.data) for case in CASES]
+    signed = [part for each in recorded for part in each.parts if "thoughtSignature" in part]
     assert any(part.get("text") == "" for part in signed)
     assert any(part.get("text") for part in signed)
     assert any("functionCall" in part for part in signed)
     assert any("toolCall" in part for part in signed)
-    assert any(each.supports for each in carried)
-    assert any(each.blocked for each in carried)
-    assert any(each.error for each in carried)
-    assert any(each.finish == "OTHER" for each in carried)
+    assert any(each.supports for each in recorded)
+    assert any(each.blocked for each in recorded)
+    assert any(each.error for each in recorded)
+    assert any(each.finish == "OTHER" for each in recorded)

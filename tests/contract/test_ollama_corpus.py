@@ -31,7 +31,7 @@ def test_an_answer_goes_back_as_it_came(case: Case) -> None:
     calls = [(call["id"], call["function"]) for call in sent.get("tool_calls", [])]
     assert calls == [
         (block.call_id, {"name": block.name, "arguments": block.given})
-        for block in found.said
+        for block in found.output
         if block.kind == "call"
     ]
 

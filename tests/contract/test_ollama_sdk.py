@@ -15,7 +15,7 @@ from antiphon.core.plan.plan import Plan, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.ollama.encode import encode
 from tests.property.test_history import READS, any_items, read
-from tests.property.test_ollama_history import rendered, replays, schemas
+from tests.property.test_ollama_history import encode_body, replays, schemas
 from tests.support.corpus import ABSENT, Case, cases
 
 Document = dict[str, Any]
@@ -32,7 +32,7 @@ def without(keys: set[str], value: Any) -> Any:
 
 @given(any_items, replays)
 def test_the_package_knows_every_message_we_send(items: list[Any], replay_reasoning: Any) -> None:
-    sent = json.loads(rendered(read(items, READS), replay_reasoning))["messages"]
+    sent = json.loads(encode_body(read(items, READS), replay_reasoning))["messages"]
     for message in sent:
         known = Message(**message).model_dump(exclude_none=True)
         assert known == without(NEWER, message)
@@ -41,7 +41,7 @@ def test_the_package_knows_every_message_we_send(items: list[Any], replay_reason
 @given(schemas)
 def test_the_package_reads_every_tool_we_declare(schema: Document) -> None:
     tool = ToolDeclaration(name="look", description="Look.", parameters=schema)
-    [sent] = json.loads(rendered([], declarations=(tool,)))["tools"]
+    [sent] = json.loads(encode_body([], declarations=(tool,)))["tools"]
     known = Tool(**sent)
     assert known.function is not None
     assert known.function.parameters is not None

@@ -7,10 +7,11 @@ import json
 import pytest
 
 from antiphon.core.plan.plan import Plan
-from antiphon.dialects.responses.encode import ResponsesQuirks, encode
+from antiphon.dialects.responses.encode import encode
+from antiphon.dialects.responses.quirks import ResponsesQuirks
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.recordings import events_of, every, final, history_of, streams
-from tests.support.reference_readers.responses import citations, logprobs, read, simplified
+from tests.support.reference_readers.responses import citations, logprobs, read, simplify_item
 
 CASES = cases("responses")
 # The text of its item is not the text of its deltas, and what was told cannot be taken back.
@@ -24,8 +25,8 @@ every_answer = every(case for case in CASES if read(case.data).items)
 @every_answer
 def test_every_item_arrives_once_and_whole(case: Case) -> None:
     output = final(events_of(case))["output"]
-    found = [simple for item in output for simple in simplified(item)]
-    expected = read(case.data).told
+    found = [simple for item in output for simple in simplify_item(item)]
+    expected = read(case.data).simplified_items
     if case.id in CONTRADICTORY:
         found, expected = found[:-1], expected[:-1]
     if not any(item["type"] in ("output_text", "refusal") for item in expected):

@@ -27,24 +27,24 @@ from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 from tests.support.machines import counting_ids, documents
-from tests.support.scripted_providers.scripted_provider import Speaker, native_tail
+from tests.support.scripted_providers.scripted_provider import ScriptedProvider, native_tail
 from tests.support.scripted_providers.session import (
     SESSION,
     Document,
     Turn,
-    asked,
-    asking,
-    echoed,
-    results,
+    echo_items,
+    request_body,
+    result_items,
+    user_items,
 )
-from tests.support.scripted_providers.table import SPEAKERS
+from tests.support.scripted_providers.table import SCRIPTED_PROVIDERS
 from tests.support.stream_validator import check
 
 BOTH = pytest.mark.parametrize(
     ("one", "other"),
     [
         pytest.param(one, other, id=f"{one} and {other}")
-        for one, other in product(SPEAKERS, repeat=2)
+        for one, other in product(SCRIPTED_PROVIDERS, repeat=2)
     ],
 )
 
@@ -61,32 +61,32 @@ class Thread:
         self.items: list[Document] = []
         self.plan = Plan(provider="", model="")
 
-    def ask(self, speaker: Speaker) -> bytes:
+    def ask(self, scripted: ScriptedProvider) -> bytes:
         """What the provider is sent for the items so far."""
-        body = json.dumps(asking("m", self.items)).encode()
+        body = json.dumps(request_body("m", self.items)).encode()
         self.plan = make_plan(
             Request.parse(body),
             [],
-            provider=speaker.name,
+            provider=scripted.name,
             model="m",
-            capabilities=speaker.capabilities,
-            issuer=speaker.name,
+            capabilities=scripted.capabilities,
+            issuer=scripted.name,
             unseal=self._sealer.open,
         )
-        return speaker.dialect.encode(self.plan, stream=True).body
+        return scripted.dialect.encode(self.plan, stream=True).body
 
-    def hear(self, speaker: Speaker, turn: Turn) -> list[Document]:
+    def hear(self, scripted: ScriptedProvider, turn: Turn) -> list[Document]:
         """The items that come out of the provider's answer."""
         machine = ResponseMachine(
             Response(id="resp_1", created_at=1, model="m"),
             new_id=self._new_id,
             now=lambda: 2,
             tools=self.plan.identities,
-            seal=partial(self._sealer.seal, speaker.name, "m"),
+            seal=partial(self._sealer.seal, scripted.name, "m"),
             empty_arguments="{}",
         )
-        bridge = Bridge(machine, speaker.dialect)
-        told = documents([*bridge.feed(speaker.streamed(turn)), *bridge.close()])
+        bridge = Bridge(machine, scripted.dialect)
+        told = documents([*bridge.feed(scripted.stream_bytes(turn)), *bridge.close()])
         check(told)
         final = json.loads(msgspec.json.encode(told[-1]))["response"]
         assert final["status"] == "completed"
@@ -94,16 +94,16 @@ class Thread:
         return output
 
 
-def session(*speakers: Speaker) -> Iterator[tuple[Speaker, int, bytes]]:
-    """Hold the session with one speaker after another; yields every request that is made."""
+def session(*scripted_providers: ScriptedProvider) -> Iterator[tuple[ScriptedProvider, int, bytes]]:
+    """Run the session with one provider after another and yield every request."""
     thread = Thread()
     output: list[Document] = []
     for place, turn in enumerate(SESSION):
-        thread.items += asked(turn) or results(output, SESSION[place - 1])
-        speaker = speakers[place % len(speakers)]
-        yield speaker, place, thread.ask(speaker)
-        output = thread.hear(speaker, turn)
-        thread.items += echoed(output)
+        thread.items += user_items(turn) or result_items(output, SESSION[place - 1])
+        scripted = scripted_providers[place % len(scripted_providers)]
+        yield scripted, place, thread.ask(scripted)
+        output = thread.hear(scripted, turn)
+        thread.items += echo_items(output)
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -117,8 +117,8 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(each)
 
 
-def test_every_dialect_has_a_speaker() -> None:
-    assert {type(speaker.dialect) for speaker in SPEAKERS.values()} == {
+def test_every_dialect_has_a_scripted_provider() -> None:
+    assert {type(scripted.dialect) for scripted in SCRIPTED_PROVIDERS.values()} == {
         type(dialect) for dialect in DIALECTS.values()
     }
 
@@ -127,47 +127,47 @@ def test_every_dialect_has_a_speaker() -> None:
 def test_nobody_refuses_a_thread_that_changes_its_provider_at_every_turn(
     one: str, other: str
 ) -> None:
-    requests = list(session(SPEAKERS[one], SPEAKERS[other]))
-    refused = [(place, speaker.problems(body)) for speaker, place, body in requests]
+    requests = list(session(SCRIPTED_PROVIDERS[one], SCRIPTED_PROVIDERS[other]))
+    refused = [(place, scripted.problems(body)) for scripted, place, body in requests]
     assert refused == [(place, []) for place in range(len(SESSION))]
 
 
 @BOTH
 def test_nothing_that_was_said_is_missing_from_a_thread(one: str, other: str) -> None:
-    speakers = (SPEAKERS[one], SPEAKERS[other])
-    for _, place, body in session(*speakers):
+    scripted_providers = (SCRIPTED_PROVIDERS[one], SCRIPTED_PROVIDERS[other])
+    for _, place, body in session(*scripted_providers):
         known = "".join(strings(json.loads(body)))
         for earlier in range(place):
-            turn, speaker = SESSION[earlier], speakers[earlier % 2]
+            turn, scripted = SESSION[earlier], scripted_providers[earlier % 2]
             arguments = [json.loads(call.arguments) for call in turn.calls]
             answers = [call.result for call in turn.calls]
-            for text in (turn.user, speaker.words(turn), *answers, *strings(arguments)):
+            for text in (turn.user, scripted.output_text(turn), *answers, *strings(arguments)):
                 assert text in known
 
 
 @BOTH
 def test_each_provider_gets_its_own_state_back_and_nobody_elses(one: str, other: str) -> None:
-    speakers = (SPEAKERS[one], SPEAKERS[other])
-    for speaker, place, body in session(*speakers):
+    scripted_providers = (SCRIPTED_PROVIDERS[one], SCRIPTED_PROVIDERS[other])
+    for scripted, place, body in session(*scripted_providers):
         known = set(strings(json.loads(body)))
         thinks = b'"thinking":{"type":"disabled"}' not in body
         for earlier in range(place):
-            turn, author = SESSION[earlier], speakers[earlier % 2]
+            turn, author = SESSION[earlier], scripted_providers[earlier % 2]
             for state in author.states(turn):
-                if author is speaker:
+                if author is scripted:
                     assert state in known or not thinks
                 elif state != turn.thought:  # what was thought in plain may be told to anybody
                     assert state not in known
 
 
-@pytest.mark.parametrize("name", SPEAKERS)
+@pytest.mark.parametrize("name", SCRIPTED_PROVIDERS)
 def test_with_one_provider_a_thread_is_what_its_own_client_would_send(name: str) -> None:
-    for speaker, place, body in session(SPEAKERS[name]):
-        assert body.endswith(native_tail(speaker, SESSION[: place + 1])), body.decode()
+    for scripted, place, body in session(SCRIPTED_PROVIDERS[name]):
+        assert body.endswith(native_tail(scripted, SESSION[: place + 1])), body.decode()
 
 
-@pytest.mark.parametrize("start", range(len(SPEAKERS)))
+@pytest.mark.parametrize("start", range(len(SCRIPTED_PROVIDERS)))
 def test_a_thread_may_visit_somebody_else_at_every_turn(start: int) -> None:
-    speakers = [*SPEAKERS.values()]
-    for speaker, _, body in session(*speakers[start:], *speakers[:start]):
-        assert speaker.problems(body) == []
+    scripted_providers = [*SCRIPTED_PROVIDERS.values()]
+    for scripted, _, body in session(*scripted_providers[start:], *scripted_providers[:start]):
+        assert scripted.problems(body) == []

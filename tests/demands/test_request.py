@@ -19,7 +19,7 @@ from tests.support.demand_scripts import (
     speaking,
     user,
 )
-from tests.support.scripted_providers.gemini import GeminiSpeaker
+from tests.support.scripted_providers.gemini import ScriptedGemini
 from tests.support.scripted_providers.session import SESSION
 from tests.support.upstream import DONE, HELLO_WORLD, answering, chunk, playing, usage
 
@@ -127,10 +127,10 @@ async def test_theme_18_schemas_are_cut_to_what_gemini_takes(tmp_path: Path) -> 
         "patternProperties": {"^x": {}},
     }
     tool = {"type": "function", "name": "f", "parameters": hard}
-    speaker = GeminiSpeaker("older", signed=False)
-    async with configured(tmp_path, speaking(speaker, SESSION[2:3]), kind="gemini") as stage:
+    scripted = ScriptedGemini("older", signed=False)
+    async with configured(tmp_path, speaking(scripted, SESSION[2:3]), kind="gemini") as stage:
         events = await stage.stream(model="up/gemini-2.5-pro", tools=[tool])
-        assert speaker.problems(stage.upstream.asked[-1].raw) == []
+        assert scripted.problems(stage.upstream.asked[-1].raw) == []
     assert kinds(events)[-1] == "response.completed"
 
 

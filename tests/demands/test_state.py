@@ -11,12 +11,12 @@ import pytest
 
 from tests.support.checked_gateway import Scene, configured, final, judged
 from tests.support.demand_scripts import Document, answered, called, function, speaking, user
-from tests.support.scripted_providers.anthropic import AnthropicSpeaker
-from tests.support.scripted_providers.chat import ChatSpeaker
-from tests.support.scripted_providers.gemini import GeminiSpeaker
-from tests.support.scripted_providers.responses import ResponsesSpeaker
-from tests.support.scripted_providers.scripted_provider import Speaker, native_tail
-from tests.support.scripted_providers.session import SESSION, asking, echoed, results
+from tests.support.scripted_providers.anthropic import ScriptedAnthropic
+from tests.support.scripted_providers.chat import ScriptedChat
+from tests.support.scripted_providers.gemini import ScriptedGemini
+from tests.support.scripted_providers.responses import ScriptedResponses
+from tests.support.scripted_providers.scripted_provider import ScriptedProvider, native_tail
+from tests.support.scripted_providers.session import SESSION, echo_items, request_body, result_items
 from tests.support.upstream import HELLO_WORLD, playing
 
 
@@ -24,36 +24,36 @@ async def two_turns(scene: Scene, model: str) -> None:
     """A turn that thinks and calls two tools at once, and the one that brings their results."""
     first = [user(SESSION[0].user)]
     output = await asked(scene, model, first)
-    await asked(scene, model, [*first, *echoed(output), *results(output, SESSION[0])])
+    await asked(scene, model, [*first, *echo_items(output), *result_items(output, SESSION[0])])
 
 
 async def asked(scene: Scene, model: str, items: list[Document]) -> list[Document]:
-    events = judged(await scene.gateway.stream(asking(f"up/{model}", items, store=False)))
+    events = judged(await scene.gateway.stream(request_body(f"up/{model}", items, store=False)))
     assert final(events)["status"] == "completed"
     output: list[Document] = final(events)["output"]
     return output
 
 
-async def is_native(tmp_path: Path, speaker: Speaker, kind: str, model: str) -> bool:
+async def is_native(tmp_path: Path, scripted: ScriptedProvider, kind: str, model: str) -> bool:
     """Whether the second request ends, to the byte, as the provider's own client would send it."""
-    async with configured(tmp_path, speaking(speaker, SESSION), kind=kind) as scene:
+    async with configured(tmp_path, speaking(scripted, SESSION), kind=kind) as scene:
         await two_turns(scene, model)
-        return scene.upstream.asked[-1].raw.endswith(native_tail(speaker, SESSION[:2]))
+        return scene.upstream.asked[-1].raw.endswith(native_tail(scripted, SESSION[:2]))
 
 
 async def test_theme_01_reasoning_content_is_replayed_where_it_was(tmp_path: Path) -> None:
-    speaker = ChatSpeaker("deepseek", "tool_turns")
-    assert await is_native(tmp_path, speaker, "deepseek", "deepseek-v4-pro")
+    scripted = ScriptedChat("deepseek", "tool_turns")
+    assert await is_native(tmp_path, scripted, "deepseek", "deepseek-v4-pro")
 
 
 async def test_theme_02_thought_signatures_of_gemini_come_back_on_their_parts(
     tmp_path: Path,
 ) -> None:
-    assert await is_native(tmp_path, GeminiSpeaker(), "gemini", "gemini-3-pro-preview")
+    assert await is_native(tmp_path, ScriptedGemini(), "gemini", "gemini-3-pro-preview")
 
 
 async def test_theme_19_thinking_signatures_of_anthropic_come_back_whole(tmp_path: Path) -> None:
-    assert await is_native(tmp_path, AnthropicSpeaker(), "anthropic", "claude-sonnet-4-5")
+    assert await is_native(tmp_path, ScriptedAnthropic(), "anthropic", "claude-sonnet-4-5")
 
 
 @pytest.mark.parametrize("encrypted", ["gAAAAAB-of-somebody-else", "ap1.c29tZXRoaW5n"])
@@ -68,8 +68,8 @@ async def test_theme_04_encrypted_content_of_others_is_left_out_and_told(
         "encrypted_content": encrypted,
     }
     thread = [user("Hi"), thought, called("c1", "f"), answered("c1"), user("Go on")]
-    speaker = ResponsesSpeaker()
-    async with configured(tmp_path, speaking(speaker, SESSION[2:3]), kind="openai") as scene:
+    scripted = ScriptedResponses()
+    async with configured(tmp_path, speaking(scripted, SESSION[2:3]), kind="openai") as scene:
         body = {"model": "up/gpt-5.4", "input": thread, "tools": [function("f")], "store": False}
         async with scene.gateway.client.post(
             f"{scene.gateway.base_url}/responses", json={**body, "stream": True}
@@ -78,21 +78,21 @@ async def test_theme_04_encrypted_content_of_others_is_left_out_and_told(
             assert "capsule.unused" in response.headers["antiphon-diagnostics"]
         sent = scene.upstream.asked[-1].raw
         assert encrypted.encode() not in sent
-        assert speaker.problems(sent) == []
+        assert scripted.problems(sent) == []
 
 
 async def test_theme_08_a_longer_thread_begins_with_the_bytes_of_the_shorter_one(
     tmp_path: Path,
 ) -> None:
-    speaker = ChatSpeaker("deepseek", "tool_turns")
-    script = speaking(speaker, SESSION)
+    scripted = ScriptedChat("deepseek", "tool_turns")
+    script = speaking(scripted, SESSION)
     async with configured(tmp_path, script, kind="deepseek") as scene:
         items: list[Document] = []
         output: list[Document] = []
         for place, turn in enumerate(SESSION):
-            items += [user(turn.user)] if turn.user else results(output, SESSION[place - 1])
+            items += [user(turn.user)] if turn.user else result_items(output, SESSION[place - 1])
             output = await asked(scene, "deepseek-v4-pro", items)
-            items += echoed(output)
+            items += echo_items(output)
         bodies = [each.raw.removesuffix(b"]}") for each in scene.upstream.asked]
         for shorter, longer in pairwise(bodies):
             assert longer.startswith(shorter)
@@ -101,21 +101,21 @@ async def test_theme_08_a_longer_thread_begins_with_the_bytes_of_the_shorter_one
 async def test_theme_24_a_living_thread_moves_to_another_model(tmp_path: Path) -> None:
     """What one provider left in the thread is no obstacle to the next one."""
     left: list[Document] = []
-    one = speaking(AnthropicSpeaker(), SESSION)
+    one = speaking(ScriptedAnthropic(), SESSION)
     async with configured(tmp_path / "one", one, kind="anthropic") as scene:
         left = await asked(scene, "claude-sonnet-4-5", [user(SESSION[0].user)])
-    thread = [user(SESSION[0].user), *echoed(left), *results(left, SESSION[0])]
-    for kind, model, speaker in NEXT:
-        script = speaking(speaker, SESSION[2:3])
+    thread = [user(SESSION[0].user), *echo_items(left), *result_items(left, SESSION[0])]
+    for kind, model, scripted in NEXT:
+        script = speaking(scripted, SESSION[2:3])
         async with configured(tmp_path / kind, script, kind=kind) as scene:
             await asked(scene, model, thread)
-            assert speaker.problems(scene.upstream.asked[-1].raw) == []
+            assert scripted.problems(scene.upstream.asked[-1].raw) == []
 
 
-NEXT: list[tuple[str, str, Speaker]] = [
-    ("gemini", "gemini-3-pro-preview", GeminiSpeaker()),
-    ("openai", "gpt-5.4", ResponsesSpeaker()),
-    ("chat", "m", ChatSpeaker()),
+NEXT: list[tuple[str, str, ScriptedProvider]] = [
+    ("gemini", "gemini-3-pro-preview", ScriptedGemini()),
+    ("openai", "gpt-5.4", ScriptedResponses()),
+    ("chat", "m", ScriptedChat()),
 ]
 
 

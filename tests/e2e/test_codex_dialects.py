@@ -18,28 +18,28 @@ from antiphon.providers.registry import SPECS
 from tests.support import captured_requests as captured
 from tests.support.client_answers import ask
 from tests.support.gateways import Running, replaced, running, settings
-from tests.support.scripted_providers.anthropic import AnthropicSpeaker
-from tests.support.scripted_providers.bedrock import BedrockSpeaker
-from tests.support.scripted_providers.chat import ChatSpeaker
-from tests.support.scripted_providers.cohere import CohereSpeaker
-from tests.support.scripted_providers.gemini import GeminiSpeaker
-from tests.support.scripted_providers.ollama import OllamaSpeaker
-from tests.support.scripted_providers.responses import ResponsesSpeaker
-from tests.support.scripted_providers.scripted_provider import Speaker
+from tests.support.scripted_providers.anthropic import ScriptedAnthropic
+from tests.support.scripted_providers.bedrock import ScriptedBedrock
+from tests.support.scripted_providers.chat import ScriptedChat
+from tests.support.scripted_providers.cohere import ScriptedCohere
+from tests.support.scripted_providers.gemini import ScriptedGemini
+from tests.support.scripted_providers.ollama import ScriptedOllama
+from tests.support.scripted_providers.responses import ScriptedResponses
+from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 from tests.support.scripted_providers.session import Turn
 from tests.support.upstream import Asked, Line, Upstream, upstream
 
 BODIES = captured.bodies()
 pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
 
-PROVIDERS: dict[str, tuple[Speaker, str]] = {
-    "chat": (ChatSpeaker(), "m"),
-    "anthropic": (AnthropicSpeaker(), "claude-opus-4-6"),
-    "gemini": (GeminiSpeaker("older", signed=False), "gemini-2.5-pro"),
-    "openai": (ResponsesSpeaker(), "gpt-5.5"),
-    "ollama": (OllamaSpeaker(), "qwen3"),
-    "cohere": (CohereSpeaker(), "command-a-reasoning-08-2025"),
-    "bedrock": (BedrockSpeaker(), "anthropic.claude-opus-4-6-v1"),
+PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
+    "chat": (ScriptedChat(), "m"),
+    "anthropic": (ScriptedAnthropic(), "claude-opus-4-6"),
+    "gemini": (ScriptedGemini("older", signed=False), "gemini-2.5-pro"),
+    "openai": (ScriptedResponses(), "gpt-5.5"),
+    "ollama": (ScriptedOllama(), "qwen3"),
+    "cohere": (ScriptedCohere(), "command-a-reasoning-08-2025"),
+    "bedrock": (ScriptedBedrock(), "anthropic.claude-opus-4-6-v1"),
 }
 """One provider of each dialect."""
 ANSWER = Turn(1, thought="Hm.", text='{"city":"Ulm"}')
@@ -50,7 +50,7 @@ ANSWER = Turn(1, thought="Hm.", text='{"city":"Ulm"}')
 class House:
     gateway: Running
     played: Upstream
-    speaker: Speaker
+    scripted: ScriptedProvider
     model: str
 
 
@@ -58,11 +58,11 @@ class House:
 async def house(
     anyio_backend: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[House]:
-    speaker, model = PROVIDERS[request.param]
+    scripted, model = PROVIDERS[request.param]
 
     async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=speaker.content_type)
-        await line.send(speaker.streamed(ANSWER))
+        await line.head(content_type=scripted.content_type)
+        await line.send(scripted.stream_bytes(ANSWER))
         await line.end()
 
     async with upstream(script) as played:
@@ -70,7 +70,7 @@ async def house(
         directory: Path = tmp_path_factory.mktemp("dialect")
         config = replaced(settings(directory, played.url), providers={"up": entry})
         async with running(config) as gateway:
-            yield House(gateway, played, speaker, f"up/{model}")
+            yield House(gateway, played, scripted, f"up/{model}")
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
@@ -78,7 +78,7 @@ async def test_a_codex_request_is_accepted(house: House, body: dict[str, Any]) -
     asked = {name: value for name, value in body.items() if name != "previous_response_id"}
     answer = await ask(house.gateway, {**asked, "model": house.model})
     assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
-    assert house.speaker.problems(house.played.asked[-1].raw) == []
+    assert house.scripted.problems(house.played.asked[-1].raw) == []
     messages = [item for item in answer.response["output"] if item["type"] == "message"]
     assert [part["text"] for item in messages for part in item["content"]] == [ANSWER.text]
 

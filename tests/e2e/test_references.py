@@ -18,12 +18,18 @@ from antiphon.engine.runtime import Runtime
 from tests.support.checked_gateway import Scene, configured, scene
 from tests.support.client_answers import Answer, ask
 from tests.support.gateways import replaced, running, settings
-from tests.support.scripted_providers.anthropic import AnthropicSpeaker
-from tests.support.scripted_providers.chat import ChatSpeaker
-from tests.support.scripted_providers.gemini import GeminiSpeaker
-from tests.support.scripted_providers.responses import ResponsesSpeaker
-from tests.support.scripted_providers.scripted_provider import Speaker, native_tail
-from tests.support.scripted_providers.session import SESSION, Document, asked, asking, results
+from tests.support.scripted_providers.anthropic import ScriptedAnthropic
+from tests.support.scripted_providers.chat import ScriptedChat
+from tests.support.scripted_providers.gemini import ScriptedGemini
+from tests.support.scripted_providers.responses import ScriptedResponses
+from tests.support.scripted_providers.scripted_provider import ScriptedProvider, native_tail
+from tests.support.scripted_providers.session import (
+    SESSION,
+    Document,
+    request_body,
+    result_items,
+    user_items,
+)
 from tests.support.upstream import HELLO_WORLD, Asked, Line, Upstream, playing, upstream
 
 HEADER = "antiphon-diagnostics"
@@ -35,24 +41,24 @@ def reference(id: str, *, typed: bool = True) -> Document:
 
 
 @asynccontextmanager
-async def talkative(speaker: Speaker) -> AsyncIterator[Upstream]:
+async def talkative(scripted: ScriptedProvider) -> AsyncIterator[Upstream]:
     """A provider that answers turn by turn."""
     turns = iter(SESSION)
 
     async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=speaker.content_type)
-        await line.send(speaker.streamed(next(turns)))
+        await line.head(content_type=scripted.content_type)
+        await line.send(scripted.stream_bytes(next(turns)))
         await line.end()
 
     async with upstream(script) as played:
         yield played
 
 
-PROVIDERS: dict[str, tuple[Speaker, str]] = {
-    "deepseek": (ChatSpeaker("deepseek", "tool_turns"), "deepseek-v4-pro"),
-    "anthropic": (AnthropicSpeaker(), "claude-sonnet-4-5"),
-    "gemini": (GeminiSpeaker(), "gemini-3-pro-preview"),
-    "openai": (ResponsesSpeaker(), "gpt-5.4"),
+PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
+    "deepseek": (ScriptedChat("deepseek", "tool_turns"), "deepseek-v4-pro"),
+    "anthropic": (ScriptedAnthropic(), "claude-sonnet-4-5"),
+    "gemini": (ScriptedGemini(), "gemini-3-pro-preview"),
+    "openai": (ScriptedResponses(), "gpt-5.4"),
 }
 
 
@@ -72,8 +78,8 @@ REPEATING: dict[str, Callable[[Document], Document]] = {
 @pytest.mark.parametrize("how", REPEATING)
 @pytest.mark.parametrize("kind", PROVIDERS)
 async def test_what_is_stored_need_not_be_repeated(tmp_path: Path, kind: str, how: str) -> None:
-    speaker, model = PROVIDERS[kind]
-    async with talkative(speaker) as played:
+    scripted, model = PROVIDERS[kind]
+    async with talkative(scripted) as played:
         config = replaced(
             settings(tmp_path, played.url),
             providers={"up": ProviderConfig(kind=kind, base_url=played.url, api_keys=["k"])},
@@ -82,15 +88,15 @@ async def test_what_is_stored_need_not_be_repeated(tmp_path: Path, kind: str, ho
         items: list[Document] = []
         output: list[Document] = []
         for place, turn in enumerate(SESSION):
-            items += asked(turn) or results(output, SESSION[place - 1])
+            items += user_items(turn) or result_items(output, SESSION[place - 1])
             async with running(config) as gateway:  # each turn in a gateway of its own
-                answer = await ask(gateway, asking(f"up/{model}", items, include=[]))
+                answer = await ask(gateway, request_body(f"up/{model}", items, include=[]))
             assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
             assert UNRESOLVED not in answer.headers.get(HEADER, "")
             output = answer.response["output"]
             items += [REPEATING[how](item) for item in output]
             raw = played.asked[-1].raw
-            assert raw.endswith(native_tail(speaker, SESSION[: place + 1])), raw.decode()
+            assert raw.endswith(native_tail(scripted, SESSION[: place + 1])), raw.decode()
 
 
 def told(scene: Scene) -> list[tuple[str, str]]:

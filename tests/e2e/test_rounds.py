@@ -31,14 +31,14 @@ from tests.support.rounds import (
     thought,
     words,
 )
-from tests.support.scripted_providers.anthropic import AnthropicSpeaker
+from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.session import Turn
 from tests.support.traces import shown
 from tests.support.upstream import DONE, Asked, Line, Script, chunk, frame, usage
 
 LOOKED = round_of(calls(search()))
 ANSWER = round_of(said("It rains [1]."))
-ANTHROPIC = AnthropicSpeaker()
+ANTHROPIC = ScriptedAnthropic()
 
 
 def breaking(*frames: bytes) -> Script:
@@ -126,7 +126,7 @@ async def test_a_provider_of_another_kind_takes_over(tmp_path: Path, stream: boo
     async def other(asked: Asked, line: Line) -> None:
         turn = Turn(2, thought="Rain.", text="It rains [1].")
         await line.head(content_type="text/event-stream")
-        await line.send(ANTHROPIC.streamed(turn))
+        await line.send(ANTHROPIC.stream_bytes(turn))
         await line.end()
 
     spoken = round_of(thought("Hm."), said("Let me see."), calls(search()))

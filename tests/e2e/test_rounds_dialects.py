@@ -22,25 +22,25 @@ from tests.support.demand_scripts import speaking
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.patches import FILES, patch
 from tests.support.rounds import ANSWERS, FORM, PATCH, READ, SEARCH, ULM, shape, words
-from tests.support.scripted_providers.anthropic import AnthropicSpeaker
-from tests.support.scripted_providers.bedrock import BedrockSpeaker
-from tests.support.scripted_providers.chat import ChatSpeaker
-from tests.support.scripted_providers.cohere import CohereSpeaker
-from tests.support.scripted_providers.gemini import GeminiSpeaker
-from tests.support.scripted_providers.ollama import OllamaSpeaker
-from tests.support.scripted_providers.responses import ResponsesSpeaker
-from tests.support.scripted_providers.scripted_provider import Speaker
+from tests.support.scripted_providers.anthropic import ScriptedAnthropic
+from tests.support.scripted_providers.bedrock import ScriptedBedrock
+from tests.support.scripted_providers.chat import ScriptedChat
+from tests.support.scripted_providers.cohere import ScriptedCohere
+from tests.support.scripted_providers.gemini import ScriptedGemini
+from tests.support.scripted_providers.ollama import ScriptedOllama
+from tests.support.scripted_providers.responses import ScriptedResponses
+from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 from tests.support.scripted_providers.session import Call, Turn
 from tests.support.upstream import Upstream, upstream
 
-PROVIDERS: dict[str, tuple[Speaker, str]] = {
-    "chat": (ChatSpeaker(), "m"),
-    "anthropic": (AnthropicSpeaker(), "claude-opus-4-6"),
-    "gemini": (GeminiSpeaker(), "gemini-3-pro"),
-    "openai": (ResponsesSpeaker(), "gpt-5.5"),
-    "ollama": (OllamaSpeaker(), "qwen3"),
-    "cohere": (CohereSpeaker(), "command-a-reasoning-08-2025"),
-    "bedrock": (BedrockSpeaker(), "anthropic.claude-opus-4-6-v1"),
+PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
+    "chat": (ScriptedChat(), "m"),
+    "anthropic": (ScriptedAnthropic(), "claude-opus-4-6"),
+    "gemini": (ScriptedGemini(), "gemini-3-pro"),
+    "openai": (ScriptedResponses(), "gpt-5.5"),
+    "ollama": (ScriptedOllama(), "qwen3"),
+    "cohere": (ScriptedCohere(), "command-a-reasoning-08-2025"),
+    "bedrock": (ScriptedBedrock(), "anthropic.claude-opus-4-6-v1"),
 }
 every_dialect = pytest.mark.parametrize("kind", PROVIDERS)
 
@@ -60,7 +60,7 @@ READING = Call("read", "{}", "")
 class House:
     gateway: Running
     played: Upstream
-    speaker: Speaker
+    scripted: ScriptedProvider
     model: str
 
     async def asked(self, **body: Any) -> dict[str, Any]:
@@ -69,16 +69,16 @@ class House:
         answer = await ask(self.gateway, asked)
         assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
         for each in self.played.asked:
-            assert self.speaker.problems(each.raw) == []
+            assert self.scripted.problems(each.raw) == []
         return answer.response
 
 
 @asynccontextmanager
 async def house(tmp_path: Path, kind: str, turns: Sequence[Turn]) -> AsyncIterator[House]:
-    speaker, model = PROVIDERS[kind]
+    scripted, model = PROVIDERS[kind]
     path = tmp_path / "answers.json"
     path.write_text(json.dumps(ANSWERS))
-    async with upstream(speaking(speaker, turns)) as played:
+    async with upstream(speaking(scripted, turns)) as played:
         entry = ProviderConfig(
             kind=kind,
             base_url=played.url,
@@ -91,7 +91,7 @@ async def house(tmp_path: Path, kind: str, turns: Sequence[Turn]) -> AsyncIterat
             search=SearchConfig(backend="recorded", url=f"file://{path}"),
         )
         async with running(config) as gateway:
-            yield House(gateway, played, speaker, f"up/{model}")
+            yield House(gateway, played, scripted, f"up/{model}")
 
 
 @every_dialect

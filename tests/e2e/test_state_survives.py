@@ -28,21 +28,21 @@ from antiphon.config import (
 from antiphon.engine.runtime import Runtime
 from tests.support.client_answers import Answer, ask
 from tests.support.gateways import replaced, running, settings
-from tests.support.scripted_providers.anthropic import AnthropicSpeaker
-from tests.support.scripted_providers.bedrock import BedrockSpeaker
-from tests.support.scripted_providers.chat import ChatSpeaker
-from tests.support.scripted_providers.cohere import CohereSpeaker
-from tests.support.scripted_providers.gemini import GeminiSpeaker
-from tests.support.scripted_providers.ollama import OllamaSpeaker
-from tests.support.scripted_providers.responses import ResponsesSpeaker
-from tests.support.scripted_providers.scripted_provider import Speaker, native_tail
+from tests.support.scripted_providers.anthropic import ScriptedAnthropic
+from tests.support.scripted_providers.bedrock import ScriptedBedrock
+from tests.support.scripted_providers.chat import ScriptedChat
+from tests.support.scripted_providers.cohere import ScriptedCohere
+from tests.support.scripted_providers.gemini import ScriptedGemini
+from tests.support.scripted_providers.ollama import ScriptedOllama
+from tests.support.scripted_providers.responses import ScriptedResponses
+from tests.support.scripted_providers.scripted_provider import ScriptedProvider, native_tail
 from tests.support.scripted_providers.session import (
     SESSION,
     Document,
-    asked,
-    asking,
-    echoed,
-    results,
+    echo_items,
+    request_body,
+    result_items,
+    user_items,
 )
 from tests.support.shared_gateway import UVLOOP
 from tests.support.upstream import Asked, Line, Script, Upstream, answering, upstream
@@ -60,7 +60,7 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 class Home:
     """Where gateways live, one after another: a provider, a place on the disk, and keys."""
 
-    speaker: Speaker
+    scripted: ScriptedProvider
     kind: str
     model: str
     played: Upstream
@@ -85,14 +85,16 @@ class Home:
     async def ask(self, items: list[Document], **more: Any) -> Answer:
         """A gateway that lives for one request."""
         async with running(self.config(), Runtime(now=lambda: self.now)) as gateway:
-            answer = await ask(gateway, asking(f"up/{self.model}", items, **more))
+            answer = await ask(gateway, request_body(f"up/{self.model}", items, **more))
         assert answer.status == 200, answer.body
         assert answer.response["status"] == "completed"
         return answer
 
 
 @asynccontextmanager
-async def home(tmp_path: Path, speaker: Speaker, kind: str, model: str) -> AsyncIterator[Home]:
+async def home(
+    tmp_path: Path, scripted: ScriptedProvider, kind: str, model: str
+) -> AsyncIterator[Home]:
     """The provider answers turn by turn, as often as it is asked."""
     turns = iter(SESSION)
 
@@ -100,38 +102,38 @@ async def home(tmp_path: Path, speaker: Speaker, kind: str, model: str) -> Async
         if here.refusals:
             await here.refusals.pop(0)(asked, line)
             return
-        await line.head(content_type=speaker.content_type)
-        await line.send(speaker.streamed(next(turns)))
+        await line.head(content_type=scripted.content_type)
+        await line.send(scripted.stream_bytes(next(turns)))
         await line.end()
 
     async with upstream(script) as played:
-        here = Home(speaker, kind, model, played, tmp_path)
+        here = Home(scripted, kind, model, played, tmp_path)
         yield here
 
 
 def known(place: int, before: Sequence[Document]) -> list[Document]:
     """What a client has to say at this turn, by the items of the one before."""
-    return asked(SESSION[place]) or results([*before], SESSION[place - 1])
+    return user_items(SESSION[place]) or result_items([*before], SESSION[place - 1])
 
 
 def check(place: int, home: Home) -> None:
     """The last request is what the provider's own client would have sent."""
     raw = home.played.asked[-1].raw.replace(CACHE_MARK, b"")
-    assert raw.endswith(native_tail(home.speaker, SESSION[: place + 1])), raw.decode()
+    assert raw.endswith(native_tail(home.scripted, SESSION[: place + 1])), raw.decode()
 
 
-PROVIDERS: dict[str, tuple[Speaker, str]] = {
-    "deepseek": (ChatSpeaker("deepseek", "tool_turns"), "deepseek-v4-pro"),
-    "moonshot": (ChatSpeaker("moonshot", "tool_turns"), "kimi-k2.6"),
-    "xiaomi": (ChatSpeaker("xiaomi", "tool_turns", silence=""), "mimo-v2.5-pro"),
-    "zhipu": (ChatSpeaker("zhipu", "always"), "glm-5.2"),
-    "openrouter": (ChatSpeaker("openrouter", details=True), "anthropic/claude-sonnet-4.5"),
-    "anthropic": (AnthropicSpeaker(), "claude-sonnet-4-5"),
-    "gemini": (GeminiSpeaker(), "gemini-3-pro-preview"),
-    "openai": (ResponsesSpeaker(), "gpt-5.4"),
-    "ollama": (OllamaSpeaker(), "qwen3"),
-    "cohere": (CohereSpeaker("tool_turns"), "command-a-reasoning-08-2025"),
-    "bedrock": (BedrockSpeaker(), "anthropic.claude-sonnet-4-5-20250929-v1:0"),
+PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
+    "deepseek": (ScriptedChat("deepseek", "tool_turns"), "deepseek-v4-pro"),
+    "moonshot": (ScriptedChat("moonshot", "tool_turns"), "kimi-k2.6"),
+    "xiaomi": (ScriptedChat("xiaomi", "tool_turns", silence=""), "mimo-v2.5-pro"),
+    "zhipu": (ScriptedChat("zhipu", "always"), "glm-5.2"),
+    "openrouter": (ScriptedChat("openrouter", details=True), "anthropic/claude-sonnet-4.5"),
+    "anthropic": (ScriptedAnthropic(), "claude-sonnet-4-5"),
+    "gemini": (ScriptedGemini(), "gemini-3-pro-preview"),
+    "openai": (ScriptedResponses(), "gpt-5.4"),
+    "ollama": (ScriptedOllama(), "qwen3"),
+    "cohere": (ScriptedCohere("tool_turns"), "command-a-reasoning-08-2025"),
+    "bedrock": (ScriptedBedrock(), "anthropic.claude-sonnet-4-5-20250929-v1:0"),
 }
 
 
@@ -139,14 +141,14 @@ PROVIDERS: dict[str, tuple[Speaker, str]] = {
 async def test_a_client_that_echoes_keeps_everything_over_restarts(
     tmp_path: Path, kind: str
 ) -> None:
-    speaker, model = PROVIDERS[kind]
-    async with home(tmp_path, speaker, kind, model) as here:
+    scripted, model = PROVIDERS[kind]
+    async with home(tmp_path, scripted, kind, model) as here:
         items: list[Document] = []
         output: list[Document] = []
         for place in range(len(SESSION)):
             items += known(place, output)
             output = (await here.ask(items, store=False)).response["output"]
-            items += echoed(output)
+            items += echo_items(output)
             check(place, here)
 
 
@@ -154,8 +156,8 @@ async def test_a_client_that_echoes_keeps_everything_over_restarts(
 async def test_a_client_that_names_the_response_before_keeps_everything_over_restarts(
     tmp_path: Path, kind: str
 ) -> None:
-    speaker, model = PROVIDERS[kind]
-    async with home(tmp_path, speaker, kind, model) as here:
+    scripted, model = PROVIDERS[kind]
+    async with home(tmp_path, scripted, kind, model) as here:
         here.store = f"sqlite:///{tmp_path / 'kept.db'}"
         output: list[Document] = []
         previous: dict[str, str] = {}
@@ -173,10 +175,10 @@ SIGNED = ("anthropic", "gemini", "openai", "bedrock", "openrouter")
 
 async def first_turn(here: Home) -> list[Document]:
     """The items of a thread that waits for the results of its first calls."""
-    items = asked(SESSION[0])
+    items = user_items(SESSION[0])
     output = (await here.ask(items, store=False)).response["output"]
     assert [item["type"] for item in output if "encrypted_content" in item]
-    return [*items, *echoed(output), *results(output, SESSION[0])]
+    return [*items, *echo_items(output), *result_items(output, SESSION[0])]
 
 
 def changed(items: list[Document], change: Callable[[str], str]) -> list[Document]:
@@ -191,11 +193,11 @@ def changed(items: list[Document], change: Callable[[str], str]) -> list[Documen
 
 def states_in(here: Home) -> list[str]:
     """Which states of the first turn are in the last request."""
-    return states_of(here.speaker, here.played.asked[-1])
+    return states_of(here.scripted, here.played.asked[-1])
 
 
-def states_of(speaker: Speaker, request: Asked) -> list[str]:
-    escaped = {state: json.dumps(state)[1:-1] for state in speaker.states(SESSION[0])}
+def states_of(scripted: ScriptedProvider, request: Asked) -> list[str]:
+    escaped = {state: json.dumps(state)[1:-1] for state in scripted.states(SESSION[0])}
     return [state for state, text in escaped.items() if text in request.raw.decode()]
 
 
@@ -216,9 +218,9 @@ DAMAGES: dict[str, tuple[Callable[[str], str], str]] = {
 async def test_a_seal_that_cannot_be_opened_costs_the_state_and_nothing_else(
     tmp_path: Path, kind: str, damage: str
 ) -> None:
-    speaker, model = PROVIDERS[kind]
+    scripted, model = PROVIDERS[kind]
     change, why = DAMAGES[damage]
-    async with home(tmp_path, speaker, kind, model) as here:
+    async with home(tmp_path, scripted, kind, model) as here:
         items = changed(await first_turn(here), change)
         answer = await here.ask(items, store=False)
         assert states_in(here) == []
@@ -227,12 +229,12 @@ async def test_a_seal_that_cannot_be_opened_costs_the_state_and_nothing_else(
 
 @pytest.mark.parametrize("kind", ["deepseek", *SIGNED])
 async def test_a_seal_expires(tmp_path: Path, kind: str) -> None:
-    speaker, model = PROVIDERS[kind]
-    async with home(tmp_path, speaker, kind, model) as here:
+    scripted, model = PROVIDERS[kind]
+    async with home(tmp_path, scripted, kind, model) as here:
         items = await first_turn(here)
         here.now += 1000
         assert HEADER not in (await here.ask(items, store=False)).headers
-        assert states_in(here) == speaker.states(SESSION[0])
+        assert states_in(here) == scripted.states(SESSION[0])
         here.now += 1
         answer = await here.ask(items, store=False)
         assert states_in(here) == []
@@ -241,8 +243,8 @@ async def test_a_seal_expires(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", SIGNED)
 async def test_a_seal_is_for_the_model_that_made_it(tmp_path: Path, kind: str) -> None:
-    speaker, model = PROVIDERS[kind]
-    async with home(tmp_path, speaker, kind, model) as here:
+    scripted, model = PROVIDERS[kind]
+    async with home(tmp_path, scripted, kind, model) as here:
         items = await first_turn(here)
         here.model = {"anthropic": "claude-opus-5", "openai": "gpt-5.2"}.get(kind, f"{model}-2")
         answer = await here.ask(items, store=False)
@@ -251,8 +253,8 @@ async def test_a_seal_is_for_the_model_that_made_it(tmp_path: Path, kind: str) -
 
 
 async def test_what_was_thought_in_plain_goes_along_to_another_model(tmp_path: Path) -> None:
-    speaker, model = PROVIDERS["deepseek"]
-    async with home(tmp_path, speaker, "deepseek", model) as here:
+    scripted, model = PROVIDERS["deepseek"]
+    async with home(tmp_path, scripted, "deepseek", model) as here:
         items = await first_turn(here)
         here.model = "deepseek-flash"
         answer = await here.ask(items, store=False)
@@ -261,22 +263,22 @@ async def test_what_was_thought_in_plain_goes_along_to_another_model(tmp_path: P
 
 
 async def test_a_server_of_the_same_kind_elsewhere_is_a_stranger(tmp_path: Path) -> None:
-    speaker = ChatSpeaker("chat", details=True)
+    scripted = ScriptedChat("chat", details=True)
     async with (
-        home(tmp_path, speaker, "chat", "m") as here,
-        home(tmp_path, speaker, "chat", "m") as elsewhere,
+        home(tmp_path, scripted, "chat", "m") as here,
+        home(tmp_path, scripted, "chat", "m") as elsewhere,
     ):
         items = await first_turn(here)
         answer = await elsewhere.ask(items, store=False)
         assert states_in(elsewhere) == []
         assert "capsule.unused:foreign" in answer.headers[HEADER]
         await here.ask(items, store=False)
-        assert states_in(here) == speaker.states(SESSION[0])
+        assert states_in(here) == scripted.states(SESSION[0])
 
 
 async def test_keys_can_be_replaced_without_losing_anything(tmp_path: Path) -> None:
-    speaker, model = PROVIDERS["anthropic"]
-    async with home(tmp_path, speaker, "anthropic", model) as here:
+    scripted, model = PROVIDERS["anthropic"]
+    async with home(tmp_path, scripted, "anthropic", model) as here:
         items: list[Document] = []
         output: list[Document] = []
         keys = ["a", "a", "b a", "b a", "c b a", "c b a"]
@@ -284,25 +286,25 @@ async def test_keys_can_be_replaced_without_losing_anything(tmp_path: Path) -> N
             here.keys = held.split()
             items += known(place, output)
             output = (await here.ask(items, store=False)).response["output"]
-            items += echoed(output)
+            items += echo_items(output)
             check(place, here)
 
 
 async def test_a_key_that_was_thrown_away_takes_its_seals_along_and_no_others(
     tmp_path: Path,
 ) -> None:
-    speaker, model = PROVIDERS["openai"]
-    async with home(tmp_path, speaker, "openai", model) as here:
+    scripted, model = PROVIDERS["openai"]
+    async with home(tmp_path, scripted, "openai", model) as here:
         here.keys = ["old"]
         items = await first_turn(here)
         here.keys = ["new", "old"]
         output = (await here.ask(items, store=False)).response["output"]
-        items += [*echoed(output), *results(output, SESSION[1])]
+        items += [*echo_items(output), *result_items(output, SESSION[1])]
         here.keys = ["new"]
         answer = await here.ask(items, store=False)
         assert "capsule.unused:unknown_key" in answer.headers[HEADER]
         assert states_in(here) == []
-        assert speaker.states(SESSION[1])[0] in here.played.asked[-1].raw.decode()
+        assert scripted.states(SESSION[1])[0] in here.played.asked[-1].raw.decode()
 
 
 # What the provider does not take back
@@ -317,14 +319,14 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 async def test_a_signature_that_is_refused_is_left_out_once(tmp_path: Path, kind: str) -> None:
-    speaker, model = PROVIDERS[kind]
-    async with home(tmp_path, speaker, kind, model) as here:
+    scripted, model = PROVIDERS[kind]
+    async with home(tmp_path, scripted, kind, model) as here:
         items = await first_turn(here)
         here.refusals = [answering(400, {"error": REFUSED[kind]})]
         answer = await here.ask(items, store=False)
         assert len(here.played.asked) == 3
         with_state, without = here.played.asked[-2:]
-        assert states_of(speaker, with_state) == speaker.states(SESSION[0])
-        assert states_of(speaker, without) == []
-        assert speaker.problems(without.raw) == []
+        assert states_of(scripted, with_state) == scripted.states(SESSION[0])
+        assert states_of(scripted, without) == []
+        assert scripted.problems(without.raw) == []
     assert "capsule.unused:refused" in answer.headers[HEADER]

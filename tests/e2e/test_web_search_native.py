@@ -18,7 +18,14 @@ from tests.e2e.test_state_survives import CACHE_MARK, PROVIDERS
 from tests.support.client_answers import ask
 from tests.support.gateways import replaced, running, settings
 from tests.support.scripted_providers.scripted_provider import native_tail
-from tests.support.scripted_providers.session import Call, Document, Turn, asked, asking, echoed
+from tests.support.scripted_providers.session import (
+    Call,
+    Document,
+    Turn,
+    echo_items,
+    request_body,
+    user_items,
+)
 from tests.support.upstream import Asked, Line, upstream
 
 FOUND: dict[str, list[Document]] = {
@@ -57,12 +64,12 @@ ROUNDS = (
 async def test_a_provider_is_told_of_searches_as_its_own_client_would_tell_it(
     tmp_path: Path, kind: str, stored: bool
 ) -> None:
-    speaker, model = PROVIDERS[kind]
+    scripted, model = PROVIDERS[kind]
     rounds = iter(ROUNDS)
 
     async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=speaker.content_type)
-        await line.send(speaker.streamed(next(rounds)))
+        await line.head(content_type=scripted.content_type)
+        await line.send(scripted.stream_bytes(next(rounds)))
         await line.end()
 
     path = tmp_path / "answers.json"
@@ -76,17 +83,17 @@ async def test_a_provider_is_told_of_searches_as_its_own_client_would_tell_it(
         )
         async with running(config) as gateway:
             more: Document = {"tools": [{"type": "web_search"}]}
-            items = asked(ROUNDS[0])
-            first = (await ask(gateway, asking(f"up/{model}", items, **more))).response
-            last = asked(ROUNDS[3])
+            items = user_items(ROUNDS[0])
+            first = (await ask(gateway, request_body(f"up/{model}", items, **more))).response
+            last = user_items(ROUNDS[3])
             if stored:
                 more["previous_response_id"] = first["id"]
             else:
-                last = [*items, *echoed(first["output"]), *last]
-            await ask(gateway, asking(f"up/{model}", last, **more))
+                last = [*items, *echo_items(first["output"]), *last]
+            await ask(gateway, request_body(f"up/{model}", last, **more))
         requests: list[Any] = [each.raw.replace(CACHE_MARK, b"") for each in played.asked]
     assert first["status"] == "completed"
     assert len(requests) == len(ROUNDS)
     for place, raw in enumerate(requests):
-        expected = native_tail(speaker, ROUNDS[: place + 1])
+        expected = native_tail(scripted, ROUNDS[: place + 1])
         assert raw.endswith(expected), (place, raw.decode(), expected.decode())

@@ -1,4 +1,4 @@
-"""Any history becomes a good Cohere request, and a history that grows keeps its past."""
+"""Any history is encoded as a valid Cohere request, and a longer history only appends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from antiphon.core.history.steps import ReasoningStep, Step
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.structured_output.contract import OutputContract
-from antiphon.dialects.cohere.encode import CohereQuirks, encode
+from antiphon.dialects.cohere.encode import encode
+from antiphon.dialects.cohere.quirks import CohereQuirks
 from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN
 from tests.property.test_history import (
     READS,
@@ -28,8 +29,8 @@ from tests.property.test_history import (
 )
 from tests.support.request_validators.cohere import problems
 
-Memory = Literal["all", "some", "none"]
-memories = st.sampled_from(["all", "some", "none"])
+StatePresence = Literal["all", "some", "none"]
+state_presences = st.sampled_from(["all", "some", "none"])
 LOOK = ToolDeclaration(name="look", parameters={"required": ["a"]}, strict=True)
 FORM = OutputContract(requested="json_schema", asked="json_schema", name="form", schema={})
 
@@ -58,68 +59,70 @@ plans = st.fixed_dictionaries(
 )
 
 
-def remembered(steps: Sequence[Step], memory: Memory) -> list[Step]:
-    """The steps with the state that was sealed into thoughts: into all, into some, or lost."""
+def add_states(steps: Sequence[Step], presence: StatePresence) -> list[Step]:
+    """Add reasoning state to all, some or none of the reasoning steps."""
     found: list[Step] = []
-    for place, step in enumerate(steps):
+    for index, step in enumerate(steps):
         if isinstance(step, ReasoningStep) and (
-            memory == "all" or (memory == "some" and place % 2)
+            presence == "all" or (presence == "some" and index % 2)
         ):
-            schemes = [THINKING, TOOL_PLAN] if place % 3 else [TOOL_PLAN]
-            states = (ReasoningState(scheme, f"thought {place}", "block") for scheme in schemes)
+            schemes = [THINKING, TOOL_PLAN] if index % 3 else [TOOL_PLAN]
+            states = (ReasoningState(scheme, f"thought {index}", "block") for scheme in schemes)
             found.append(replace(step, states=tuple(states)))
         else:
             found.append(step)
     return found
 
 
-def rendered(steps: Sequence[Step], how: CohereQuirks | None = None, **fields: Any) -> bytes:
+def encode_body(
+    steps: Sequence[Step], given_quirks: CohereQuirks | None = None, **fields: Any
+) -> bytes:
     plan = Plan(provider="p", model="m", history=tuple(steps), **fields)
-    return encode(plan, stream=True, quirks=how or CohereQuirks()).body
+    return encode(plan, stream=True, quirks=given_quirks or CohereQuirks()).body
 
 
-@given(any_items, st.sampled_from([SEES, READS]), st.booleans(), memories, quirks, plans)
-def test_any_history_renders_to_a_valid_request(
+@given(any_items, st.sampled_from([SEES, READS]), st.booleans(), state_presences, quirks, plans)
+def test_any_history_is_encoded_as_a_valid_request(
     items: list[Any],
     inputs: frozenset[str],
     images: bool,
-    memory: Memory,
-    how: CohereQuirks,
+    presence: StatePresence,
+    given_quirks: CohereQuirks,
     fields: dict[str, Any],
 ) -> None:
-    steps = remembered(read(items, inputs, images), memory)
-    assert problems(rendered(steps, how, **fields)) == []
+    steps = add_states(read(items, inputs, images), presence)
+    assert problems(encode_body(steps, given_quirks, **fields)) == []
 
 
 @given(st.lists(junk, max_size=4))
-def test_a_list_of_anything_at_all_renders_to_a_valid_request(items: list[Any]) -> None:
-    assert problems(rendered(read(items))) == []
+def test_any_list_of_items_is_encoded_as_a_valid_request(items: list[Any]) -> None:
+    assert problems(encode_body(read(items))) == []
 
 
-@given(any_items, any_items, memories)
-def test_a_body_that_ends_with_a_question_is_a_prefix_of_the_next(
-    past: list[Any], more: list[Any], memory: Memory
+@given(any_items, any_items, state_presences)
+def test_a_body_that_ends_with_a_user_message_is_a_prefix_of_the_next(
+    past: list[Any], more: list[Any], presence: StatePresence
 ) -> None:
-    """An instruction alone is no question: whoever has only that is told to go on."""
+    """A history of instructions alone gets a user message that asks to continue."""
     assume(is_answered(past))
     asked = [*past, {"role": "user", "content": "hi"}]
-    body = rendered(remembered(read(asked), memory))
-    following = rendered(remembered(read([*asked, *more]), memory))
+    body = encode_body(add_states(read(asked), presence))
+    following = encode_body(add_states(read([*asked, *more]), presence))
     assert following.startswith(body.removesuffix(b"]}"))
 
 
-@given(threads(), memories, plans)
+@given(threads(), state_presences, plans)
 def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
-    requests: list[list[Item]], memory: Memory, fields: dict[str, Any]
+    requests: list[list[Item]], presence: StatePresence, fields: dict[str, Any]
 ) -> None:
-    histories = [remembered(read(history), memory) for history in accumulate(requests)]
-    bodies = [rendered(steps, **fields) for steps in histories]
+    histories = [add_states(read(history), presence) for history in accumulate(requests)]
+    bodies = [encode_body(steps, **fields) for steps in histories]
     assert all(problems(body) == [] for body in bodies)
     for body, following in pairwise(bodies):
         assert following.startswith(body.removesuffix(b"]}"))
 
 
-@given(any_items, memories)
-def test_rendering_twice_gives_the_same_bytes(items: list[Any], memory: Memory) -> None:
-    steps = remembered(read(items), memory)
-    assert rendered(steps) == rendered(steps)
+@given(any_items, state_presences)
+def test_encoding_twice_gives_the_same_bytes(items: list[Any], presence: StatePresence) -> None:
+    steps = add_states(read(items), presence)
+    assert encode_body(steps) == encode_body(steps)

@@ -1,4 +1,4 @@
-"""Any history becomes a good Gemini request, and a history that grows keeps its past."""
+"""Any history is encoded as a valid Gemini request, and a longer history only appends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from antiphon.core.history.steps import ReasoningStep, Step
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.stream.deltas import ReasoningState
-from antiphon.dialects.gemini.encode import GeminiQuirks, encode
+from antiphon.dialects.gemini.encode import encode
+from antiphon.dialects.gemini.quirks import GeminiQuirks
 from tests.property.test_history import (
     SEES,
     Item,
@@ -30,8 +31,8 @@ LOOK = ToolDeclaration(
 )
 CODE = {"executableCode": {"language": "PYTHON", "code": "1"}}
 
-Memory = Literal["all", "some", "none"]
-memories = st.sampled_from(["all", "some", "none"])
+StatePresence = Literal["all", "some", "none"]
+state_presences = st.sampled_from(["all", "some", "none"])
 quirks = st.builds(
     GeminiQuirks,
     json_schema=st.booleans(),
@@ -59,17 +60,17 @@ plans = st.fixed_dictionaries(
 )
 
 
-def remembered(steps: Sequence[Step], memory: Memory) -> list[Step]:
-    """The steps with the state that was sealed into thoughts: into all, into some, or lost."""
+def add_states(steps: Sequence[Step], presence: StatePresence) -> list[Step]:
+    """Add reasoning state to all, some or none of the reasoning steps."""
     found: list[Step] = []
-    for place, step in enumerate(steps):
+    for index, step in enumerate(steps):
         if isinstance(step, ReasoningStep) and (
-            memory == "all" or (memory == "some" and place % 2)
+            presence == "all" or (presence == "some" and index % 2)
         ):
-            on_text = {"signature": "c2ln", "start": place % 3, "end": place % 4}
+            on_text = {"signature": "c2ln", "start": index % 3, "end": index % 4}
             states = (
                 ReasoningState("gemini.thought_signature", on_text, "text"),
-                ReasoningState("gemini.part", {"part": CODE, "start": place % 5}, "turn"),
+                ReasoningState("gemini.part", {"part": CODE, "start": index % 5}, "turn"),
                 ReasoningState("gemini.thought_signature", "dG9v", "tool"),
             )
             found.append(replace(step, states=states))
@@ -78,51 +79,61 @@ def remembered(steps: Sequence[Step], memory: Memory) -> list[Step]:
     return found
 
 
-def rendered(steps: Sequence[Step], how: GeminiQuirks, **fields: Any) -> bytes:
+def encode_body(steps: Sequence[Step], given_quirks: GeminiQuirks, **fields: Any) -> bytes:
     plan = Plan(provider="p", model="m", history=tuple(steps), **fields)
-    return encode(plan, stream=True, quirks=how).body
+    return encode(plan, stream=True, quirks=given_quirks).body
 
 
-@given(any_items, st.booleans(), memories, quirks, plans)
-def test_any_history_renders_to_a_valid_request(
-    items: list[Any], images: bool, memory: Memory, how: GeminiQuirks, fields: dict[str, Any]
+@given(any_items, st.booleans(), state_presences, quirks, plans)
+def test_any_history_is_encoded_as_a_valid_request(
+    items: list[Any],
+    images: bool,
+    presence: StatePresence,
+    given_quirks: GeminiQuirks,
+    fields: dict[str, Any],
 ) -> None:
-    steps = remembered(read(items, SEES, images), memory)
-    assert problems(rendered(steps, how, **fields), signed=how.sentinel) == []
+    steps = add_states(read(items, SEES, images), presence)
+    assert problems(encode_body(steps, given_quirks, **fields), signed=given_quirks.sentinel) == []
 
 
 @given(st.lists(junk, max_size=4))
-def test_a_list_of_anything_at_all_renders_to_a_valid_request(items: list[Any]) -> None:
-    assert problems(rendered(read(items), GeminiQuirks())) == []
+def test_any_list_of_items_is_encoded_as_a_valid_request(items: list[Any]) -> None:
+    assert problems(encode_body(read(items), GeminiQuirks())) == []
 
 
-def told(role: str) -> Item:
+def message_item(role: str) -> Item:
     return {"role": role, "content": "Go on."}
 
 
-@given(any_items, st.sampled_from(["user", "developer"]), any_items, memories, quirks)
-def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
-    items: list[Any], role: str, more: list[Any], memory: Memory, how: GeminiQuirks
+@given(any_items, st.sampled_from(["user", "developer"]), any_items, state_presences, quirks)
+def test_a_body_that_ends_with_a_client_message_is_a_prefix_of_the_next(
+    items: list[Any],
+    role: str,
+    more: list[Any],
+    presence: StatePresence,
+    given_quirks: GeminiQuirks,
 ) -> None:
-    past = [told("developer"), told("user"), *items, told(role)]
+    past = [message_item("developer"), message_item("user"), *items, message_item(role)]
     assume(is_answered(past))
-    body = rendered(remembered(read(past), memory), how, declarations=(LOOK,))
-    following = rendered(remembered(read([*past, *more]), memory), how, declarations=(LOOK,))
+    body = encode_body(add_states(read(past), presence), given_quirks, declarations=(LOOK,))
+    following = encode_body(
+        add_states(read([*past, *more]), presence), given_quirks, declarations=(LOOK,)
+    )
     assert following.startswith(body.removesuffix(b"]}]}"))
 
 
-@given(threads(), memories, quirks)
+@given(threads(), state_presences, quirks)
 def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
-    requests: list[list[Item]], memory: Memory, how: GeminiQuirks
+    requests: list[list[Item]], presence: StatePresence, given_quirks: GeminiQuirks
 ) -> None:
-    histories = [remembered(read(history), memory) for history in accumulate(requests)]
-    bodies = [rendered(steps, how, instructions="Be brief.") for steps in histories]
-    assert all(problems(body, signed=how.sentinel) == [] for body in bodies)
+    histories = [add_states(read(history), presence) for history in accumulate(requests)]
+    bodies = [encode_body(steps, given_quirks, instructions="Be brief.") for steps in histories]
+    assert all(problems(body, signed=given_quirks.sentinel) == [] for body in bodies)
     for body, following in pairwise(bodies):
         assert following.startswith(body.removesuffix(b"]}]}"))
 
 
-@given(any_items, memories)
-def test_rendering_twice_gives_the_same_bytes(items: list[Any], memory: Memory) -> None:
-    steps = remembered(read(items), memory)
-    assert rendered(steps, GeminiQuirks()) == rendered(steps, GeminiQuirks())
+@given(any_items, state_presences)
+def test_encoding_twice_gives_the_same_bytes(items: list[Any], presence: StatePresence) -> None:
+    steps = add_states(read(items), presence)
+    assert encode_body(steps, GeminiQuirks()) == encode_body(steps, GeminiQuirks())

@@ -1,4 +1,4 @@
-"""Any history becomes a good Ollama request, and a history that grows keeps its past."""
+"""Any history is encoded as a valid Ollama request, and a longer history only appends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ schemas = st.dictionaries(
 choices = st.sampled_from([ToolChoice(), ToolChoice("none"), ToolChoice("function", "look")])
 
 
-def rendered(steps: Sequence[Step], replay: ReplayReasoning = "always", **fields: Any) -> bytes:
+def encode_body(steps: Sequence[Step], replay: ReplayReasoning = "always", **fields: Any) -> bytes:
     plan = Plan(
         provider="p",
         model="m",
@@ -46,45 +46,45 @@ def rendered(steps: Sequence[Step], replay: ReplayReasoning = "always", **fields
 
 
 @given(any_items, st.sampled_from([SEES, READS]), st.booleans())
-def test_any_history_renders_to_a_valid_request(
+def test_any_history_is_encoded_as_a_valid_request(
     items: list[Any], inputs: frozenset[str], images: bool
 ) -> None:
-    assert problems(rendered(read(items, inputs, images))) == []
+    assert problems(encode_body(read(items, inputs, images))) == []
 
 
 @given(st.lists(junk, max_size=4))
-def test_a_list_of_anything_at_all_renders_to_a_valid_request(items: list[Any]) -> None:
-    assert problems(rendered(read(items))) == []
+def test_any_list_of_items_is_encoded_as_a_valid_request(items: list[Any]) -> None:
+    assert problems(encode_body(read(items))) == []
 
 
 @given(schemas, choices)
-def test_any_schema_is_one_that_a_server_can_read(
+def test_any_schema_is_corrected_to_a_readable_one(
     schema: dict[str, Any], choice: ToolChoice
 ) -> None:
     tools = (ToolDeclaration(name="look", parameters=schema), ToolDeclaration(name="listen"))
-    assert problems(rendered([], declarations=tools, tool_choice=choice)) == []
+    assert problems(encode_body([], declarations=tools, tool_choice=choice)) == []
 
 
 @given(any_items, any_items, st.sampled_from(["developer", "user"]))
-def test_a_body_that_ends_with_the_clients_words_is_a_prefix_of_the_next(
+def test_a_body_that_ends_with_a_client_message_is_a_prefix_of_the_next(
     past: list[Any], more: list[Any], role: str
 ) -> None:
     assume(is_answered(past))
-    told = [*past, {"role": role, "content": "hi"}]
-    body = rendered(read(told))
-    assert rendered(read([*told, *more])).startswith(body.removesuffix(b"]}"))
+    items_so_far = [*past, {"role": role, "content": "hi"}]
+    body = encode_body(read(items_so_far))
+    assert encode_body(read([*items_so_far, *more])).startswith(body.removesuffix(b"]}"))
 
 
 @given(threads(), replays)
 def test_the_body_of_each_turn_is_a_prefix_of_the_body_of_the_next(
     requests: list[list[Item]], replay: ReplayReasoning
 ) -> None:
-    bodies = [rendered(read(history), replay) for history in accumulate(requests)]
+    bodies = [encode_body(read(history), replay) for history in accumulate(requests)]
     assert all(problems(body) == [] for body in bodies)
     for body, following in pairwise(bodies):
         assert following.startswith(body.removesuffix(b"]}"))
 
 
 @given(any_items)
-def test_rendering_twice_gives_the_same_bytes(items: list[Any]) -> None:
-    assert rendered(read(items)) == rendered(read(items))
+def test_encoding_twice_gives_the_same_bytes(items: list[Any]) -> None:
+    assert encode_body(read(items)) == encode_body(read(items))

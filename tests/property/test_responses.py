@@ -1,4 +1,4 @@
-"""However a Responses server tells an answer, and whatever it leaves out, it arrives once."""
+"""Any Responses stream, whatever it repeats or leaves out, is emitted once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from antiphon.core.stream.deltas import Failure
 from antiphon.dialects.responses.decode import ResponsesDecoder, decode
 from antiphon.wire.sse import Frame
 from tests.property.test_history import junk
-from tests.support.reference_readers.responses import simplified
+from tests.support.reference_readers.responses import simplify_item
 from tests.support.stream_validator import TERMINALS, check
 
 Document = dict[str, Any]
@@ -34,7 +34,7 @@ messages = st.builds(
 refusals = st.builds(
     lambda text: {"type": "message", "content": [{"type": "refusal", "refusal": text}]}, texts
 )
-thoughts = st.builds(
+reasoning_items = st.builds(
     lambda summary, content: {
         "type": "reasoning",
         "summary": [{"type": "summary_text", "text": text} for text in summary],
@@ -48,20 +48,20 @@ calls = st.builds(
     st.sampled_from(["look", "listen"]),
 )
 searches = st.just({"type": "web_search_call", "status": "completed", "action": {"type": "search"}})
-answers = st.lists(messages | refusals | thoughts | calls | searches, max_size=5)
+outputs = st.lists(messages | refusals | reasoning_items | calls | searches, max_size=5)
 
 
 def part_events(
-    draw: st.DrawFn, kind: str, field: str, text: str, *, cut: bool = True, **place: Any
+    draw: st.DrawFn, kind: str, field: str, text: str, *, cut: bool = True, **index: Any
 ) -> Iterator[Document]:
     """The events of one part: its deltas, the last of which may be missing, and its end."""
     size = draw(st.integers(1, 4))
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
-    kept = pieces[: draw(st.integers(0, len(pieces)))] if cut else pieces
-    for piece in kept:
-        yield {"type": f"response.{kind}.delta", "delta": piece, **place}
+    sent = pieces[: draw(st.integers(0, len(pieces)))] if cut else pieces
+    for piece in sent:
+        yield {"type": f"response.{kind}.delta", "delta": piece, **index}
     if draw(st.booleans()):
-        yield {"type": f"response.{kind}.done", field: text, **place}
+        yield {"type": f"response.{kind}.done", field: text, **index}
 
 
 def item_events(draw: st.DrawFn, item: Document) -> Iterator[Document]:
@@ -69,16 +69,16 @@ def item_events(draw: st.DrawFn, item: Document) -> Iterator[Document]:
     if item["type"] == "function_call":
         yield from part_events(draw, "function_call_arguments", "arguments", item["arguments"])
     for channel in ("summary", "content"):
-        told = item.get(channel, [])[: draw(st.integers(0, 2))]
-        for number, part in enumerate(told):
-            kind = _KINDS[part["type"]]
+        parts = item.get(channel, [])[: draw(st.integers(0, 2))]
+        for number, part in enumerate(parts):
+            kind = _EVENT_NAMES[part["type"]]
             field = "refusal" if kind == "refusal" else "text"
-            place = {f"{channel}_index": number}
-            cut = number == len(told) - 1
-            yield from part_events(draw, kind, field, part[field], cut=cut, **place)
+            index = {f"{channel}_index": number}
+            cut = number == len(parts) - 1
+            yield from part_events(draw, kind, field, part[field], cut=cut, **index)
 
 
-_KINDS = {
+_EVENT_NAMES = {
     "summary_text": "reasoning_summary_text",
     "reasoning_text": "reasoning_text",
     "output_text": "output_text",
@@ -88,28 +88,28 @@ _KINDS = {
 
 @st.composite
 def streams(draw: st.DrawFn) -> tuple[list[Document], list[Document]]:
-    """The items of an answer, and a stream that tells them more or less completely."""
-    items = [item | {"id": f"x_{place}"} for place, item in enumerate(draw(answers))]
-    for place, item in enumerate(items):
+    """Output items, and a stream that contains them more or less completely."""
+    items = [item | {"id": f"x_{index}"} for index, item in enumerate(draw(outputs))]
+    for index, item in enumerate(items):
         if item["type"] == "function_call":
-            item["call_id"] = f"call_{place}"
-    ids = draw(st.sampled_from(["kept", "changing", "none"]))
-    places = True if ids != "kept" else draw(st.booleans())
+            item["call_id"] = f"call_{index}"
+    ids = draw(st.sampled_from(["constant", "changing", "none"]))
+    has_index = True if ids != "constant" else draw(st.booleans())
     events: list[Document] = []
-    fresh = count()
-    for place, item in enumerate(items):
+    numbers = count()
+    for index, item in enumerate(items):
         blank = {k: v for k, v in item.items() if k in ("type", "id", "call_id", "name")}
-        told = list(item_events(draw, item)) if draw(st.booleans()) else []
+        events_of_parts = list(item_events(draw, item)) if draw(st.booleans()) else []
         began = [{"type": "response.output_item.added", "item": blank}] * draw(st.booleans())
         ended = [{"type": "response.output_item.done", "item": item}]
         # What is still unfinished when the next item begins cannot be one item any more.
-        ended *= draw(st.booleans()) or bool(told)
-        for event in [*began, *told, *ended]:
-            name = {"kept": item["id"], "changing": f"y_{next(fresh)}", "none": None}[ids]
+        ended *= draw(st.booleans()) or bool(events_of_parts)
+        for event in [*began, *events_of_parts, *ended]:
+            name = {"constant": item["id"], "changing": f"y_{next(numbers)}", "none": None}[ids]
             inside = {"item": event["item"] | {"id": name}} if "item" in event else {}
-            where = {"output_index": place} if places else {}
+            where = {"output_index": index} if has_index else {}
             events.append({**event, **inside, "item_id": name, **where})
-    named = ids == "kept" or draw(st.booleans())
+    named = ids == "constant" or draw(st.booleans())
     output = [item if named else item | {"id": f"z_{n}"} for n, item in enumerate(items)]
     response = {"status": "completed", "output": output}
     return items, [*events, {"type": "response.completed", "response": response}]
@@ -119,50 +119,52 @@ def sse(events: list[Document]) -> bytes:
     return b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events)
 
 
-def essence(items: list[Document]) -> list[str]:
-    """What the items say, whatever their order and their parts."""
-    said = [simple for item in items for simple in simplified(item)]
-    for simple in said:
+def content_of(items: list[Document]) -> list[str]:
+    """The content of items, independent of their order and their parts."""
+    found = [simple for item in items for simple in simplify_item(item)]
+    for simple in found:
         simple.pop("id", None)
         for name in ("summary", "content"):
             if name in simple:
                 simple[name] = "".join(simple[name])
-    return sorted(json.dumps(simple, sort_keys=True) for simple in said)
+    return sorted(json.dumps(simple, sort_keys=True) for simple in found)
 
 
 @given(streams())
-def test_an_answer_arrives_once_and_whole(told: tuple[list[Document], list[Document]]) -> None:
-    items, events = told
+def test_every_item_is_emitted_once_and_whole(
+    streamed: tuple[list[Document], list[Document]],
+) -> None:
+    items, events = streamed
     seen = replay(sse(events), dialect="responses")
     check(seen)
     assert seen[-1]["type"] == "response.completed"
-    assert essence(seen[-1]["response"]["output"]) == essence(items)
+    assert content_of(seen[-1]["response"]["output"]) == content_of(items)
 
 
 @given(streams(), st.data())
-def test_a_stream_that_breaks_off_is_told_as_far_as_it_came(
-    told: tuple[list[Document], list[Document]], data: st.DataObject
+def test_a_cut_stream_is_decoded_as_far_as_it_was_received(
+    streamed: tuple[list[Document], list[Document]], data: st.DataObject
 ) -> None:
-    _, events = told
+    _, events = streamed
     cut = data.draw(st.integers(0, len(events) - 1))
     seen = replay(b": hi\n\n" + sse(events[:cut]), dialect="responses")
     check(seen)
     assert seen[-1]["type"] == "response.failed"
 
 
-@given(answers)
-def test_a_whole_answer_is_the_same_answer(items: list[Document]) -> None:
-    for place, item in enumerate(items):
-        item["id"] = f"x_{place}"
+@given(outputs)
+def test_a_whole_body_decodes_like_its_stream(items: list[Document]) -> None:
+    for index, item in enumerate(items):
+        item["id"] = f"x_{index}"
         if item["type"] == "function_call":
-            item["call_id"] = f"call_{place}"
+            item["call_id"] = f"call_{index}"
     body = {"object": "response", "status": "completed", "output": items}
     seen = replay(json.dumps(body).encode(), dialect="responses")
     check(seen)
-    # A whole answer always has a message, if there is nothing else that answers.
+    # A whole response always has a message, unless it has other output.
     empty = {"type": "output_text", "text": ""}
-    found = essence(seen[-1]["response"]["output"])
-    assert [each for each in found if json.loads(each) != empty] == essence(items)
+    found = content_of(seen[-1]["response"]["output"])
+    assert [each for each in found if json.loads(each) != empty] == content_of(items)
 
 
 names = st.sampled_from(
@@ -190,7 +192,7 @@ frames = st.dictionaries(names, odd, max_size=6) | odd
 
 
 @given(st.lists(st.tuples(kinds, frames), max_size=6))
-def test_reading_never_fails_whatever_comes(sent: list[tuple[str, Any]]) -> None:
+def test_decoding_never_raises(sent: list[tuple[str, Any]]) -> None:
     decoder = ResponsesDecoder()
     deltas = [
         delta
@@ -202,7 +204,7 @@ def test_reading_never_fails_whatever_comes(sent: list[tuple[str, Any]]) -> None
 
 
 @given(st.lists(st.tuples(kinds, frames), max_size=6))
-def test_whatever_comes_there_is_one_end(sent: list[tuple[str, Any]]) -> None:
+def test_there_is_exactly_one_finish(sent: list[tuple[str, Any]]) -> None:
     data = b"".join(
         b"event: %b\ndata: %b\n\n" % (kind.encode(), json.dumps(frame).encode())
         for kind, frame in sent
@@ -213,10 +215,10 @@ def test_whatever_comes_there_is_one_end(sent: list[tuple[str, Any]]) -> None:
 
 
 @given(frames)
-def test_any_body_at_all_is_an_answer_or_a_failure(body: Any) -> None:
+def test_any_document_is_a_response_or_a_failure(body: Any) -> None:
     assert decode(json.dumps(body).encode())
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_at_all_are_an_answer_or_a_failure(body: bytes) -> None:
+def test_any_bytes_are_a_response_or_a_failure(body: bytes) -> None:
     assert decode(body)

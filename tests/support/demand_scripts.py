@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.support.scripted_providers.scripted_provider import Speaker
+from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 from tests.support.upstream import Asked, Line, Script
 
 Document = dict[str, Any]
@@ -21,13 +21,13 @@ def in_turn(*scripts: Script) -> Script:
     return script
 
 
-def speaking(speaker: Speaker, turns: Sequence[Any]) -> Script:
+def speaking(scripted: ScriptedProvider, turns: Sequence[Any]) -> Script:
     """A provider that says these turns natively, one for each request."""
     left = iter(turns)
 
     async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=speaker.content_type)
-        await line.send(speaker.streamed(next(left)))
+        await line.head(content_type=scripted.content_type)
+        await line.send(scripted.stream_bytes(next(left)))
         await line.end()
 
     return script

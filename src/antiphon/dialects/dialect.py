@@ -14,15 +14,15 @@ from antiphon.dialects.bedrock.dialect import BedrockDialect
 from antiphon.dialects.bedrock.quirks import BedrockQuirks
 from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.dialects.cohere.decode import CohereDialect
-from antiphon.dialects.cohere.encode import CohereQuirks
+from antiphon.dialects.cohere.dialect import CohereDialect
+from antiphon.dialects.cohere.quirks import CohereQuirks
 from antiphon.dialects.defaults import Framer, StreamDecoder
-from antiphon.dialects.gemini.decode import GeminiDialect
+from antiphon.dialects.gemini.dialect import GeminiDialect
 from antiphon.dialects.gemini.quirks import GeminiQuirks
-from antiphon.dialects.ollama.decode import OllamaDialect
-from antiphon.dialects.ollama.encode import OllamaQuirks
-from antiphon.dialects.responses.decode import ResponsesDialect
-from antiphon.dialects.responses.encode import ResponsesQuirks
+from antiphon.dialects.ollama.dialect import OllamaDialect
+from antiphon.dialects.ollama.quirks import OllamaQuirks
+from antiphon.dialects.responses.dialect import ResponsesDialect
+from antiphon.dialects.responses.quirks import ResponsesQuirks
 from antiphon.errors import UnknownDialect
 
 __all__ = ["DIALECTS", "Dialect", "Framer", "StreamDecoder", "build", "resolve"]

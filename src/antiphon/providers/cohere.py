@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.cohere.encode import TAKEN
+from antiphon.dialects.cohere.media import TAKEN
 from antiphon.providers.spec import Model, Spec, ladder
 
 _TEXT = Capabilities(

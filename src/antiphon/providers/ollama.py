@@ -9,7 +9,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.ollama.encode import TAKEN, OllamaQuirks
+from antiphon.dialects.ollama.media import TAKEN
+from antiphon.dialects.ollama.quirks import OllamaQuirks
 from antiphon.providers.spec import Model, Spec, ladder
 
 _PLAIN = Capabilities(

@@ -73,7 +73,7 @@ class Heard(ABC):
 
     def says(self, role: str) -> str:
         """All that somebody said."""
-        return "\n".join(text for speaker, text in self.said if speaker == role)
+        return "\n".join(text for scripted, text in self.said if scripted == role)
 
     def tool(self, name: str) -> str:
         """What the provider calls a tool: its own name, or the only one that ends with it."""

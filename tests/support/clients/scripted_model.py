@@ -25,15 +25,15 @@ from tests.support.request_validators import anthropic as anthropic_request_vali
 from tests.support.request_validators import chat as chat_request_validator
 from tests.support.request_validators import gemini as gemini_request_validator
 from tests.support.scripted_providers import session
-from tests.support.scripted_providers.anthropic import AnthropicSpeaker
-from tests.support.scripted_providers.chat import ChatSpeaker
-from tests.support.scripted_providers.gemini import GeminiSpeaker
-from tests.support.scripted_providers.scripted_provider import Speaker
+from tests.support.scripted_providers.anthropic import ScriptedAnthropic
+from tests.support.scripted_providers.chat import ScriptedChat
+from tests.support.scripted_providers.gemini import ScriptedGemini
+from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 from tests.support.upstream import Asked, Line, answering
 
 Dialect: TypeAlias = Literal["chat", "anthropic", "gemini"]
 DIALECTS: tuple[Dialect, ...] = ("chat", "anthropic", "gemini")
-FIRST = 11  # the speakers have a surprise in their first turn that a client need not care for
+FIRST = 11  # the first turn of a scripted provider has content that clients need not handle
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ class Cut:
 Step: TypeAlias = Say | Refuse | Cut
 Script: TypeAlias = Sequence[Step | Callable[[Heard], Step]] | Callable[[Heard], Step]
 
-_SPEAKERS: Mapping[Dialect, Speaker] = {
-    "chat": ChatSpeaker(replay="always"),
-    "anthropic": AnthropicSpeaker(),
-    "gemini": GeminiSpeaker(),
+_SPEAKERS: Mapping[Dialect, ScriptedProvider] = {
+    "chat": ScriptedChat(replay="always"),
+    "anthropic": ScriptedAnthropic(),
+    "gemini": ScriptedGemini(),
 }
 _HEARD: Mapping[Dialect, type[Heard]] = {
     "chat": HeardChat,
@@ -95,7 +95,7 @@ class Player:
 
     def __init__(self, dialect: Dialect, script: Script) -> None:
         self._dialect = dialect
-        self._speaker = _SPEAKERS[dialect]
+        self._scripted = _SPEAKERS[dialect]
         self._script = script if callable(script) else None
         self._steps = [] if callable(script) else list(script)
         self._number = FIRST
@@ -110,7 +110,7 @@ class Player:
 
     def state(self, place: int, thought: str) -> str:
         """What has to come back of the reasoning of an answer; they are counted from 0."""
-        [state] = self._speaker.states(session.Turn(FIRST + place, thought=thought))
+        [state] = self._scripted.states(session.Turn(FIRST + place, thought=thought))
         return state
 
     async def __call__(self, asked: Asked, line: Line) -> None:
@@ -138,13 +138,13 @@ class Player:
             whole = self._whole(self._turn(said, heard), said.tokens)
             await answering(200, whole)(heard.asked, line)
             return
-        await line.head(content_type=self._speaker.content_type)
+        await line.head(content_type=self._scripted.content_type)
         for frame in self._frames(said, heard):
             await line.send(frame)
         await line.end()
 
     async def _cut(self, step: Cut, heard: Heard, line: Line) -> None:
-        await line.head(content_type=self._speaker.content_type)
+        await line.head(content_type=self._scripted.content_type)
         for frame in self._frames(step.said, heard):
             await line.send(frame)
             if step.after.encode() in frame:
@@ -152,7 +152,7 @@ class Player:
         line.cut()
 
     def _frames(self, said: Say, heard: Heard) -> list[bytes]:
-        data = self._speaker.streamed(self._turn(said, heard))
+        data = self._scripted.stream_bytes(self._turn(said, heard))
         pattern = rb'("(?:prompt_tokens|input_tokens|promptTokenCount)"):9\b'
         data = re.sub(pattern, rb"\1:%d" % said.tokens, data)
         pattern = rb'("(?:total_tokens|totalTokenCount)"):14\b'
@@ -169,7 +169,7 @@ class Player:
 
     def _whole(self, turn: session.Turn, tokens: int) -> Document:
         """An answer in one piece: what a native client would send back, with a wrapper."""
-        [message] = self._speaker.answered(turn)
+        [message] = self._scripted.assistant_items(turn)
         if self._dialect == "chat":
             finish = "tool_calls" if turn.calls else "stop"
             choice = {"index": 0, "message": message, "finish_reason": finish}

@@ -1,4 +1,4 @@
-"""Events of the Anthropic stream, and what our decoder makes of them."""
+"""Anthropic stream events for tests, and helpers to decode them."""
 
 from __future__ import annotations
 

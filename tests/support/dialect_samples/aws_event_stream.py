@@ -1,4 +1,4 @@
-"""Amazon's event streams, written by hand: messages from headers and payloads, whole or damaged."""
+"""Encoder of AWS event streams for tests: messages from headers and payloads."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ STRING = 7
 
 
 def header(name: str, value: bytes, kind: int = STRING) -> bytes:
-    """A header; the value comes as it stands on the wire, without the length of a text."""
+    """Encode a header; `value` is the raw value, without its length prefix."""
     sized = pack(">H", len(value)) + value if kind in (6, 7) else value
     return pack(">B", len(name)) + name.encode() + pack(">B", kind) + sized
 
 
 def message(payload: bytes, *headers: bytes) -> bytes:
-    """A message with both of its checksums."""
+    """Encode a message with both checksums."""
     named = b"".join(headers)
     prelude = pack(">II", 12 + len(named) + len(payload) + 4, len(named))
     content = prelude + pack(">I", crc32(prelude)) + named + payload

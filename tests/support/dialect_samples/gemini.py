@@ -1,4 +1,4 @@
-"""Chunks of Gemini answers, and the deltas that come of them."""
+"""Gemini chunks for tests, and helpers to decode them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Document = dict[str, Any]
 
 
 def feed(*chunks: object, decoder: GeminiDecoder | None = None) -> list[Delta]:
-    """The deltas of these chunks, without who is answering."""
+    """Decode chunks; without the `Start` delta."""
     decoder = decoder or GeminiDecoder()
     frames = [
         Frame(chunk if isinstance(chunk, bytes) else json.dumps(chunk).encode()) for chunk in chunks
@@ -27,7 +27,7 @@ def chunk(*parts: object, **candidate: Any) -> Document:
     return {"candidates": [{"content": {"parts": list(parts), "role": "model"}, **candidate}]}
 
 
-def says(*parts: object, **candidate: Any) -> list[Delta]:
+def decode_parts(*parts: object, **candidate: Any) -> list[Delta]:
     return feed(chunk(*parts, **candidate))
 
 

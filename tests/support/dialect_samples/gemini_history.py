@@ -1,4 +1,4 @@
-"""Histories for tests of Gemini requests, and the turns that are written of them."""
+"""Histories for tests of Gemini requests, and the turns that they are encoded as."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from antiphon.core.history.steps import Part, Step, TextPart, ToolResultStep
 from antiphon.core.plan.plan import Plan
-from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks, encode
+from antiphon.dialects.gemini.encode import encode
+from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
+from antiphon.wire.items import Document
 from tests.support.request_validators.gemini import problems
 
 
@@ -16,9 +18,9 @@ def answer(call_id: str, *parts: str | Part) -> ToolResultStep:
     return ToolResultStep(call_id, found, "look")
 
 
-def turns(*history: Step, quirks: GeminiQuirks = PLAIN, **fields: Any) -> list[Body]:
+def turns(*history: Step, quirks: GeminiQuirks = PLAIN, **fields: Any) -> list[Document]:
     plan = Plan(provider="p", model="m", history=history, **fields)
     found = encode(plan, stream=False, quirks=quirks).body
     assert problems(found, signed=quirks.sentinel) == []
-    decoded: list[Body] = json.loads(found)["contents"]
+    decoded: list[Document] = json.loads(found)["contents"]
     return decoded

@@ -1,4 +1,4 @@
-"""Steps of a history, for tests of the requests that are written of them."""
+"""Steps of a history, for tests of encoded requests."""
 
 from __future__ import annotations
 

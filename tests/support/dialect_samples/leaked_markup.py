@@ -1,4 +1,4 @@
-"""Leaked markup for the tests of the guards, and what the guards make of it."""
+"""Samples of leaked markup (tool calls and reasoning as text), and helpers to filter them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def thought_of(deltas: Iterable[Delta]) -> str:
 
 
 def calls_of(deltas: Iterable[Delta]) -> list[Call]:
-    """Names and arguments, in the order of their indexes."""
+    """Names and arguments of the calls, in the order of their indices."""
     calls = sorted(
         (delta for delta in deltas if isinstance(delta, ToolCall)), key=lambda call: call.index
     )
@@ -53,7 +53,7 @@ def _hermes_string(name: str, arguments: Arguments) -> str:
 
 
 def _printed(value: Any) -> str:
-    """A value as templates print it into a tag."""
+    """A value as chat templates print it into a tag."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

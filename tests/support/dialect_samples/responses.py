@@ -1,4 +1,4 @@
-"""What another Responses server may send, event by event, and the deltas it is read into."""
+"""Events of a Responses server for tests, and a helper to decode them."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def event(kind: str, **fields: Any) -> Document:
     return {"type": f"response.{kind}", **fields}
 
 
-def added(place: int, **item: Any) -> Document:
-    return event("output_item.added", output_index=place, item=item)
+def added(index: int, **item: Any) -> Document:
+    return event("output_item.added", output_index=index, item=item)
 
 
-def done(place: int, **item: Any) -> Document:
-    return event("output_item.done", output_index=place, item=item)
+def done(index: int, **item: Any) -> Document:
+    return event("output_item.done", output_index=index, item=item)
 
 
 def ended(status: str = "completed", **fields: Any) -> Document:
     return event(status, response={"status": status, **fields})
 
 
-def text(delta: str, place: int = 0, item_id: str = "msg_1", **fields: Any) -> Document:
+def text(delta: str, index: int = 0, item_id: str = "msg_1", **fields: Any) -> Document:
     return event(
         "output_text.delta",
-        output_index=place,
+        output_index=index,
         item_id=item_id,
         content_index=0,
         delta=delta,

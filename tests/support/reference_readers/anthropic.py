@@ -1,16 +1,22 @@
-"""A second reader of recorded Anthropic answers: it puts the native blocks together."""
+"""Reference reader of Anthropic recordings: assembles the native blocks."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
 
-from tests.support.reference_readers.answer import Block, Document, counted, joined, payloads
+from tests.support.reference_readers.recorded_response import (
+    Block,
+    Document,
+    count_tokens,
+    merge_adjacent,
+    sse_payloads,
+)
 
 
 @dataclass
-class Carried:
-    """What a recording carries: its native blocks in order, and what stands around them."""
+class RecordedResponse:
+    """The native blocks of a recording in order, its usage and stop reason."""
 
     blocks: list[Document] = field(default_factory=list)
     usage: Document = field(default_factory=dict)
@@ -24,8 +30,8 @@ class Carried:
         return [each for block in self.of("text") for each in block.get("citations") or []]
 
     @property
-    def said(self) -> list[Block]:
-        return joined(map(_said, self.of("text", "thinking", "tool_use")))
+    def output(self) -> list[Block]:
+        return merge_adjacent(map(_output_block, self.of("text", "thinking", "tool_use")))
 
     @property
     def status(self) -> str:
@@ -39,60 +45,65 @@ class Carried:
     @property
     def counts(self) -> dict[str, int]:
         cache = ("cache_read_input_tokens", "cache_creation_input_tokens")
-        asked, answered = self._count("input_tokens", *cache), self._count("output_tokens")
+        input_tokens, output_tokens = (
+            self._count("input_tokens", *cache),
+            self._count("output_tokens"),
+        )
         inside = self.usage.get("output_tokens_details") or {}
-        thought = inside.get("thinking_tokens") or 0
+        reasoning = inside.get("thinking_tokens") or 0
         cached = self._count(cache[0])
-        return counted(asked, answered, cached_tokens=cached, reasoning_tokens=thought)
+        return count_tokens(
+            input_tokens, output_tokens, cached_tokens=cached, reasoning_tokens=reasoning
+        )
 
     def _count(self, *names: str) -> int:
         return sum(self.usage.get(name) or 0 for name in names)
 
 
-def _said(block: Document) -> Block:
+def _output_block(block: Document) -> Block:
     if block["type"] == "tool_use":
         return Block("call", "", block["id"], block["name"], block["input"])
     is_text = block["type"] == "text"
     return Block("text", block["text"]) if is_text else Block("reasoning", block["thinking"])
 
 
-def read(data: bytes) -> Carried:
-    """What a stream or a whole body carries."""
+def read(data: bytes) -> RecordedResponse:
+    """Read a stream or a whole body."""
     if data.lstrip()[:1] == b"{":
         body = json.loads(data)
         if body["type"] == "error":
-            return Carried(error=True)
-        return Carried(body["content"], body["usage"], body["stop_reason"])
-    carried = Carried()
-    for event in payloads(data):
-        _add(carried, event)
-    for block in carried.blocks:
+            return RecordedResponse(error=True)
+        return RecordedResponse(body["content"], body["usage"], body["stop_reason"])
+    recorded = RecordedResponse()
+    for event in sse_payloads(data):
+        _add_event(recorded, event)
+    for block in recorded.blocks:
         if "partial" in block:
             block["input"] = json.loads(block.pop("partial"))
-    return carried
+    return recorded
 
 
-def _add(carried: Carried, event: Document) -> None:
+def _add_event(recorded: RecordedResponse, event: Document) -> None:
     match event:
         case {"type": "message_start", "message": {"usage": usage}}:
-            carried.usage = dict(usage)
+            recorded.usage = dict(usage)
         case {"type": "content_block_start", "index": index, "content_block": block}:
-            assert index == len(carried.blocks)
-            carried.blocks.append(block)
+            assert index == len(recorded.blocks)
+            recorded.blocks.append(block)
         case {"type": "content_block_delta", "index": index, "delta": delta}:
-            _grow(carried.blocks[index], delta)
+            _apply_delta(recorded.blocks[index], delta)
         case {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": usage}:
-            carried.stop = stop
-            carried.usage |= {name: value for name, value in usage.items() if value is not None}
+            recorded.stop = stop
+            recorded.usage |= {name: value for name, value in usage.items() if value is not None}
         case {"type": "error"}:
-            carried.error = True
+            recorded.error = True
         case {"type": "content_block_stop" | "message_stop" | "ping"}:
             pass
         case _:
             raise AssertionError(f"an event of an unknown type: {event}")
 
 
-def _grow(block: Document, delta: Document) -> None:
+def _apply_delta(block: Document, delta: Document) -> None:
     match delta:
         case {"type": "text_delta", "text": text}:
             block["text"] += text

@@ -1,6 +1,6 @@
-"""A second reader of recorded Bedrock answers: it puts the native blocks together.
+"""Reference reader of Bedrock recordings: assembles the native blocks.
 
-Blocks of invoked models are brought into the shape that Converse gives to its own.
+Blocks of models behind InvokeModel are converted to the shape of Converse.
 """
 
 from __future__ import annotations
@@ -11,14 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from struct import unpack_from
 
-from tests.support.reference_readers.answer import Block, Document, counted, joined
+from tests.support.reference_readers.recorded_response import (
+    Block,
+    Document,
+    count_tokens,
+    merge_adjacent,
+)
 
 METRICS = "amazon-bedrock-invocationMetrics"
 
 
 @dataclass
-class Carried:
-    """What a recording carries: its native blocks in order, and what stands around them."""
+class RecordedResponse:
+    """The native blocks of a recording in order, its usage and stop reason."""
 
     blocks: list[Document] = field(default_factory=list)
     input_tokens: int = 0
@@ -28,8 +33,8 @@ class Carried:
     error: bool = False
 
     @property
-    def said(self) -> list[Block]:
-        return joined(each for block in self.blocks for each in _said(block))
+    def output(self) -> list[Block]:
+        return merge_adjacent(each for block in self.blocks for each in _output_block(block))
 
     @property
     def status(self) -> str:
@@ -40,16 +45,16 @@ class Carried:
 
     @property
     def counts(self) -> dict[str, int]:
-        return counted(self.input_tokens, self.output_tokens, cached_tokens=self.cached_tokens)
+        return count_tokens(self.input_tokens, self.output_tokens, cached_tokens=self.cached_tokens)
 
     def cited(self) -> list[str]:
-        """The addresses on the web that were cited."""
+        """The cited URLs."""
         found = [each for block in self.blocks for each in block.get("citations", [])]
         return [each["location"]["web"]["url"] for each in found if "web" in each["location"]]
 
 
-def _said(block: Document) -> Iterator[Block]:
-    """What a block says; calls that the service made itself have a type, and are not told."""
+def _output_block(block: Document) -> Iterator[Block]:
+    """The output of a block, without calls that the service executed itself: they have a type."""
     yield Block("text", block.get("text", ""))
     yield Block("reasoning", block.get("thought", ""))
     call = block.get("toolUse", {"type": None})
@@ -58,22 +63,22 @@ def _said(block: Document) -> Iterator[Block]:
         yield Block("call", "", call["toolUseId"], call["name"], given)
 
 
-def read(data: bytes) -> Carried:
-    """What a stream or a whole body carries."""
-    carried = Carried()
+def read(data: bytes) -> RecordedResponse:
+    """Read a stream or a whole body."""
+    recorded = RecordedResponse()
     if data.lstrip()[:1] == b"{":
-        _read_body(carried, json.loads(data))
-        return carried
+        _read_body(recorded, json.loads(data))
+        return recorded
     for name, document in _messages(data):
         if name == "chunk":
-            _read_chunk(carried, json.loads(base64.b64decode(document["bytes"])))
+            _read_chunk(recorded, json.loads(base64.b64decode(document["bytes"])))
         else:
-            _read_event(carried, name, document)
-    return carried
+            _read_event(recorded, name, document)
+    return recorded
 
 
 def _messages(data: bytes) -> Iterator[tuple[str, Document]]:
-    """Event type and payload of every message; checksums are somebody else's business."""
+    """Event type and payload of every message; checksums are not verified here."""
     at = 0
     while at < len(data):
         total, headers = unpack_from(">II", data, at)
@@ -85,17 +90,17 @@ def _messages(data: bytes) -> Iterator[tuple[str, Document]]:
         at += total
 
 
-def _block(carried: Carried, index: int) -> Document:
-    while len(carried.blocks) <= index:
-        carried.blocks.append({})
-    return carried.blocks[index]
+def _block(recorded: RecordedResponse, index: int) -> Document:
+    while len(recorded.blocks) <= index:
+        recorded.blocks.append({})
+    return recorded.blocks[index]
 
 
-def _usage(carried: Carried, usage: Document, *names: str) -> None:
-    asked, answered, read_, written = (usage.get(name) or 0 for name in names)
-    carried.input_tokens = asked + read_ + written or carried.input_tokens
-    carried.output_tokens = answered or carried.output_tokens
-    carried.cached_tokens = read_ or carried.cached_tokens
+def _usage(recorded: RecordedResponse, usage: Document, *names: str) -> None:
+    input_tokens, output_tokens, read_, written = (usage.get(name) or 0 for name in names)
+    recorded.input_tokens = input_tokens + read_ + written or recorded.input_tokens
+    recorded.output_tokens = output_tokens or recorded.output_tokens
+    recorded.cached_tokens = read_ or recorded.cached_tokens
 
 
 CONVERSE = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
@@ -113,24 +118,24 @@ MESSAGES = (
 )
 
 
-def _read_event(carried: Carried, name: str, document: Document) -> None:
+def _read_event(recorded: RecordedResponse, name: str, document: Document) -> None:
     index = document.get("contentBlockIndex", 0)
     match name:
         case "contentBlockStart":
-            _block(carried, index).update(document["start"])
+            _block(recorded, index).update(document["start"])
         case "contentBlockDelta":
-            _grow(_block(carried, index), document["delta"])
+            _apply_delta(_block(recorded, index), document["delta"])
         case "messageStop":
-            carried.stop = document["stopReason"]
+            recorded.stop = document["stopReason"]
         case "metadata":
-            _usage(carried, document["usage"], *CONVERSE)
+            _usage(recorded, document["usage"], *CONVERSE)
         case "messageStart" | "contentBlockStop":
             pass
         case _:
             raise AssertionError(f"an event of an unknown type: {name}")
 
 
-def _grow(block: Document, delta: Document) -> None:
+def _apply_delta(block: Document, delta: Document) -> None:
     match delta:
         case {"text": text}:
             block["text"] = block.get("text", "") + text
@@ -147,18 +152,18 @@ def _grow(block: Document, delta: Document) -> None:
 # --- whole bodies ---------------------------------------------------------------------------------
 
 
-def _read_body(carried: Carried, body: Document) -> None:
+def _read_body(recorded: RecordedResponse, body: Document) -> None:
     match body:
         case {"output": {"message": {"content": content}}}:
-            carried.blocks = [_as_streamed(block) for block in content]
-            carried.stop = body["stopReason"]
-            _usage(carried, body["usage"], *CONVERSE)
+            recorded.blocks = [_as_streamed(block) for block in content]
+            recorded.stop = body["stopReason"]
+            _usage(recorded, body["usage"], *CONVERSE)
         case {"type": "message", "content": content}:
-            carried.blocks = [_as_converse(block) for block in content]
-            carried.stop = body["stop_reason"]
-            _usage(carried, body["usage"], *MESSAGES)
+            recorded.blocks = [_as_converse(block) for block in content]
+            recorded.stop = body["stop_reason"]
+            _usage(recorded, body["usage"], *MESSAGES)
         case {"message": str()}:
-            carried.error = True
+            recorded.error = True
         case _:
             raise AssertionError(f"a body of an unknown form: {body}")
 
@@ -176,21 +181,21 @@ def _as_streamed(block: Document) -> Document:
 # --- invoked models -------------------------------------------------------------------------------
 
 
-def _read_chunk(carried: Carried, chunk: Document) -> None:
+def _read_chunk(recorded: RecordedResponse, chunk: Document) -> None:
     match chunk:
         case {"type": "message_start", "message": {"usage": usage}}:
-            _usage(carried, usage, *MESSAGES)
+            _usage(recorded, usage, *MESSAGES)
         case {"type": "content_block_start", "index": index, "content_block": block}:
-            _block(carried, index).update(_as_converse(block))
+            _block(recorded, index).update(_as_converse(block))
         case {"type": "content_block_delta", "index": index, "delta": delta}:
-            _grow_message(_block(carried, index), delta)
+            _grow_message(_block(recorded, index), delta)
         case {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": usage}:
-            carried.stop = stop
-            carried.output_tokens = usage["output_tokens"]
+            recorded.stop = stop
+            recorded.output_tokens = usage["output_tokens"]
         case {"type": "content_block_stop" | "message_stop"}:
             pass
         case _:
-            _read_plain(carried, chunk)
+            _read_plain(recorded, chunk)
 
 
 def _as_converse(block: Document) -> Document:
@@ -219,11 +224,11 @@ def _grow_message(block: Document, delta: Document) -> None:
             raise AssertionError(f"a delta of an unknown type: {delta}")
 
 
-def _read_plain(carried: Carried, chunk: Document) -> None:
+def _read_plain(recorded: RecordedResponse, chunk: Document) -> None:
     whole = chunk.get("generations", [chunk])[0]
     text = whole.get("completion") or whole.get("outputText") or whole.get("text") or ""
-    block = _block(carried, 0)
+    block = _block(recorded, 0)
     block["text"] = block.get("text", "") + text
     reasons = ("stop_reason", "completionReason", "finish_reason")
-    carried.stop = next((whole[name] for name in reasons if whole.get(name)), carried.stop)
-    _usage(carried, chunk.get(METRICS, {}), *COUNTS)
+    recorded.stop = next((whole[name] for name in reasons if whole.get(name)), recorded.stop)
+    _usage(recorded, chunk.get(METRICS, {}), *COUNTS)

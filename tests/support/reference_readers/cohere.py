@@ -1,16 +1,22 @@
-"""A second reader of Cohere's recorded answers: it puts the message together, block by block."""
+"""Reference reader of Cohere recordings: assembles the message block by block."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
 
-from tests.support.reference_readers.answer import Block, Document, counted, joined, payloads
+from tests.support.reference_readers.recorded_response import (
+    Block,
+    Document,
+    count_tokens,
+    merge_adjacent,
+    sse_payloads,
+)
 
 
 @dataclass
-class Carried:
-    """The message of a recording, as a client puts it together that keeps every answer."""
+class RecordedResponse:
+    """The message of a recording, as a client assembles it."""
 
     blocks: dict[int, Document] = field(default_factory=dict)
     plan: str = ""
@@ -23,12 +29,12 @@ class Carried:
         return "".join(block.get(kind, "") for block in self.blocks.values())
 
     @property
-    def said(self) -> list[Block]:
+    def output(self) -> list[Block]:
         kinds = {"text": "text", "thinking": "reasoning"}
         blocks = [Block(kinds[b["type"]], b[b["type"]]) for b in self.blocks.values()]
         functions = [(call["id"], call["function"]) for call in self.calls.values()]
         calls = [Block("call", f["arguments"], call_id, f["name"]) for call_id, f in functions]
-        return joined([*blocks, Block("reasoning", self.plan), *calls])
+        return merge_adjacent([*blocks, Block("reasoning", self.plan), *calls])
 
     @property
     def status(self) -> str:
@@ -39,7 +45,7 @@ class Carried:
     @property
     def counts(self) -> dict[str, int]:
         tokens = self.usage.get("tokens", {})
-        return counted(
+        return count_tokens(
             tokens.get("input_tokens", 0),
             tokens.get("output_tokens", 0),
             cached_tokens=self.usage.get("cached_tokens", 0),
@@ -47,21 +53,21 @@ class Carried:
         )
 
 
-def read(data: bytes) -> Carried:
-    """What a stream or a whole body carries."""
+def read(data: bytes) -> RecordedResponse:
+    """Read a stream or a whole body."""
     if data.lstrip()[:1] == b"{":
-        return _whole(json.loads(data))
-    found = Carried()
-    for event in payloads(data):
-        _take(found, event)
+        return _read_whole(json.loads(data))
+    found = RecordedResponse()
+    for event in sse_payloads(data):
+        _apply_event(found, event)
     return found
 
 
-def _whole(document: Document) -> Carried:
+def _read_whole(document: Document) -> RecordedResponse:
     message = document["message"]
     if "finish_reason" not in document:
-        return Carried()
-    return Carried(
+        return RecordedResponse()
+    return RecordedResponse(
         dict(enumerate(message.get("content") or [])),
         message.get("tool_plan") or "",
         dict(enumerate(message.get("tool_calls") or [])),
@@ -71,7 +77,7 @@ def _whole(document: Document) -> Carried:
     )
 
 
-def _take(found: Carried, event: Document) -> None:
+def _apply_event(found: RecordedResponse, event: Document) -> None:
     delta = event.get("delta") or {}
     message = delta.get("message") or {}
     match event["type"]:

@@ -1,4 +1,4 @@
-"""A second reader of recorded Gemini answers: it puts the parts of the first candidate together."""
+"""Reference reader of Gemini recordings: assembles the parts of the first candidate."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.reference_readers.answer import Block, Document, counted, joined, payloads
+from tests.support.reference_readers.recorded_response import (
+    Block,
+    Document,
+    count_tokens,
+    merge_adjacent,
+    sse_payloads,
+)
 
 NUMBERS: dict[Any, str] = {1: "STOP", 2: "MAX_TOKENS"}
 
 
 @dataclass
-class Carried:
-    """What a recording carries: its native parts in order, and what stands around them."""
+class RecordedResponse:
+    """The native parts of a recording in order, and its metadata."""
 
     parts: list[Document] = field(default_factory=list)
     usage: Document = field(default_factory=dict)
     supports: list[tuple[str, str]] = field(default_factory=list)
-    """Addresses, and the text they are cited for."""
+    """URLs, and the text they are cited for."""
     finish: str | None = None
     blocked: str | None = None
     error: bool = False
@@ -28,10 +34,10 @@ class Carried:
         return [part[kind] for part in self.parts if kind in part]
 
     @property
-    def said(self) -> list[Block]:
-        # A whole answer has a message even if there is nothing in it.
+    def output(self) -> list[Block]:
+        # A whole response has a message even if it is empty.
         silence = [Block("text")] if self.whole and self.status != "failed" else []
-        return joined(map(_said, self.parts)) or silence
+        return merge_adjacent(map(_output_block, self.parts)) or silence
 
     @property
     def status(self) -> str:
@@ -46,62 +52,62 @@ class Carried:
 
     @property
     def counts(self) -> dict[str, int]:
-        thought = self._count("thoughtsTokenCount")
-        return counted(
+        reasoning = self._count("thoughtsTokenCount")
+        return count_tokens(
             self._count("promptTokenCount", "toolUsePromptTokenCount"),
-            self._count("candidatesTokenCount") + thought,
+            self._count("candidatesTokenCount") + reasoning,
             total_tokens=self._count("totalTokenCount"),
             cached_tokens=self._count("cachedContentTokenCount"),
-            reasoning_tokens=thought,
+            reasoning_tokens=reasoning,
         )
 
     def _count(self, *names: str) -> int:
         return sum(self.usage.get(name) or 0 for name in names)
 
 
-def _said(part: Document) -> Block:
+def _output_block(part: Document) -> Block:
     if call := part.get("functionCall"):
         return Block("call", "", call.get("id"), call["name"], call.get("args", {}))
     return Block("summary" if part.get("thought") else "text", part.get("text", ""))
 
 
-def read(data: bytes) -> Carried:
-    """What a stream, an array of chunks, or a whole body carries."""
-    carried = Carried(whole=data.lstrip()[:1] in (b"{", b"["))
-    for chunk in _chunks(data, carried.whole):
-        carried.error = carried.error or "error" in chunk
-        carried.blocked = chunk.get("promptFeedback", {}).get("blockReason") or carried.blocked
-        counted = {k: v for k, v in chunk.get("usageMetadata", {}).items() if isinstance(v, int)}
-        if any(name.endswith("TokenCount") for name in counted):
-            carried.usage = counted
+def read(data: bytes) -> RecordedResponse:
+    """Read a stream, an array of chunks, or a whole body."""
+    recorded = RecordedResponse(whole=data.lstrip()[:1] in (b"{", b"["))
+    for chunk in _chunks(data, recorded.whole):
+        recorded.error = recorded.error or "error" in chunk
+        recorded.blocked = chunk.get("promptFeedback", {}).get("blockReason") or recorded.blocked
+        counts = {k: v for k, v in chunk.get("usageMetadata", {}).items() if isinstance(v, int)}
+        if any(name.endswith("TokenCount") for name in counts):
+            recorded.usage = counts
         for candidate in chunk.get("candidates", []):
             if candidate.get("index", 0) == 0:
-                _add(carried, candidate)
-    return carried
+                _add_event(recorded, candidate)
+    return recorded
 
 
 def _chunks(data: bytes, whole: bool) -> list[Document]:
     if not whole:
-        return [*payloads(data)]
+        return [*sse_payloads(data)]
     body = json.loads(data)
     return body if isinstance(body, list) else [body]
 
 
-def _add(carried: Carried, candidate: Document) -> None:
-    carried.parts += candidate.get("content", {}).get("parts", [])
+def _add_event(recorded: RecordedResponse, candidate: Document) -> None:
+    recorded.parts += candidate.get("content", {}).get("parts", [])
     finish = candidate.get("finishReason")
-    carried.finish = NUMBERS.get(finish, finish) or carried.finish
+    recorded.finish = NUMBERS.get(finish, finish) or recorded.finish
     grounding = candidate.get("groundingMetadata", {})
     for support in grounding.get("groundingSupports", []):
         for index in support["groundingChunkIndices"]:
             url = grounding["groundingChunks"][index].get("web", {}).get("uri")
             if url:
-                carried.supports.append((url, support["segment"]["text"]))
+                recorded.supports.append((url, support["segment"]["text"]))
 
 
-def returned(parts: list[Document]) -> list[Document]:
-    """The parts as a client sends them back: without summaries, pictures and what is empty, and
-    with text in one piece wherever no signature sits on it."""
+def expected_parts(parts: list[Document]) -> list[Document]:
+    """The parts as a client sends them back: without summaries, images and empty parts, and
+    with adjacent unsigned texts merged."""
     kept: list[Document] = []
     for part in parts:
         is_text = "text" in part and "thoughtSignature" not in part

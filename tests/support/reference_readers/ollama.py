@@ -1,22 +1,27 @@
-"""A second reader of Ollama's recorded answers: line by line, as they came."""
+"""Reference reader of Ollama recordings, line by line."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
 
-from tests.support.reference_readers.answer import Block, Document, counted, joined
+from tests.support.reference_readers.recorded_response import (
+    Block,
+    Document,
+    count_tokens,
+    merge_adjacent,
+)
 
 
 @dataclass
-class Carried:
-    """What the lines of a recording say, and the last of them."""
+class RecordedResponse:
+    """The output blocks of a recording, and its last line."""
 
-    said: list[Block] = field(default_factory=list)
+    output: list[Block] = field(default_factory=list)
     last: Document = field(default_factory=dict)
 
     def text(self, kind: str) -> str:
-        return "".join(block.text for block in self.said if block.kind == kind)
+        return "".join(block.text for block in self.output if block.kind == kind)
 
     @property
     def status(self) -> str:
@@ -26,13 +31,15 @@ class Carried:
 
     @property
     def counts(self) -> dict[str, int]:
-        return counted(self.last.get("prompt_eval_count", 0), self.last.get("eval_count", 0))
+        return count_tokens(self.last.get("prompt_eval_count", 0), self.last.get("eval_count", 0))
 
 
-def read(data: bytes) -> Carried:
-    """What a stream or a whole body carries."""
+def read(data: bytes) -> RecordedResponse:
+    """Read a stream or a whole body."""
     lines = [json.loads(line) for line in data.splitlines()]
-    return Carried(joined(block for line in lines for block in _blocks(line)), lines[-1])
+    return RecordedResponse(
+        merge_adjacent(block for line in lines for block in _blocks(line)), lines[-1]
+    )
 
 
 def _blocks(line: Document) -> list[Block]:

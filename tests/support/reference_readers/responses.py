@@ -1,4 +1,4 @@
-"""A second reader of recorded Responses answers: it believes what the server itself called done."""
+"""Reference reader of Responses recordings: reads the items that the server reported as done."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.reference_readers.answer import Document, counted, payloads
+from tests.support.reference_readers.recorded_response import Document, count_tokens, sse_payloads
 
 OUR_DETAILS = {"cached_tokens", "cache_write_tokens", "reasoning_tokens"}
 
 
 @dataclass
-class Carried:
-    """What a recording carries."""
+class RecordedResponse:
+    """The items of a recording, its usage and status."""
 
     items: list[Document] = field(default_factory=list)
     usage: Document = field(default_factory=dict)
@@ -26,54 +26,60 @@ class Carried:
 
     @property
     def counts(self) -> dict[str, int]:
-        """As far as they are there; one provider counts below nothing."""
-        asked, answered, total = (
+        """The counts that are present; one provider sends negative numbers."""
+        input_tokens, output_tokens, total = (
             max(0, self.usage.get(name, 0))
             for name in ("input_tokens", "output_tokens", "total_tokens")
         )
         details = (self.usage.get(f"{name}_tokens_details") or {} for name in ("input", "output"))
         inside = {name: number for each in details for name, number in each.items()}
         known = {name: inside[name] for name in OUR_DETAILS & inside.keys()}
-        return counted(asked, answered, total_tokens=total, **known)
+        return count_tokens(input_tokens, output_tokens, total_tokens=total, **known)
 
     @property
     def sealed(self) -> list[Document]:
-        return [item for item in self.items if item.get("encrypted_content") and _thinks(item)]
+        return [
+            item for item in self.items if item.get("encrypted_content") and _is_reasoning(item)
+        ]
 
     @property
-    def told(self) -> list[Document]:
-        """The items that say something to a client, in the form our tests compare."""
-        return [simple for item in self.items for simple in simplified(item)]
+    def simplified_items(self) -> list[Document]:
+        """The items with content for a client, in the form that tests compare."""
+        return [simple for item in self.items for simple in simplify_item(item)]
 
 
-def _thinks(item: Document) -> bool:
+def _is_reasoning(item: Document) -> bool:
     return bool(item["type"] == "reasoning")
 
 
-def read(data: bytes) -> Carried:
-    """What a stream or a whole body carries."""
+def read(data: bytes) -> RecordedResponse:
+    """Read a stream or a whole body."""
     if data.lstrip()[:1] == b"{":
-        return _ended(json.loads(data))
-    carried = Carried()
+        return _read_response(json.loads(data))
+    recorded = RecordedResponse()
     done: dict[int, Document] = {}
-    for event in payloads(data):
+    for event in sse_payloads(data):
         kind = event["type"]
         if kind == "response.output_item.done":
             done[event["output_index"]] = event["item"]
         elif kind.endswith(".delta") and isinstance(event["delta"], str):
-            carried.deltas[kind] = carried.deltas.get(kind, "") + event["delta"]
+            recorded.deltas[kind] = recorded.deltas.get(kind, "") + event["delta"]
         elif kind in ("response.completed", "response.incomplete", "response.failed"):
-            final = _ended(event["response"])
-            carried.status, carried.reason, carried.usage = final.status, final.reason, final.usage
-    carried.items = [item for _, item in sorted(done.items())]
-    return carried
+            final = _read_response(event["response"])
+            recorded.status, recorded.reason, recorded.usage = (
+                final.status,
+                final.reason,
+                final.usage,
+            )
+    recorded.items = [item for _, item in sorted(done.items())]
+    return recorded
 
 
-def _ended(response: Document) -> Carried:
+def _read_response(response: Document) -> RecordedResponse:
     if response.get("object") != "response":
-        return Carried(status="failed")
+        return RecordedResponse(status="failed")
     details = response.get("incomplete_details") or {}
-    return Carried(
+    return RecordedResponse(
         items=response["output"],
         usage=response.get("usage") or {},
         status=response["status"],
@@ -81,8 +87,8 @@ def _ended(response: Document) -> Carried:
     )
 
 
-def simplified(item: Document) -> Iterator[Document]:
-    """An item without what may differ: ids, and how often things are said."""
+def simplify_item(item: Document) -> Iterator[Document]:
+    """An item without what may differ, such as ids."""
     kind = item["type"]
     if kind == "message":
         yield from (

@@ -1,7 +1,7 @@
-"""A strict reader of Anthropic Messages requests, written from the format and not from our code.
+"""Validator of Anthropic Messages requests, written from the format and not from our code.
 
-It is as narrow as the narrowest server: a request without problems here is refused by nobody for
-its form. Every problem is one line of text.
+It is as strict as the strictest server: no server refuses the form of a request without problems.
+Every problem is one line of text.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tests.support.request_validators.rules import (
     NAME,
     Body,
     Turn,
+    check_request,
     declaration_problems,
     is_visible,
     order_problems,
-    resumes_without_thought,
+    resumes_without_thinking,
     turn_problems,
-    walked,
 )
 
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -41,7 +41,7 @@ BLOCK = {
     "redacted_thinking": {"data"},
 }
 OPTIONAL = {"title", "cache_control"}
-PLACES = {
+ALLOWED_BLOCKS = {
     "user": {"text", "image", "document", "tool_result"},
     "assistant": {"text", "tool_use", "thinking", "redacted_thinking"},
     "system": {"text"},
@@ -52,9 +52,9 @@ MARKS = 4
 
 
 def problems(body: bytes) -> list[str]:
-    """Everything that is wrong with a request."""
-    judge = partial(turn_problems, blocks=_block_problems)
-    document, messages, found = walked(body, TOP, judge)
+    """All problems of a request."""
+    check_item = partial(turn_problems, blocks=_block_problems)
+    document, messages, found = check_request(body, TOP, check_item)
     if body.count(b'"cache_control":') > MARKS:
         found.append("too many cache markers")
     if "system" in document:
@@ -71,28 +71,28 @@ def _outline(block: Body) -> tuple[str, str]:
         case "tool_use":
             return "call", block["id"]
         case "tool_result":
-            return "answer", block["tool_use_id"]
+            return "result", block["tool_use_id"]
         case kind:
-            return "thought" if kind in THOUGHTS else "word", ""
+            return "thinking" if kind in THOUGHTS else "text", ""
 
 
 # --- the shape of messages ------------------------------------------------------------------------
 
 
-def _block_problems(blocks: Any, place: str) -> Iterator[str]:
+def _block_problems(blocks: Any, location: str) -> Iterator[str]:
     if not isinstance(blocks, list) or not blocks:
         yield "there are no blocks"
         return
     for block in blocks:
         kind = block.get("type") if isinstance(block, dict) else None
-        if kind not in PLACES[place]:
-            yield f"a {kind} block in {place}"
+        if kind not in ALLOWED_BLOCKS[location]:
+            yield f"a {kind} block in {location}"
         elif not BLOCK[kind] - OPTIONAL <= block.keys() <= BLOCK[kind] | OPTIONAL | {"type"}:
             yield f"bad keys of a {kind} block"
         elif block.get("cache_control", {"type": "ephemeral"}) != {"type": "ephemeral"}:
             yield "a bad cache marker"
         elif "cache_control" in block and kind in THOUGHTS:
-            yield "a cache marker on a thought"
+            yield "a cache marker on thinking"
         else:
             yield from _content_problems(kind, block)
 
@@ -106,13 +106,13 @@ def _content_problems(kind: str, block: Body) -> Iterator[str]:
         if not NAME.fullmatch(block["id"]) or not NAME.fullmatch(block["name"]):
             yield f"a call with a bad id or name {block['id']!r} {block['name']!r}"
         if not isinstance(block["input"], dict):
-            yield "an input that is no object"
+            yield "an input that is not an object"
     elif kind == "tool_result":
         yield from _block_problems(block["content"], "tool_result")
     elif kind == "thinking" and not (block["signature"] and isinstance(block["thinking"], str)):
-        yield "a thought that is not signed"
+        yield "thinking without a signature"
     elif kind == "redacted_thinking" and not block["data"]:
-        yield "a redacted thought without data"
+        yield "redacted thinking without data"
 
 
 def _source_problems(kind: str, block: Body) -> Iterator[str]:
@@ -166,14 +166,14 @@ def _thinking_problems(document: Body, turns: list[Turn]) -> Iterator[str]:
     thinking = document.get("thinking", {})
     match thinking:
         case {"type": "disabled"}:
-            if any(turn.ids("thought") for turn in turns):
-                yield "thoughts, and thinking is off"
+            if any(turn.ids("thinking") for turn in turns):
+                yield "thinking blocks while thinking is disabled"
             return
         case {"type": "enabled", "budget_tokens": int(budget)}:
             if not 1024 <= budget < document["max_tokens"]:
                 yield "a budget out of bounds"
-            if resumes_without_thought(turns):
-                yield "a turn that goes on without its thought"
+            if resumes_without_thinking(turns):
+                yield "a resumed turn without thinking"
         case {} if not thinking:
             return
         case {"type": "adaptive"}:
@@ -189,7 +189,7 @@ def _thinking_problems(document: Body, turns: list[Turn]) -> Iterator[str]:
 def _number_problems(document: Body) -> Iterator[str]:
     limit = document.get("max_tokens")
     if not isinstance(limit, int) or limit < 1:
-        yield "max_tokens is no positive number"
+        yield "max_tokens is not a positive number"
     if not 0 <= document.get("temperature", 0) <= 1 or not 0 <= document.get("top_p", 1) <= 1:
         yield "sampling out of bounds"
     if "temperature" in document and "top_p" in document:

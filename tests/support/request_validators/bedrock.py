@@ -1,7 +1,7 @@
-"""A strict reader of Converse requests, written from the format and not from our code.
+"""Validator of Bedrock Converse requests, written from the format and not from our code.
 
-It is as narrow as the narrowest model: a request without problems here is refused by nobody for its
-form. Every problem is one line of text.
+It is as strict as the strictest model: no model refuses the form of a request without problems.
+Every problem is one line of text.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tests.support.request_validators.rules import (
     NAME,
     Body,
     Turn,
+    check_request,
     declaration_problems,
     is_visible,
     order_problems,
-    resumes_without_thought,
+    resumes_without_thinking,
     turn_problems,
-    walked,
 )
 
 FILENAME = re.compile(r"(?!.*\s\s)[a-zA-Z0-9\s()\[\]-]{1,200}")
@@ -39,7 +39,7 @@ FORMATS = {
     "audio": set("mp3 opus wav aac flac mp4 ogg mkv m4a mpeg pcm webm".split()),
 }
 MARKS = 4
-PLACES = {
+ALLOWED_BLOCKS = {
     "user": {"text", "image", "document", "audio", "toolResult", "cachePoint"},
     "assistant": {"text", "toolUse", "reasoningContent"},
     "system": {"text", "cachePoint"},
@@ -48,9 +48,9 @@ PLACES = {
 
 
 def problems(body: bytes, *, separate_tool_messages: bool = False) -> list[str]:
-    """Everything that is wrong with a request."""
-    judge = partial(turn_problems, blocks=_block_problems)
-    document, messages, found = walked(body, TOP, judge)
+    """All problems of a request."""
+    check_item = partial(turn_problems, blocks=_block_problems)
+    document, messages, found = check_request(body, TOP, check_item)
     if body.count(b'"cachePoint":') > MARKS:
         found.append("too many cache markers")
     if "system" in document:
@@ -64,13 +64,13 @@ def problems(body: bytes, *, separate_tool_messages: bool = False) -> list[str]:
 
 
 def _outline(message: Body) -> Turn:
-    """What a message holds; markers are no part of it."""
-    known = {"toolUse": "call", "toolResult": "answer", "reasoningContent": "thought"}
+    """The blocks of a message, without cache markers."""
+    known = {"toolUse": "call", "toolResult": "result", "reasoningContent": "thinking"}
     blocks = [(kind, block[kind]) for block in message["content"] for kind in block]
     return Turn(
         message["role"],
         [
-            (known.get(kind, "word"), content["toolUseId"] if "tool" in kind else "")
+            (known.get(kind, "text"), content["toolUseId"] if "tool" in kind else "")
             for kind, content in blocks
             if kind != "cachePoint"
         ],
@@ -80,19 +80,19 @@ def _outline(message: Body) -> Turn:
 # --- the shape of messages ------------------------------------------------------------------------
 
 
-def _block_problems(blocks: Any, place: str) -> Iterator[str]:
+def _block_problems(blocks: Any, location: str) -> Iterator[str]:
     if not isinstance(blocks, list) or not blocks:
         yield "there are no blocks"
         return
     if "cachePoint" in blocks[0]:
-        yield "a cache marker behind nothing"
+        yield "a cache marker without a block before it"
     for block in blocks:
         if not isinstance(block, dict) or len(block) != 1:
-            yield "a block must be one thing"
+            yield "a block must have exactly one key"
             continue
         [(kind, content)] = block.items()
-        if kind not in PLACES[place]:
-            yield f"a {kind} block in {place}"
+        if kind not in ALLOWED_BLOCKS[location]:
+            yield f"a {kind} block in {location}"
         elif kind == "text":
             if not is_visible(content):
                 yield "a blank text"
@@ -114,14 +114,14 @@ def _content_problems(kind: str, content: Body) -> Iterator[str]:
         elif not NAME.fullmatch(content["toolUseId"]) or not NAME.fullmatch(content["name"]):
             yield f"a call with a bad id or name {content['toolUseId']!r} {content['name']!r}"
         elif not isinstance(content["input"], dict):
-            yield "an input that is no object"
+            yield "an input that is not an object"
     elif kind == "toolResult":
         if set(content) != {"toolUseId", "content"}:
             yield "bad keys of a result"
         else:
             yield from _block_problems(content["content"], "toolResult")
     else:
-        yield from _thought_problems(content)
+        yield from _reasoning_block_problems(content)
 
 
 def _media_problems(kind: str, media: Body) -> Iterator[str]:
@@ -147,40 +147,40 @@ def _is_base64(data: str) -> bool:
         return False
 
 
-def _thought_problems(content: Body) -> Iterator[str]:
+def _reasoning_block_problems(content: Body) -> Iterator[str]:
     match content:
         case {"reasoningText": {"text": str(), "signature": str(signature)} as thought}:
             if not signature or len(content) + len(thought) != 3:
-                yield "a thought that is not signed"
+                yield "thinking without a signature"
         case {"redactedContent": str(data)} if data and len(content) == 1:
             pass
         case _:
-            yield "a bad thought"
+            yield "a bad thinking block"
 
 
 # --- the order of messages ------------------------------------------------------------------------
 
 
 def _kinds(message: Body) -> list[str]:
-    """What a message holds; markers are no part of it."""
+    """The blocks of a message, without cache markers."""
     kinds = [next(iter(block)) for block in message["content"]]
     return [kind for kind in kinds if kind != "cachePoint"]
 
 
 def _mixture_problems(messages: list[Body]) -> Iterator[str]:
-    """Some models refuse calls, and results, that share a message with words."""
-    for place, message in enumerate(messages):
+    """Some models refuse calls and results in one message with text."""
+    for index, message in enumerate(messages):
         kinds = set(_kinds(message))
         if kinds & {"toolUse", "toolResult"} and len(kinds) > 1:
-            yield f"messages[{place}]: words beside a call or a result"
+            yield f"messages[{index}]: text beside a call or a result"
 
 
 def _file_problems(messages: list[Body]) -> Iterator[str]:
     names: list[str] = []
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         kinds = _kinds(message)
         if "document" in kinds and "text" not in kinds:
-            yield f"messages[{place}]: a document without a word"
+            yield f"messages[{index}]: a document without text"
         names += [b["document"]["name"] for b in message["content"] if "document" in b]
     if len(names) != len(set(names)):
         yield "two documents share a name"
@@ -238,13 +238,13 @@ def _config_problems(document: Body, turns: list[Turn]) -> Iterator[str]:
             pass
         case {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": {"schema": text}}}}:
             if not isinstance(json.loads(text), dict):
-                yield "a schema that is no object"
+                yield "a schema that is not an object"
         case output:
             yield f"bad outputConfig {output}"
     fields = document.get("additionalModelRequestFields", {})
     yield from _thinking_problems(document, fields.get("thinking", {}), config, turns)
     if fields.get("reasoningConfig", {}).get("maxReasoningEffort") == "high" and config:
-        yield "limits while thinking as much as possible"
+        yield "limits while thinking with maximum effort"
 
 
 def _thinking_problems(
@@ -254,8 +254,8 @@ def _thinking_problems(
         case {"type": "enabled", "budget_tokens": int(budget)}:
             if not 1024 <= budget < config.get("maxTokens", 0):
                 yield "a budget out of bounds"
-            if resumes_without_thought(turns):
-                yield "a turn that goes on without its thought"
+            if resumes_without_thinking(turns):
+                yield "a resumed turn without thinking"
         case {"type": "adaptive"}:
             pass
         case {"type": "disabled"}:

@@ -1,7 +1,7 @@
-"""A strict reader of Chat Completions requests, written from the format and not from our code.
+"""Validator of Chat Completions requests, written from the format and not from our code.
 
-It is as narrow as the narrowest provider: a request without problems here is refused by nobody for
-its form. Every problem is one line of text.
+It is as strict as the strictest provider: none refuses the form of a request without problems.
+Every problem is one line of text.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 from tests.support.request_validators.rules import (
     NAME,
     Body,
-    answer_problems,
-    by_role,
+    check_by_role,
+    check_request,
+    consecutive_assistant_problems,
     is_object,
-    monologue_problems,
-    walked,
+    result_problems,
 )
 
 TOP = set(
@@ -43,10 +43,14 @@ PARTS = {"user": set(PART), "tool": {"text", "image_url"}}
 
 
 def problems(body: bytes) -> list[str]:
-    """Everything that is wrong with a request."""
-    document, messages, found = walked(body, TOP, by_role(MESSAGE, _message_problems))
+    """All problems of a request."""
+    document, messages, found = check_request(body, TOP, check_by_role(MESSAGE, _message_problems))
     turns = [message for message in messages if isinstance(message, dict)]
-    found += [*_tool_problems(document), *answer_problems(turns), *monologue_problems(turns)]
+    found += [
+        *_tool_problems(document),
+        *result_problems(turns),
+        *consecutive_assistant_problems(turns),
+    ]
     return found
 
 
@@ -54,7 +58,7 @@ def _tool_problems(document: Body) -> Iterator[str]:
     tools = document.get("tools")
     if tools is None:
         if "tool_choice" in document:
-            yield "a choice of no tools"
+            yield "a tool choice without tools"
         return
     if not tools:
         yield "tools are empty"
@@ -65,7 +69,7 @@ def _tool_problems(document: Body) -> Iterator[str]:
     choice = document.get("tool_choice")
     if isinstance(choice, dict):
         if choice.get("function", {}).get("name") not in names:
-            yield "the choice names no tool"
+            yield "the tool choice names no declared tool"
     elif choice not in ("auto", "none", "required"):
         yield f"bad tool choice {choice!r}"
 

@@ -1,7 +1,6 @@
-"""A strict reader of Cohere chat requests (v2), written from the format and not from our code.
+"""Validator of Cohere chat requests (v2), written from the format and not from our code.
 
-It is as narrow as the API was ever seen to be: a request without problems here is refused by nobody
-for its form. Every problem is one line of text.
+It is as strict as the API was ever observed to be. Every problem is one line of text.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Any
 from tests.support.request_validators.rules import (
     NAME,
     Body,
-    answer_problems,
-    by_role,
+    check_by_role,
+    check_request,
     is_object,
     is_visible,
-    walked,
+    result_problems,
 )
 
 TOP = set(
@@ -48,21 +47,21 @@ BLOCKS = {
 
 
 def problems(body: bytes) -> list[str]:
-    """Everything that is wrong with a request."""
-    document, messages, found = walked(body, TOP, by_role(MESSAGE, _message_problems))
+    """All problems of a request."""
+    document, messages, found = check_request(body, TOP, check_by_role(MESSAGE, _message_problems))
     if document:
         found += [*_setting_problems(document), *_tool_problems(document)]
     # The rest trusts the shapes.
     return found or [
-        *answer_problems(messages),
+        *result_problems(messages),
         *_order_problems(messages),
-        *_thought_problems(document),
+        *_thinking_problems(document),
     ]
 
 
 def _setting_problems(document: Body) -> Iterator[str]:
     if not isinstance(document.get("stream"), bool):
-        yield "nobody said whether to stream"
+        yield "stream is not a boolean"
     for name, (least, most) in RANGES.items():
         if name in document and not least <= document[name] <= most:
             yield f"bad {name} {document[name]!r}"
@@ -98,9 +97,9 @@ def _tool_problems(document: Body) -> Iterator[str]:
         elif not NAME.fullmatch(function["name"]):
             yield f"bad tool name {function['name']!r}"
         elif not isinstance(function["parameters"], dict):
-            yield "parameters are no schema"
+            yield "parameters are not a schema"
         elif document.get("strict_tools") and not function["parameters"].get("required"):
-            yield "a strict tool that insists on nothing"
+            yield "a strict tool without required parameters"
     if document.get("tool_choice", "NONE") not in ("NONE", "REQUIRED"):
         yield f"bad tool choice {document['tool_choice']!r}"
 
@@ -115,11 +114,11 @@ def _message_problems(message: Body) -> Iterator[str]:
     else:
         yield from _content_problems(message.get("content"), role)
         if "tool_plan" in message:
-            yield "a plan without calls"
+            yield "a tool plan without calls"
         if role == "assistant" and not _says_something(message.get("content")):
-            yield "an answer without text"
+            yield "an assistant message without text"
     if role == "tool" and not is_visible(message.get("tool_call_id")):
-        yield "nobody knows whose result it is"
+        yield "a result without the id of its call"
 
 
 def _says_something(content: Any) -> bool:
@@ -162,9 +161,9 @@ def _call_problems(message: Body) -> Iterator[str]:
         yield "tool calls are empty"
         return
     if "content" in message and "tool_plan" in message:
-        yield "content and a plan"
+        yield "content and a tool plan"
     if "tool_plan" in message and not is_visible(message["tool_plan"]):
-        yield "an empty plan"
+        yield "an empty tool plan"
     if "content" in message:
         yield from _content_problems(message["content"], "assistant")
         if _says_something(message["content"]):
@@ -186,22 +185,22 @@ def _one_call_problems(call: Body) -> Iterator[str]:
 
 
 def _order_problems(messages: list[Body]) -> Iterator[str]:
-    """Each answer follows a question, and a question stands last."""
+    """An assistant message follows a user or tool message, and the last message is one of these."""
     before = ""
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message["role"] == "assistant" and before not in ("user", "tool"):
-            yield f"messages[{place}]: an answer to nobody"
+            yield f"messages[{index}]: an assistant message that follows no user or tool message"
         before = message["role"]
     if before not in ("user", "tool"):
-        yield "nothing is asked"
+        yield "the last message is not a user or tool message"
 
 
-def _thought_problems(document: Body) -> Iterator[str]:
-    """A model that is told not to think is not shown thoughts."""
+def _thinking_problems(document: Body) -> Iterator[str]:
+    """With thinking disabled, no thinking blocks are sent."""
     if document.get("thinking", {}).get("type") != "disabled":
         return
-    for place, message in enumerate(document["messages"]):
+    for index, message in enumerate(document["messages"]):
         content = message.get("content")
         blocks = content if isinstance(content, list) else []
         if any(block["type"] == "thinking" for block in blocks):
-            yield f"messages[{place}]: a thought while thinking is off"
+            yield f"messages[{index}]: thinking while it is disabled"

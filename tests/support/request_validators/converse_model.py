@@ -1,7 +1,7 @@
-"""Amazon's own description of Converse as an oracle: every field has its type, form and bounds.
+"""Validator of Converse documents against the AWS service model: types, patterns and bounds.
 
-The description comes with the `botocore` package. Its own validation is lax (it knows neither
-patterns nor enumerations), so the shapes are walked here.
+The model comes with the `botocore` package. Its own validation is lax (it checks neither patterns
+nor enumerations), so the shapes are traversed here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-ABSENT = "Amazon's description of Converse is not here: pip install botocore"
+ABSENT = "The AWS service model is not installed: pip install botocore"
 
 Body = dict[str, Any]
 
@@ -26,13 +26,13 @@ def _shapes() -> Any:
 
 
 def offences(body: Body, model: str = "m") -> list[str]:
-    """What the description does not allow in the body of a request."""
+    """What the service model does not allow in the body of a request."""
     shape = _shapes().shape_for("ConverseStreamRequest")
     return [*_offences(shape, {"modelId": model, **body}, "")]
 
 
 def understands(name: str, document: Body) -> list[str]:
-    """What the description does not allow in an event of a stream."""
+    """What the service model does not allow in an event of a stream."""
     return [*_offences(_shapes().shape_for(name), document, name)]
 
 
@@ -71,8 +71,8 @@ def _list(shape: Any, value: Any, path: str) -> Iterator[str]:
         yield f"{path}: no list"
         return
     yield from _bounds(shape, len(value), path)
-    for place, each in enumerate(value):
-        yield from _offences(shape.member, each, f"{path}[{place}]")
+    for index, each in enumerate(value):
+        yield from _offences(shape.member, each, f"{path}[{index}]")
 
 
 def _map(shape: Any, value: Any, path: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""A strict reader of generateContent requests, written from the format and not from our code.
+"""Validator of Gemini `generateContent` requests, written from the format and not from our code.
 
-It asks two judges: rules that the API enforces in prose (order of turns, counts, signatures, the
-subset of schemas), and the types of the published `google-genai` package, which know every field.
-Every problem is one line of text.
+It checks the rules that the API documents in prose (order of turns, counts, signatures, the subset
+of schemas) and the types of the published `google-genai` package, which know every field. Every
+problem is one line of text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from google.genai import types
 from pydantic import BaseModel, ValidationError
 
 from tests.support.request_validators.rules import Body as Document
-from tests.support.request_validators.rules import walked
+from tests.support.request_validators.rules import check_request
 
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 TOP: dict[str, type[BaseModel]] = {
@@ -43,20 +43,20 @@ FORMATS = {"date-time", "float", "double", "int32", "int64"}
 
 
 def problems(body: bytes, *, signed: bool = False, json_beside_tools: bool = False) -> list[str]:
-    """Everything that is wrong with a request.
+    """All problems of a request.
 
-    `signed`: the model refuses calls without a signature. `json_beside_tools`: it writes JSON by
-    order although it may call functions.
+    `signed`: the model refuses calls without a signature. `json_beside_tools`: it
+    accepts a JSON format beside functions.
     """
-    judge = partial(_content_problems, signed=signed)
-    document, contents, found = walked(body, TOP.keys(), judge, last="contents")
+    check_item = partial(_content_problems, signed=signed)
+    document, contents, found = check_request(body, TOP.keys(), check_item, last="contents")
     found += [*_type_problems(document), *_tool_problems(document)]
     found += _config_problems(document, json_beside_tools)
     return [*found, *_order_problems(contents)] if contents else found
 
 
 def _type_problems(document: Document) -> Iterator[str]:
-    """What the published types do not know, or know otherwise."""
+    """Fields that are unknown to the published types, or of another type."""
     for key, model in TOP.items():
         value = document.get(key, [])
         for each in value if isinstance(value, list) else [value]:
@@ -82,7 +82,7 @@ def _tool_problems(document: Document) -> Iterator[str]:
         if "parameters" in function and "parametersJsonSchema" in function:
             yield "parameters twice"
         if function.get("parameters", {"type": "OBJECT"}).get("type") != "OBJECT":
-            yield "parameters are no object"
+            yield "parameters are not an object"
         if function.get("parameters", {"properties": 1}).get("properties") in ({}, None):
             yield "parameters without properties"
         yield from schema_problems(function.get("parameters", {"type": "STRING"}))
@@ -93,20 +93,20 @@ def _choice_problems(document: Document, names: list[str]) -> Iterator[str]:
     config = document.get("toolConfig", {})
     calling = config.get("functionCallingConfig")
     if config and "tools" not in document:
-        yield "a choice of no tools"
+        yield "a tool choice without tools"
     if calling is None:
         return
     allowed = calling.get("allowedFunctionNames", [])
     if not calling or not names:
-        yield "an empty choice"
+        yield "an empty tool choice"
     if allowed and calling.get("mode") != "ANY":
-        yield "names are allowed without need"
+        yield "allowedFunctionNames without mode ANY"
     if not set(allowed) <= set(names):
-        yield "the choice names no tool"
+        yield "the tool choice names no declared tool"
 
 
 def schema_problems(schema: Document, where: str = "schema") -> Iterator[str]:
-    """What is outside of the subset that every Gemini model takes."""
+    """Keywords outside of the subset that every Gemini model accepts."""
     if "anyOf" in schema:
         if set(schema) != {"anyOf"} or len(schema["anyOf"]) < 2:
             yield f"{where}: a choice with something beside it, or of one"
@@ -150,7 +150,7 @@ def _config_problems(document: Document, json_beside_tools: bool) -> Iterator[st
     if not thinking or {"thinkingLevel", "thinkingBudget"} <= set(thinking):
         yield "bad thinking"
     if thinking.get("thinkingBudget") == 0 and "includeThoughts" in thinking:
-        yield "thoughts of a model that does not think"
+        yield "includeThoughts without thinking"
     yield from schema_problems(config.get("responseSchema", {"type": "STRING"}), "response")
 
 
@@ -169,11 +169,11 @@ def _content_problems(content: Document, signed: bool) -> Iterator[str]:
         if part.get("text") == "" and "thoughtSignature" not in part:
             yield "an empty text"
         if "thoughtSignature" in part and role == "user":
-            yield "a signature of the user"
+            yield "a signature in a user turn"
         yield from _function_problems(part)
-    answers = ["functionResponse" in part for part in parts]
-    if any(answers) and not all(answers):
-        yield "answers and something else in one turn"
+    results_found = ["functionResponse" in part for part in parts]
+    if any(results_found) and not all(results_found):
+        yield "results and other parts in one turn"
     calls = [part for part in parts if "functionCall" in part]
     if signed and calls and "thoughtSignature" not in calls[0]:
         yield "the first call has no signature"
@@ -194,19 +194,19 @@ def _function_problems(part: Document) -> Iterator[str]:
 
 def _order_problems(contents: list[Document]) -> Iterator[str]:
     if contents[0].get("role") != "user":
-        yield "the model speaks first"
+        yield "the first turn is the model's"
     expected: list[tuple[str, str | None]] = []
     last, answered = None, False
-    for place, content in enumerate(contents):
-        answers = _functions(content, "functionResponse")
-        if answers != expected:
-            yield f"contents[{place}]: answers {answers} to calls {expected}"
+    for index, content in enumerate(contents):
+        results_found = _functions(content, "functionResponse")
+        if results_found != expected:
+            yield f"contents[{index}]: results {results_found} to calls {expected}"
         if content.get("role") == last and not (last == "user" and answered):
-            yield f"contents[{place}]: two turns of {last} in a row"
-        last, answered = content.get("role"), bool(answers)
+            yield f"contents[{index}]: two turns of {last} in a row"
+        last, answered = content.get("role"), bool(results_found)
         expected = _functions(content, "functionCall")
     if expected:
-        yield f"{len(expected)} calls at the end have no answer"
+        yield f"{len(expected)} calls at the end have no result"
 
 
 def _functions(content: Document, kind: str) -> list[tuple[str, str | None]]:

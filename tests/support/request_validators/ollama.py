@@ -1,7 +1,7 @@
-"""A strict reader of Ollama chat requests, written from the format and not from our code.
+"""Validator of Ollama chat requests, written from the format and not from our code.
 
-A server reads a request into typed fields and refuses one that does not fit; what it does not know
-it ignores, which is no better. Every problem is one line of text.
+A server reads a request into typed fields and refuses other types; it ignores unknown fields, which
+is a problem here as well. Every problem is one line of text.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 from tests.support.request_validators.rules import (
     NAME,
     Body,
-    answer_problems,
-    by_role,
-    monologue_problems,
-    walked,
+    check_by_role,
+    check_request,
+    consecutive_assistant_problems,
+    result_problems,
 )
 
 LEVELS = ("low", "medium", "high", "max")
@@ -43,17 +43,17 @@ MESSAGE = {
 
 
 def problems(body: bytes) -> list[str]:
-    """Everything that is wrong with a request."""
-    document, messages, found = walked(body, TOP, by_role(MESSAGE, _message_problems))
+    """All problems of a request."""
+    document, messages, found = check_request(body, TOP, check_by_role(MESSAGE, _message_problems))
     if document:
         found += [*_setting_problems(document), *_tool_problems(document)]
     # The rest trusts the shapes.
-    return found or [*_answer_problems(messages), *monologue_problems(messages)]
+    return found or [*_result_problems(messages), *consecutive_assistant_problems(messages)]
 
 
 def _setting_problems(document: Body) -> Iterator[str]:
     if not isinstance(document.get("stream"), bool):
-        yield "nobody said whether to stream"
+        yield "stream is not a boolean"
     think = document.get("think", True)
     if not isinstance(think, bool) and think not in LEVELS:
         yield f"bad think {think!r}"
@@ -87,7 +87,7 @@ def _tool_problems(document: Body) -> Iterator[str]:
             yield f"bad tool name {function['name']!r}"
         names.append(function["name"])
         if function["parameters"].get("type") != "object":
-            yield "parameters are no object"
+            yield "parameters are not an object"
         yield from _schema_problems(function["parameters"])
     if len(names) != len(set(names)):
         yield "two tools share a name"
@@ -102,10 +102,10 @@ def _schema_problems(schema: Any) -> Iterator[str]:
         if name in schema and not isinstance(schema[name], kind):
             yield f"bad {name} of a schema"
             return
-    told = schema.get("type", "object")
-    words = [*(told if isinstance(told, list) else [told]), *schema.get("required", [])]
-    if not all(isinstance(word, str) for word in words):
-        yield "a word of a schema is no string"
+    types = schema.get("type", "object")
+    names = [*(types if isinstance(types, list) else [types]), *schema.get("required", [])]
+    if not all(isinstance(name, str) for name in names):
+        yield "a keyword of a schema is not a string"
     for inner in (*schema.get("properties", {}).values(), *schema.get("anyOf", [])):
         yield from _schema_problems(inner)
 
@@ -115,7 +115,7 @@ def _schema_problems(schema: Any) -> Iterator[str]:
 
 def _message_problems(message: Body) -> Iterator[str]:
     if not isinstance(message.get("content"), str):
-        yield "content is no string"
+        yield "content is not a string"
     elif not (message["content"] or message.get("images") or message.get("tool_calls")):
         yield "it is empty"
     if not isinstance(message.get("thinking", "hm"), str) or message.get("thinking") == "":
@@ -127,7 +127,7 @@ def _message_problems(message: Body) -> Iterator[str]:
     if message["role"] == "tool" and not all(
         isinstance(message.get(key), str) and message[key] for key in ("tool_name", "tool_call_id")
     ):
-        yield "nobody knows whose result it is"
+        yield "a result without the id of its call"
 
 
 def _are_images(images: Any) -> bool:
@@ -150,12 +150,12 @@ def _call_problems(calls: Any) -> Iterator[str]:
         elif not NAME.fullmatch(function["name"]):
             yield f"bad function {function['name']!r}"
         elif not isinstance(function["arguments"], dict):
-            yield "arguments are no object"
+            yield "arguments are not an object"
 
 
-def _answer_problems(messages: list[Body]) -> Iterator[str]:
-    """Answers name the function, too."""
-    return answer_problems(
+def _result_problems(messages: list[Body]) -> Iterator[str]:
+    """Results also name their function."""
+    return result_problems(
         messages,
         call=lambda call: (call["id"], call["function"]["name"]),
         answer=lambda message: (message["tool_call_id"], message["tool_name"]),

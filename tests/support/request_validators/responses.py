@@ -1,8 +1,7 @@
-"""A strict reader of Responses requests, written from the API and not from our code.
+"""Validator of Responses API requests, written from the API and not from our code.
 
-It is as narrow as the narrowest server that keeps nothing: a request without problems here is
-refused by nobody for its form. Every problem is one line of text. The types of the official package
-are asked as well; they know the shapes, but not what has to stand beside what.
+It is as strict as the strictest server that stores nothing. Every problem is one line of text. The
+types of the official package are checked as well; they know shapes, but no rules between fields.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ DETAILS = {"low", "high", "auto", "original"}
 
 
 def problems(body: bytes, *, plain_reasoning: bool = False) -> list[str]:
-    """Everything that is wrong with a request."""
+    """All problems of a request."""
     document = json.loads(body)
     if not isinstance(document, dict):
-        return ["the body is no object"]
+        return ["the body is not an object"]
     found = [f"unknown key {key}" for key in document.keys() - TOP]
     if list(document)[-1:] != ["input"]:
-        found.append("input does not stand last")
+        found.append("input must be the last field")
     if document.get("store") is not False:
-        found.append("the server is asked to keep something")
+        found.append("store is not false")
     found += _setting_problems(document)
     found += _tool_problems(document)
     items = document.get("input")
     if not isinstance(items, list) or not items:
-        return [*found, "input is no list, or an empty one"]
-    for place, item in enumerate(items):
-        told = _item_problems(item, plain_reasoning)
-        found += [f"input[{place}]: {problem}" for problem in told]
+        return [*found, "input is not a list, or is empty"]
+    for index, item in enumerate(items):
+        item_problems = _item_problems(item, plain_reasoning)
+        found += [f"input[{index}]: {problem}" for problem in item_problems]
     found += _order_problems([item for item in items if isinstance(item, dict)])
     return found or list(_package_problems(document))
 
@@ -67,7 +66,7 @@ def _package_problems(document: dict[str, Any]) -> Iterator[str]:
 
 def _setting_problems(document: dict[str, Any]) -> Iterator[str]:
     if not isinstance(document.get("model"), str) or not document["model"]:
-        yield "model is no name"
+        yield "model is not a name"
     if document.get("instructions", "x") == "":
         yield "instructions are empty"
     if set(document.get("reasoning", {})) - REASONING:
@@ -83,7 +82,7 @@ def _tool_problems(document: dict[str, Any]) -> Iterator[str]:
     tools = document.get("tools")
     if tools is None:
         if "tool_choice" in document:
-            yield "a choice of no tools"
+            yield "a tool choice without tools"
         return
     if not tools:
         yield "tools are empty"
@@ -98,7 +97,7 @@ def _tool_problems(document: dict[str, Any]) -> Iterator[str]:
     choice = document.get("tool_choice")
     if isinstance(choice, dict):
         if set(choice) != {"type", "name"} or choice["name"] not in names:
-            yield "the choice names no tool"
+            yield "the tool choice names no declared tool"
     elif choice not in ("auto", "none", "required"):
         yield f"bad tool choice {choice!r}"
 
@@ -128,7 +127,7 @@ def _message_problems(item: dict[str, Any]) -> Iterator[str]:
     role, content = item["role"], item["content"]
     if role == "assistant":
         if not isinstance(content, str) or not content:
-            yield "an assistant's words are no text"
+            yield "assistant content is not a string"
     elif role not in ("user", "system", "developer"):
         yield f"bad role {role!r}"
     elif not isinstance(content, list) or not content:
@@ -190,25 +189,25 @@ def _reasoning_problems(item: dict[str, Any], plain: bool) -> Iterator[str]:
         yield "reasoning without a summary"
     if not plain:
         if "content" in item:
-            yield "reasoning in plain"
+            yield "reasoning with plain content"
         if not isinstance(item.get("encrypted_content"), str) or not item["encrypted_content"]:
-            yield "reasoning that the server cannot know"
+            yield "reasoning without encrypted_content"
 
 
 def _order_problems(items: list[dict[str, Any]]) -> Iterator[str]:
-    """Each call is answered once, right behind its turn, and reasoning leads to something."""
+    """Each call has one result, directly after its turn, and an item follows reasoning."""
     expected: list[Any] = []
     called: set[Any] = set()
-    for place, (item, following) in enumerate(zip(items, [*items[1:], {}], strict=True)):
-        kind, where = item.get("type"), f"input[{place}]: "
+    for index, (item, following) in enumerate(zip(items, [*items[1:], {}], strict=True)):
+        kind, where = item.get("type"), f"input[{index}]: "
         own = kind in ("reasoning", "function_call") or item.get("role") == "assistant"
         if kind == "function_call_output":
             if not expected:
-                yield f"{where}an answer to no call"
+                yield f"{where}a result without a call"
             elif item.get("call_id") != expected.pop(0):
-                yield f"{where}an answer to another call"
+                yield f"{where}a result of another call"
         elif expected and not own:
-            yield f"{where}{len(expected)} calls before it have no answer"
+            yield f"{where}{len(expected)} calls before it have no result"
             expected = []
         if kind == "function_call":
             if item.get("call_id") in called:
@@ -219,6 +218,6 @@ def _order_problems(items: list[dict[str, Any]]) -> Iterator[str]:
             following.get("type") in ("reasoning", "function_call")
             or following.get("role") == "assistant"
         ):
-            yield f"{where}reasoning that led to nothing"
+            yield f"{where}reasoning without a following item"
     if expected:
-        yield f"{len(expected)} calls at the end have no answer"
+        yield f"{len(expected)} calls at the end have no result"

@@ -1,4 +1,4 @@
-"""Rules that strict readers of requests share. Every problem is one line of text."""
+"""Rules that request validators share. Every problem is one line of text."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from dataclasses import dataclass
 from typing import Any
 
 Body = dict[str, Any]
-Judge = Callable[[Any], Iterable[str]]
+GrammarChecker = Callable[[Any], Iterable[str]]
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-def walked(
-    body: bytes, known: Set[str], each: Judge, *, last: str = "messages"
+def check_request(
+    body: bytes, known: Set[str], each: GrammarChecker, *, last: str = "messages"
 ) -> tuple[Body, list[Any], list[str]]:
-    """A request, what stands last in it, and what is wrong with its keys and with each of those."""
+    """Return a request, the list in its last field, and the problems of its keys and items."""
     document = json.loads(body)
     if not isinstance(document, dict):
-        return {}, [], ["the body is no object"]
+        return {}, [], ["the body is not an object"]
     found = [f"unknown key {key}" for key in document.keys() - known]
     if list(document)[-1:] != [last]:
-        found.append(f"{last} do not stand last")
+        found.append(f"{last} must be the last field")
     if "model" in known and not isinstance(document.get("model"), str):
-        found.append("model is no string")
+        found.append("model is not a string")
     items = document.get(last)
     if not isinstance(items, list) or not items:
         return document, [], [*found, f"there are no {last}"]
-    for place, item in enumerate(items):
-        found += [f"{last}[{place}]: {problem}" for problem in each(item)]
+    for index, item in enumerate(items):
+        found += [f"{last}[{index}]: {problem}" for problem in each(item)]
     return document, items, found
 
 
@@ -39,20 +39,22 @@ def is_visible(text: Any) -> bool:
 
 
 def is_object(text: Any) -> bool:
-    """The text of one."""
+    """Whether a text is a JSON object."""
     try:
         return isinstance(text, str) and isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
 
 
-# --- messages of roles, one of which answers calls ------------------------------------------------
+# --- messages with roles, one of them for tool results --------------------------------------------
 
 
-def by_role(keys: Mapping[str, Set[str]], each: Callable[[Body], Iterable[str]]) -> Judge:
-    """Judges a message by the keys that its role may have, and then by the rest."""
+def check_by_role(
+    keys: Mapping[str, Set[str]], each: Callable[[Body], Iterable[str]]
+) -> GrammarChecker:
+    """Make a checker of messages: the keys that a role may have, then everything else."""
 
-    def judge(message: Any) -> Iterator[str]:
+    def check_item(message: Any) -> Iterator[str]:
         role: Any = message.get("role") if isinstance(message, dict) else None
         if role not in keys:
             yield f"bad role {role!r}"
@@ -60,38 +62,38 @@ def by_role(keys: Mapping[str, Set[str]], each: Callable[[Body], Iterable[str]])
         yield from (f"unknown key {key}" for key in message.keys() - keys[role])
         yield from each(message)
 
-    return judge
+    return check_item
 
 
-def answer_problems(
+def result_problems(
     messages: list[Body],
     *,
     call: Callable[[Body], object] = lambda call: call.get("id"),
     answer: Callable[[Body], object] = lambda message: message.get("tool_call_id"),
 ) -> Iterator[str]:
-    """Each call is answered once, right behind the message that made it, in its order."""
+    """Each call has one result, directly after the message of the call, in the same order."""
     expected: list[object] = []
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message.get("role") == "tool":
             if not expected:
-                yield f"messages[{place}]: an answer to no call"
+                yield f"messages[{index}]: a result without a call"
             elif answer(message) != expected.pop(0):
-                yield f"messages[{place}]: an answer to another call"
+                yield f"messages[{index}]: a result of another call"
             continue
         if expected:
-            yield f"messages[{place}]: {len(expected)} calls before it have no answer"
+            yield f"messages[{index}]: {len(expected)} calls before it have no result"
         expected = [call(each) for each in message.get("tool_calls") or ()]
         if len(expected) != len(set(expected)):
-            yield f"messages[{place}]: two calls share an id"
+            yield f"messages[{index}]: two calls share an id"
     if expected:
-        yield f"{len(expected)} calls at the end have no answer"
+        yield f"{len(expected)} calls at the end have no result"
 
 
-def monologue_problems(messages: list[Body]) -> Iterator[str]:
+def consecutive_assistant_problems(messages: list[Body]) -> Iterator[str]:
     roles = [message.get("role") for message in messages]
-    for place in range(1, len(roles)):
-        if roles[place - 1] == roles[place] == "assistant":
-            yield f"messages[{place}]: two assistant messages in a row"
+    for index in range(1, len(roles)):
+        if roles[index - 1] == roles[index] == "assistant":
+            yield f"messages[{index}]: two assistant messages in a row"
 
 
 # --- turns of blocks ------------------------------------------------------------------------------
@@ -99,7 +101,7 @@ def monologue_problems(messages: list[Body]) -> Iterator[str]:
 
 @dataclass
 class Turn:
-    """Whose it is, and its blocks: a call or an answer with its id, a thought, or a word."""
+    """The role of a turn and its blocks: a call or a result with its id, thinking, or text."""
 
     role: str
     blocks: list[tuple[str, str]]
@@ -118,39 +120,42 @@ def turn_problems(message: Any, blocks: Callable[[Any, str], Iterable[str]]) -> 
 
 
 def order_problems(turns: Sequence[Turn]) -> Iterator[str]:
-    """Turns alternate; calls end their turn, and each is answered at the start of the next."""
+    """Turns alternate; calls end their turn, and their results start the next."""
     if turns[0].role != "user" or turns[-1].role != "user":
         yield "the first and the last message must be the user's"
     used: list[str] = []
     expected: list[str] = []
-    for place, turn in enumerate(turns):
-        if place and turns[place - 1].role == turn.role:
-            yield f"messages[{place}]: two messages of one role in a row"
-        kinds, answers = [kind for kind, _ in turn.blocks], turn.ids("answer")
-        if sorted(answers) != sorted(expected):
-            yield f"messages[{place}]: answers {answers} to the calls {expected}"
-        if "answer" in kinds[len(answers) :]:
-            yield f"messages[{place}]: an answer behind something else"
+    for index, turn in enumerate(turns):
+        if index and turns[index - 1].role == turn.role:
+            yield f"messages[{index}]: two messages of one role in a row"
+        kinds, results_found = [kind for kind, _ in turn.blocks], turn.ids("result")
+        if sorted(results_found) != sorted(expected):
+            yield f"messages[{index}]: results {results_found} to the calls {expected}"
+        if "result" in kinds[len(results_found) :]:
+            yield f"messages[{index}]: a result after another block"
         expected = turn.ids("call")
         used += expected
         if "call" in kinds[: len(kinds) - len(expected)]:
-            yield f"messages[{place}]: something behind a call"
-        if kinds[-1] == "thought":
-            yield f"messages[{place}]: a thought at the end"
+            yield f"messages[{index}]: a block after a call"
+        if kinds[-1] == "thinking":
+            yield f"messages[{index}]: thinking at the end"
     if len(used) != len(set(used)):
         yield "two calls share an id"
 
 
-def resumes_without_thought(turns: Sequence[Turn]) -> bool:
-    """The turn that tools answer began after the user's last words, and not with a thought."""
-    if turns[-1].blocks[0][0] != "answer":
+def resumes_without_thinking(turns: Sequence[Turn]) -> bool:
+    """Whether the turn that tool results resume did not begin with thinking.
+
+    It began after the last user message that is not only tool results.
+    """
+    if turns[-1].blocks[0][0] != "result":
         return False
-    spoken = [
-        place
-        for place, turn in enumerate(turns[:-1])
-        if turn.role == "user" and any(kind != "answer" for kind, _ in turn.blocks)
+    user_turns = [
+        index
+        for index, turn in enumerate(turns[:-1])
+        if turn.role == "user" and any(kind != "result" for kind, _ in turn.blocks)
     ]
-    return turns[spoken[-1] + 1].blocks[0][0] != "thought"
+    return turns[user_turns[-1] + 1].blocks[0][0] != "thinking"
 
 
 def declaration_problems(tool: Body, schema_key: str, schema: Body) -> Iterator[str]:
@@ -159,4 +164,4 @@ def declaration_problems(tool: Body, schema_key: str, schema: Body) -> Iterator[
     if not NAME.fullmatch(tool["name"]):
         yield f"bad tool name {tool['name']!r}"
     if schema.get("type") != "object" or schema.keys() & {"anyOf", "oneOf", "allOf"}:
-        yield "an input schema that is no plain object"
+        yield "an input schema that is not a plain object"

@@ -1,4 +1,4 @@
-"""Anthropic Messages: thoughts are signed, some are hidden, and all come back as they were."""
+"""A scripted Anthropic Messages API: signed and redacted thinking, all of it expected back."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from collections.abc import Iterator
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.anthropic.dialect import AnthropicDialect
 from tests.support.request_validators import anthropic as anthropic_request_validator
-from tests.support.scripted_providers.scripted_provider import Body, halves, numbered, parsed, sse
+from tests.support.scripted_providers.scripted_provider import (
+    Body,
+    calls_with_ids,
+    parse_arguments,
+    split_in_half,
+    sse,
+)
 from tests.support.scripted_providers.session import Turn
 
 
-class AnthropicSpeaker:
+class ScriptedAnthropic:
     name = "anthropic"
     content_type = "text/event-stream"
     history_key = "messages"
@@ -20,7 +26,7 @@ class AnthropicSpeaker:
         self.dialect = AnthropicDialect()
         self.capabilities = Capabilities(efforts={"high": "high"}, replay_reasoning="always")
 
-    def streamed(self, turn: Turn) -> bytes:
+    def stream_bytes(self, turn: Turn) -> bytes:
         usage = {"input_tokens": 9, "output_tokens": 1}
         message = {"type": "message", "id": "msg", "role": "assistant", "model": "m", "content": []}
         stop = {"stop_reason": "tool_use" if turn.calls else "end_turn", "stop_sequence": None}
@@ -36,24 +42,26 @@ class AnthropicSpeaker:
 
     def _blocks(self, turn: Turn) -> Iterator[tuple[Body, list[Body]]]:
         if turn.thought:
-            thoughts = [{"type": "thinking_delta", "thinking": p} for p in halves(turn.thought)]
+            thinking = [
+                {"type": "thinking_delta", "thinking": p} for p in split_in_half(turn.thought)
+            ]
             signature = {"type": "signature_delta", "signature": self._signature(turn)}
             begun = {"type": "thinking", "thinking": "", "signature": ""}
-            yield begun, [*thoughts, signature]
+            yield begun, [*thinking, signature]
         if turn.number == 1:
             yield {"type": "redacted_thinking", "data": "hidden+1=="}, []
         if turn.text:
-            texts = [{"type": "text_delta", "text": piece} for piece in halves(turn.text)]
+            texts = [{"type": "text_delta", "text": piece} for piece in split_in_half(turn.text)]
             yield {"type": "text", "text": ""}, texts
-        for call_id, call in numbered(turn, "toolu_"):
+        for call_id, call in calls_with_ids(turn, "toolu_"):
             opening = {"type": "tool_use", "id": call_id, "name": call.name, "input": {}}
-            pieces = ["", *halves(call.arguments)]
+            pieces = ["", *split_in_half(call.arguments)]
             yield opening, [{"type": "input_json_delta", "partial_json": p} for p in pieces]
 
     def _signature(self, turn: Turn) -> str:
         return f"anthropic/signed+{turn.number}=="
 
-    def words(self, turn: Turn) -> str:
+    def output_text(self, turn: Turn) -> str:
         return turn.text
 
     def states(self, turn: Turn) -> list[str]:
@@ -63,13 +71,13 @@ class AnthropicSpeaker:
     def problems(self, body: bytes) -> list[str]:
         return anthropic_request_validator.problems(body)
 
-    def leading(self) -> list[Body]:
-        return []  # the system prompt stands elsewhere
+    def system_items(self) -> list[Body]:
+        return []  # the system prompt is another field
 
-    def asked(self, text: str) -> list[Body]:
+    def user_items(self, text: str) -> list[Body]:
         return [{"role": "user", "content": [{"type": "text", "text": text}]}]
 
-    def answered(self, turn: Turn) -> list[Body]:
+    def assistant_items(self, turn: Turn) -> list[Body]:
         content: list[Body] = []
         if turn.thought:
             signature = self._signature(turn)
@@ -79,18 +87,18 @@ class AnthropicSpeaker:
         if turn.text:
             content += [{"type": "text", "text": turn.text}]
         content += [
-            {"type": "tool_use", "id": call_id, "name": call.name, "input": parsed(call)}
-            for call_id, call in numbered(turn, "toolu_")
+            {"type": "tool_use", "id": call_id, "name": call.name, "input": parse_arguments(call)}
+            for call_id, call in calls_with_ids(turn, "toolu_")
         ]
         return [{"role": "assistant", "content": content}]
 
-    def results(self, turn: Turn) -> list[Body]:
+    def result_items(self, turn: Turn) -> list[Body]:
         content = [
             {
                 "type": "tool_result",
                 "tool_use_id": call_id,
                 "content": [{"type": "text", "text": call.result}],
             }
-            for call_id, call in numbered(turn, "toolu_")
+            for call_id, call in calls_with_ids(turn, "toolu_")
         ]
         return [{"role": "user", "content": content}]

@@ -1,4 +1,4 @@
-"""Bedrock's Converse with a model of Anthropic's: a binary stream, and signed thoughts."""
+"""A scripted Bedrock Converse API with a Claude model: binary stream, signed thinking."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.bedrock.dialect import BedrockDialect
 from tests.support.dialect_samples import aws_event_stream as eventstreams
 from tests.support.request_validators import bedrock as bedrock_request_validator
-from tests.support.scripted_providers.scripted_provider import Body, halves, numbered, parsed
+from tests.support.scripted_providers.scripted_provider import (
+    Body,
+    calls_with_ids,
+    parse_arguments,
+    split_in_half,
+)
 from tests.support.scripted_providers.session import Turn
 
 
-class BedrockSpeaker:
+class ScriptedBedrock:
     name = "bedrock"
     content_type = "application/vnd.amazon.eventstream"
     history_key = "messages"
@@ -21,7 +26,7 @@ class BedrockSpeaker:
         self.dialect = BedrockDialect()
         self.capabilities = Capabilities(efforts={"high": "high"}, replay_reasoning="always")
 
-    def streamed(self, turn: Turn) -> bytes:
+    def stream_bytes(self, turn: Turn) -> bytes:
         usage = {"usage": {"inputTokens": 9, "outputTokens": 5, "totalTokens": 14}}
         reason = "tool_use" if turn.calls else "end_turn"
         events: list[tuple[str, Body]] = [("messageStart", {"role": "assistant"})]
@@ -35,21 +40,21 @@ class BedrockSpeaker:
 
     def _blocks(self, turn: Turn) -> Iterator[tuple[Body | None, list[Body]]]:
         if turn.thought:
-            deltas = [{"text": piece} for piece in halves(turn.thought)]
+            deltas = [{"text": piece} for piece in split_in_half(turn.thought)]
             deltas.append({"signature": self._signature(turn)})
             yield None, [{"reasoningContent": delta} for delta in deltas]
         if turn.number == 1:
             yield None, [{"reasoningContent": {"redactedContent": "aGlkZGVuMQ=="}}]
         if turn.text:
-            yield None, [{"text": piece} for piece in halves(turn.text)]
-        for call_id, call in numbered(turn, "tooluse_"):
+            yield None, [{"text": piece} for piece in split_in_half(turn.text)]
+        for call_id, call in calls_with_ids(turn, "tooluse_"):
             start = {"toolUse": {"toolUseId": call_id, "name": call.name}}
-            yield start, [{"toolUse": {"input": piece}} for piece in halves(call.arguments)]
+            yield start, [{"toolUse": {"input": piece}} for piece in split_in_half(call.arguments)]
 
     def _signature(self, turn: Turn) -> str:
         return f"bedrock/signed+{turn.number}=="
 
-    def words(self, turn: Turn) -> str:
+    def output_text(self, turn: Turn) -> str:
         return turn.text
 
     def states(self, turn: Turn) -> list[str]:
@@ -59,13 +64,13 @@ class BedrockSpeaker:
     def problems(self, body: bytes) -> list[str]:
         return bedrock_request_validator.problems(body)
 
-    def leading(self) -> list[Body]:
-        return []  # the system prompt stands elsewhere
+    def system_items(self) -> list[Body]:
+        return []  # the system prompt is another field
 
-    def asked(self, text: str) -> list[Body]:
+    def user_items(self, text: str) -> list[Body]:
         return [{"role": "user", "content": [{"text": text}]}]
 
-    def answered(self, turn: Turn) -> list[Body]:
+    def assistant_items(self, turn: Turn) -> list[Body]:
         content: list[Body] = []
         if turn.thought:
             thought = {"text": turn.thought, "signature": self._signature(turn)}
@@ -74,14 +79,14 @@ class BedrockSpeaker:
             content += [{"reasoningContent": {"redactedContent": "aGlkZGVuMQ=="}}]
         content += [{"text": turn.text}] if turn.text else []
         content += [
-            {"toolUse": {"toolUseId": call_id, "name": call.name, "input": parsed(call)}}
-            for call_id, call in numbered(turn, "tooluse_")
+            {"toolUse": {"toolUseId": call_id, "name": call.name, "input": parse_arguments(call)}}
+            for call_id, call in calls_with_ids(turn, "tooluse_")
         ]
         return [{"role": "assistant", "content": content}]
 
-    def results(self, turn: Turn) -> list[Body]:
+    def result_items(self, turn: Turn) -> list[Body]:
         content = [
             {"toolResult": {"toolUseId": call_id, "content": [{"text": call.result}]}}
-            for call_id, call in numbered(turn, "tooluse_")
+            for call_id, call in calls_with_ids(turn, "tooluse_")
         ]
         return [{"role": "user", "content": content}]

@@ -1,7 +1,7 @@
-"""Chat Completions: as the plainest server speaks it, and as those that want something back.
+"""A scripted Chat Completions API: the plain one, and variants that expect reasoning back.
 
-Some want to see what they thought, some a list of details that holds signatures and sealed blocks;
-and some count their calls anew in every turn.
+Some expect `reasoning_content`, some `reasoning_details` with signatures and encrypted blocks; and
+some restart the numbers in their call ids in every turn.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from antiphon.core.plan.plan import Capabilities, ReplayReasoning
 from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.dialects.chat.quirks import ChatQuirks
 from tests.support.request_validators import chat as chat_request_validator
-from tests.support.scripted_providers.scripted_provider import Body, halves, numbered, sse
+from tests.support.scripted_providers.scripted_provider import (
+    Body,
+    calls_with_ids,
+    split_in_half,
+    sse,
+)
 from tests.support.scripted_providers.session import INSTRUCTIONS, Call, Turn
 from tests.support.upstream import DONE
 
 
-class ChatSpeaker:
+class ScriptedChat:
     content_type = "text/event-stream"
     history_key = "messages"
 
@@ -32,7 +37,7 @@ class ChatSpeaker:
         details: bool = False,
         counting: bool = False,
     ) -> None:
-        """`silence` is the content of a turn without a word."""
+        """`silence` is the `content` of a turn without text."""
         quirks = ChatQuirks(reasoning_required=replay != "never", replay_details=details)
         self.name = name
         self.dialect = ChatDialect(quirks)
@@ -42,7 +47,7 @@ class ChatSpeaker:
         self._has_details = details
         self._counting = counting
 
-    def streamed(self, turn: Turn) -> bytes:
+    def stream_bytes(self, turn: Turn) -> bytes:
         finish = "tool_calls" if turn.calls else "stop"
         deltas = [{"role": "assistant", "content": None}, *self._deltas(turn)]
         chunks = [self._chunk(delta) for delta in deltas]
@@ -58,22 +63,24 @@ class ChatSpeaker:
         if self._has_details:
             yield from self._detail_deltas(turn)
         else:
-            yield from ({"reasoning_content": piece} for piece in halves(turn.thought))
-        for piece in halves(turn.text):
+            yield from ({"reasoning_content": piece} for piece in split_in_half(turn.thought))
+        for piece in split_in_half(turn.text):
             yield {"content": piece}
         for index, (call_id, call) in enumerate(self._calls(turn)):
             function = {"name": call.name, "arguments": ""}
             yield {"tool_calls": [{"index": index, "id": call_id, "function": function}]}
-            for piece in halves(call.arguments):
+            for piece in split_in_half(call.arguments):
                 yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
     def _calls(self, turn: Turn) -> list[tuple[str, Call]]:
-        return numbered(replace(turn, number=0) if self._counting else turn, "call_")
+        return calls_with_ids(replace(turn, number=0) if self._counting else turn, "call_")
 
     def _detail_deltas(self, turn: Turn) -> Iterator[Body]:
         if turn.thought:
             text, sealed = self._details(turn)
-            pieces = [{**text, "text": piece, "signature": None} for piece in halves(turn.thought)]
+            pieces = [
+                {**text, "text": piece, "signature": None} for piece in split_in_half(turn.thought)
+            ]
             for each in (*pieces, {**text, "text": ""}, sealed):
                 yield {"reasoning": each.get("text"), "reasoning_details": [each]}
 
@@ -84,7 +91,7 @@ class ChatSpeaker:
             {"type": "reasoning.encrypted", "data": data, "index": 1},
         ]
 
-    def words(self, turn: Turn) -> str:
+    def output_text(self, turn: Turn) -> str:
         return turn.text
 
     def states(self, turn: Turn) -> list[str]:
@@ -102,13 +109,13 @@ class ChatSpeaker:
             body = json.dumps(document).encode()
         return chat_request_validator.problems(body)
 
-    def leading(self) -> list[Body]:
+    def system_items(self) -> list[Body]:
         return [{"role": "system", "content": INSTRUCTIONS}]
 
-    def asked(self, text: str) -> list[Body]:
+    def user_items(self, text: str) -> list[Body]:
         return [{"role": "user", "content": text}]
 
-    def answered(self, turn: Turn) -> list[Body]:
+    def assistant_items(self, turn: Turn) -> list[Body]:
         message: Body = {"role": "assistant", "content": turn.text or self._silence}
         if self._has_details and turn.thought:
             message["reasoning_details"] = self._details(turn)
@@ -124,7 +131,7 @@ class ChatSpeaker:
         ]
         return [{**message, "tool_calls": calls} if calls else message]
 
-    def results(self, turn: Turn) -> list[Body]:
+    def result_items(self, turn: Turn) -> list[Body]:
         return [
             {"role": "tool", "tool_call_id": call_id, "content": call.result}
             for call_id, call in self._calls(turn)

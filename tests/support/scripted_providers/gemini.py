@@ -1,7 +1,7 @@
-"""Gemini's generateContent: a signature sits on the very part that it came on.
+"""A scripted Gemini API: each signature is expected back on the part that it came with.
 
-Of calls made at once, only the first is signed; of text, the last part. Gemini 3 insists on the
-signatures of calls; older models sign nothing, and give no ids to their calls.
+Of parallel calls, only the first is signed; of text, the last part. Gemini 3 requires the
+signatures of calls; older models sign nothing, and their calls have no ids.
 """
 
 from __future__ import annotations
@@ -9,14 +9,20 @@ from __future__ import annotations
 import base64
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.gemini.decode import GeminiDialect
-from antiphon.dialects.gemini.encode import GeminiQuirks
+from antiphon.dialects.gemini.dialect import GeminiDialect
+from antiphon.dialects.gemini.quirks import GeminiQuirks
 from tests.support.request_validators import gemini as gemini_request_validator
-from tests.support.scripted_providers.scripted_provider import Body, halves, numbered, parsed, sse
-from tests.support.scripted_providers.session import Turn
+from tests.support.scripted_providers.scripted_provider import (
+    Body,
+    calls_with_ids,
+    parse_arguments,
+    split_in_half,
+    sse,
+)
+from tests.support.scripted_providers.session import Call, Turn
 
 
-class GeminiSpeaker:
+class ScriptedGemini:
     content_type = "text/event-stream"
     history_key = "contents"
 
@@ -26,9 +32,9 @@ class GeminiSpeaker:
         self.dialect = GeminiDialect(quirks=GeminiQuirks(effort="level", sentinel=signed))
         self.capabilities = Capabilities(efforts={"high": "high"}, replay_reasoning="always")
 
-    def streamed(self, turn: Turn) -> bytes:
-        parts: list[Body] = [{"text": p, "thought": True} for p in halves(turn.thought)]
-        *earlier, last = halves(turn.text) or [""]
+    def stream_bytes(self, turn: Turn) -> bytes:
+        parts: list[Body] = [{"text": p, "thought": True} for p in split_in_half(turn.thought)]
+        *earlier, last = split_in_half(turn.text) or [""]
         parts += [{"text": piece} for piece in earlier]
         parts += [{"text": last}] if turn.calls and last else []
         parts += self._calls(turn)
@@ -44,13 +50,14 @@ class GeminiSpeaker:
         return {"candidates": [{"index": 0, "content": content}], "modelVersion": "m"}
 
     def _calls(self, turn: Turn) -> list[Body]:
-        parts: list[Body] = [
-            {"functionCall": {"name": call.name, **self._id(call_id), "args": parsed(call)}}
-            for call_id, call in numbered(turn, "fn-")
-        ]
+        parts = [self._call(call_id, call) for call_id, call in calls_with_ids(turn, "fn-")]
         if parts:
             parts[0] |= self._signature(turn)
         return parts
+
+    def _call(self, call_id: str, call: Call) -> Body:
+        arguments = parse_arguments(call)
+        return {"functionCall": {"name": call.name, **self._id(call_id), "args": arguments}}
 
     def _id(self, call_id: str) -> Body:
         return {"id": call_id} if self._signed else {}
@@ -58,7 +65,7 @@ class GeminiSpeaker:
     def _signature(self, turn: Turn) -> Body:
         return {"thoughtSignature": self.states(turn)[0]} if self._signed else {}
 
-    def words(self, turn: Turn) -> str:
+    def output_text(self, turn: Turn) -> str:
         return turn.text
 
     def states(self, turn: Turn) -> list[str]:
@@ -69,22 +76,22 @@ class GeminiSpeaker:
         newer = self._signed  # such a model also writes JSON beside tools
         return gemini_request_validator.problems(body, signed=newer, json_beside_tools=newer)
 
-    def leading(self) -> list[Body]:
-        return []  # the system's instructions stand elsewhere
+    def system_items(self) -> list[Body]:
+        return []  # instructions are another field
 
-    def asked(self, text: str) -> list[Body]:
+    def user_items(self, text: str) -> list[Body]:
         return [{"role": "user", "parts": [{"text": text}]}]
 
-    def answered(self, turn: Turn) -> list[Body]:
-        """Thoughts are summaries for people; pieces of text that nobody signed are one text."""
+    def assistant_items(self, turn: Turn) -> list[Body]:
+        """Summaries of reasoning are not sent back; unsigned pieces of text are one part."""
         if turn.calls:
-            words: list[Body] = [{"text": turn.text}] if turn.text else []
-            return [{"role": "model", "parts": [*words, *self._calls(turn)]}]
-        *earlier, last = halves(turn.text) if self._signed else [turn.text]
+            text: list[Body] = [{"text": turn.text}] if turn.text else []
+            return [{"role": "model", "parts": [*text, *self._calls(turn)]}]
+        *earlier, last = split_in_half(turn.text) if self._signed else [turn.text]
         parts: list[Body] = [{"text": piece} for piece in earlier]
         return [{"role": "model", "parts": [*parts, {"text": last, **self._signature(turn)}]}]
 
-    def results(self, turn: Turn) -> list[Body]:
+    def result_items(self, turn: Turn) -> list[Body]:
         parts = [
             {
                 "functionResponse": {
@@ -93,6 +100,6 @@ class GeminiSpeaker:
                     "response": {"output": call.result},
                 }
             }
-            for call_id, call in numbered(turn, "fn-")
+            for call_id, call in calls_with_ids(turn, "fn-")
         ]
         return [{"role": "user", "parts": parts}]

@@ -5,13 +5,18 @@ from __future__ import annotations
 import msgspec
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.ollama.decode import OllamaDialect
+from antiphon.dialects.ollama.dialect import OllamaDialect
 from tests.support.request_validators import ollama as ollama_request_validator
-from tests.support.scripted_providers.scripted_provider import Body, halves, numbered, parsed
+from tests.support.scripted_providers.scripted_provider import (
+    Body,
+    calls_with_ids,
+    parse_arguments,
+    split_in_half,
+)
 from tests.support.scripted_providers.session import INSTRUCTIONS, Turn
 
 
-class OllamaSpeaker:
+class ScriptedOllama:
     name = "ollama"
     content_type = "application/x-ndjson"
     history_key = "messages"
@@ -20,9 +25,9 @@ class OllamaSpeaker:
         self.dialect = OllamaDialect()
         self.capabilities = Capabilities(efforts={"high": "high"}, replay_reasoning="tool_turns")
 
-    def streamed(self, turn: Turn) -> bytes:
-        said: list[Body] = [{"content": "", "thinking": p} for p in halves(turn.thought)]
-        said += [{"content": piece} for piece in halves(turn.text)]
+    def stream_bytes(self, turn: Turn) -> bytes:
+        said: list[Body] = [{"content": "", "thinking": p} for p in split_in_half(turn.thought)]
+        said += [{"content": piece} for piece in split_in_half(turn.text)]
         said += [{"content": "", "tool_calls": [call]} for call in self._calls(turn)]
         lines: list[Body] = [
             {"model": "m", "message": {"role": "assistant", **each}, "done": False} for each in said
@@ -34,11 +39,11 @@ class OllamaSpeaker:
 
     def _calls(self, turn: Turn) -> list[Body]:
         return [
-            {"id": call_id, "function": {"name": call.name, "arguments": parsed(call)}}
-            for call_id, call in numbered(turn, "call_")
+            {"id": call_id, "function": {"name": call.name, "arguments": parse_arguments(call)}}
+            for call_id, call in calls_with_ids(turn, "call_")
         ]
 
-    def words(self, turn: Turn) -> str:
+    def output_text(self, turn: Turn) -> str:
         return turn.text
 
     def states(self, turn: Turn) -> list[str]:
@@ -47,19 +52,19 @@ class OllamaSpeaker:
     def problems(self, body: bytes) -> list[str]:
         return ollama_request_validator.problems(body)
 
-    def leading(self) -> list[Body]:
+    def system_items(self) -> list[Body]:
         return [{"role": "system", "content": INSTRUCTIONS}]
 
-    def asked(self, text: str) -> list[Body]:
+    def user_items(self, text: str) -> list[Body]:
         return [{"role": "user", "content": text}]
 
-    def answered(self, turn: Turn) -> list[Body]:
+    def assistant_items(self, turn: Turn) -> list[Body]:
         message: Body = {"role": "assistant", "content": turn.text}
         if turn.calls:
             message |= {"thinking": turn.thought, "tool_calls": self._calls(turn)}
         return [message]
 
-    def results(self, turn: Turn) -> list[Body]:
+    def result_items(self, turn: Turn) -> list[Body]:
         return [
             {
                 "role": "tool",
@@ -67,5 +72,5 @@ class OllamaSpeaker:
                 "tool_name": call.name,
                 "tool_call_id": call_id,
             }
-            for call_id, call in numbered(turn, "call_")
+            for call_id, call in calls_with_ids(turn, "call_")
         ]

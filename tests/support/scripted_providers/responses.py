@@ -1,17 +1,22 @@
-"""The Responses API of a server that keeps nothing: reasoning comes back sealed."""
+"""A scripted Responses API that stores nothing: encrypted reasoning is expected back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.responses.decode import ResponsesDialect
+from antiphon.dialects.responses.dialect import ResponsesDialect
 from tests.support.request_validators import responses as responses_request_validator
-from tests.support.scripted_providers.scripted_provider import Body, halves, numbered, sse
+from tests.support.scripted_providers.scripted_provider import (
+    Body,
+    calls_with_ids,
+    split_in_half,
+    sse,
+)
 from tests.support.scripted_providers.session import Turn
 
 
-class ResponsesSpeaker:
+class ScriptedResponses:
     name = "responses"
     content_type = "text/event-stream"
     history_key = "input"
@@ -22,7 +27,7 @@ class ResponsesSpeaker:
             efforts={"high": "high"}, replay_reasoning="always", developer_role=True
         )
 
-    def streamed(self, turn: Turn) -> bytes:
+    def stream_bytes(self, turn: Turn) -> bytes:
         response = {"id": "resp_up", "object": "response", "model": "m", "output": []}
         usage = {"input_tokens": 9, "output_tokens": 5, "total_tokens": 14}
         ended = {**response, "status": "completed", "usage": usage}
@@ -38,7 +43,7 @@ class ResponsesSpeaker:
             at = {"output_index": place}
             inside = {**at, "item_id": done["id"], field: 0} if field else at
             yield {"type": "response.output_item.added", **at, "item": opening}
-            for piece in halves(text):
+            for piece in split_in_half(text):
                 yield {"type": f"response.{kind}.delta", **inside, "delta": piece}
             yield {"type": "response.output_item.done", **at, "item": done}
 
@@ -57,7 +62,7 @@ class ResponsesSpeaker:
                 turn.text,
                 {**item, "content": [part], "status": "completed"},
             )
-        for call_id, call in numbered(turn, "call_"):
+        for call_id, call in calls_with_ids(turn, "call_"):
             item = {"id": f"fc_{call_id}", "type": "function_call", "call_id": call_id}
             item["name"] = call.name
             done = {**item, "arguments": call.arguments, "status": "completed"}
@@ -74,7 +79,7 @@ class ResponsesSpeaker:
     def _seal(self, turn: Turn) -> str:
         return f"responses/sealed+{turn.number}=="
 
-    def words(self, turn: Turn) -> str:
+    def output_text(self, turn: Turn) -> str:
         return turn.text
 
     def states(self, turn: Turn) -> list[str]:
@@ -83,15 +88,15 @@ class ResponsesSpeaker:
     def problems(self, body: bytes) -> list[str]:
         return responses_request_validator.problems(body)
 
-    def leading(self) -> list[Body]:
-        return []  # instructions stand elsewhere
+    def system_items(self) -> list[Body]:
+        return []  # instructions are another field
 
-    def asked(self, text: str) -> list[Body]:
+    def user_items(self, text: str) -> list[Body]:
         part = {"type": "input_text", "text": text}
         return [{"type": "message", "role": "user", "content": [part]}]
 
-    def answered(self, turn: Turn) -> list[Body]:
-        """A server that keeps nothing knows no ids, so the items go without."""
+    def assistant_items(self, turn: Turn) -> list[Body]:
+        """Items without ids: a server that stores nothing does not know them."""
         items = [self._reasoning(turn)] if turn.thought else []
         if turn.text:
             items.append({"type": "message", "role": "assistant", "content": turn.text})
@@ -102,12 +107,12 @@ class ResponsesSpeaker:
                 "name": call.name,
                 "arguments": call.arguments,
             }
-            for call_id, call in numbered(turn, "call_")
+            for call_id, call in calls_with_ids(turn, "call_")
         ]
         return items
 
-    def results(self, turn: Turn) -> list[Body]:
+    def result_items(self, turn: Turn) -> list[Body]:
         return [
             {"type": "function_call_output", "call_id": call_id, "output": call.result}
-            for call_id, call in numbered(turn, "call_")
+            for call_id, call in calls_with_ids(turn, "call_")
         ]

@@ -1,7 +1,7 @@
-"""What a speaker is: one provider's side of the session, and a client that knows only this one.
+"""Scripted provider: one provider's side of the session, and a native client of that provider.
 
-The native client is written from the provider's own format, and keeps everything that the provider
-wants back. What a gateway sends must be what this client would have sent.
+The native client is written from the provider's own format and keeps everything that the provider
+expects back. A gateway must send exactly what this client would send.
 """
 
 from __future__ import annotations
@@ -18,64 +18,66 @@ from tests.support.scripted_providers.session import Call, Turn
 Body = dict[str, Any]
 
 
-class Speaker(Protocol):
+class ScriptedProvider(Protocol):
     name: str
     capabilities: Capabilities
     content_type: str
     history_key: str
-    """Where the history stands in a request: last."""
+    """The last field of a request: its history."""
 
     @property
     def dialect(self) -> Dialect: ...
 
-    def streamed(self, turn: Turn) -> bytes:
-        """The answer of a turn, as it comes over the wire."""
+    def stream_bytes(self, turn: Turn) -> bytes:
+        """The response of a turn as a stream of bytes."""
 
-    def words(self, turn: Turn) -> str:
-        """What is said in a turn; not every model speaks beside its calls."""
+    def output_text(self, turn: Turn) -> str:
+        """The text of a turn; not every model writes text beside its calls."""
 
     def states(self, turn: Turn) -> list[str]:
-        """What is opaque in the answer of a turn, and has to come back."""
+        """The opaque state in the response of a turn, which has to be sent back."""
 
     def problems(self, body: bytes) -> list[str]:
-        """Why the provider would refuse a request."""
+        """The reasons why the provider would refuse a request."""
 
     # The native client
 
-    def leading(self) -> list[Body]: ...
-    def asked(self, text: str) -> list[Body]: ...
-    def answered(self, turn: Turn) -> list[Body]: ...
-    def results(self, turn: Turn) -> list[Body]: ...
+    def system_items(self) -> list[Body]: ...
+    def user_items(self, text: str) -> list[Body]: ...
+    def assistant_items(self, turn: Turn) -> list[Body]: ...
+    def result_items(self, turn: Turn) -> list[Body]: ...
 
 
-def native_history(speaker: Speaker, turns: Sequence[Turn]) -> list[Body]:
-    """What a native client sends to get the answer of the last of these turns."""
-    history = speaker.leading()
+def native_history(scripted: ScriptedProvider, turns: Sequence[Turn]) -> list[Body]:
+    """The history that a native client sends to get the response of the last of these turns."""
+    history = scripted.system_items()
     for place, turn in enumerate(turns):
         if place:
-            history += speaker.answered(turns[place - 1])
-        history += speaker.asked(turn.user) if turn.user else speaker.results(turns[place - 1])
+            history += scripted.assistant_items(turns[place - 1])
+        history += (
+            scripted.user_items(turn.user) if turn.user else scripted.result_items(turns[place - 1])
+        )
     return history
 
 
-def native_tail(speaker: Speaker, turns: Sequence[Turn]) -> bytes:
-    """The last bytes of such a request: the history, and the end of the body."""
-    history = msgspec.json.encode(native_history(speaker, turns))
-    return b'"%b":%b}' % (speaker.history_key.encode(), history)
+def native_tail(scripted: ScriptedProvider, turns: Sequence[Turn]) -> bytes:
+    """The last bytes of such a request: the history and the end of the body."""
+    history = msgspec.json.encode(native_history(scripted, turns))
+    return b'"%b":%b}' % (scripted.history_key.encode(), history)
 
 
-def halves(text: str) -> list[str]:
-    """A text in two pieces, as streams have it."""
+def split_in_half(text: str) -> list[str]:
+    """A text in two pieces, as in a stream."""
     middle = len(text) // 2
     return [piece for piece in (text[:middle], text[middle:]) if piece]
 
 
-def numbered(turn: Turn, prefix: str) -> list[tuple[str, Call]]:
+def calls_with_ids(turn: Turn, prefix: str) -> list[tuple[str, Call]]:
     """The calls of a turn with the ids that a provider gives them."""
     return [(f"{prefix}{turn.number}{place}", call) for place, call in enumerate(turn.calls)]
 
 
-def parsed(call: Call) -> Any:
+def parse_arguments(call: Call) -> Any:
     return msgspec.json.decode(call.arguments)
 
 

@@ -1,7 +1,7 @@
-"""A session of six turns that every provider can hold: thoughts, words, calls at once, results.
+"""A session of six turns for every provider: reasoning, text, parallel calls, results.
 
-The first turn makes two calls at once, the second one a call of a custom tool, the fourth two calls
-without a word. What a provider makes of it is the business of its speaker.
+The first turn has two parallel calls, the second a call of a custom tool, the fourth two calls
+without text. Each scripted provider sends it in its own format.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOOLS: list[Document] = [
 
 @dataclass(frozen=True)
 class Call:
-    """A call as a model writes it; JSON without needless blanks, as most do."""
+    """A call as a model writes it: JSON without whitespace, as most do."""
 
     name: str
     arguments: str
@@ -39,7 +39,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Turn:
-    """What is asked, or the results of the turn before, and what comes back."""
+    """A user message, or the results of the turn before, and the response."""
 
     number: int
     user: str = ""
@@ -78,31 +78,31 @@ SESSION = (
 )
 
 
-def results(items: list[Document], turn: Turn) -> list[Document]:
-    """What a client sends for the calls among the items of a turn: every one is answered."""
-    called = [item for item in items if item["type"] in ("function_call", "custom_tool_call")]
-    assert [item["name"] for item in called] == [call.name for call in turn.calls]
+def result_items(items: list[Document], turn: Turn) -> list[Document]:
+    """The results that a client sends for all calls among the items of a turn."""
+    calls = [item for item in items if item["type"] in ("function_call", "custom_tool_call")]
+    assert [item["name"] for item in calls] == [call.name for call in turn.calls]
     return [
         {"type": f"{item['type']}_output", "call_id": item["call_id"], "output": call.result}
-        for item, call in zip(called, turn.calls, strict=True)
+        for item, call in zip(calls, turn.calls, strict=True)
     ]
 
 
-def asked(turn: Turn) -> list[Document]:
+def user_items(turn: Turn) -> list[Document]:
     return [{"type": "message", "role": "user", "content": turn.user}] if turn.user else []
 
 
-def echoed(items: list[Document]) -> list[Document]:
-    """What a client that keeps no state sends back: items without ids, and reasoning as a seal."""
+def echo_items(items: list[Document]) -> list[Document]:
+    """Items as a stateless client sends them back: without ids, reasoning only encrypted."""
     return [_echo(item) for item in items]
 
 
 def _echo(item: Document) -> Document:
-    forgotten = {"id", "status", *(["content"] if item["type"] == "reasoning" else [])}
-    return {name: value for name, value in item.items() if name not in forgotten}
+    dropped = {"id", "status", *(["content"] if item["type"] == "reasoning" else [])}
+    return {name: value for name, value in item.items() if name not in dropped}
 
 
-def asking(model: str, items: list[Document], **more: Any) -> Document:
+def request_body(model: str, items: list[Document], **more: Any) -> Document:
     """The request of a client with this history."""
     return {
         "model": model,

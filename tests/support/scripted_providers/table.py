@@ -1,29 +1,29 @@
-"""All speakers, by name."""
+"""All scripted providers, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.support.scripted_providers.anthropic import AnthropicSpeaker
-from tests.support.scripted_providers.bedrock import BedrockSpeaker
-from tests.support.scripted_providers.chat import ChatSpeaker
-from tests.support.scripted_providers.cohere import CohereSpeaker
-from tests.support.scripted_providers.gemini import GeminiSpeaker
-from tests.support.scripted_providers.ollama import OllamaSpeaker
-from tests.support.scripted_providers.responses import ResponsesSpeaker
-from tests.support.scripted_providers.scripted_provider import Speaker
+from tests.support.scripted_providers.anthropic import ScriptedAnthropic
+from tests.support.scripted_providers.bedrock import ScriptedBedrock
+from tests.support.scripted_providers.chat import ScriptedChat
+from tests.support.scripted_providers.cohere import ScriptedCohere
+from tests.support.scripted_providers.gemini import ScriptedGemini
+from tests.support.scripted_providers.ollama import ScriptedOllama
+from tests.support.scripted_providers.responses import ScriptedResponses
+from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 
-_ALL: tuple[Speaker, ...] = (
-    AnthropicSpeaker(),
-    BedrockSpeaker(),
-    ChatSpeaker(),
-    ChatSpeaker("reasoner", "tool_turns"),
-    ChatSpeaker("router", details=True),
-    ChatSpeaker("counter", counting=True),
-    CohereSpeaker(),
-    GeminiSpeaker(),
-    GeminiSpeaker("older gemini", signed=False),
-    OllamaSpeaker(),
-    ResponsesSpeaker(),
+_ALL: tuple[ScriptedProvider, ...] = (
+    ScriptedAnthropic(),
+    ScriptedBedrock(),
+    ScriptedChat(),
+    ScriptedChat("reasoner", "tool_turns"),
+    ScriptedChat("router", details=True),
+    ScriptedChat("counter", counting=True),
+    ScriptedCohere(),
+    ScriptedGemini(),
+    ScriptedGemini("older gemini", signed=False),
+    ScriptedOllama(),
+    ScriptedResponses(),
 )
-SPEAKERS: Mapping[str, Speaker] = {speaker.name: speaker for speaker in _ALL}
+SCRIPTED_PROVIDERS: Mapping[str, ScriptedProvider] = {scripted.name: scripted for scripted in _ALL}

@@ -1,4 +1,4 @@
-"""The judge is judged: it lets good streams pass, and catches one break of every rule."""
+"""The stream validator accepts valid streams and reports a violation of every rule."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("events", GOOD.values(), ids=GOOD.keys())
-def test_a_good_stream_passes(events: list[Document]) -> None:
+def test_a_valid_stream_has_no_problems(events: list[Document]) -> None:
     before = copy.deepcopy(events)
     check(events)
     assert events == before, "the judge must not touch the evidence"
@@ -331,7 +331,7 @@ BREAKS: dict[str, list[tuple[str, list[Document], Break]]] = {
     [(rule, events, mutate) for rule, rows in BREAKS.items() for _, events, mutate in rows],
     ids=[f"{rule}-{name}" for rule, rows in BREAKS.items() for name, _, _ in rows],
 )
-def test_a_broken_stream_is_caught(rule: str, events: list[Document], mutate: Break) -> None:
+def test_every_broken_rule_is_reported(rule: str, events: list[Document], mutate: Break) -> None:
     events = copy.deepcopy(events)
     mutate(events)
     if rule != "2":

@@ -1,8 +1,8 @@
-"""Cohere's chat (v2), the reading half, and the dialect as a whole.
+"""Decode Cohere chat responses (version 2): streams of typed events, or one whole message.
 
-An answer is blocks of content, a plan and calls; a stream tells of each how it begins, grows and
-ends. Reading is total: an error is a `Failure`, a broken frame a protocol `Failure`, what we do not
-know is an `Extra`.
+A message has content blocks, a tool plan and calls; a stream has events for the start, the deltas
+and the end of each. Decoding is total: an error is a `Failure`, a broken frame a protocol
+`Failure`, anything unknown an `Extra`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -24,43 +23,39 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     ToolEnd,
 )
-from antiphon.dialects.cohere import encode as cohere_request
 from antiphon.dialects.cohere.decode_v1 import CohereV1Decoder
-from antiphon.dialects.cohere.encode import CohereQuirks
-from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN, Thoughts
+from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN, ReasoningBlocks
 from antiphon.dialects.cohere.usage import read_usage
-from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.json_input import NULL, UNREADABLE, decoded, read, string, surprise, told
-from antiphon.dialects.parameters import ParameterFields
 from antiphon.dialects.tool_call_json import NativeCall, read_calls
 from antiphon.dialects.usage import count
 from antiphon.wire.sse import Frame
 
-# Leaves are `Any`: a surprise in one field must not cost the event.
+# Leaves are `Any`: an unexpected type in one field must not make the event unreadable.
 
 
-class _Message(Struct):
+class _CohereMessage(Struct):
     content: Any = None
     tool_plan: Any = None
     tool_calls: Raw = NULL
     citations: Any = None
 
 
-class _Delta(Struct):
-    message: _Message | None = None
+class _CohereDelta(Struct):
+    message: _CohereMessage | None = None
     finish_reason: Any = None
     usage: Any = None
     error: Any = None
 
 
-class _Event(Struct):
-    """An event, or a whole answer."""
+class _CohereEvent(Struct):
+    """An event, or a whole response."""
 
     type: Any = None
     index: Any = None
-    delta: _Delta | None = None
+    delta: _CohereDelta | None = None
     id: Any = None
-    message: _Message | None = None
+    message: _CohereMessage | None = None
     finish_reason: Any = None
     usage: Any = None
     logprobs: Any = None
@@ -68,25 +63,25 @@ class _Event(Struct):
     generation_id: Any = None
 
 
-_read_event = msgspec.json.Decoder(_Event).decode
+_read_event = msgspec.json.Decoder(_CohereEvent).decode
 _DONE = frozenset({b"[DONE]", b'"[DONE]"'})
-_NOTHING = _Message()
+_NO_MESSAGE = _CohereMessage()
 
 
 class CohereDecoder:
-    """The frames of one streamed answer → deltas."""
+    """Frames of one streamed response → deltas."""
 
     def __init__(self) -> None:
-        self._thoughts = Thoughts()
+        self._reasoning = ReasoningBlocks()
         self._v1 = CohereV1Decoder()
         self._calls = 0
-        self._open: dict[int, int] = {}  # the calls that have not ended: their place → our number
-        self._unwritten: set[int] = set()  # the calls without arguments so far
-        self._written = 0  # characters of the message that is being written
-        self._begins = {-1: 0}  # where in its message a block of text begins; the last one is -1
+        self._open_calls: dict[int, int] = {}  # event index → number of the call
+        self._without_arguments: set[int] = set()  # numbers of calls without arguments so far
+        self._length = 0  # characters of the current message
+        self._block_starts = {-1: 0}  # content index → offset in its message; -1 is the last block
         self._finished = False
         self.ended = False
-        """The provider has said that nothing more will come."""
+        """The provider has announced the end of the stream."""
 
     def feed(self, frame: Frame) -> list[Delta]:
         if frame.data in _DONE:
@@ -95,178 +90,184 @@ class CohereDecoder:
         try:
             event = read(_read_event, frame.data)
             if event.event_type is not None or event.generation_id is not None:
-                return self._older(frame.data)
+                return self._feed_v1(frame.data)
         except UNREADABLE:
             return surprise(frame.data, finished=self._finished)
-        if (tell := _EVENTS.get(string(event.type) or frame.event)) is not None:
-            return tell(self, event)
+        if (reader := _READERS.get(string(event.type) or frame.event)) is not None:
+            return reader(self, event)
         if event.type is None and event.message is not None:
-            return self._whole(event, event.message)
+            return self._read_whole(event, event.message)
         return surprise(frame.data)
 
-    def _older(self, data: bytes) -> list[Delta]:
+    def _feed_v1(self, data: bytes) -> list[Delta]:
         deltas = self._v1.feed(data)
         self.ended = self._v1.ended
         return deltas
 
     def close(self) -> list[Delta]:
-        """The stream has ended; a cut one has nothing to add."""
+        """End of input; a cut stream adds nothing."""
         return []
 
     # Events
 
-    def _message_start(self, event: _Event) -> list[Delta]:
+    def _message_start(self, event: _CohereEvent) -> list[Delta]:
         return [Start(None, string(event.id))]
 
-    def _content(self, event: _Event) -> list[Delta]:
+    def _content(self, event: _CohereEvent) -> list[Delta]:
         logprobs = [Extra("logprobs", event.logprobs)] if event.logprobs else []
-        return [*self._block(_index(event), _message(event).content), *logprobs]
+        return [*self._add_content(_index(event), _message(event).content), *logprobs]
 
-    def _content_end(self, event: _Event) -> list[Delta]:
-        return self._thoughts.end()
+    def _content_end(self, event: _CohereEvent) -> list[Delta]:
+        return self._reasoning.end()
 
-    def _tool_plan(self, event: _Event) -> list[Delta]:
-        return self._plan(_message(event).tool_plan)
+    def _tool_plan_delta(self, event: _CohereEvent) -> list[Delta]:
+        return self._add_plan(_message(event).tool_plan)
 
-    def _call_start(self, event: _Event) -> list[Delta]:
-        deltas = self._thoughts.end()
-        for place, call in enumerate(read_calls(_message(event).tool_calls), _index(event)):
-            deltas += self._begun(place, call)
+    def _call_start(self, event: _CohereEvent) -> list[Delta]:
+        deltas = self._reasoning.end()
+        for index, call in enumerate(read_calls(_message(event).tool_calls), _index(event)):
+            deltas += self._start_call(index, call)
         return deltas
 
-    def _call_delta(self, event: _Event) -> list[Delta]:
+    def _call_delta(self, event: _CohereEvent) -> list[Delta]:
         deltas: list[Delta] = []
-        for place, call in enumerate(read_calls(_message(event).tool_calls), _index(event)):
-            number = self._open.get(place)
+        for index, call in enumerate(read_calls(_message(event).tool_calls), _index(event)):
+            number = self._open_calls.get(index)
             if isinstance(call, Extra) or number is None:
                 deltas.append(Extra("tool_call", call))
             elif call.arguments:
-                self._unwritten.discard(number)
+                self._without_arguments.discard(number)
                 deltas.append(ToolCall(number, arguments=call.arguments))
         return deltas
 
-    def _call_end(self, event: _Event) -> list[Delta]:
-        return self._ended(_index(event))
+    def _call_end(self, event: _CohereEvent) -> list[Delta]:
+        return self._end_call(_index(event))
 
-    def _citation(self, event: _Event) -> list[Delta]:
-        return [*self._cited(_message(event).citations)]
+    def _citation_start(self, event: _CohereEvent) -> list[Delta]:
+        return [*self._add_citations(_message(event).citations)]
 
-    def _nothing(self, event: _Event) -> list[Delta]:
+    def _ignore(self, event: _CohereEvent) -> list[Delta]:
         return []
 
-    def _message_end(self, event: _Event) -> list[Delta]:
+    def _message_end(self, event: _CohereEvent) -> list[Delta]:
         self.ended = self._finished = True
-        delta = event.delta or _Delta()
-        deltas: list[Delta] = [*self._thoughts.end(), *read_usage(delta.usage)]
+        delta = event.delta or _CohereDelta()
+        deltas: list[Delta] = [*self._reasoning.end(), *read_usage(delta.usage)]
         if delta.error:
             error = delta.error if isinstance(delta.error, dict) else {"message": delta.error}
             return [*deltas, told({"error": {"type": delta.finish_reason, **error}})]
         return [*deltas, Finish(string(delta.finish_reason))]
 
-    def _whole(self, event: _Event, message: _Message) -> list[Delta]:
+    def _read_whole(self, event: _CohereEvent, message: _CohereMessage) -> list[Delta]:
         deltas: list[Delta] = [Start(None, string(event.id))]
         content = message.content
         for index, block in enumerate(content if isinstance(content, list) else [content]):
-            deltas += self._block(index, block)
-            deltas += self._thoughts.end()
-        deltas += self._cited(message.citations)
-        deltas += [*self._plan(message.tool_plan), *self._thoughts.end()]
-        for place, call in enumerate(read_calls(message.tool_calls)):
-            deltas += [*self._begun(place, call), *self._ended(place)]
+            deltas += self._add_content(index, block)
+            deltas += self._reasoning.end()
+        deltas += self._add_citations(message.citations)
+        deltas += [*self._add_plan(message.tool_plan), *self._reasoning.end()]
+        for index, call in enumerate(read_calls(message.tool_calls)):
+            deltas += [*self._start_call(index, call), *self._end_call(index)]
         if event.logprobs:
             deltas.append(Extra("logprobs", event.logprobs))
         return [*deltas, *read_usage(event.usage), Finish(string(event.finish_reason))]
 
-    # What they are made of
+    # Content, plan, calls and citations
 
-    def _block(self, index: int, block: Any) -> list[Delta]:
+    def _add_content(self, index: int, block: Any) -> list[Delta]:
         match block:
             case {"thinking": str(text)}:
-                self._written = 0
-                return self._thoughts.grow(THINKING, index, text)
+                self._length = 0
+                return self._reasoning.add(THINKING, index, text)
             case {"text": str(text)} | str(text):
-                return self._text(index, text)
+                return self._add_text(index, text)
             case None:
                 return []
         return [Extra("content", block)]
 
-    def _text(self, index: int, text: str) -> list[Delta]:
-        if index not in self._begins:
-            self._begins[index] = self._begins[-1] = self._written
-        self._written += len(text)
-        return [*self._thoughts.end(), Text(text)] if text else []
+    def _add_text(self, index: int, text: str) -> list[Delta]:
+        if index not in self._block_starts:
+            self._block_starts[index] = self._block_starts[-1] = self._length
+        self._length += len(text)
+        return [*self._reasoning.end(), Text(text)] if text else []
 
-    def _plan(self, text: Any) -> list[Delta]:
-        self._written = 0
-        return self._thoughts.grow(TOOL_PLAN, 0, string(text) or "")
+    def _add_plan(self, text: Any) -> list[Delta]:
+        self._length = 0
+        return self._reasoning.add(TOOL_PLAN, 0, string(text) or "")
 
-    def _begun(self, place: int, call: NativeCall | Extra) -> list[Delta]:
+    def _start_call(self, index: int, call: NativeCall | Extra) -> list[Delta]:
         if isinstance(call, Extra):
             return [call]
-        self._written = 0
+        self._length = 0
         number, self._calls = self._calls, self._calls + 1
-        self._open[place] = number
+        self._open_calls[index] = number
         if not call.arguments:
-            self._unwritten.add(number)
+            self._without_arguments.add(number)
         return [ToolCall(number, call.call_id, call.name, call.arguments)]
 
-    def _ended(self, place: int) -> list[Delta]:
-        number = self._open.pop(place, None)
+    def _end_call(self, index: int) -> list[Delta]:
+        number = self._open_calls.pop(index, None)
         if number is None:
             return []
-        missing = [ToolCall(number, arguments="{}")] if number in self._unwritten else []
-        return [*missing, ToolEnd(number)]
+        empty = [ToolCall(number, arguments="{}")] if number in self._without_arguments else []
+        return [*empty, ToolEnd(number)]
 
-    def _cited(self, citations: Any) -> Iterator[Delta]:
+    def _add_citations(self, citations: Any) -> Iterator[Delta]:
         for citation in citations if isinstance(citations, list) else [citations]:
             if citation is not None:
-                yield from self._citations(citation)
+                yield from self._cite(citation)
 
-    def _citations(self, citation: Any) -> Iterator[Delta]:
-        """A citation of the web for every source that has an address; others say nothing here."""
+    def _cite(self, citation: Any) -> Iterator[Delta]:
+        """Emit an annotation for every source with a URL; a citation without any is an `Extra`."""
         sources = [*_sources(citation)]
         if not sources:
             yield Extra("citation", citation)
             return
-        place = citation.get("content_index")
-        begin = self._begins.get(place if isinstance(place, int) else -1, self._begins[-1])
+        index = citation.get("content_index")
+        start = self._block_starts.get(
+            index if isinstance(index, int) else -1, self._block_starts[-1]
+        )
         for url, title in sources:
             yield Annotation(
                 {
                     "type": "url_citation",
                     "url": url,
                     "title": string(title) or "",
-                    "start_index": begin + count(citation.get("start")),
-                    "end_index": begin + count(citation.get("end")),
+                    "start_index": start + count(citation.get("start")),
+                    "end_index": start + count(citation.get("end")),
                 }
             )
 
 
-_EVENTS: Mapping[str, Callable[[CohereDecoder, _Event], list[Delta]]] = {
+_READERS: Mapping[str, Callable[[CohereDecoder, _CohereEvent], list[Delta]]] = {
     "message-start": CohereDecoder._message_start,
     "content-start": CohereDecoder._content,
     "content-delta": CohereDecoder._content,
     "content-end": CohereDecoder._content_end,
-    "tool-plan-delta": CohereDecoder._tool_plan,
+    "tool-plan-delta": CohereDecoder._tool_plan_delta,
     "tool-call-start": CohereDecoder._call_start,
     "tool-call-delta": CohereDecoder._call_delta,
     "tool-call-end": CohereDecoder._call_end,
-    "citation-start": CohereDecoder._citation,
-    "citation-end": CohereDecoder._nothing,
+    "citation-start": CohereDecoder._citation_start,
+    "citation-end": CohereDecoder._ignore,
     "message-end": CohereDecoder._message_end,
 }
 
 
-def _message(event: _Event) -> _Message:
-    return (event.delta and event.delta.message) or _NOTHING
+def _message(event: _CohereEvent) -> _CohereMessage:
+    return (event.delta and event.delta.message) or _NO_MESSAGE
 
 
-def _index(event: _Event) -> int:
+def _index(event: _CohereEvent) -> int:
     return event.index if isinstance(event.index, int) else 0
 
 
 def _sources(citation: Any) -> Iterator[tuple[str, Any]]:
-    """Address and title of what a piece of text rests on; a plan or a thought is not shown."""
+    """URL and title of each source; citations inside of a plan or of thinking are not shown.
+
+    `{"start": 0, "end": 4, "text": "Rain", "sources": [{"type": "document",
+    "document": {"url": "https://…", "title": "Weather"}}]}`
+    """
     match citation:
         case {"type": "PLAN" | "THINKING_CONTENT"}:
             return
@@ -280,25 +281,5 @@ def _sources(citation: Any) -> Iterator[tuple[str, Any]]:
 
 
 def decode(body: bytes) -> list[Delta]:
-    """A whole answer → deltas, its items in the order of its blocks."""
+    """Decode a whole response; its items keep the order of its blocks."""
     return decoded(body, CohereDecoder())
-
-
-class CohereDialect(DialectDefaults):
-    """Cohere's chat: SSE frames with a `type`, an answer of blocks."""
-
-    parameter_fields = ParameterFields(
-        essential=frozenset("model messages stream tools tool_choice response_format".split())
-    )
-
-    def __init__(self, *, quirks: CohereQuirks = cohere_request.PLAIN) -> None:
-        self._quirks = quirks
-
-    def encode(self, plan: Plan, *, stream: bool) -> Outbound:
-        return cohere_request.encode(plan, stream=stream, quirks=self._quirks)
-
-    def decoder(self) -> CohereDecoder:
-        return CohereDecoder()
-
-    def decode(self, body: bytes) -> list[Delta]:
-        return decode(body)

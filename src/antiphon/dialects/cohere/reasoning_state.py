@@ -1,7 +1,7 @@
-"""What a Cohere model thinks before it answers, and the state it is reminded of next turn.
+"""Reasoning of Cohere models, and the state that the next request sends back.
 
-Reasoning models think in blocks of content; others write a plan before they call tools. Both are
-shown as reasoning, and both are kept as they came: as the one or the other they go back.
+Reasoning models send thinking blocks; other models write a tool plan before their calls. Both are
+emitted as reasoning, and each is kept under its own scheme: it is sent back in the same form.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ THINKING = "cohere.thinking"
 TOOL_PLAN = "cohere.tool_plan"
 
 
-class Thoughts:
-    """One thought after the other; each is kept when it has ended."""
+class ReasoningBlocks:
+    """Reasoning, one block after another; the state of a block follows when it has ended."""
 
     def __init__(self) -> None:
         self._scheme = ""
@@ -21,8 +21,8 @@ class Thoughts:
         self._part = 0
         self._pieces: list[str] = []
 
-    def grow(self, scheme: str, index: int, text: str) -> list[Delta]:
-        """More of a thought. Another scheme or index is another thought."""
+    def add(self, scheme: str, index: int, text: str) -> list[Delta]:
+        """Add text to the open block. Another scheme or index starts another block."""
         if not text:
             return []
         ended = [] if (scheme, index) == (self._scheme, self._index) else self.end()
@@ -31,7 +31,7 @@ class Thoughts:
         return [*ended, Reasoning(text, part=self._part)]
 
     def end(self) -> list[Delta]:
-        """The state of the thought that was on the way, if there was one."""
+        """End the open block, if there is one, and return its state."""
         if not self._pieces:
             return []
         state = ReasoningState(self._scheme, "".join(self._pieces), "block")

@@ -1,4 +1,4 @@
-"""The numbers of a Cohere answer: what was really read and written, else what was paid for."""
+"""Token counts of a Cohere response: `tokens` (actual), else `billed_units`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from antiphon.dialects.usage import count
 
 
 def read_usage(usage: Any) -> list[Usage]:
-    """Token counts, if there are any: the input includes what was cached, the output thought."""
+    """Read the counts, if any: input includes cached tokens, output includes reasoning."""
     if not isinstance(usage, dict):
         return []
     tokens, billed = usage.get("tokens"), usage.get("billed_units")
-    counted = tokens if isinstance(tokens, dict) else billed
-    if not isinstance(counted, dict):
+    counts = tokens if isinstance(tokens, dict) else billed
+    if not isinstance(counts, dict):
         return []
     return [
         Usage(
-            input_tokens=count(counted.get("input_tokens")),
-            output_tokens=count(counted.get("output_tokens")),
+            input_tokens=count(counts.get("input_tokens")),
+            output_tokens=count(counts.get("output_tokens")),
             cached_tokens=count(usage.get("cached_tokens")),
-            reasoning_tokens=count(counted.get("reasoning_tokens")),
+            reasoning_tokens=count(counts.get("reasoning_tokens")),
         )
     ]

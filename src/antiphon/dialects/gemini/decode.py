@@ -1,12 +1,13 @@
-"""Gemini's generateContent, the reading half, and the dialect as a whole.
+"""Decode Gemini responses: chunks of `streamGenerateContent` or a whole `generateContent` body.
 
-A chunk of a stream has the shape of a whole answer, and a stream without `alt=sse` is an array of
-chunks: one reader serves them all. It is total: an error object is a `Failure`, an unreadable frame
-is a protocol `Failure`, a part of the server's own tools is an `Extra` and never a call.
+A chunk of a stream has the shape of a whole response, and a stream without `alt=sse` is an array of
+chunks: one reader serves all three. Decoding is total: an error object is a `Failure`, an
+unreadable frame is a protocol `Failure`, a part of a server-side tool is an `Extra` and never a
+call.
 
-What must come back next turn is state: a signature on a call, a signature on a stretch of text, or
-a whole part that the client is to echo. Text is told to the client in one piece, so state that sits
-in it says where (in characters).
+State that the next request must contain is the signature of a call, the signature of a range of
+text, or a whole part to echo. The client receives the text in one piece, so state inside of it
+records its position (in characters).
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.faults import classify as faults
-from antiphon.core.faults.classify import classify_document
+from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import blocked_fault, protocol_fault
-from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,
@@ -30,28 +29,24 @@ from antiphon.core.stream.deltas import (
     Start,
     Text,
     ToolCall,
-    Usage,
 )
-from antiphon.dialects.defaults import DialectDefaults
-from antiphon.dialects.gemini import encode as gemini_request
-from antiphon.dialects.gemini.encode import GeminiQuirks
+from antiphon.dialects.gemini.citations import CitationReader, TextRun
 from antiphon.dialects.gemini.messages import PART, SIGNATURE
-from antiphon.dialects.gemini.text import CitationReader, TextRun
 from antiphon.dialects.gemini.tool_calls import CallReader
+from antiphon.dialects.gemini.usage import read_usage
 from antiphon.dialects.json_input import UNREADABLE, read, reported, string, surprise
-from antiphon.dialects.parameters import ParameterFields
-from antiphon.dialects.usage import count
 from antiphon.wire.sse import Frame
 
 _read_document = msgspec.json.Decoder().decode
 
-# Where enums come as numbers. AI Studio and Vertex agree up to 5, and on what 6 to 8 amount to.
-_FINISHES = (
+# Finish reasons by number, for servers that send enums as numbers. AI Studio and Vertex agree on
+# 0 to 5, and 6 to 8 have the same effect in both.
+_FINISH_REASONS = (
     *("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER"),
     *("BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
 )
-# The model, or its server, lost the thread; the next sample may be better.
-_MISHAPS = frozenset(
+# Generation failed; another attempt may succeed.
+_GENERATION_FAILURES = frozenset(
     """
     MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL TOO_MANY_TOOL_CALLS MALFORMED_RESPONSE
     MISSING_THOUGHT_SIGNATURE
@@ -59,11 +54,11 @@ _MISHAPS = frozenset(
 )
 _ECHOED = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
 _MEDIA = ("inlineData", "fileData")
-_BESIDE = ("urlContextMetadata", "logprobsResult", "finishMessage")
+_CANDIDATE_EXTRAS = ("urlContextMetadata", "logprobsResult", "finishMessage")
 
 
 class GeminiDecoder:
-    """The frames of one streamed answer → deltas."""
+    """Frames of one streamed response → deltas."""
 
     def __init__(self) -> None:
         self._calls = CallReader()
@@ -71,9 +66,9 @@ class GeminiDecoder:
         self._citations = CitationReader(self._run)
         self._started = False
         self._finished = False
-        self._answered = False
+        self._has_output = False
         self.ended = False
-        """The provider has said that nothing more will come: only some that stand between do."""
+        """The end of the stream was announced (`[DONE]`): Gemini itself sends none, proxies do."""
 
     def feed(self, frame: Frame) -> list[Delta]:
         if frame.data == b"[DONE]":
@@ -86,25 +81,25 @@ class GeminiDecoder:
         return self.read(document)
 
     def read(self, document: Any) -> list[Delta]:
-        """One chunk, or an array of them."""
+        """Read one chunk, or an array of chunks."""
         chunks = document if isinstance(document, list) else [document]
-        return [delta for chunk in chunks for delta in self._chunk(chunk)]
+        return [delta for chunk in chunks for delta in self._read_chunk(chunk)]
 
     def close(self) -> list[Delta]:
         return list(self._calls.close())
 
-    def _chunk(self, chunk: Any) -> Iterator[Delta]:
+    def _read_chunk(self, chunk: Any) -> Iterator[Delta]:
         if not isinstance(chunk, dict):
             yield Extra("chunk", chunk)
             return
         candidates = chunk.get("candidates")
-        had_answer = self._answered
+        had_output = self._has_output
         yield from self._start(chunk)
-        # First: what was spent counts even if the answer failed.
-        yield from _usage(chunk.get("usageMetadata"))
-        for place, candidate in enumerate(candidates if isinstance(candidates, list) else ()):
-            yield from self._candidate(place, candidate)
-        yield from _blocked(chunk.get("promptFeedback"), had_answer)
+        # First: tokens are billed even if generation failed.
+        yield from read_usage(chunk.get("usageMetadata"))
+        for index, candidate in enumerate(candidates if isinstance(candidates, list) else ()):
+            yield from self._read_candidate(index, candidate)
+        yield from _read_prompt_feedback(chunk.get("promptFeedback"), had_output)
         if not candidates or "error" in chunk:
             fault = reported(chunk)
             if fault is not None:
@@ -116,55 +111,63 @@ class GeminiDecoder:
             self._started = True
             yield Start(model, upstream_id)
 
-    def _candidate(self, place: int, candidate: Any) -> Iterator[Delta]:
-        if not isinstance(candidate, dict) or candidate.get("index", place):
+    def _read_candidate(self, index: int, candidate: Any) -> Iterator[Delta]:
+        if not isinstance(candidate, dict) or candidate.get("index", index):
             yield Extra("candidate", candidate)
             return
         content = candidate.get("content")
         parts = content.get("parts") if isinstance(content, dict) else None
         for part in parts if isinstance(parts, list) else ():
-            for delta in self._part(part):
-                self._answered = self._answered or isinstance(delta, Text | ToolCall)
+            for delta in self._read_part(part):
+                self._has_output = self._has_output or isinstance(delta, Text | ToolCall)
                 yield delta
         yield from self._citations.feed(candidate)
-        yield from (Extra(kind, candidate[kind]) for kind in _BESIDE if candidate.get(kind))
+        yield from (
+            Extra(kind, candidate[kind]) for kind in _CANDIDATE_EXTRAS if candidate.get(kind)
+        )
         yield from self._finish(candidate)
 
     # Parts
 
-    def _part(self, part: Any) -> Iterator[Delta]:
+    def _read_part(self, part: Any) -> Iterator[Delta]:
         match part:
+            # {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}
             case {"functionCall": dict(call)}:
                 for delta in self._calls.feed(call, string(part.get("thoughtSignature"))):
                     self._run.end()
                     yield delta
+            # {"text": "**Planning**", "thought": true}: a summary of the reasoning
             case {"text": str(text), "thought": True}:
-                yield from self._thought(text, part)
+                yield from self._read_thought(text, part)
+            # {"text": "", "thoughtSignature": "c2ln"}: the signature may come without text
             case {"text": str(text)}:
-                yield from self._text(text, string(part.get("thoughtSignature")))
+                yield from self._read_text(text, string(part.get("thoughtSignature")))
             case dict() if not part:
                 return
             case _:
-                yield from self._other(part)
+                yield from self._read_server_part(part)
 
-    def _thought(self, text: str, part: Mapping[str, Any]) -> Iterator[Delta]:
+    def _read_thought(self, text: str, part: Mapping[str, Any]) -> Iterator[Delta]:
         if text:
             self._run.end()
             yield Reasoning(text, "summary")
         if part.get("thoughtSignature"):
             yield self._echo(part)
 
-    def _text(self, text: str, signature: str | None) -> Iterator[Delta]:
+    def _read_text(self, text: str, signature: str | None) -> Iterator[Delta]:
         if text:
             self._run.add(text)
             yield Text(text)
         if signature is not None:
             end = self._run.length
-            place = {"start": end - len(text), "end": end} if end else {}
-            yield ReasoningState(SIGNATURE, {"signature": signature, **place}, "text")
+            signed_range = {"start": end - len(text), "end": end} if end else {}
+            yield ReasoningState(SIGNATURE, {"signature": signature, **signed_range}, "text")
 
-    def _other(self, part: Any) -> Iterator[Delta]:
-        """What the server did or made itself. The client echoes it, but for what is too large."""
+    def _read_server_part(self, part: Any) -> Iterator[Delta]:
+        """Read a part of a server-side tool, or generated media (not echoed: too large).
+
+        `{"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "Y29k"}`
+        """
         if not isinstance(part, dict):
             yield Extra("part", part)
             return
@@ -174,96 +177,55 @@ class GeminiDecoder:
             yield self._echo(part)
 
     def _echo(self, part: Mapping[str, Any]) -> ReasoningState:
-        place = {"start": self._run.length} if self._run.length else {}
-        return ReasoningState(PART, {"part": part, **place}, "turn")
+        """Make the state that puts this part into the next request, at its position."""
+        position = {"start": self._run.length} if self._run.length else {}
+        return ReasoningState(PART, {"part": part, **position}, "turn")
 
     # The end
 
     def _finish(self, candidate: Mapping[str, Any]) -> Iterator[Delta]:
-        reason = _reason(candidate.get("finishReason"))
+        reason = _finish_reason(candidate.get("finishReason"))
         if reason is None:
             return
         self._finished = True
         message = string(candidate.get("finishMessage")) or reason
-        if reason in _MISHAPS:
-            yield _mishap(reason, message)
+        if reason in _GENERATION_FAILURES:
+            yield _generation_failure(reason, message)
         elif reason != "OTHER":
             yield Finish(reason)
-        elif self._answered:
+        elif self._has_output:
             yield Finish("other_after_output")
         else:
-            yield _mishap("INTERNAL", message)
+            yield _generation_failure("INTERNAL", message)
 
 
 def decode(body: bytes) -> list[Delta]:
-    """A whole answer, or a whole stream that came as an array, → deltas in the order of parts."""
+    """Decode a whole response, or a whole stream sent as an array; parts keep their order."""
     decoder = GeminiDecoder()
     try:
         document = read(_read_document, body)
     except UNREADABLE:
         document = None
     if not isinstance(document, dict | list):
-        return [Failure(faults.classify(200, {}, body))]
+        return [Failure(classify(200, {}, body))]
     return decoder.read(document) + decoder.close()
 
 
-class GeminiDialect(DialectDefaults):
-    """`generateContent` and `streamGenerateContent?alt=sse`, at AI Studio or at Vertex."""
-
-    parameter_fields = ParameterFields(
-        essential=frozenset({"contents", "systemInstruction", "tools", "toolConfig"}),
-        groups=("generationConfig",),
-        last="contents",
-    )
-
-    def __init__(self, *, quirks: GeminiQuirks = gemini_request.PLAIN) -> None:
-        self._quirks = quirks
-
-    def encode(self, plan: Plan, *, stream: bool) -> Outbound:
-        return gemini_request.encode(plan, stream=stream, quirks=self._quirks)
-
-    def decoder(self) -> GeminiDecoder:
-        return GeminiDecoder()
-
-    def decode(self, body: bytes) -> list[Delta]:
-        return decode(body)
-
-
-def _reason(value: Any) -> str | None:
-    """The provider's word for why it stopped; None as long as it has not said."""
+def _finish_reason(value: Any) -> str | None:
+    """The finish reason by name; None while there is none."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return (_FINISHES[value] if 0 <= value < len(_FINISHES) else str(value)) or None
+        return (_FINISH_REASONS[value] if 0 <= value < len(_FINISH_REASONS) else str(value)) or None
     return None if value == "FINISH_REASON_UNSPECIFIED" else string(value)
 
 
-def _mishap(code: str, message: str) -> Delta:
+def _generation_failure(code: str, message: str) -> Delta:
     fault = classify_document({"error": {"code": code, "message": message}})
     return Failure(fault or protocol_fault(message))
 
 
-def _blocked(feedback: Any, had_answer: bool) -> Iterator[Delta]:
-    """A blocked prompt. Now and then it shows only after a part of the answer has gone out."""
+def _read_prompt_feedback(feedback: Any, had_output: bool) -> Iterator[Delta]:
+    """Report a blocked prompt. Sometimes the block arrives after part of the output was sent."""
     reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
     if not reason or str(reason).endswith("UNSPECIFIED"):
         return
-    yield Finish("content_filter") if had_answer else Failure(blocked_fault(str(reason)))
-
-
-def _usage(counts: Any) -> Iterator[Delta]:
-    """Thinking is counted beside the answer, and what the server's tools brought beside the prompt.
-
-    Counts are cumulative, and some chunks have none.
-    """
-    if not isinstance(counts, dict):
-        return
-    thoughts = count(counts.get("thoughtsTokenCount"))
-    usage = Usage(
-        input_tokens=count(counts.get("promptTokenCount"))
-        + count(counts.get("toolUsePromptTokenCount")),
-        output_tokens=count(counts.get("candidatesTokenCount")) + thoughts,
-        cached_tokens=count(counts.get("cachedContentTokenCount")),
-        reasoning_tokens=thoughts,
-        total_tokens=count(counts.get("totalTokenCount")) or None,
-    )
-    if usage != Usage():
-        yield usage
+    yield Finish("content_filter") if had_output else Failure(blocked_fault(str(reason)))

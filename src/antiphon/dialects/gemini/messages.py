@@ -1,17 +1,18 @@
-"""A history as Gemini's `contents`: turns of a user and of a model, each a list of parts.
+"""Encode a history as Gemini's `contents`: alternating user and model turns, each a list of parts.
 
-1. Turns alternate. What the same side says next is a further part of its turn, so that a longer
-   history only adds; but the answers to a turn's calls are a turn of their own, and come at once.
-2. A turn of the model has its parts in the order, and its signatures on the very parts, that it
-   sent them in: that is what the state of its thoughts is for.
-3. A call that another model made has no signature. Models that insist on one take a sentinel.
+1. Turns alternate. Further messages of the same side are further parts of its turn, so that a
+   longer history only appends; but the results of a turn's calls are a turn of their own, directly
+   after it.
+2. A model turn has its parts in the order in which the model sent them, and each signature on the
+   part that it came with: reasoning state records both.
+3. A call that another model made has no signature. Models that require one accept a sentinel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,181 +29,212 @@ from antiphon.core.history.steps import (
 )
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentityMap
-from antiphon.core.tools.naming import provider_name
-from antiphon.dialects.gemini import media as gemini_media
+from antiphon.dialects.gemini.media import encode_part
 from antiphon.dialects.gemini.quirks import GeminiQuirks
 from antiphon.dialects.message_writer import joined
+from antiphon.wire.items import Document
 
-Body: TypeAlias = dict[str, Any]
-
-# The schemes of state.
+# The schemes of reasoning state.
 SIGNATURE = "gemini.thought_signature"
-"""A signature: on the call that follows, or on a stretch of the text before."""
+"""A signature: of the call that follows, or of a range of the text before."""
 PART = "gemini.part"
 """A whole part, to be echoed as it came."""
 
 SENTINEL = "skip_thought_signature_validator"
 OPENING = "[start of the conversation]"
-_OURS = "call_"  # ids that gateways make up; Gemini's own look otherwise
+_GENERATED_ID_PREFIX = "call_"  # ids that gateways generate; Gemini's own look different
 
 
-def contents(
+def encode_history(
     history: Iterable[Step], identities: ToolIdentityMap, quirks: GeminiQuirks
-) -> list[Body]:
-    """The turns of a history. The user opens: a model that speaks first is not taken."""
-    writer = _Writer(identities, quirks)
+) -> list[Document]:
+    """Encode a history. The first turn is the user's: a model turn there is refused."""
+    writer = _GeminiWriter(identities, quirks)
     for own, steps in groupby(history, key=is_own):
         if own:
-            writer.say("model", writer.turn(steps))
+            writer.add_model_steps(steps)
         else:
-            writer.listen(steps)
+            writer.add_client_steps(steps)
     if not writer.contents or writer.contents[0]["role"] == "model":
         writer.contents.insert(0, {"role": "user", "parts": [{"text": OPENING}]})
     return writer.contents
 
 
 def function_name(name: str) -> str:
-    """A name as Gemini takes it: it must not begin with a digit or a dash."""
+    """A name that Gemini accepts: it must not begin with a digit or a dash."""
     return f"_{name}"[:64] if name[0] in "-0123456789" else name
 
 
-class _Writer:
-    """The turns so far."""
+class _GeminiWriter:
+    """The turns encoded so far."""
 
     def __init__(self, identities: ToolIdentityMap, quirks: GeminiQuirks) -> None:
-        self.contents: list[Body] = []
+        self.contents: list[Document] = []
         self._identities = identities
         self._quirks = quirks
-        self._closed = False  # nothing more may be said in the last turn
-        self._called: dict[str, Body] = {}  # by id, how the answers to the last turn begin
+        self._turn_closed = False  # no part may be added to the last turn
+        self._callees: dict[str, Document] = {}  # by call id: name and id of the last turn's calls
 
-    def say(self, role: str, parts: Sequence[Body]) -> None:
+    def _add_parts(self, role: str, parts: Sequence[Document]) -> None:
         if not parts:
             return
-        if self.contents and not self._closed and self.contents[-1]["role"] == role:
+        if self.contents and not self._turn_closed and self.contents[-1]["role"] == role:
             self.contents[-1]["parts"] += parts
         else:
             self.contents.append({"role": role, "parts": list(parts)})
-        self._closed = False
+        self._turn_closed = False
 
-    def listen(self, steps: Iterable[Step]) -> None:
-        """What tools answered, and what the user or the system says."""
-        for answers, group in groupby(steps, key=lambda step: isinstance(step, ToolResultStep)):
-            listed = list(group)
-            if answers:
-                self._answer([step for step in listed if isinstance(step, ToolResultStep)])
-            for said in (step for step in listed if isinstance(step, MessageStep)):
-                self.say("user", [self._part(part) for part in _spoken(said.parts)])
-
-    def _part(self, part: Part) -> Body:
-        return gemini_media.part(part, links=self._quirks.links)
+    def _encode_part(self, part: Part) -> Document:
+        return encode_part(part, links=self._quirks.links)
 
     # The model's turn
 
-    def turn(self, steps: Iterable[Step]) -> list[Body]:
-        self._called = {}
-        parts: list[Body] = []
-        text = ""  # what was said last, as long as nothing has followed
-        signature: str | None = None
+    def add_model_steps(self, steps: Iterable[Step]) -> None:
+        self._callees = {}
+        parts: list[Document] = []
+        text = ""  # the last part, while it is text that state may still split
+        signature: str | None = None  # of the next call
         for step in steps:
             if isinstance(step, ReasoningStep):
-                inside = [state for state in step.states if state.attach != "tool"]
-                parts[len(parts) - bool(text) :] = woven(text, inside)
-                text, signature = "", _signature(step.states)
+                if text:
+                    parts.pop()
+                parts += split_text(text, [each for each in step.states if each.attach != "tool"])
+                text, signature = "", _call_signature(step.states)
             elif isinstance(step, ToolCallStep):
-                parts.append(self._call(step, signature))
+                parts.append(self._encode_call(step, signature))
                 text, signature = "", None
             else:
                 text, signature = joined(step.parts, ""), None
                 parts += [{"text": text}] if text else []
-        return self._signed(parts)
+        self._sign_first_call(parts)
+        self._add_parts("model", parts)
 
-    def _call(self, call: ToolCallStep, signature: str | None) -> Body:
-        known = self._identities.by_requested_name(call.name, call.namespace)
-        name = known.provider_name if known else provider_name(call.name, call.namespace)
-        who: Body = {"name": function_name(name)}
-        if self._quirks.call_ids and call.call_id and not call.call_id.startswith(_OURS):
-            who["id"] = call.call_id
-        self._called[call.call_id] = who
-        part: Body = {"functionCall": {**who, "args": _arguments(call.arguments)}}
+    def _encode_call(self, call: ToolCallStep, signature: str | None) -> Document:
+        name = self._identities.name_for_provider(call.name, call.namespace)
+        callee: Document = {"name": function_name(name)}
+        is_generated = call.call_id.startswith(_GENERATED_ID_PREFIX)
+        if self._quirks.call_ids and call.call_id and not is_generated:
+            callee["id"] = call.call_id
+        self._callees[call.call_id] = callee
+        part: Document = {"functionCall": {**callee, "args": _arguments(call.arguments)}}
         return part if signature is None else {**part, "thoughtSignature": signature}
 
-    def _signed(self, parts: list[Body]) -> list[Body]:
-        """Of several calls at once, the first is the one whose signature is looked for."""
+    def _sign_first_call(self, parts: Iterable[Document]) -> None:
+        """Add the sentinel where it is missing: of parallel calls, only the first is checked.
+
+        `{"functionCall": {…}, "thoughtSignature": "skip_thought_signature_validator"}`
+        """
         first = next((part for part in parts if "functionCall" in part), None)
         if first is not None and self._quirks.sentinel:
             first.setdefault("thoughtSignature", SENTINEL)
-        return parts
 
-    # What tools answered
+    # The user's turn
 
-    def _answer(self, answers: Iterable[ToolResultStep]) -> None:
-        """One part for each call, in a turn without anything else."""
-        parts: list[Body] = []
-        shown: list[Body] = []
-        for answer in answers:
-            found = [self._part(part) for part in _spoken(answer.parts)]
-            media = [part for part in found if "text" not in part]
-            who = self._called.get(answer.call_id) or {"name": function_name(answer.name or "tool")}
-            output = "\n".join(part["text"] for part in found if "text" in part)
-            response: Body = {**who, "response": {"output": output}}
+    def add_client_steps(self, steps: Iterable[Step]) -> None:
+        """Add results of tools, and messages of the user or the system."""
+        for are_results, group in groupby(steps, key=lambda step: isinstance(step, ToolResultStep)):
+            listed = list(group)
+            if are_results:
+                self._add_results([step for step in listed if isinstance(step, ToolResultStep)])
+            for message in (step for step in listed if isinstance(step, MessageStep)):
+                self._add_parts("user", [*map(self._encode_part, _without_empty(message.parts))])
+
+    def _add_results(self, results: Iterable[ToolResultStep]) -> None:
+        """Add one part for each call, in a turn without anything else.
+
+        `{"functionResponse": {"name": "look", "id": "a1", "response": {"output": "1"}}}`
+        """
+        parts: list[Document] = []
+        media_after: list[Document] = []
+        for result in results:
+            content = [*map(self._encode_part, _without_empty(result.parts))]
+            media = [part for part in content if "text" not in part]
+            output = "\n".join(part["text"] for part in content if "text" in part)
+            response: Document = {**self._callee(result), "response": {"output": output}}
             if media and self._quirks.media_in_answers:
                 response["parts"] = media
             else:
-                shown += media
+                media_after += media
             parts.append({"functionResponse": response})
         self.contents.append({"role": "user", "parts": parts})
-        self._closed = True
-        self.say("user", shown)
+        self._turn_closed = True
+        self._add_parts("user", media_after)
+
+    def _callee(self, result: ToolResultStep) -> Document:
+        """Name and id of the call; a result without a call keeps the name of its tool."""
+        callee = self._callees.get(result.call_id)
+        return callee or {"name": function_name(result.name or "tool")}
 
 
-def woven(text: str, states: Iterable[ReasoningState]) -> list[Body]:
-    """A text as the model sent it: in the parts, and between the parts, that its state tells of."""
-    parts: list[Body] = []
-    place = 0
+# --- reasoning state ------------------------------------------------------------------------------
+
+
+class _StatePosition(NamedTuple):
+    """The fields of a part, and the range of the text that the part replaces (empty: none)."""
+
+    fields: Document
+    start: int
+    end: int
+
+
+def split_text(text: str, states: Iterable[ReasoningState]) -> list[Document]:
+    """Split a text into the parts that the model sent, with the parts that stood between them.
+
+    `{"text": "one"}, {"executableCode": {…}}, {"text": " two", "thoughtSignature": "c2ln"}` reached
+    the client as the text "one two" with two states, at 3 and at 3 to 7.
+    """
+    parts: list[Document] = []
+    position = 0
     for state in states:
-        part, begin, end = _placed(state, len(text))
-        if part is None:
+        placed = _locate_state(state, len(text))
+        if placed is None:
             continue
-        begin, end = max(place, begin), max(place, end)
-        if begin > place:
-            parts.append({"text": text[place:begin]})
-        parts.append({"text": text[begin:end], **part} if state.scheme == SIGNATURE else part)
-        place = end
-    if place < len(text):
-        parts.append({"text": text[place:]})
+        start, end = max(position, placed.start), max(position, placed.end)
+        if start > position:
+            parts.append({"text": text[position:start]})
+        is_text = state.scheme == SIGNATURE
+        parts.append({"text": text[start:end], **placed.fields} if is_text else placed.fields)
+        position = end
+    if position < len(text):
+        parts.append({"text": text[position:]})
     return parts
 
 
-def _placed(state: ReasoningState, length: int) -> tuple[Body | None, int, int]:
-    """A part, or what a signature makes of one, and the stretch of the text that it stands for."""
+def _locate_state(state: ReasoningState, length: int) -> _StatePosition | None:
+    """Find the position of a state in a text; beyond a text that was changed, it is the end."""
     match state.value:
+        # {"part": {"executableCode": {…}}, "start": 3}; without `start`: after the text
         case {"part": dict(part)} if state.scheme == PART:
-            begin = min(state.value.get("start", length), length)
-            return part, begin, begin
+            start = min(state.value.get("start", length), length)
+            return _StatePosition(part, start, start)
+        # {"signature": "c2ln", "start": 0, "end": 4}; without a range: on an empty part at the end
         case {"signature": str(signature)} if state.scheme == SIGNATURE:
-            begin, end = state.value.get("start", length), state.value.get("end", length)
-            return {"thoughtSignature": signature}, min(begin, length), min(end, length)
+            start, end = state.value.get("start", length), state.value.get("end", length)
+            fields = {"thoughtSignature": signature}
+            return _StatePosition(fields, min(start, length), min(end, length))
+        # "c2ln": a bare signature belongs to all of the text
         case str(signature) if state.scheme == SIGNATURE:
-            return {"thoughtSignature": signature}, 0, length
-    return None, 0, 0
+            return _StatePosition({"thoughtSignature": signature}, 0, length)
+    return None  # state of another provider
 
 
-def _signature(states: Iterable[ReasoningState]) -> str | None:
-    """The signature of the call that comes next."""
+def _call_signature(states: Iterable[ReasoningState]) -> str | None:
+    """The signature of the call that follows."""
     for state in states:
         if state.attach == "tool" and state.scheme == SIGNATURE and isinstance(state.value, str):
             return state.value
     return None
 
 
-def _spoken(parts: Iterable[Part]) -> Iterator[Part]:
-    """Without texts that say nothing."""
+# --- content --------------------------------------------------------------------------------------
+
+
+def _without_empty(parts: Iterable[Part]) -> Iterator[Part]:
     return (part for part in parts if not isinstance(part, TextPart | RefusalPart) or part.text)
 
 
-def _arguments(text: str) -> Body:
-    """Arguments are the JSON text of an object, unless somebody has tampered with them."""
+def _arguments(text: str) -> Document:
+    """Decode the arguments: the JSON text of an object, unless a client has changed it."""
     try:
         arguments = msgspec.json.decode(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What differs from one Gemini model to the next: data, chosen by the beginning of a name."""
+"""Differences between Gemini models, selected by a prefix of the model name."""
 
 from __future__ import annotations
 
@@ -8,37 +8,40 @@ from msgspec import Struct
 
 
 class GeminiQuirks(Struct, frozen=True, kw_only=True):
-    """How requests to a model are written. The defaults are what every current model takes."""
+    """How a request to a model is encoded. The defaults are what every current model accepts."""
 
     json_schema: bool = True
-    """It takes JSON Schema as it is; False: only the subset that `gemini_schema` leaves."""
+    """The model accepts JSON Schema as it is; False: only the subset that `gemini.schema` keeps."""
     json_beside_tools: bool = False
-    """It can be asked for JSON while functions are declared (Gemini 3); else it is told to."""
+    """JSON output can be requested while functions are declared (Gemini 3); otherwise the
+    instructions ask for it."""
     effort: Literal["level", "budget"] | None = None
-    """What the plan's word for the effort is: a level, or a number of tokens (`-1` is its own
-    choice, `0` is none). None: the model does not think, and refuses to be asked."""
+    """How the plan's effort is sent: as a level, or as a number of tokens (`-1`: the model decides,
+    `0`: no thinking). None: the model does not think, and refuses a `thinkingConfig`."""
     include_thoughts: bool = True
-    """Ask a model that thinks for summaries of its thoughts."""
+    """Request summaries of the reasoning from a model that thinks."""
     sentinel: bool = False
-    """It refuses calls without a signature (Gemini 3): those of other models get a sentinel."""
+    """The model refuses calls without a signature (Gemini 3); a call that another model made gets
+    a sentinel."""
     call_ids: bool = True
-    """It takes ids of calls; False: names and order are all that tells them apart."""
+    """The model accepts ids of calls; False: calls and results are matched by name and order."""
     media_in_answers: bool = False
-    """Answers of tools may hold media (Gemini 3); else media come in the user's turn behind."""
+    """Results of tools may hold media (Gemini 3); otherwise media go into the user turn after
+    them."""
     links: bool = True
-    """It fetches media from any address; False: only from Google's own."""
+    """The model fetches media from any URL; False: only from Google's own."""
     system_instruction: bool = True
-    """False (Gemma before 4): what the system says is the user's first word."""
+    """False (Gemma before 4): system messages are the first parts of the first user turn."""
     stream_arguments: bool = False
-    """Ask for the arguments of calls as they are written (Vertex)."""
+    """Request the arguments of calls as they are generated (Vertex)."""
     models: tuple[tuple[str, GeminiQuirks], ...] = ()
-    """Models that differ, by the beginning of their names; the longest that fits counts."""
+    """Models that differ, by a prefix of their name; the longest matching prefix wins."""
 
     def of(self, model: str) -> GeminiQuirks:
-        """The quirks of one model; a path before its name does not matter."""
+        """Select the quirks of one model; a path before its name is ignored."""
         name = model.rpartition("/")[2].casefold()
-        kin = [known for known in self.models if name.startswith(known[0].casefold())]
-        return max(kin, key=lambda known: len(known[0]))[1] if kin else self
+        matches = [entry for entry in self.models if name.startswith(entry[0].casefold())]
+        return max(matches, key=lambda entry: len(entry[0]))[1] if matches else self
 
 
 PLAIN = GeminiQuirks()

@@ -1,11 +1,11 @@
-"""JSON Schema reduced to the subset that Gemini's `Schema` takes, for models that take no more.
+"""Reduce JSON Schema to the subset of Gemini's `Schema` type, for models that accept no more.
 
-One keyword that Gemini does not know fails the whole request, so only known ones stay:
+One unknown keyword fails the whole request, so only known ones are kept:
 
-1. References are resolved and `allOf` is merged; what refers to itself ends as any object.
-2. Every node has a type, or is a choice (`anyOf`) and nothing else. Null is `nullable`.
-3. Only strings have enums; other constants are told in the description.
-4. What has to go goes quietly: a weaker schema still tells the model what to write.
+1. References are resolved and `allOf` is merged; a recursive reference ends as any object.
+2. Every node has a type, or is an `anyOf` and nothing else. Null is `nullable`.
+3. Only strings have enums; other constants go into the description.
+4. Unsupported keywords are dropped without a diagnostic: a weaker schema still guides the model.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 Node: TypeAlias = dict[str, Any]
-Schema: TypeAlias = Mapping[str, Any]
+JSONSchema: TypeAlias = Mapping[str, Any]
 Seen: TypeAlias = frozenset[str]
-"""The references that a node was reached by."""
+"""The references on the path to a node."""
 
 _KINDS = ("string", "number", "integer", "boolean", "array", "object")
 _FORMATS: Mapping[str, tuple[str, ...]] = {
@@ -32,14 +32,14 @@ _LIMITS: Mapping[str, tuple[str, ...]] = {
     "integer": ("minimum", "maximum"),
     "array": ("minItems", "maxItems"),
 }
-_MAX_NODES = 2000  # references unfold a small schema into a large one
+_MAX_NODES = 2000  # resolving references can make a small schema large
 _MAX_DEPTH = 24
 
 
-def reduce_parameters(schema: Schema | None) -> Node | None:
-    """The parameters of a function; None where there are none, which Gemini wants left out."""
-    reducer = _Reducer(schema or {})
-    flat, seen = reducer.flattened(schema, frozenset())
+def reduce_parameters(schema: JSONSchema | None) -> Node | None:
+    """Reduce the parameters of a function; None if there are none: Gemini refuses `{}`."""
+    reducer = _SchemaReducer(schema or {})
+    flat, seen = reducer.flatten(schema, frozenset())
     branches, _ = reducer.branches(flat, seen)
     properties: Node = {}
     for branch in branches:
@@ -48,18 +48,18 @@ def reduce_parameters(schema: Schema | None) -> Node | None:
     if not properties:
         return None
     required = [name for name in properties if all(name in _required(each) for each in branches)]
-    return {"type": "OBJECT", "properties": properties, **_listed(required)}
+    return {"type": "OBJECT", "properties": properties, **_required_field(required)}
 
 
-def reduce_response(schema: Schema) -> Node:
-    """The format of an answer, with its properties in the order they were given."""
-    return _Reducer(schema, ordered=True).node(schema, 0, frozenset())
+def reduce_response(schema: JSONSchema) -> Node:
+    """Reduce the schema of structured output; `propertyOrdering` keeps the order of properties."""
+    return _SchemaReducer(schema, ordered=True).node(schema, 0, frozenset())
 
 
-class _Reducer:
-    """One walk over one document."""
+class _SchemaReducer:
+    """One traversal of one schema."""
 
-    def __init__(self, root: Schema, *, ordered: bool = False) -> None:
+    def __init__(self, root: JSONSchema, *, ordered: bool = False) -> None:
         self._root = root
         self._ordered = ordered
         self._nodes = 0
@@ -68,18 +68,18 @@ class _Reducer:
         self._nodes += 1
         if depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
             return {"type": "STRING"}
-        flat, seen = self.flattened(schema, seen)
+        flat, seen = self.flatten(schema, seen)
         branches, nullable = self.branches(flat, seen)
         if len(branches) == 1 and branches[0] is flat:
-            node = self._typed(flat, depth, seen)
+            node = self._typed_node(flat, depth, seen)
         else:
-            node = _choice([self.node(branch, depth + 1, seen) for branch in branches])
+            node = _any_of([self.node(branch, depth + 1, seen) for branch in branches])
         return _nullable(node) if nullable else node
 
     # References and compositions
 
-    def flattened(self, schema: Any, seen: Seen, depth: int = 0) -> tuple[Schema, Seen]:
-        """The schema with what it refers to and consists of, and the references that were used."""
+    def flatten(self, schema: Any, seen: Seen, depth: int = 0) -> tuple[JSONSchema, Seen]:
+        """Resolve `$ref` and merge `allOf`; also return the references that were followed."""
         self._nodes += 1
         if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
             return {}, seen
@@ -89,16 +89,16 @@ class _Reducer:
         reference, parts = schema.get("$ref"), schema.get("allOf")
         parts = parts if isinstance(parts, list) else []
         if isinstance(reference, str):
-            parts = [{"type": "object"} if reference in seen else self._at(reference), *parts]
+            parts = [{"type": "object"} if reference in seen else self._resolve(reference), *parts]
             seen |= {reference}
         used = seen
         for part in parts:
-            flat, more = self.flattened(part, seen, depth + 1)
-            rest, used = _merged(rest, flat), used | more
+            flat, more = self.flatten(part, seen, depth + 1)
+            rest, used = _merge(rest, flat), used | more
         return rest, used
 
-    def _at(self, reference: str) -> Any:
-        """What a reference points at; only those into this document are followed."""
+    def _resolve(self, reference: str) -> Any:
+        """Find the target of a reference; only references into this document are followed."""
         start, *steps = reference.split("/")
         target: Any = self._root if start == "#" else None
         for step in steps:
@@ -106,13 +106,13 @@ class _Reducer:
             target = target.get(name) if isinstance(target, Mapping) else None
         return target
 
-    def branches(self, flat: Schema, seen: Seen) -> tuple[list[Schema], bool]:
-        """The alternatives of a schema, at least one, and whether null was another."""
+    def branches(self, flat: JSONSchema, seen: Seen) -> tuple[list[JSONSchema], bool]:
+        """List the alternatives of a schema, at least one, and whether null was one of them."""
         kinds = flat.get("type")
         union = flat.get("anyOf") or flat.get("oneOf")
         if isinstance(union, list) and union:
             rest = {key: flat[key] for key in flat if key not in ("anyOf", "oneOf")}
-            found = [self.flattened(_merged(each, rest), seen)[0] for each in union]
+            found = [self.flatten(_merge(each, rest), seen)[0] for each in union]
         elif isinstance(kinds, list):
             found = [{**flat, "type": kind} for kind in kinds]
         else:
@@ -122,8 +122,8 @@ class _Reducer:
 
     # Types
 
-    def _typed(self, flat: Schema, depth: int, seen: Seen) -> Node:
-        kind = _kind(flat)
+    def _typed_node(self, flat: JSONSchema, depth: int, seen: Seen) -> Node:
+        kind = _node_type(flat)
         node: Node = {"type": kind.upper()}
         if description := _description(flat, kind):
             node["description"] = description
@@ -140,31 +140,31 @@ class _Reducer:
             node |= self._object(flat, depth, seen)
         return node
 
-    def _items(self, flat: Schema, depth: int, seen: Seen) -> Node:
-        """One schema for all items: that of a tuple is the choice of its members'."""
+    def _items(self, flat: JSONSchema, depth: int, seen: Seen) -> Node:
+        """One schema for all items; a tuple (`prefixItems`) becomes an `anyOf` of its members."""
         items, tuples = flat.get("items"), flat.get("prefixItems")
         members = items if isinstance(items, list) else tuples
         if isinstance(members, list) and members:
-            return _choice([self.node(member, depth + 1, seen) for member in members])
+            return _any_of([self.node(member, depth + 1, seen) for member in members])
         return self.node(items, depth + 1, seen)
 
-    def _object(self, flat: Schema, depth: int, seen: Seen) -> Node:
+    def _object(self, flat: JSONSchema, depth: int, seen: Seen) -> Node:
         properties = self.properties(flat, depth, seen)
         if not properties:
             return {}
         required = [name for name in properties if name in _required(flat)]
         ordering = {"propertyOrdering": list(properties)} if self._ordered else {}
-        return {"properties": properties, **_listed(required), **ordering}
+        return {"properties": properties, **_required_field(required), **ordering}
 
-    def properties(self, flat: Schema, depth: int, seen: Seen) -> Node:
+    def properties(self, flat: JSONSchema, depth: int, seen: Seen) -> Node:
         found = flat.get("properties")
         if not isinstance(found, Mapping):
             return {}
         return {name: self.node(each, depth + 1, seen) for name, each in found.items()}
 
 
-def _merged(one: Any, other: Any) -> Node:
-    """Both at once, as far as that can be said: the first has the last word."""
+def _merge(one: Any, other: Any) -> Node:
+    """Merge two schemas; where both have a keyword, the first wins."""
     first = one if isinstance(one, Mapping) else {}
     second = other if isinstance(other, Mapping) else {}
     merged = {**second, **first}
@@ -176,8 +176,8 @@ def _merged(one: Any, other: Any) -> Node:
     return merged
 
 
-def _choice(nodes: Sequence[Node]) -> Node:
-    """Any of these nodes: a choice inside of a choice, or made twice, is one."""
+def _any_of(nodes: Sequence[Node]) -> Node:
+    """Combine alternatives: nested `anyOf` is flattened, duplicates and enums are merged."""
     found: list[Node] = []
     for node in nodes:
         found += [each for each in node.get("anyOf", [node]) if each not in found]
@@ -192,8 +192,8 @@ def _nullable(node: Node) -> Node:
     return {**node, "nullable": True}
 
 
-def _kind(flat: Schema) -> str:
-    """The type of a node, or the one that its keywords give away."""
+def _node_type(flat: JSONSchema) -> str:
+    """The type of a node, inferred from its keywords if it has none."""
     if flat.get("type") in _KINDS:
         return str(flat["type"])
     if any(name in flat for name in ("properties", "additionalProperties", "patternProperties")):
@@ -207,43 +207,43 @@ def _kind(flat: Schema) -> str:
     return "string"
 
 
-def _constants(flat: Schema) -> Sequence[Any]:
+def _constants(flat: JSONSchema) -> Sequence[Any]:
     enum = flat.get("enum")
     if isinstance(enum, list):
         return enum
     return [flat["const"]] if "const" in flat else []
 
 
-def _description(flat: Schema, kind: str) -> str:
+def _description(flat: JSONSchema, kind: str) -> str:
     description = flat.get("description")
-    told = [description] if isinstance(description, str) and description else []
+    sentences = [description] if isinstance(description, str) and description else []
     constants = _constants(flat)
     if constants and kind != "string":
-        told.append(f"(one of: {msgspec.json.encode(constants).decode()[1:-1]})")
-    return " ".join(told)
+        sentences.append(f"(one of: {msgspec.json.encode(constants).decode()[1:-1]})")
+    return " ".join(sentences)
 
 
 def _strings(values: Iterable[Any]) -> list[str]:
-    """The members an enum may have: strings with something in them, each once."""
+    """The members an enum may have: non-empty strings, each once."""
     return list(dict.fromkeys(each for each in values if isinstance(each, str) and each))
 
 
-def _required(flat: Schema) -> list[Any]:
+def _required(flat: JSONSchema) -> list[Any]:
     required = flat.get("required")
     return required if isinstance(required, list) else []
 
 
-def _listed(required: list[str]) -> Node:
+def _required_field(required: list[str]) -> Node:
     return {"required": required} if required else {}
 
 
-def _is_null(flat: Schema) -> bool:
+def _is_null(flat: JSONSchema) -> bool:
     constants = _constants(flat)
     return flat.get("type") == "null" or (bool(constants) and all(c is None for c in constants))
 
 
 def _is_limit(value: Any, kind: str) -> bool:
-    """Whether a value may be a bound: any number for numbers, a length for everything else."""
+    """Whether a value is a valid bound: any number for numbers, an int32 for lengths."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return kind in ("number", "integer") or (isinstance(value, int) and 0 <= value < 2**31)

@@ -1,8 +1,8 @@
-"""Function calls of a Gemini answer: most come whole, some bring their arguments in pieces.
+"""Decode Gemini function calls: most come whole, some stream their arguments.
 
-A piece is a value and the JSON path (RFC 9535) that it belongs to; a string may come in several.
-Paths come in the order of the document, so the arguments can be written down as they arrive. A
-piece that would have to be written before what is written already cannot be: such a call is cut.
+A streamed argument is a value and its JSON path (RFC 9535); a string may come in several pieces.
+Paths come in document order, so the JSON text of the arguments can be written as they arrive. A
+value that would have to be inserted before text already written makes the call incomplete.
 """
 
 from __future__ import annotations
@@ -19,162 +19,178 @@ from antiphon.dialects.json_input import string
 
 Path: TypeAlias = tuple[str | int, ...]
 
-_STEP = re.compile(
+_SEGMENT = re.compile(
     r"""\.([^.\[\]]+) | \[([0-9]{1,9})\] | \['((?:[^'\\]|\\.)*)'\] | \["((?:[^"\\]|\\.)*)"\]""",
     re.VERBOSE | re.DOTALL,
 )
 
 
 class CallReader:
-    """`functionCall` objects in, calls out; calls are numbered as they arrive."""
+    """`functionCall` objects → calls, numbered in the order of their arrival."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._open: _OpenCall | None = None
+        self._open: _StreamedCall | None = None
 
     def feed(self, call: Mapping[str, Any], signature: str | None = None) -> Iterator[Delta]:
-        """The signature is the one on the part that the call stands in."""
-        name, call_id = string(call.get("name")), string(call.get("id"))
-        pieces, goes_on = call.get("partialArgs"), call.get("willContinue") is True
-        if self._open is None and not (name or call_id or pieces or call.get("args")):
-            return  # the end of a call that has ended already
-        if self._begins(name, call_id):
-            yield from self._end()
+        """Read one object; `signature` is that of the part around it."""
+        if self._starts_call(call):
+            yield from self._end_open()
             if signature is not None:
                 yield ReasoningState(SIGNATURE, signature, "tool")
-            index, self._count = self._count, self._count + 1
-            if not pieces and not goes_on:
-                yield ToolCall(index, call_id, name, _json(call.get("args") or {}))
-                yield ToolEnd(index)
-                return
-            self._open = _OpenCall(index, call_id)
-            yield ToolCall(index, call_id, name)
-        assert self._open is not None
-        yield from self._open.feed(pieces)
-        if not goes_on:
-            yield from self._end()
+            yield from self._start_call(call)
+        if self._open is not None:
+            # {"partialArgs": [{"jsonPath": "$.city", "stringValue": "U", "willContinue": true}],
+            #  "willContinue": true}
+            yield from self._open.feed(call.get("partialArgs"))
+            if not _will_continue(call):  # {}, or the last arguments
+                yield from self._end_open()
 
     def close(self) -> Iterator[Delta]:
-        """Nothing more will come: a call that is still open was cut."""
+        """End the stream: a call that is still open was cut."""
         if self._open is not None:
             yield ToolEnd(self._open.index, complete=False)
             self._open = None
 
-    def _begins(self, name: str | None, call_id: str | None) -> bool:
+    def _starts_call(self, call: Mapping[str, Any]) -> bool:
+        """Whether an object starts a call, or belongs to the open one."""
+        name, call_id = string(call.get("name")), string(call.get("id"))
         if self._open is None:
-            return True
-        repeats = call_id is not None and call_id == self._open.call_id
-        return name is not None and not repeats
+            # {} here is the end marker of a call that has ended already.
+            return bool(name or call_id or call.get("partialArgs") or call.get("args"))
+        # {"name": "look", "id": "x", "partialArgs": […]} again, with the same id: more of the call.
+        # Without an id, a name always starts the next call.
+        is_repeated = call_id is not None and call_id == self._open.call_id
+        return name is not None and not is_repeated
 
-    def _end(self) -> Iterator[Delta]:
+    def _start_call(self, call: Mapping[str, Any]) -> Iterator[Delta]:
+        name, call_id = string(call.get("name")), string(call.get("id"))
+        index, self._count = self._count, self._count + 1
+        if call.get("partialArgs") or _will_continue(call):
+            # {"name": "look", "id": "x", "willContinue": true}, with or without "partialArgs"
+            self._open = _StreamedCall(index, call_id)
+            yield ToolCall(index, call_id, name)
+        else:
+            # {"name": "look", "args": {"x": 1}}: a whole call; without "args": no arguments
+            yield ToolCall(index, call_id, name, _json(call.get("args") or {}))
+            yield ToolEnd(index)
+
+    def _end_open(self) -> Iterator[Delta]:
         if self._open is not None:
             yield from self._open.end()
             self._open = None
 
 
-class _OpenCall:
-    """A call whose arguments come in pieces."""
+def _will_continue(document: Mapping[str, Any]) -> bool:
+    return document.get("willContinue") is True
+
+
+class _StreamedCall:
+    """A call whose arguments are streamed."""
 
     def __init__(self, index: int, call_id: str | None) -> None:
         self.index = index
         self.call_id = call_id
         self._writer = ArgumentWriter()
-        self._readable = True
+        self._is_complete = True
 
     def feed(self, pieces: Any) -> Iterator[Delta]:
         for piece in pieces if isinstance(pieces, list) else ():
-            text = self._writer.feed(piece) if self._readable else None
-            self._readable = text is not None
+            text = self._writer.feed(piece) if self._is_complete else None
+            self._is_complete = text is not None
             if text:
                 yield ToolCall(self.index, arguments=text)
 
     def end(self) -> Iterator[Delta]:
-        if self._readable:
+        if self._is_complete:
             yield ToolCall(self.index, arguments=self._writer.close())
-        yield ToolEnd(self.index, complete=self._readable)
+        yield ToolEnd(self.index, complete=self._is_complete)
 
 
 class ArgumentWriter:
-    """Values with their paths in, the text of a JSON object out, piece by piece."""
+    """Values with their JSON paths → the JSON text of an object, piece by piece."""
 
     def __init__(self) -> None:
-        self._begun = False
-        self._path: list[str | int] = []  # of the innermost container that is open
-        self._written: list[set[str] | int] = []  # in each open one: its keys, or how many items
-        self._string: Path | None = None  # the string that is open
+        self._started = False
+        self._path: list[str | int] = []  # of the innermost open container
+        self._members: list[set[str] | int] = []  # of each open container: keys, or item count
+        self._string: Path | None = None  # path of the open string
 
     def feed(self, piece: Any) -> str | None:
-        """The text this piece adds; None if there is no place for it."""
-        path = _path(piece.get("jsonPath")) if isinstance(piece, dict) else ()
+        """Write a piece and return the added text; None if the piece cannot be written."""
+        path = _parse_path(piece.get("jsonPath")) if isinstance(piece, dict) else ()
         if not path:
             return None
         text = piece.get("stringValue")
-        if path == self._string:
+        if path == self._string:  # {"jsonPath": "$.city", "stringValue": "lm"} after "U"
             more = _json(text)[1:-1] if isinstance(text, str) else ""
-            return more + self._closed_string(piece)
+            return more + self._close_string(piece)
         value = _value(piece)
         if value is None:
             return None
-        opening = self._opening(path)
+        opening = self._open_path(path)
         if opening is None:
             return None
         if not isinstance(text, str):
             return opening + value
         self._string = path
-        return opening + value[:-1] + self._closed_string(piece)
+        return opening + value[:-1] + self._close_string(piece)
 
     def close(self) -> str:
-        if not self._begun:
+        if not self._started:
             return "{}"
-        return self._closed(0) + "}"
+        return self._close_containers(0) + "}"
 
-    def _closed_string(self, piece: Mapping[str, Any]) -> str:
-        if piece.get("willContinue") is True:
+    def _close_string(self, piece: Mapping[str, Any]) -> str:
+        if _will_continue(piece):
             return ""
         self._string = None
         return '"'
 
-    def _closed(self, depth: int) -> str:
-        """What ends everything that is open below a depth."""
+    def _close_containers(self, depth: int) -> str:
+        """Close everything that is open below a depth."""
         text = "" if self._string is None else '"'
         self._string = None
         while len(self._path) > depth:
-            text += "}" if isinstance(self._written.pop(), set) else "]"
+            text += "}" if isinstance(self._members.pop(), set) else "]"
             self._path.pop()
         return text
 
-    def _opening(self, path: Path) -> str | None:
-        """What stands between the last value and this one; None if that cannot be."""
-        text = "" if self._begun else "{"
-        if not self._begun:
-            self._begun = True
-            self._written.append(set())
+    def _open_path(self, path: Path) -> str | None:
+        """Write what goes between the last value and this one; None if it is too late for it."""
+        text = "" if self._started else "{"
+        if not self._started:
+            self._started = True
+            self._members.append(set())
         *parents, leaf = path
-        shared = _shared(self._path, parents)
-        text += self._closed(shared)
-        for place in range(shared, len(parents)):
-            member = self._member(parents[place])
+        shared = _shared_length(self._path, parents)
+        text += self._close_containers(shared)
+        for depth in range(shared, len(parents)):
+            member = self._add_member(parents[depth])
             if member is None:
                 return None
-            is_object = isinstance(path[place + 1], str)
+            is_object = isinstance(path[depth + 1], str)
             text += member + ("{" if is_object else "[")
-            self._path.append(parents[place])
-            self._written.append(set() if is_object else 0)
-        member = self._member(leaf)
+            self._path.append(parents[depth])
+            self._members.append(set() if is_object else 0)
+        member = self._add_member(leaf)
         return None if member is None else text + member
 
-    def _member(self, step: str | int) -> str | None:
-        """What goes before a value in the innermost container; None if it has no such place."""
-        written = self._written[-1]
-        comma = "," if written else ""
-        if isinstance(written, set):
-            if not isinstance(step, str) or step in written:
+    def _add_member(self, segment: str | int) -> str | None:
+        """Write what goes before a value in the innermost container; None if it cannot go there.
+
+        A key must be new, and an index must be the next one.
+        """
+        members = self._members[-1]
+        comma = "," if members else ""
+        if isinstance(members, set):
+            if not isinstance(segment, str) or segment in members:
                 return None
-            written.add(step)
-            return f"{comma}{_json(step)}:"
-        if step != written:
+            members.add(segment)
+            return f"{comma}{_json(segment)}:"
+        if segment != members:
             return None
-        self._written[-1] = written + 1
+        self._members[-1] = members + 1
         return comma
 
 
@@ -196,26 +212,26 @@ def _value(piece: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _path(text: Any) -> Path:
-    """The steps of a JSON path; empty if it is none that a value could be found by."""
+def _parse_path(text: Any) -> Path:
+    """The segments of a JSON path (`$.list[0]['a.b']`); empty if it does not name one value."""
     if not isinstance(text, str) or not text.startswith("$"):
         return ()
-    steps: list[str | int] = []
-    place = 1
-    while place < len(text):
-        step = _STEP.match(text, place)
-        if step is None:
+    segments: list[str | int] = []
+    offset = 1
+    while offset < len(text):
+        segment = _SEGMENT.match(text, offset)
+        if segment is None:
             return ()
-        bare, index, *quoted = step.groups()
+        bare, index, *quoted = segment.groups()
         if index is not None:
-            steps.append(int(index))
+            segments.append(int(index))
         else:
-            steps.append(bare or re.sub(r"\\(.)", r"\1", next(filter(None, quoted), "")))
-        place = step.end()
-    return tuple(steps)
+            segments.append(bare or re.sub(r"\\(.)", r"\1", next(filter(None, quoted), "")))
+        offset = segment.end()
+    return tuple(segments)
 
 
-def _shared(one: Sequence[str | int], other: Sequence[str | int]) -> int:
-    """How many steps two paths have in common."""
+def _shared_length(one: Sequence[str | int], other: Sequence[str | int]) -> int:
+    """How many leading segments two paths have in common."""
     length = min(len(one), len(other))
     return next((n for n in range(length) if one[n] != other[n]), length)

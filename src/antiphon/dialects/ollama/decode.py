@@ -1,8 +1,7 @@
-"""Ollama's own API, the reading half, and the dialect as a whole.
+"""Decode Ollama responses: lines of JSON, or one such line as a whole response.
 
-A stream is lines of JSON, and a whole answer is such a line. `/api/chat` tells a `message`,
-`/api/generate` a `response`; calls come whole. Reading is total: an error is a `Failure`, a broken
-line a protocol `Failure`, what we do not know is an `Extra`.
+`/api/chat` sends a `message`, `/api/generate` a `response`; calls come whole. Decoding is total: an
+error is a `Failure`, a broken line a protocol `Failure`, anything unknown an `Extra`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,
@@ -27,28 +25,24 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.json_input import NULL, UNREADABLE, decoded, read, string, surprise
-from antiphon.dialects.ollama import encode as ollama_request
-from antiphon.dialects.ollama.encode import OllamaQuirks
-from antiphon.dialects.parameters import ParameterFields
 from antiphon.dialects.tool_call_json import NativeCall, read_calls
 from antiphon.dialects.usage import count, read_logprobs
-from antiphon.wire.sse import Frame, NDJSONDecoder
+from antiphon.wire.sse import Frame
 
-# Leaves are `Any`: a surprise in one field must not cost the line.
+# Leaves are `Any`: an unexpected type in one field must not make the line unreadable.
 
 
-class _Message(Struct):
+class _OllamaMessage(Struct):
     content: Any = None
     thinking: Any = None
     tool_calls: Raw = NULL
     images: Any = None
 
 
-class _Line(Struct):
+class _OllamaLine(Struct):
     model: Any = None
-    message: _Message | None = None
+    message: _OllamaMessage | None = None
     response: Any = None
     thinking: Any = None
     tool_calls: Raw = NULL
@@ -61,50 +55,50 @@ class _Line(Struct):
     error: Any = None
 
 
-_read_line = msgspec.json.Decoder(_Line).decode
-_IDLE = frozenset({"load", "unload"})
-"""Reasons of a server that has moved its model about and generated nothing."""
+_read_line = msgspec.json.Decoder(_OllamaLine).decode
+_MODEL_MOVED = frozenset({"load", "unload"})
+"""Finish reasons of a server that only loaded or unloaded its model and generated nothing."""
 
 
 class OllamaDecoder:
-    """The lines of one streamed answer → deltas."""
+    """Lines of one streamed response → deltas."""
 
     def __init__(self) -> None:
         self._started = False
-        self._spoke = False
+        self._has_output = False
         self._finished = False
         self._calls = 0
         self.ended = False
-        """The provider has said that nothing more will come."""
+        """The provider has announced the end of the stream."""
 
     def feed(self, frame: Frame) -> list[Delta]:
         try:
             line = read(_read_line, frame.data)
         except UNREADABLE:
             return surprise(frame.data, finished=self._finished)
-        deltas = [*self._said(line), *self._done(line)]
-        is_piece = line.message is not None or line.response is not None
-        if line.error is not None or not (deltas or is_piece):
+        deltas = [*self._read_output(line), *self._read_end(line)]
+        is_output = line.message is not None or line.response is not None
+        if line.error is not None or not (deltas or is_output):
             deltas += surprise(frame.data)
         return deltas
 
     def close(self) -> list[Delta]:
-        """The stream has ended; a cut one has nothing to add."""
+        """End of input; a cut stream adds nothing."""
         return []
 
-    def _said(self, line: _Line) -> Iterator[Delta]:
-        """What one line says, in the order the model thought of it."""
+    def _read_output(self, line: _OllamaLine) -> Iterator[Delta]:
+        """Read the output of one line in the order of generation: thinking, text, calls."""
         if not self._started and string(line.model):
             self._started = True
             yield Start(string(line.model))
-        message = line.message or _Message(
+        message = line.message or _OllamaMessage(
             line.response, line.thinking, line.tool_calls, line.image
         )
-        said = [*_words(message, line.logprobs), *self._called(message.tool_calls)]
-        self._spoke = self._spoke or bool(said)
-        yield from said
+        output = [*_read_content(message, line.logprobs), *self._read_calls(message.tool_calls)]
+        self._has_output = self._has_output or bool(output)
+        yield from output
 
-    def _called(self, calls: Raw) -> Iterator[Delta]:
+    def _read_calls(self, calls: Raw) -> Iterator[Delta]:
         for call in read_calls(calls):
             if isinstance(call, NativeCall):
                 index, self._calls = self._calls, self._calls + 1
@@ -113,22 +107,24 @@ class OllamaDecoder:
             else:
                 yield call
 
-    def _done(self, line: _Line) -> Iterator[Delta]:
-        prompt, answer = count(line.prompt_eval_count), count(line.eval_count)
-        if prompt or answer:  # a prompt that was cached as a whole is not counted
-            yield Usage(input_tokens=prompt, output_tokens=answer)
+    def _read_end(self, line: _OllamaLine) -> Iterator[Delta]:
+        input_tokens, output_tokens = count(line.prompt_eval_count), count(line.eval_count)
+        if input_tokens or output_tokens:  # a completely cached prompt has no count
+            yield Usage(input_tokens=input_tokens, output_tokens=output_tokens)
         self.ended = line.done is True
         reason = string(line.done_reason)
         if not self.ended and reason is None:
             return
         self._finished = True
-        if reason in _IDLE and not self._spoke:
-            yield Failure(protocol_fault("The provider generated nothing: its model was moved."))
+        if reason in _MODEL_MOVED and not self._has_output:
+            # {"message": {"content": ""}, "done": true, "done_reason": "load"}
+            problem = f"The provider generated no output: done_reason is {reason!r}."
+            yield Failure(protocol_fault(problem))
         else:
-            yield Finish(reason or "stop")  # servers of 2023 only say that they are done
+            yield Finish(reason or "stop")  # servers of 2023 send `done` without a reason
 
 
-def _words(message: _Message, logprobs: Any) -> Iterator[Delta]:
+def _read_content(message: _OllamaMessage, logprobs: Any) -> Iterator[Delta]:
     match message.thinking:
         case None | "":
             pass
@@ -148,29 +144,5 @@ def _words(message: _Message, logprobs: Any) -> Iterator[Delta]:
 
 
 def decode(body: bytes) -> list[Delta]:
-    """A whole answer → deltas."""
+    """Decode a whole response."""
     return decoded(body, OllamaDecoder())
-
-
-class OllamaDialect(DialectDefaults):
-    """Ollama's own API: lines of JSON, each with a piece of a message."""
-
-    parameter_fields = ParameterFields(
-        essential=frozenset({"model", "messages", "stream", "tools"}),
-        groups=("options",),
-    )
-
-    def __init__(self, *, quirks: OllamaQuirks = ollama_request.PLAIN) -> None:
-        self._quirks = quirks
-
-    def encode(self, plan: Plan, *, stream: bool) -> Outbound:
-        return ollama_request.encode(plan, stream=stream, quirks=self._quirks)
-
-    def framer(self) -> NDJSONDecoder:
-        return NDJSONDecoder()
-
-    def decoder(self) -> OllamaDecoder:
-        return OllamaDecoder()
-
-    def decode(self, body: bytes) -> list[Delta]:
-        return decode(body)

@@ -1,8 +1,8 @@
-"""The Responses API of another server: OpenAI's own, or one of the many that are nearly like it.
+"""Decode the Responses API of another server: OpenAI's own, or one of many that differ slightly.
 
-It is read into deltas like any other dialect and told anew by our machine, so whatever a server
-gets wrong about ids, order, or events that begin and end things never reaches a client. Reading is
-total: an error is a `Failure`, what we do not know an `Extra`.
+Events become deltas as in any other dialect, and our state machine makes new events of them, so
+wrong ids, a wrong order or missing start and end events of a server never reach a client. Decoding
+is total: an error is a `Failure`, anything unknown an `Extra`.
 """
 
 from __future__ import annotations
@@ -13,22 +13,17 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.faults import classify as faults
+from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, Start, Usage
-from antiphon.dialects.defaults import DialectDefaults
+from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, Start
 from antiphon.dialects.json_input import UNREADABLE, read, string, surprise, told
-from antiphon.dialects.parameters import ParameterFields
-from antiphon.dialects.responses import encode as responses_request
-from antiphon.dialects.responses.encode import ResponsesQuirks
-from antiphon.dialects.responses.items import Answer, Channel
-from antiphon.dialects.usage import read_usage
+from antiphon.dialects.responses.items import Channel, OutputItems
+from antiphon.dialects.responses.usage import read_usage
 from antiphon.wire.sse import Frame
 
 
-class _Response(Struct):
-    """What we read of a response; it repeats the whole request besides."""
+class _UpstreamResponse(Struct):
+    """The fields we read of a response; it also repeats the whole request."""
 
     id: Any = None
     object: Any = None
@@ -40,7 +35,9 @@ class _Response(Struct):
     output: Any = None
 
 
-class _Event(Struct):
+class _ResponsesEvent(Struct):
+    """The fields we read of any event."""
+
     type: Any = None
     delta: Any = None
     item_id: Any = None
@@ -55,96 +52,85 @@ class _Event(Struct):
     annotation: Any = None
     item: Any = None
     error: Any = None
-    response: _Response | None = None
+    response: _UpstreamResponse | None = None
 
 
-_read_event = msgspec.json.Decoder(_Event).decode
-_read_response = msgspec.json.Decoder(_Response).decode
+_read_event = msgspec.json.Decoder(_ResponsesEvent).decode
+_read_response = msgspec.json.Decoder(_UpstreamResponse).decode
 _read_document = msgspec.json.Decoder().decode
 
 
 class ResponsesDecoder:
-    """The frames of one streamed answer → deltas."""
+    """Frames of one streamed response → deltas."""
 
     def __init__(self, *, server_tools: frozenset[str] = frozenset()) -> None:
-        """`server_tools` are called and answered by the provider: no calls for a client to run."""
-        self.answer = Answer(server_tools)
+        """`server_tools` are executed by the provider: their calls are hidden from the client."""
+        self.items = OutputItems(server_tools)
         self._started = False
         self.ended = False
-        """The provider has said that nothing more will come."""
+        """The provider has announced the end of the stream."""
 
     def feed(self, frame: Frame) -> list[Delta]:
         data = frame.data
         if data == b"[DONE]":
-            return self._done()
+            return self._end_of_stream()
         try:
             event = read(_read_event, data)
         except UNREADABLE:
             return surprise(data)
         kind = event.type if isinstance(event.type, str) else frame.event
         reader = _READERS.get(kind)
-        return list(reader(self, event)) if reader is not None else _other(kind, data)
+        return list(reader(self, event)) if reader is not None else _read_other(kind, data)
 
     def close(self) -> list[Delta]:
-        """The stream has ended; a cut one has nothing to add."""
+        """End of input; a cut stream adds nothing."""
         return []
 
-    def _done(self) -> list[Delta]:
-        """Some only say that they are done. It is true if nothing was left open."""
+    def _end_of_stream(self) -> list[Delta]:
+        """`[DONE]` without a terminal event is a normal end if every item was finished."""
         self.ended = True
-        return [Finish("stop")] if self.answer.all_done else []
+        return [Finish("stop")] if self.items.all_done else []
 
-    def start(self, response: _Response | None) -> Iterator[Delta]:
+    def start(self, response: _UpstreamResponse | None) -> Iterator[Delta]:
         if response is not None and not self._started:
             self._started = True
             yield Start(string(response.model), string(response.id))
 
-    def end(self, response: _Response, status: str) -> Iterator[Delta]:
-        """The whole answer, as far as the stream has not told it, and how it ended."""
+    def end(self, response: _UpstreamResponse, status: str) -> Iterator[Delta]:
+        """Emit the parts of the response that were not streamed, its usage and how it ended."""
         self.ended = True
         yield from self.start(response)
-        yield from self.answer.settle(response.output)
+        yield from self.items.reconcile(response.output)
         if isinstance(response.usage, dict):
-            yield _usage(response.usage)
-        yield _ending(response, status)
+            yield read_usage(response.usage)
+        yield _final_delta(response, status)
 
 
 def decode(body: bytes, *, server_tools: frozenset[str] = frozenset()) -> list[Delta]:
-    """A whole answer → deltas, in the order of its items."""
+    """Decode a whole response; its items keep their order."""
     try:
         response = read(_read_response, body)
     except UNREADABLE:
-        return [Failure(faults.classify(200, {}, body))]
+        return [Failure(classify(200, {}, body))]
     if response.object not in (None, "response") or not isinstance(response.output, list):
-        return [_failure(read(_read_document, body), "The provider's answer is no response.")]
+        return [_failure(read(_read_document, body), "The provider's body is not a response.")]
     decoder = ResponsesDecoder(server_tools=server_tools)
     return list(decoder.end(response, string(response.status) or "completed"))
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
-    """The counts, read as those of Chat Completions are: some servers use its names here, too."""
-    names = {
-        "prompt_tokens": "input_tokens",
-        "completion_tokens": "output_tokens",
-        "prompt_tokens_details": "input_tokens_details",
-        "completion_tokens_details": "output_tokens_details",
-    }
-    renamed = {chat: usage[own] for chat, own in names.items() if own in usage}
-    return read_usage({**usage, **renamed})
+# The end of a response
 
 
-# How an answer ends
-
-
-def _ending(response: _Response, status: str) -> Delta:
+def _final_delta(response: _UpstreamResponse, status: str) -> Delta:
     if status == "completed":
         return Finish("completed")
     if status == "incomplete":
         details = response.incomplete_details
         reason = details.get("reason") if isinstance(details, dict) else None
         return Finish(string(reason) or "max_output_tokens")
-    # A failure, with or without a word; an answer that was cancelled, or is still to come.
-    return _failure({"error": response.error}, f"The provider's answer is {status}.")
+    # "failed" (with or without an error), "cancelled", or a body that is "queued"/"in_progress".
+    otherwise = f"The provider's response has status {status!r} and reports no error."
+    return _failure({"error": response.error}, otherwise)
 
 
 def _failure(document: Mapping[str, Any], otherwise: str) -> Failure:
@@ -152,126 +138,112 @@ def _failure(document: Mapping[str, Any], otherwise: str) -> Failure:
     return delta if isinstance(delta, Failure) else Failure(protocol_fault(otherwise))
 
 
-def _other(kind: str, data: bytes) -> list[Delta]:
-    """An event that means nothing to a client; any other frame may be an error."""
+def _read_other(kind: str, data: bytes) -> list[Delta]:
+    """Read an event without a reader; a frame that is no event of the API may be an error."""
     if kind.startswith("response."):
-        return [] if kind in _SILENT else [Extra(kind)]
+        return [] if kind in _IGNORED else [Extra(kind)]
     return surprise(data)
 
 
 # Events
 
-Reader: TypeAlias = Callable[[ResponsesDecoder, _Event], Iterator[Delta]]
+EventReader: TypeAlias = Callable[[ResponsesDecoder, _ResponsesEvent], Iterator[Delta]]
 
 
-def _piece(kind: str, channel: Channel) -> Reader:
-    """A delta of a part of an item."""
+def _part_delta(kind: str, channel: Channel) -> EventReader:
+    """Make a reader of deltas of a part.
 
-    def read(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
-        telling = decoder.answer.find(kind, event.item_id, event.output_index)
+    `{"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0,
+    "content_index": 0, "delta": "Hel"}`
+    """
+
+    def read(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+        item = decoder.items.find(kind, event.item_id, event.output_index)
         part = event.summary_index if channel == "summary" else event.content_index
-        yield from decoder.answer.tell(telling, channel, event.delta, part, event.logprobs)
+        yield from decoder.items.emit(item, channel, event.delta, part, event.logprobs)
 
     return read
 
 
-def _whole(kind: str, channel: Channel, field: str) -> Reader:
-    """A part of an item is done, and its event repeats all of it."""
+def _part_done(kind: str, channel: Channel, field: str) -> EventReader:
+    """Make a reader of the end of a part, whose event repeats all of it.
 
-    def read(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
-        telling = decoder.answer.find(kind, event.item_id, event.output_index)
+    `{"type": "response.output_text.done", "item_id": "msg_1", "output_index": 0,
+    "content_index": 0, "text": "Hello"}`
+    """
+
+    def read(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+        item = decoder.items.find(kind, event.item_id, event.output_index)
         part = event.summary_index if channel == "summary" else event.content_index
-        yield from decoder.answer.tell_rest(telling, channel, getattr(event, field), part)
+        yield from decoder.items.emit_rest(item, channel, getattr(event, field), part)
 
     return read
 
 
-def _annotation(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
-    telling = decoder.answer.find("message", event.item_id, event.output_index)
-    yield from decoder.answer.annotate(telling, event.annotation)
+def _read_annotation(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+    item = decoder.items.find("message", event.item_id, event.output_index)
+    yield from decoder.items.annotate(item, event.annotation)
 
 
-def _added(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
-    yield from decoder.answer.add(event.item, event.output_index)
+def _read_item_added(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+    yield from decoder.items.add(event.item, event.output_index)
 
 
-def _item_done(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
-    yield from decoder.answer.finish(event.item, event.output_index)
+def _read_item_done(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+    yield from decoder.items.finish(event.item, event.output_index)
 
 
-def _begun(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
+def _read_start(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
     yield from decoder.start(event.response)
 
 
-def _terminal(status: str) -> Reader:
-    """The last event. What its response says about itself is worth more than its name."""
+def _terminal_event(status: str) -> EventReader:
+    """Make a reader of a terminal event. The status inside takes precedence over its name."""
 
-    def read(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
-        response = event.response or _Response()
+    def read(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+        response = event.response or _UpstreamResponse()
         response.error = response.error or event.error
-        said = response.status
-        yield from decoder.end(response, said if said in _FINAL else status)
+        reported_status = response.status
+        yield from decoder.end(
+            response, reported_status if reported_status in _TERMINAL_STATUSES else status
+        )
 
     return read
 
 
-_FINAL = ("completed", "incomplete", "failed", "cancelled")
+_TERMINAL_STATUSES = ("completed", "incomplete", "failed", "cancelled")
 
-_READERS: Mapping[str, Reader] = {
-    "response.output_text.delta": _piece("message", "text"),
-    "response.refusal.delta": _piece("message", "refusal"),
-    "response.reasoning_text.delta": _piece("reasoning", "raw"),
-    "response.reasoning.delta": _piece("reasoning", "raw"),  # as Open Responses names it
-    "response.reasoning_summary_text.delta": _piece("reasoning", "summary"),
-    "response.function_call_arguments.delta": _piece("function_call", "written"),
-    "response.custom_tool_call_input.delta": _piece("custom_tool_call", "written"),
-    "response.output_text.done": _whole("message", "text", "text"),
-    "response.refusal.done": _whole("message", "refusal", "refusal"),
-    "response.reasoning_text.done": _whole("reasoning", "raw", "text"),
-    "response.reasoning.done": _whole("reasoning", "raw", "text"),
-    "response.reasoning_summary_text.done": _whole("reasoning", "summary", "text"),
-    "response.function_call_arguments.done": _whole("function_call", "written", "arguments"),
-    "response.custom_tool_call_input.done": _whole("custom_tool_call", "written", "input"),
-    "response.output_text.annotation.added": _annotation,
-    "response.output_item.added": _added,
-    "response.output_item.done": _item_done,
-    "response.created": _begun,
-    "response.queued": _begun,
-    "response.in_progress": _begun,
-    "response.completed": _terminal("completed"),
-    "response.done": _terminal("completed"),
-    "response.incomplete": _terminal("incomplete"),
-    "response.failed": _terminal("failed"),
-    "response.cancelled": _terminal("cancelled"),
+_READERS: Mapping[str, EventReader] = {
+    "response.output_text.delta": _part_delta("message", "text"),
+    "response.refusal.delta": _part_delta("message", "refusal"),
+    "response.reasoning_text.delta": _part_delta("reasoning", "raw"),
+    "response.reasoning.delta": _part_delta("reasoning", "raw"),  # its name in Open Responses
+    "response.reasoning_summary_text.delta": _part_delta("reasoning", "summary"),
+    "response.function_call_arguments.delta": _part_delta("function_call", "arguments"),
+    "response.custom_tool_call_input.delta": _part_delta("custom_tool_call", "arguments"),
+    "response.output_text.done": _part_done("message", "text", "text"),
+    "response.refusal.done": _part_done("message", "refusal", "refusal"),
+    "response.reasoning_text.done": _part_done("reasoning", "raw", "text"),
+    "response.reasoning.done": _part_done("reasoning", "raw", "text"),
+    "response.reasoning_summary_text.done": _part_done("reasoning", "summary", "text"),
+    "response.function_call_arguments.done": _part_done("function_call", "arguments", "arguments"),
+    "response.custom_tool_call_input.done": _part_done("custom_tool_call", "arguments", "input"),
+    "response.output_text.annotation.added": _read_annotation,
+    "response.output_item.added": _read_item_added,
+    "response.output_item.done": _read_item_done,
+    "response.created": _read_start,
+    "response.queued": _read_start,
+    "response.in_progress": _read_start,
+    "response.completed": _terminal_event("completed"),
+    "response.done": _terminal_event("completed"),
+    "response.incomplete": _terminal_event("incomplete"),
+    "response.failed": _terminal_event("failed"),
+    "response.cancelled": _terminal_event("cancelled"),
 }
 
-# Parts begin and end with the text in them; our machine says so itself.
-_SILENT = frozenset(
+# Our state machine emits these events itself, with the first and the last text of a part.
+_IGNORED = frozenset(
     f"response.{part}.{verb}"
     for part in ("content_part", "reasoning_part", "reasoning_summary_part")
     for verb in ("added", "done")
 )
-
-
-class ResponsesDialect(DialectDefaults):
-    """The Responses API, as an upstream."""
-
-    parameter_fields = ParameterFields(
-        essential=frozenset(
-            "model input instructions stream tools tool_choice text prompt".split()
-        ),
-        groups=("stream_options", "reasoning"),
-        last="input",
-    )
-
-    def __init__(self, quirks: ResponsesQuirks = responses_request.PLAIN) -> None:
-        self._quirks = quirks
-
-    def encode(self, plan: Plan, *, stream: bool) -> Outbound:
-        return responses_request.encode(plan, stream=stream, quirks=self._quirks)
-
-    def decoder(self) -> ResponsesDecoder:
-        return ResponsesDecoder(server_tools=self._quirks.server_tools)
-
-    def decode(self, body: bytes) -> list[Delta]:
-        return decode(body, server_tools=self._quirks.server_tools)

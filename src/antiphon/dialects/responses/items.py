@@ -1,15 +1,17 @@
-"""The items of a Responses answer, and how much of each has been told.
+"""Output items of a Responses API stream, and how much of each was emitted.
 
-1. A server may tell an item four times: in deltas, when a part is done, when the item is done, and
-   in the terminal event. Whatever comes first is told; the later ones add only what was missing.
-2. Items are known by their id, else by their place, else by their kind and order. Real servers
-   change the one or get the other wrong; none was seen to do both.
-3. Messages, reasoning and calls become deltas. Any other item is passed on as it is, when done.
+1. A server may send the content of an item four times: in deltas, when a part is done, when the
+   item is done, and in the terminal event. The first copy is emitted; later ones add only what was
+   missing.
+2. An item is identified by its id, else by its output index, else by its kind and order. Real
+   servers change the id or get the index wrong; none was seen to do both.
+3. Messages, reasoning and calls become deltas. Any other item is passed on unchanged when done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -33,287 +35,312 @@ from antiphon.wire.items import Document
 
 SCHEME = "openai.encrypted_content"
 
-Channel: TypeAlias = Literal["text", "refusal", "raw", "summary", "written"]
+Channel: TypeAlias = Literal["text", "refusal", "raw", "summary", "arguments"]
 
 _CALLS: Mapping[str, Literal["function", "custom"]] = {
     "function_call": "function",
     "custom_tool_call": "custom",
 }
 _MESSAGE_PARTS = frozenset({"output_text", "text", "refusal"})
-# What an item of reasoning does not take back: its plain text, and what is said about the telling.
+# Fields of a reasoning item that are not sent back: its plain text, and its status in the stream.
 _NOT_STATE = frozenset({"type", "status", "content"})
 
 
-class Telling:
-    """One item, and how much of it has been told."""
+class OutputItem:
+    """One output item, and how much of it was emitted."""
 
-    def __init__(self, kind: str, number: int, place: int | None) -> None:
+    def __init__(self, kind: str, number: int, output_index: int | None) -> None:
         self.kind = kind
         self.number = number
-        self.place = place
+        self.output_index = output_index
         self.phase: str | None = None
         self.done = False
-        self.hidden = False
-        self.named = False
-        self.identified = False
+        self.is_server_call = False
+        self.has_name = False
+        self.has_call_id = False
         self.annotations = 0
-        self._told: dict[tuple[Channel, int], list[str]] = {}
+        self._emitted: dict[tuple[Channel, int], list[str]] = {}
 
-    def tell(self, channel: Channel, part: int, text: str) -> None:
-        self._told.setdefault((channel, part), []).append(text)
+    def record(self, channel: Channel, part: int, text: str) -> None:
+        self._emitted.setdefault((channel, part), []).append(text)
 
     def missing(self, channel: Channel, part: int, whole: str) -> str:
-        """What a part says beyond its deltas; nothing if it says something else."""
-        told = "".join(self._told.get((channel, part), ()))
-        return whole[len(told) :] if whole.startswith(told) else ""
+        """The rest of a part after its deltas; empty if the whole is a different text."""
+        emitted = "".join(self._emitted.get((channel, part), ()))
+        return whole[len(emitted) :] if whole.startswith(emitted) else ""
 
-    def missing_of(self, channel: Channel, wholes: Sequence[str]) -> Iterator[str]:
-        """The same for all parts of a channel at once, since not every server counts them right."""
-        told = "".join(
-            piece for (each, _), pieces in self._told.items() if each == channel for piece in pieces
+    def missing_of_parts(self, channel: Channel, wholes: Sequence[str]) -> Iterator[str]:
+        """The rest of each part of a channel, compared all at once: not every server numbers its
+        parts correctly."""
+        emitted = "".join(
+            piece
+            for (each, _), pieces in self._emitted.items()
+            if each == channel
+            for piece in pieces
         )
         whole = "".join(wholes)
-        skipped = len(told) if whole.startswith(told) else len(whole)
+        skipped = len(emitted) if whole.startswith(emitted) else len(whole)
         for text in wholes:
             yield text[skipped:]
             skipped = max(0, skipped - len(text))
 
 
-class Answer:
-    """All items of one answer: who is being told, and what is still missing."""
+class OutputItems:
+    """All output items of one response: identifies the item of an event and emits its deltas."""
 
     def __init__(self, server_tools: frozenset[str] = frozenset()) -> None:
-        """`server_tools` are those that the provider calls and answers itself."""
+        """`server_tools` are those that the provider executes itself."""
         self._server_tools = server_tools
-        self._tellings: list[Telling] = []
-        self._by_id: dict[str, Telling] = {}
-        self._by_place: dict[int, Telling] = {}
-        self._places_repeat = False
+        self._items: list[OutputItem] = []
+        self._by_id: dict[str, OutputItem] = {}
+        self._by_index: dict[int, OutputItem] = {}
+        self._indices_repeat = False
         self._raw_ids: set[str] = set()
-        self._speaker: Telling | None = None
+        self._current: OutputItem | None = None
 
     @property
     def all_done(self) -> bool:
-        """There was something to tell, and every item was said to be finished."""
-        return bool(self._tellings) and all(telling.done for telling in self._tellings)
+        """There was at least one item, and every item was reported as done."""
+        return bool(self._items) and all(item.done for item in self._items)
 
-    # Finding
+    # Identification
 
-    def find(self, kind: str, item_id: Any, place: Any) -> Telling:
-        """The item that an event of a stream is about."""
-        known = self._named(kind, item_id)
-        known = known or self._placed(kind, place, open_only=bool(item_id))
-        if known is None and not item_id and not isinstance(place, int):
-            known = next((each for each in reversed(self._tellings) if each.kind == kind), None)
-        return known or self._new(kind, item_id, place)
+    def find(self, kind: str, item_id: Any, output_index: Any) -> OutputItem:
+        """Find the item of a streamed event, or start a new one."""
+        # {"item_id": "msg_1", "output_index": 0}
+        item = self._find_by_id(kind, item_id)
+        # {"item_id": "x2", "output_index": 0}: the id changes from event to event. An item that is
+        # done gets no more deltas: with a new id, its index is that of a new item.
+        item = item or self._find_by_index(kind, output_index, open_only=bool(item_id))
+        # {"delta": "a"}: neither id nor index
+        if item is None and not item_id and not isinstance(output_index, int):
+            item = next((each for each in reversed(self._items) if each.kind == kind), None)
+        return item or self._new_item(kind, item_id, output_index)
 
-    def _named(self, kind: str, item_id: Any) -> Telling | None:
-        known = self._by_id.get(item_id) if isinstance(item_id, str) else None
-        return known if known is not None and known.kind == kind else None
+    def _find_by_id(self, kind: str, item_id: Any) -> OutputItem | None:
+        item = self._by_id.get(item_id) if isinstance(item_id, str) else None
+        return item if item is not None and item.kind == kind else None
 
-    def _placed(self, kind: str, place: Any, *, open_only: bool) -> Telling | None:
-        known = self._by_place.get(place) if isinstance(place, int) else None
-        if known is None or known.kind != kind or (open_only and known.done):
+    def _find_by_index(self, kind: str, output_index: Any, *, open_only: bool) -> OutputItem | None:
+        item = self._by_index.get(output_index) if isinstance(output_index, int) else None
+        if item is None or item.kind != kind or (open_only and item.done):
             return None
-        return known
+        return item
 
-    def _new(self, kind: str, item_id: Any, place: Any) -> Telling:
-        telling = Telling(kind, len(self._tellings), place if isinstance(place, int) else None)
-        self._tellings.append(telling)
+    def _new_item(self, kind: str, item_id: Any, output_index: Any) -> OutputItem:
+        index = output_index if isinstance(output_index, int) else None
+        item = OutputItem(kind, len(self._items), index)
+        self._items.append(item)
         if isinstance(item_id, str) and item_id:
-            self._by_id[item_id] = telling
-        if telling.place is not None:
-            self._places_repeat = self._places_repeat or telling.place in self._by_place
-            self._by_place[telling.place] = telling
-        return telling
+            self._by_id[item_id] = item
+        if index is not None:
+            self._indices_repeat = self._indices_repeat or index in self._by_index
+            self._by_index[index] = item
+        return item
 
     # Streaming
 
-    def add(self, item: Any, place: Any) -> Iterator[Delta]:
-        """An item has begun. What it already holds is told when it is done."""
-        kind, item_id = _kind(item), _id(item)
-        known = self._named(kind, item_id)
-        telling = self._new(kind, item_id, place) if known is None or known.done else known
-        telling.phase = _phase(item)
+    def add(self, document: Any, output_index: Any) -> Iterator[Delta]:
+        """Start an item. Content that it already has is emitted when it is done."""
+        kind, item_id = _kind(document), _id(document)
+        item = self._find_by_id(kind, item_id)
+        if item is None or item.done:  # a done item: its server gives every item the same id
+            item = self._new_item(kind, item_id, output_index)
+        item.phase = _phase(document)
         if kind in _CALLS:
-            yield from self._call(telling, item)
+            yield from self._start_call(item, document)
 
-    def tell(
-        self, telling: Telling, channel: Channel, text: Any, part: Any = 0, logprobs: Any = None
+    def emit(
+        self, item: OutputItem, channel: Channel, text: Any, part: Any = 0, logprobs: Any = None
     ) -> Iterator[Delta]:
-        """A piece of an item."""
-        if not isinstance(text, str) or not text or telling.hidden:
+        """Emit a delta of an item."""
+        if not isinstance(text, str) or not text or item.is_server_call:
             return
         number = part if isinstance(part, int) else 0
-        telling.tell(channel, number, text)
-        yield from self._turn_to(telling)
+        item.record(channel, number, text)
+        yield from self._switch_to(item)
         match channel:
             case "text":
                 yield Text(text, read_logprobs({"content": logprobs}) if logprobs else ())
             case "refusal":
                 yield Refusal(text)
-            case "written":
-                yield ToolCall(telling.number, arguments=text, kind=_CALLS[telling.kind])
+            case "arguments":
+                yield ToolCall(item.number, arguments=text, kind=_CALLS[item.kind])
             case _:
                 yield Reasoning(text, channel, number)
 
-    def tell_rest(
-        self, telling: Telling, channel: Channel, whole: Any, part: Any = 0
+    def emit_rest(
+        self, item: OutputItem, channel: Channel, whole: Any, part: Any = 0
     ) -> Iterator[Delta]:
-        """A part is done: what its deltas have left out."""
+        """Emit what the deltas of a finished part left out."""
         if isinstance(whole, str):
             number = part if isinstance(part, int) else 0
-            yield from self.tell(telling, channel, telling.missing(channel, number, whole), part)
+            yield from self.emit(item, channel, item.missing(channel, number, whole), part)
 
-    def annotate(self, telling: Telling, annotation: Any) -> Iterator[Delta]:
+    def annotate(self, item: OutputItem, annotation: Any) -> Iterator[Delta]:
         if isinstance(annotation, dict):
-            telling.annotations += 1
-            yield from self._turn_to(telling)
-            yield Annotation(_citation(annotation))
+            item.annotations += 1
+            yield from self._switch_to(item)
+            yield Annotation(_complete_citation(annotation))
 
-    def _turn_to(self, telling: Telling) -> Iterator[Delta]:
-        if self._speaker is not telling:
-            follows = self._speaker is not None and telling.kind in ("message", "reasoning")
-            if follows or telling.phase is not None:
-                yield ItemEnd(telling.phase)
-            self._speaker = telling
+    def _switch_to(self, item: OutputItem) -> Iterator[Delta]:
+        if self._current is not item:
+            follows = self._current is not None and item.kind in ("message", "reasoning")
+            if follows or item.phase is not None:
+                yield ItemEnd(item.phase)
+            self._current = item
 
     # Finishing
 
-    def finish(self, item: Any, place: Any) -> Iterator[Delta]:
-        """An item is done: whatever of it has not been told."""
-        kind, item_id = _kind(item), _id(item)
-        known = self._named(kind, item_id) or self._placed(kind, place, open_only=True)
-        yield from self._finish(known or self._new(kind, item_id, place), item)
+    def finish(self, document: Any, output_index: Any) -> Iterator[Delta]:
+        """Emit whatever of a finished item was not emitted yet."""
+        kind, item_id = _kind(document), _id(document)
+        item = self._find_by_id(kind, item_id)
+        item = item or self._find_by_index(kind, output_index, open_only=True)
+        yield from self._finish_item(item or self._new_item(kind, item_id, output_index), document)
 
-    def settle(self, output: Any) -> Iterator[Delta]:
-        """The answer is over: what the stream left unfinished, and then what it forgot."""
-        items = [item for item in _list(output) if isinstance(item, dict)]
-        known = [self._named(_kind(item), _id(item)) for item in items]
-        unclaimed = [telling for telling in self._tellings if telling not in known]
-        forgotten = []
-        for place, item in enumerate(items):
-            telling = known[place] or self._claim(unclaimed, _kind(item), place)
-            if telling is None:
-                forgotten.append(item)
-            else:
-                yield from self._finish(telling, item)
-        for item in forgotten:
-            yield from self._finish(self._new(_kind(item), _id(item), None), item)
+    def reconcile(self, output: Any) -> Iterator[Delta]:
+        """Compare the stream with the `output` of the terminal event, and emit the difference.
 
-    def _claim(self, unclaimed: list[Telling], kind: str, place: int) -> Telling | None:
-        """The item that was told at this place, or else, if places say nothing, in this order."""
-        for exact in (True, False):
-            for each in unclaimed:
-                fits = each.place == place if exact else each.place is None or self._places_repeat
-                if each.kind == kind and fits:
-                    unclaimed.remove(each)
-                    return each
-        return None
+        Unfinished items come first; items that were not streamed at all come after them.
+        """
+        documents = [document for document in _list(output) if isinstance(document, dict)]
+        streamed = self._match(documents)
+        for document, item in zip(documents, streamed, strict=True):
+            if item is not None:
+                yield from self._finish_item(item, document)
+        for document, item in zip(documents, streamed, strict=True):
+            if item is None:
+                new = self._new_item(_kind(document), _id(document), None)
+                yield from self._finish_item(new, document)
 
-    def _finish(self, telling: Telling, item: Any) -> Iterator[Delta]:
-        if telling.done:
+    def _match(self, documents: Sequence[Document]) -> list[OutputItem | None]:
+        """Find the streamed item of each item in `output`; None for those not streamed."""
+        # By id first: an item known by its id is no candidate for another one.
+        matches = [self._find_by_id(_kind(document), _id(document)) for document in documents]
+        candidates = [item for item in self._items if item not in matches]
+        return [
+            item or self._take_match(candidates, _kind(documents[index]), index)
+            for index, item in enumerate(matches)
+        ]
+
+    def _take_match(self, candidates: list[OutputItem], kind: str, index: int) -> OutputItem | None:
+        same_kind = [item for item in candidates if item.kind == kind]
+        # output[1] is the item of {"output_index": 1}, though its id has changed.
+        by_index = (item for item in same_kind if item.output_index == index)
+        # Indices are missing, or the same for every item ({"output_index": 0} always): by order.
+        by_order = (item for item in same_kind if item.output_index is None or self._indices_repeat)
+        match = next(chain(by_index, by_order), None)
+        if match is not None:
+            candidates.remove(match)
+        return match
+
+    def _finish_item(self, item: OutputItem, document: Any) -> Iterator[Delta]:
+        if item.done:
             return
-        telling.done = True
-        if telling.kind in _CALLS:
-            yield from self._finish_call(telling, item)
-        elif telling.kind == "message":
-            yield from self._finish_message(telling, item)
-        elif telling.kind == "reasoning":
-            yield from self._finish_reasoning(telling, item)
+        item.done = True
+        if item.kind in _CALLS:
+            yield from self._finish_call(item, document)
+        elif item.kind == "message":
+            yield from self._finish_message(item, document)
+        elif item.kind == "reasoning":
+            yield from self._finish_reasoning(item, document)
         else:
-            yield from self._pass_on(telling, item)
+            yield from self._pass_on(item, document)
 
-    def _finish_message(self, telling: Telling, item: Document) -> Iterator[Delta]:
-        if item.get("role") not in (None, "assistant"):
-            yield Extra("message", item)
+    def _finish_message(self, item: OutputItem, document: Document) -> Iterator[Delta]:
+        if document.get("role") not in (None, "assistant"):
+            yield Extra("message", document)
             return
-        telling.phase = telling.phase or _phase(item)
+        item.phase = item.phase or _phase(document)
         parts = []
-        for part in _parts(item.get("content"), "output_text"):
+        for part in _parts(document.get("content"), "output_text"):
             if part.get("type") in _MESSAGE_PARTS:
                 parts.append(part)
             else:
                 yield Extra("content_part", part)
-        texts = telling.missing_of("text", [_said(part, "text") for part in parts])
-        refusals = telling.missing_of("refusal", [_said(part, "refusal") for part in parts])
-        cited = telling.annotations
+        texts = item.missing_of_parts("text", [_string(part, "text") for part in parts])
+        refusals = item.missing_of_parts("refusal", [_string(part, "refusal") for part in parts])
+        emitted = item.annotations
         for part, text, refusal in zip(parts, texts, refusals, strict=True):
             logprobs = part.get("logprobs") if text == part.get("text") else None
-            yield from self.tell(telling, "text", text, 0, logprobs)
-            yield from self.tell(telling, "refusal", refusal)
-            notes = _list(part.get("annotations"))
-            for annotation in notes[cited:]:
-                yield from self.annotate(telling, annotation)
-            cited = max(0, cited - len(notes))
+            yield from self.emit(item, "text", text, 0, logprobs)
+            yield from self.emit(item, "refusal", refusal)
+            annotations = _list(part.get("annotations"))
+            for annotation in annotations[emitted:]:
+                yield from self.annotate(item, annotation)
+            emitted = max(0, emitted - len(annotations))
 
-    def _finish_reasoning(self, telling: Telling, item: Document) -> Iterator[Delta]:
+    def _finish_reasoning(self, item: OutputItem, document: Document) -> Iterator[Delta]:
         channels: tuple[tuple[Channel, str], ...] = (("summary", "summary"), ("raw", "content"))
         for channel, field in channels:
-            wholes = [_said(part, "text") for part in _parts(item.get(field), "text")]
-            for number, text in enumerate(telling.missing_of(channel, wholes)):
-                yield from self.tell(telling, channel, text, number)
-        if item.get("encrypted_content"):
-            yield from self._turn_to(telling)
-            state = {name: value for name, value in item.items() if name not in _NOT_STATE}
+            wholes = [_string(part, "text") for part in _parts(document.get(field), "text")]
+            for number, text in enumerate(item.missing_of_parts(channel, wholes)):
+                yield from self.emit(item, channel, text, number)
+        # {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
+        if document.get("encrypted_content"):
+            yield from self._switch_to(item)
+            state = {name: value for name, value in document.items() if name not in _NOT_STATE}
             yield ReasoningState(SCHEME, state, "block")
 
-    def _finish_call(self, telling: Telling, item: Document) -> Iterator[Delta]:
-        yield from self._call(telling, item)
-        if telling.hidden or not telling.named:
-            yield Extra("call", item)
+    def _start_call(self, item: OutputItem, document: Document) -> Iterator[Delta]:
+        """Emit call id and name, each once: some servers change the ids when an item is done."""
+        item.is_server_call = document.get("name") in self._server_tools
+        if item.is_server_call:
             return
-        written = item.get("input" if telling.kind == "custom_tool_call" else "arguments")
-        if written is not None and not isinstance(written, str):  # the JSON itself
-            written = msgspec.json.encode(written).decode()
-        yield from self.tell_rest(telling, "written", written)
-        yield ToolEnd(telling.number, item.get("status") != "incomplete")
-
-    def _call(self, telling: Telling, item: Document) -> Iterator[Delta]:
-        """Who is called, each thing once: some servers give an item other ids when it is done."""
-        telling.hidden = item.get("name") in self._server_tools
-        if telling.hidden:
-            return
-        call_id = None if telling.identified else string(item.get("call_id"))
-        name = None if telling.named else string(item.get("name"))
-        telling.identified = telling.identified or call_id is not None
-        telling.named = telling.named or name is not None
+        call_id = None if item.has_call_id else string(document.get("call_id"))
+        name = None if item.has_name else string(document.get("name"))
+        item.has_call_id = item.has_call_id or call_id is not None
+        item.has_name = item.has_name or name is not None
         if call_id or name:
-            yield from self._turn_to(telling)
-            yield ToolCall(telling.number, call_id, name, kind=_CALLS[telling.kind])
+            yield from self._switch_to(item)
+            yield ToolCall(item.number, call_id, name, kind=_CALLS[item.kind])
 
-    def _pass_on(self, telling: Telling, item: Any) -> Iterator[Delta]:
-        if not telling.kind:
-            yield Extra("item", item)
+    def _finish_call(self, item: OutputItem, document: Document) -> Iterator[Delta]:
+        # Arguments may have been streamed before any event named the function.
+        yield from self._start_call(item, document)
+        if item.is_server_call or not item.has_name:
+            yield Extra("call", document)
             return
-        item_id = _id(item)
-        if item_id in self._raw_ids:  # clients tell items apart by their ids
-            item = {name: value for name, value in item.items() if name != "id"}
+        arguments = document.get("input" if item.kind == "custom_tool_call" else "arguments")
+        if arguments is not None and not isinstance(arguments, str):  # {"arguments": {"x": 1}}
+            arguments = msgspec.json.encode(arguments).decode()
+        yield from self.emit_rest(item, "arguments", arguments)
+        yield ToolEnd(item.number, document.get("status") != "incomplete")
+
+    def _pass_on(self, item: OutputItem, document: Any) -> Iterator[Delta]:
+        """Emit an item of another kind unchanged: `{"type": "web_search_call", "id": "ws_1"}`."""
+        if not item.kind:
+            yield Extra("item", document)
+            return
+        item_id = _id(document)
+        if item_id in self._raw_ids:  # clients identify items by their ids: drop a repeated one
+            document = {name: value for name, value in document.items() if name != "id"}
         elif item_id is not None:
             self._raw_ids.add(item_id)
-        yield from self._turn_to(telling)
-        yield RawItem(item)
+        yield from self._switch_to(item)
+        yield RawItem(document)
 
 
-def _kind(item: Any) -> str:
-    return (string(item.get("type")) or "") if isinstance(item, dict) else ""
+def _kind(document: Any) -> str:
+    return (string(document.get("type")) or "") if isinstance(document, dict) else ""
 
 
-def _id(item: Any) -> str | None:
-    return string(item.get("id")) if isinstance(item, dict) else None
+def _id(document: Any) -> str | None:
+    return string(document.get("id")) if isinstance(document, dict) else None
 
 
-def _phase(item: Any) -> str | None:
-    """How a message is labelled."""
-    return string(item.get("phase")) if _kind(item) == "message" else None
+def _phase(document: Any) -> str | None:
+    """The label of a message, such as `commentary`."""
+    return string(document.get("phase")) if _kind(document) == "message" else None
 
 
 def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
-def _parts(content: Any, kind: str) -> Iterator[dict[str, Any]]:
-    """The parts of a content, which some servers send as mere text."""
+def _parts(content: Any, kind: str) -> Iterator[Document]:
+    """The parts of a content, which some servers send as a string (`"content": "Hello"`)."""
     for part in [content] if isinstance(content, str) else _list(content):
         if isinstance(part, str):
             yield {"type": kind, "text": part}
@@ -321,12 +348,12 @@ def _parts(content: Any, kind: str) -> Iterator[dict[str, Any]]:
             yield part
 
 
-def _said(part: Document, field: str) -> str:
+def _string(part: Document, field: str) -> str:
     return string(part.get(field)) or ""
 
 
-def _citation(annotation: Document) -> Document:
-    """A citation with every member that clients insist on."""
+def _complete_citation(annotation: Document) -> Document:
+    """Add the fields of a citation that clients require."""
     if annotation.get("type") != "url_citation":
         return annotation
     return {

@@ -1,4 +1,4 @@
-"""The first version of Cohere's chat is still read: from recordings, and through old proxies."""
+"""Decoding of version 1 of Cohere's chat API, for recordings and old proxies."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def event(kind: str, **fields: Any) -> bytes:
     return json.dumps({"is_finished": False, "event_type": kind, **fields}).encode()
 
 
-def fed(*lines: bytes) -> list[Delta]:
+def feed(*lines: bytes) -> list[Delta]:
     decoder = CohereDecoder()
     return [delta for line in lines for delta in decoder.feed(Frame(line))]
 
 
-def test_a_stream_speaks_and_ends() -> None:
-    assert fed(
+def test_a_stream_has_text_and_a_finish() -> None:
+    assert feed(
         event("stream-start", generation_id="g"),
         event("text-generation", text="We"),
         event("text-generation", text="ll."),
@@ -61,7 +61,7 @@ def test_a_stream_speaks_and_ends() -> None:
     ]
 
 
-def test_the_end_of_the_stream_is_the_end() -> None:
+def test_stream_end_ends_the_stream() -> None:
     decoder = CohereDecoder()
     decoder.feed(Frame(event("text-generation", text="a")))
     assert not decoder.ended
@@ -71,8 +71,8 @@ def test_the_end_of_the_stream_is_the_end() -> None:
     assert decoder.ended
 
 
-def test_calls_come_whole_behind_the_plan_that_was_streamed() -> None:
-    deltas = fed(
+def test_whole_calls_follow_the_streamed_plan() -> None:
+    deltas = feed(
         event("tool-calls-chunk", text="I will"),
         event("tool-calls-chunk", text=" look."),
         event("tool-calls-chunk", tool_call_delta={"index": 0, "name": "look"}),
@@ -82,14 +82,14 @@ def test_calls_come_whole_behind_the_plan_that_was_streamed() -> None:
     assert deltas == [Reasoning("I will"), Reasoning(" look."), state, *CALLED]
 
 
-def test_a_plan_that_was_not_streamed_comes_with_its_calls() -> None:
+def test_a_plan_that_was_not_streamed_precedes_its_calls() -> None:
     state = ReasoningState("cohere.tool_plan", "I will look.", "block")
     calls = event("tool-calls-generation", text="I will look.", tool_calls=CALLS)
-    assert fed(calls) == [Reasoning("I will look."), state, *CALLED]
-    assert fed(event("tool-calls-generation", tool_calls=[])) == []
+    assert feed(calls) == [Reasoning("I will look."), state, *CALLED]
+    assert feed(event("tool-calls-generation", tool_calls=[])) == []
 
 
-def test_a_whole_answer_is_its_text() -> None:
+def test_a_whole_response_gives_its_text() -> None:
     body = {"generation_id": "g", "text": "Well.", "finish_reason": "COMPLETE", "meta": META}
     assert decode(json.dumps(body).encode()) == [
         Start(None, "g"),
@@ -99,7 +99,7 @@ def test_a_whole_answer_is_its_text() -> None:
     ]
 
 
-def test_the_text_of_a_whole_answer_that_calls_is_its_plan() -> None:
+def test_text_beside_calls_in_a_whole_response_is_the_plan() -> None:
     body = {"generation_id": "g", "text": "I will.", "tool_calls": CALLS, "citations": [1]}
     assert decode(json.dumps(body).encode()) == [
         Start(None, "g"),
@@ -111,19 +111,19 @@ def test_the_text_of_a_whole_answer_that_calls_is_its_plan() -> None:
     ]
 
 
-def test_what_cannot_be_read_is_a_failure_or_worth_tracing() -> None:
+def test_unreadable_events_are_failures_or_extras() -> None:
     odd = b'{"event_type":"stream-start","tool_calls":tru}'
-    assert isinstance(fed(odd)[0], Failure)
-    assert fed(b'{"generation_id":1,"text":["a"]}') == [Start(None, None), Finish(None)]
-    assert fed(b'{"event_type":"text-generation","text":"\xff"}') == [Text("\ufffd")]
+    assert isinstance(feed(odd)[0], Failure)
+    assert feed(b'{"generation_id":1,"text":["a"]}') == [Start(None, None), Finish(None)]
+    assert feed(b'{"event_type":"text-generation","text":"\xff"}') == [Text("\ufffd")]
 
 
-def test_the_deepest_nesting_is_survived() -> None:
+def test_deep_nesting_does_not_raise() -> None:
     nested = b"[" * 100_000 + b"]" * 100_000
-    assert isinstance(fed(b'{"generation_id":"g","text":%b}' % nested)[0], Failure)
+    assert isinstance(feed(b'{"generation_id":"g","text":%b}' % nested)[0], Failure)
 
 
-def test_lines_of_a_recording_replay_to_an_answer() -> None:
+def test_recorded_lines_decode_to_a_response() -> None:
     lines = [
         event("stream-start", generation_id="g"),
         event("text-generation", text="Well."),

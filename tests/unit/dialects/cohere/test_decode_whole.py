@@ -1,11 +1,10 @@
-"""A whole answer of Cohere's chat is read like its stream; and the dialect as a whole."""
+"""Decoding of whole Cohere chat responses."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -20,9 +19,7 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.dialects.cohere.decode import CohereDialect, decode
-from antiphon.dialects.cohere.encode import CohereQuirks, encode
-from antiphon.wire.sse import SSEDecoder
+from antiphon.dialects.cohere.decode import decode
 
 CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": ""}}
 TOKENS = {"input_tokens": 9, "output_tokens": 5, "reasoning_tokens": 2}
@@ -30,7 +27,6 @@ USAGE = {"billed_units": {"input_tokens": 1}, "tokens": TOKENS, "cached_tokens":
 COUNTED = Usage(input_tokens=9, output_tokens=5, cached_tokens=4, reasoning_tokens=2)
 PAGE = {"type": "document", "document": {"url": "https://x.test/", "title": "X"}}
 PAPER = {"type": "document", "document": {"title": "no address"}}
-PIECE = {"type": "content-delta", "delta": {"message": {"content": {"text": "a"}}}}
 
 
 def faults(deltas: list[Delta]) -> list[str]:
@@ -42,7 +38,7 @@ def whole(finish: Any = "COMPLETE", **message: Any) -> bytes:
     return json.dumps(body).encode()
 
 
-def test_a_whole_answer_keeps_the_order_of_its_blocks() -> None:
+def test_a_whole_response_keeps_the_order_of_its_blocks() -> None:
     content = [
         {"type": "thinking", "thinking": "hm"},
         {"type": "text", "text": "Ruby"},
@@ -69,7 +65,7 @@ def test_a_whole_answer_keeps_the_order_of_its_blocks() -> None:
     ]
 
 
-def test_a_whole_answer_calls_with_a_plan() -> None:
+def test_a_whole_response_has_a_plan_and_calls() -> None:
     called = CALL | {"function": {"name": "look", "arguments": '{"x": 1}'}}
     body = whole("TOOL_CALL", tool_plan="I will look.", tool_calls=[called, CALL, "odd"])
     assert decode(body) == [
@@ -87,32 +83,13 @@ def test_a_whole_answer_calls_with_a_plan() -> None:
     ]
 
 
-def test_a_whole_answer_may_be_a_string_or_nothing() -> None:
+def test_whole_content_may_be_a_string_or_missing() -> None:
     assert decode(whole(content="a"))[1] == Text("a")
     assert decode(whole(None)) == [Start(None, "r"), COUNTED, Finish(None)]
     scored = json.dumps({"message": {"content": "a"}, "logprobs": [1]}).encode()
     assert Extra("logprobs", [1]) in decode(scored)
 
 
-def test_a_whole_error_is_a_failure() -> None:
+def test_an_error_body_is_a_failure() -> None:
     assert faults(decode(b'{"id":"x","message":"model \'m\' was removed"}')) == ["model_error"]
     assert faults(decode(b"<html>")) == ["unknown"]
-
-
-def test_the_dialect_reads_events_and_writes_requests() -> None:
-    dialect = CohereDialect(quirks=CohereQuirks(fields={"safety_mode": "OFF"}))
-    [frame] = dialect.framer().feed(b"data: %b\n\n" % json.dumps(PIECE).encode())
-    assert isinstance(dialect.framer(), SSEDecoder)
-    assert dialect.decoder().feed(frame) == [Text("a")]
-    assert Text("a") in dialect.decode(whole(content="a"))
-    plan = Plan(provider="p", model="m")
-    outbound = dialect.encode(plan, stream=True)
-    assert outbound == encode(plan, stream=True, quirks=CohereQuirks(fields={"safety_mode": "OFF"}))
-    assert json.loads(outbound.body)["safety_mode"] == "OFF"
-
-
-def test_an_error_is_classified_and_described() -> None:
-    dialect = CohereDialect()
-    fault = dialect.classify(429, {}, b'{"message":"slow down, sk-1"}')
-    assert (fault.type, fault.retryable) == ("rate_limit", True)
-    assert "sk-1" not in dialect.describe(fault)

@@ -1,4 +1,4 @@
-"""Gemini's answers: chunks, arrays of chunks and whole bodies to deltas."""
+"""Decoding of Gemini chunks, arrays of chunks and whole bodies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,
@@ -20,22 +19,20 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.dialects.dialect import resolve
-from antiphon.dialects.gemini.decode import GeminiDecoder, GeminiDialect, decode
-from antiphon.dialects.gemini.encode import GeminiQuirks
-from tests.support.dialect_samples.gemini import Document, call, chunk, feed, says, text
+from antiphon.dialects.gemini.decode import GeminiDecoder, decode
+from tests.support.dialect_samples.gemini import Document, call, chunk, decode_parts, feed, text
 
 
-def on_text(signature: str, **place: int) -> ReasoningState:
-    return ReasoningState("gemini.thought_signature", {"signature": signature, **place}, "text")
+def on_text(signature: str, **position: int) -> ReasoningState:
+    return ReasoningState("gemini.thought_signature", {"signature": signature, **position}, "text")
 
 
 def on_call(signature: str) -> ReasoningState:
     return ReasoningState("gemini.thought_signature", signature, "tool")
 
 
-def echo(part: Document, **place: int) -> ReasoningState:
-    return ReasoningState("gemini.part", {"part": part, **place}, "turn")
+def echo(part: Document, **position: int) -> ReasoningState:
+    return ReasoningState("gemini.part", {"part": part, **position}, "turn")
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -67,11 +64,11 @@ IMAGE = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
         (["odd"], [Extra("part", "odd")]),
     ],
 )
-def test_parts_are_told_in_their_order(parts: list[object], expected: list[Delta]) -> None:
-    assert says(*parts) == expected
+def test_parts_become_deltas_in_their_order(parts: list[object], expected: list[Delta]) -> None:
+    assert decode_parts(*parts) == expected
 
 
-def test_several_calls_are_told_apart_by_their_arrival() -> None:
+def test_calls_are_numbered_in_the_order_of_arrival() -> None:
     assert feed(chunk(call("f"), call("g", args={"a": 1})), chunk(call("f"))) == [
         *(ToolCall(0, None, "f", "{}"), ToolEnd(0)),
         *(ToolCall(1, None, "g", '{"a":1}'), ToolEnd(1)),
@@ -79,23 +76,23 @@ def test_several_calls_are_told_apart_by_their_arrival() -> None:
     ]
 
 
-def test_a_call_without_a_name_is_told_as_it_came() -> None:
-    assert says({"functionCall": {"args": {"a": 1}}}) == [
+def test_a_call_without_a_name_is_emitted_without_one() -> None:
+    assert decode_parts({"functionCall": {"args": {"a": 1}}}) == [
         ToolCall(0, None, None, '{"a":1}'),
         ToolEnd(0),
     ]
 
 
-def test_the_end_of_a_call_that_has_ended_says_nothing() -> None:
-    assert says(text("a"), {"functionCall": {}}, text("b")) == [Text("a"), Text("b")]
-    assert says({"functionCall": {"willContinue": False}}) == []
+def test_an_empty_function_call_without_an_open_call_is_ignored() -> None:
+    assert decode_parts(text("a"), {"functionCall": {}}, text("b")) == [Text("a"), Text("b")]
+    assert decode_parts({"functionCall": {"willContinue": False}}) == []
 
 
-# --- what must come back --------------------------------------------------------------------------
+# --- state for the next request -------------------------------------------------------------------
 
 
-def test_the_signature_of_a_call_stands_right_before_it() -> None:
-    deltas = says(text("hm", thought=True), call() | SIGNED, call("g"))
+def test_the_signature_of_a_call_is_emitted_directly_before_it() -> None:
+    deltas = decode_parts(text("hm", thought=True), call() | SIGNED, call("g"))
     assert deltas == [
         Reasoning("hm", "summary"),
         on_call("s"),
@@ -104,7 +101,7 @@ def test_the_signature_of_a_call_stands_right_before_it() -> None:
     ]
 
 
-def test_a_signature_on_text_says_which_stretch_it_sits_on() -> None:
+def test_a_signature_of_text_records_its_range() -> None:
     deltas = feed(chunk(text("The ", **SIGNED)), chunk(text("end")), chunk(text("", **SIGNED)))
     assert deltas == [
         Text("The "),
@@ -114,26 +111,28 @@ def test_a_signature_on_text_says_which_stretch_it_sits_on() -> None:
     ]
 
 
-def test_text_after_something_else_is_counted_anew() -> None:
+def test_positions_restart_after_another_kind_of_part() -> None:
     for between in (call(), text("hm", thought=True)):
-        deltas = says(text("Hello"), between, text("you", **SIGNED))
+        deltas = decode_parts(text("Hello"), between, text("you", **SIGNED))
         assert deltas[-1] == on_text("s", start=0, end=3)
 
 
-def test_state_between_two_stretches_of_text_counts_from_the_first() -> None:
+def test_state_between_two_texts_is_positioned_in_the_first() -> None:
     thought = text("hm", thought=True, **SIGNED)
-    deltas = says(text("Hello"), thought, text("you"))
+    deltas = decode_parts(text("Hello"), thought, text("you"))
     assert deltas[2] == echo(thought, start=5)
 
 
-def test_a_signature_without_any_text_says_no_place() -> None:
-    assert says(text("", **SIGNED)) == [on_text("s")]
-    assert says(text("", thought=True, **SIGNED)) == [echo(text("", thought=True, **SIGNED))]
+def test_a_signature_without_text_has_no_range() -> None:
+    assert decode_parts(text("", **SIGNED)) == [on_text("s")]
+    assert decode_parts(text("", thought=True, **SIGNED)) == [
+        echo(text("", thought=True, **SIGNED))
+    ]
 
 
-def test_parts_of_the_servers_own_tools_are_echoed_and_are_no_calls() -> None:
+def test_parts_of_server_side_tools_are_echoed_and_not_emitted_as_calls() -> None:
     tool = {"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "id": "x"}, **SIGNED}
-    assert says(tool, text("a"), CODE, RESULT, text("b")) == [
+    assert decode_parts(tool, text("a"), CODE, RESULT, text("b")) == [
         Extra("toolCall", tool["toolCall"]),
         echo(tool),
         Text("a"),
@@ -143,15 +142,15 @@ def test_parts_of_the_servers_own_tools_are_echoed_and_are_no_calls() -> None:
     ]
 
 
-def test_a_signed_part_that_nobody_knows_is_echoed() -> None:
+def test_an_unknown_part_with_a_signature_is_echoed() -> None:
     part = {"hologram": 1, **SIGNED}
-    assert says(part) == [Extra("part", part), echo(part)]
+    assert decode_parts(part) == [Extra("part", part), echo(part)]
 
 
 # --- candidates -----------------------------------------------------------------------------------
 
 
-def test_only_the_first_candidate_answers() -> None:
+def test_only_the_first_candidate_is_decoded() -> None:
     second = {"content": {"parts": [text("b")]}, "index": 1, "finishReason": "STOP"}
     first = {"content": {"parts": [text("a")]}, "index": 0}
     assert feed({"candidates": [first, second]}, {"candidates": [second]}) == [
@@ -161,7 +160,7 @@ def test_only_the_first_candidate_answers() -> None:
     ]
 
 
-def test_candidates_that_are_not_numbered_are_told_apart_by_their_place() -> None:
+def test_candidates_without_an_index_are_numbered_by_position() -> None:
     both = [{"content": {"parts": [text(word)]}} for word in "ab"]
     assert feed({"candidates": both}) == [Text("a"), Extra("candidate", both[1])]
 
@@ -170,22 +169,24 @@ def test_candidates_that_are_not_numbered_are_told_apart_by_their_place() -> Non
     "candidate",
     [{}, {"content": None}, {"content": {}}, {"content": {"parts": None}}, {"content": "odd"}],
 )
-def test_a_candidate_without_content_says_nothing(candidate: Document) -> None:
+def test_a_candidate_without_content_gives_no_deltas(candidate: Document) -> None:
     assert feed({"candidates": [candidate]}) == []
 
 
 @pytest.mark.parametrize("odd", [{"candidates": "odd"}, {"candidates": None}, {}])
-def test_a_chunk_without_candidates_says_nothing(odd: Document) -> None:
+def test_a_chunk_without_candidates_gives_no_deltas(odd: Document) -> None:
     assert feed(odd) == []
 
 
-def test_a_candidate_that_is_no_object_is_kept_for_the_trace() -> None:
+def test_a_candidate_that_is_not_an_object_becomes_an_extra() -> None:
     assert feed({"candidates": [5]}) == [Extra("candidate", 5)]
 
 
-def test_what_stands_beside_the_content_is_kept_for_the_trace() -> None:
+def test_metadata_of_a_candidate_becomes_extras() -> None:
     urls = {"urlMetadata": [{"retrievedUrl": "https://a.test"}]}
-    deltas = says(text("a"), urlContextMetadata=urls, finishMessage="Done.", finishReason="STOP")
+    deltas = decode_parts(
+        text("a"), urlContextMetadata=urls, finishMessage="Done.", finishReason="STOP"
+    )
     assert deltas == [
         Text("a"),
         Extra("urlContextMetadata", urls),
@@ -194,43 +195,21 @@ def test_what_stands_beside_the_content_is_kept_for_the_trace() -> None:
     ]
 
 
-def test_who_answers_is_said_once() -> None:
+def test_the_model_version_is_emitted_once() -> None:
     decoder = GeminiDecoder()
     first = {"modelVersion": "gemini-x", "responseId": "r", **chunk(text("a"))}
     deltas = decoder.read([first, first])
     assert deltas == [Start("gemini-x", "r"), Text("a"), Text("a")]
 
 
-def test_nobody_answers_a_chunk_that_only_counts() -> None:
+def test_a_chunk_with_usage_alone_does_not_start_a_response() -> None:
     assert GeminiDecoder().read({"usageMetadata": {"promptTokenCount": 1}}) == [Usage(1)]
-
-
-# --- counting -------------------------------------------------------------------------------------
-
-
-def test_thinking_is_output_and_what_tools_brought_is_input() -> None:
-    counts = {
-        "promptTokenCount": 10,
-        "toolUsePromptTokenCount": 5,
-        "cachedContentTokenCount": 4,
-        "candidatesTokenCount": 3,
-        "thoughtsTokenCount": 2,
-        "totalTokenCount": 20,
-    }
-    assert feed({"usageMetadata": counts}) == [
-        Usage(15, 5, cached_tokens=4, reasoning_tokens=2, total_tokens=20)
-    ]
-
-
-@pytest.mark.parametrize("counts", [{"trafficType": "ON_DEMAND"}, {}, None, "odd"])
-def test_a_chunk_without_counts_counts_nothing(counts: object) -> None:
-    assert feed({"usageMetadata": counts}) == []
 
 
 # --- whole answers --------------------------------------------------------------------------------
 
 
-def test_a_whole_answer_and_an_array_of_chunks_are_read_like_a_stream() -> None:
+def test_a_whole_body_and_an_array_of_chunks_decode_like_a_stream() -> None:
     one = {**chunk(text("a")), "modelVersion": "m"}
     two = chunk(call() | SIGNED, finishReason="STOP")
     expected = [
@@ -243,31 +222,12 @@ def test_a_whole_answer_and_an_array_of_chunks_are_read_like_a_stream() -> None:
     assert decode(json.dumps(whole).encode()) == expected
 
 
-def test_a_cut_call_in_an_array_is_cut() -> None:
+def test_an_unfinished_call_in_an_array_is_incomplete() -> None:
     body = json.dumps([chunk({"functionCall": {"name": "f", "willContinue": True}})]).encode()
     assert decode(body)[-1] == ToolEnd(0, complete=False)
 
 
 @pytest.mark.parametrize("body", [b"", b"nope", b"5", b"null", b"{", b"data: {}"])
-def test_a_body_that_is_no_answer_fails(body: bytes) -> None:
+def test_a_body_that_is_not_a_response_is_a_failure(body: bytes) -> None:
     [delta] = decode(body)
     assert isinstance(delta, Failure)
-
-
-# --- the dialect ----------------------------------------------------------------------------------
-
-
-def test_the_dialect_is_found_by_its_name_and_reads_and_writes() -> None:
-    dialect = resolve("gemini")
-    frames = dialect.framer().feed(b'data: {"candidates":[]}\r\n\r\n')
-    assert [frame.data for frame in frames] == [b'{"candidates":[]}']
-    assert dialect.decoder().feed(frames[0]) == []
-    assert dialect.decode(b"[]") == []
-    outbound = dialect.encode(Plan(provider="p", model="m"), stream=True)
-    assert outbound.path == "/models/m:streamGenerateContent?alt=sse"
-
-
-def test_a_dialect_writes_with_the_quirks_of_its_provider() -> None:
-    quirks = GeminiQuirks(effort="level")
-    outbound = GeminiDialect(quirks=quirks).encode(Plan(provider="p", model="m"), stream=False)
-    assert b'"thinkingConfig":{"includeThoughts":true}' in outbound.body

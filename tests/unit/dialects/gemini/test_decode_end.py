@@ -1,4 +1,4 @@
-"""How Gemini's answers end: reasons, blocks, errors, and frames that nobody can read."""
+"""The end of Gemini responses: finish reasons, blocked prompts, errors, unreadable frames."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import pytest
 
 from antiphon.core.stream.deltas import Extra, Failure, Finish, Text, ToolCall, ToolEnd
-from antiphon.dialects.gemini.decode import GeminiDecoder, GeminiDialect, decode
-from tests.support.dialect_samples.gemini import call, chunk, fault, feed, says, text
+from antiphon.dialects.gemini.decode import GeminiDecoder, decode
+from antiphon.dialects.gemini.dialect import GeminiDialect
+from tests.support.dialect_samples.gemini import call, chunk, decode_parts, fault, feed, text
 
 # --- the end --------------------------------------------------------------------------------------
 
@@ -26,13 +27,13 @@ from tests.support.dialect_samples.gemini import call, chunk, fault, feed, says,
         (-1, "-1"),
     ],
 )
-def test_a_finish_reason_is_the_providers_word(reason: object, word: str) -> None:
-    assert says(text("a"), finishReason=reason) == [Text("a"), Finish(word)]
+def test_a_finish_reason_is_passed_on_by_name(reason: object, word: str) -> None:
+    assert decode_parts(text("a"), finishReason=reason) == [Text("a"), Finish(word)]
 
 
 @pytest.mark.parametrize("reason", [None, "", 0, True, "FINISH_REASON_UNSPECIFIED", {}, 1.5])
-def test_no_finish_reason_says_nothing(reason: object) -> None:
-    assert says(text("a"), finishReason=reason) == [Text("a")]
+def test_without_a_finish_reason_there_is_no_finish(reason: object) -> None:
+    assert decode_parts(text("a"), finishReason=reason) == [Text("a")]
 
 
 @pytest.mark.parametrize(
@@ -44,39 +45,39 @@ def test_no_finish_reason_says_nothing(reason: object) -> None:
         "MALFORMED_RESPONSE",
     ],
 )
-def test_a_mishap_of_the_model_may_be_tried_again(reason: str) -> None:
-    deltas = says(text("a"), finishReason=reason, finishMessage="Malformed call: x")
+def test_a_malformed_generation_is_a_retryable_fault(reason: str) -> None:
+    deltas = decode_parts(text("a"), finishReason=reason, finishMessage="Malformed call: x")
     assert deltas[0] == Text("a")
     found = fault(deltas)
     assert (found.code, found.retryable, found.scope) == ("tool_use_failed", True, "model")
     assert found.message == "Malformed call: x"
 
 
-def test_a_missing_signature_is_a_rejected_state() -> None:
-    found = fault(says(finishReason="MISSING_THOUGHT_SIGNATURE"))
+def test_a_missing_signature_is_rejected_reasoning() -> None:
+    found = fault(decode_parts(finishReason="MISSING_THOUGHT_SIGNATURE"))
     assert (found.code, found.retryable) == ("reasoning_rejected", True)
 
 
-def test_a_reason_of_its_own_without_an_answer_is_the_providers_fault() -> None:
+def test_finish_reason_other_without_output_is_a_server_error() -> None:
     for parts in ([], [text("hm", thought=True)]):
-        found = fault(says(*parts, finishReason="OTHER", finishMessage="It failed."))
+        found = fault(decode_parts(*parts, finishReason="OTHER", finishMessage="It failed."))
         assert (found.code, found.retryable) == ("server_error", True)
 
 
-def test_a_reason_of_its_own_leaves_an_answer_incomplete() -> None:
-    assert says(text("a"), finishReason="OTHER")[1:] == [Finish("other_after_output")]
-    assert says(call(), finishReason="OTHER")[2:] == [Finish("other_after_output")]
+def test_finish_reason_other_after_output_makes_the_response_incomplete() -> None:
+    assert decode_parts(text("a"), finishReason="OTHER")[1:] == [Finish("other_after_output")]
+    assert decode_parts(call(), finishReason="OTHER")[2:] == [Finish("other_after_output")]
     assert feed(chunk(text("a")), chunk(finishReason=5))[1:] == [Finish("other_after_output")]
 
 
 @pytest.mark.parametrize("reason", ["SAFETY", "OTHER", "PROHIBITED_CONTENT", "NEW_REASON"])
-def test_a_blocked_prompt_is_a_fault_of_its_content(reason: str) -> None:
+def test_a_blocked_prompt_is_a_content_fault(reason: str) -> None:
     found = fault(feed({"promptFeedback": {"blockReason": reason}}))
     assert (found.type, found.code) == ("content_blocked", reason)
     assert (found.retryable, found.scope) == (False, "content")
 
 
-def test_a_reason_that_is_a_number_is_not_shown() -> None:
+def test_a_numeric_block_reason_is_reported_as_content_filter() -> None:
     assert fault(feed({"promptFeedback": {"blockReason": 1}})).code == "content_filter"
 
 
@@ -92,18 +93,18 @@ def test_a_reason_that_is_a_number_is_not_shown() -> None:
         {"blockReason": "BLOCK_REASON_UNSPECIFIED"},
     ],
 )
-def test_feedback_that_blocks_nothing_says_nothing(feedback: object) -> None:
+def test_prompt_feedback_without_a_block_is_ignored(feedback: object) -> None:
     assert feed({"promptFeedback": feedback, **chunk(text("a"))}) == [Text("a")]
 
 
-def test_text_in_a_blocked_chunk_is_told_before_the_failure() -> None:
+def test_text_in_a_blocked_chunk_is_emitted_before_the_failure() -> None:
     blocked = {**chunk(text("a")), "promptFeedback": {"blockReason": "SAFETY"}}
     deltas = feed(blocked)
     assert deltas[0] == Text("a")
     assert isinstance(deltas[1], Failure)
 
 
-def test_a_block_in_the_middle_of_an_answer_ends_it() -> None:
+def test_a_block_after_output_finishes_with_content_filter() -> None:
     deltas = feed(chunk(text("a")), {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})
     assert deltas == [Text("a"), Finish("content_filter")]
 
@@ -138,28 +139,28 @@ def test_an_error_body_is_classified_bare_and_in_an_array(body: object) -> None:
 
 
 @pytest.mark.parametrize("data", [b'{"candidates": [', b"<html>", b"nope", b"\xff\xfe"])
-def test_an_unreadable_frame_breaks_the_protocol(data: bytes) -> None:
+def test_an_unreadable_frame_is_a_protocol_fault(data: bytes) -> None:
     assert fault(feed(data)).type == "protocol"
 
 
-def test_an_unreadable_frame_cannot_spoil_an_answer_that_has_ended() -> None:
+def test_an_unreadable_frame_after_the_finish_is_an_extra() -> None:
     deltas = feed(chunk(text("a"), finishReason="STOP"), b"{")
     assert deltas == [Text("a"), Finish("STOP"), Extra("unreadable_frame", 1)]
     assert feed(b"  ") == [Extra("unreadable_frame", 2)]
 
 
 @pytest.mark.parametrize("data", [b"5", b'"ping"', b"null", b"[5]"])
-def test_a_chunk_that_is_no_object_is_kept_for_the_trace(data: bytes) -> None:
+def test_a_chunk_that_is_not_an_object_becomes_an_extra(data: bytes) -> None:
     [delta] = feed(data)
     assert isinstance(delta, Extra)
 
 
-def test_a_frame_that_only_strict_readers_reject_is_read() -> None:
+def test_an_unpaired_surrogate_in_a_frame_is_replaced() -> None:
     data = b'{"candidates":[{"content":{"parts":[{"text":"a\\ud83d"}]}}]}'
     assert feed(data) == [Text("a\N{REPLACEMENT CHARACTER}")]
 
 
-def test_a_marker_of_the_end_ends_the_stream() -> None:
+def test_a_done_marker_ends_the_stream() -> None:
     decoder = GeminiDecoder()
     assert feed(chunk(text("a"), finishReason="STOP"), decoder=decoder)
     assert not decoder.ended
@@ -167,7 +168,7 @@ def test_a_marker_of_the_end_ends_the_stream() -> None:
     assert decoder.ended
 
 
-def test_a_call_that_was_not_finished_is_cut_when_the_stream_closes() -> None:
+def test_an_open_call_is_incomplete_when_the_stream_closes() -> None:
     decoder = GeminiDecoder()
     open_call = {"functionCall": {"name": "f", "willContinue": True}}
     assert feed(chunk(open_call), decoder=decoder) == [ToolCall(0, None, "f")]

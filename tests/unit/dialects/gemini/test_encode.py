@@ -1,4 +1,4 @@
-"""The writing half of Gemini: a plan becomes a request that the API takes."""
+"""Encoding of plans as Gemini requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from antiphon.core.history.steps import (
 from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks, encode
+from antiphon.dialects.gemini.encode import encode
+from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
+from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import said
 from tests.support.request_validators.gemini import problems
 
@@ -28,11 +30,11 @@ WAIT = ToolDeclaration(name="wait")
 SUBSET = GeminiQuirks(json_schema=False)
 
 
-def body(*history: Step, quirks: GeminiQuirks = PLAIN, **fields: Any) -> Body:
+def body(*history: Step, quirks: GeminiQuirks = PLAIN, **fields: Any) -> Document:
     plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
     found = encode(plan, stream=False, quirks=quirks).body
     assert problems(found, signed=quirks.sentinel, json_beside_tools=quirks.json_beside_tools) == []
-    decoded: Body = json.loads(found)
+    decoded: Document = json.loads(found)
     return decoded
 
 
@@ -43,7 +45,7 @@ def system(*history: Step, **fields: Any) -> list[str]:
 # --- the request ----------------------------------------------------------------------------------
 
 
-def test_a_question_is_contents_to_the_path_of_its_model() -> None:
+def test_a_user_message_is_sent_as_contents_to_the_path_of_the_model() -> None:
     plan = Plan(provider="p", model="gemini-3-pro", history=(said("user", "hi"),))
     outbound = encode(plan, stream=False)
     assert outbound.path == "/models/gemini-3-pro:generateContent"
@@ -51,7 +53,7 @@ def test_a_question_is_contents_to_the_path_of_its_model() -> None:
     assert outbound.body == b'{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}'
 
 
-def test_a_stream_is_asked_for_as_server_sent_events() -> None:
+def test_a_stream_is_requested_as_server_sent_events() -> None:
     outbound = encode(Plan(provider="p", model="m"), stream=True)
     assert outbound.path == "/models/m:streamGenerateContent?alt=sse"
     assert outbound.headers["accept"] == "text/event-stream"
@@ -68,24 +70,24 @@ def test_a_stream_is_asked_for_as_server_sent_events() -> None:
         ("m?x=1#é", "/models/m%3Fx%3D1%23%C3%A9:generateContent"),
     ],
 )
-def test_a_model_cannot_leave_its_place_in_the_path(model: str, path: str) -> None:
+def test_a_model_name_is_escaped_in_the_path(model: str, path: str) -> None:
     assert encode(Plan(provider="p", model=model), stream=False).path == path
 
 
-# --- what the system says -------------------------------------------------------------------------
+# --- instructions ---------------------------------------------------------------------------------
 
 
-def test_instructions_and_what_the_system_says_first_are_the_system_instruction() -> None:
+def test_instructions_and_leading_system_messages_are_the_system_instruction() -> None:
     history = (said("developer", "a", "b"), said("system", "c"), said("user", "d"))
     assert system(*history, instructions="Be brief.") == ["Be brief.", "a", "b", "c"]
     assert body(*history)["contents"] == [{"role": "user", "parts": [{"text": "d"}]}]
 
 
-def test_a_refusal_of_the_system_is_text() -> None:
+def test_a_refusal_in_a_system_message_is_text() -> None:
     assert system(MessageStep("system", (RefusalPart("no"),)), said("user", "hi")) == ["no"]
 
 
-def test_what_the_system_says_later_stays_in_its_place() -> None:
+def test_later_system_messages_stay_in_their_position() -> None:
     found = body(said("user", "a"), said("developer", "b"), said("assistant", "c"))
     assert "systemInstruction" not in found
     assert found["contents"] == [
@@ -94,13 +96,13 @@ def test_what_the_system_says_later_stays_in_its_place() -> None:
     ]
 
 
-def test_a_system_that_speaks_to_nobody_is_the_user() -> None:
+def test_system_messages_without_any_other_become_the_user_turn() -> None:
     found = body(said("system", "a"), said("developer", "b"), instructions="c")
     assert found["systemInstruction"] == {"parts": [{"text": "c"}]}
     assert found["contents"] == [{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}]
 
 
-def test_a_model_without_a_system_instruction_is_told_by_the_user() -> None:
+def test_without_system_instruction_support_instructions_open_the_user_turn() -> None:
     quirks = GeminiQuirks(system_instruction=False)
     found = body(said("user", "hi"), instructions="Be brief.", quirks=quirks)
     assert found == {
@@ -111,7 +113,7 @@ def test_a_model_without_a_system_instruction_is_told_by_the_user() -> None:
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def test_functions_are_declared_with_their_schema_as_it_is() -> None:
+def test_functions_are_declared_with_their_schema_unchanged() -> None:
     assert body(declarations=(LOOK, WAIT))["tools"] == [
         {
             "functionDeclarations": [
@@ -136,13 +138,15 @@ def test_functions_are_declared_with_their_schema_as_it_is() -> None:
         ({}, None),
     ],
 )
-def test_a_schema_says_that_it_is_an_object_or_is_left_out(schema: Body, sent: Body | None) -> None:
+def test_a_parameter_schema_has_an_explicit_object_type_or_is_left_out(
+    schema: Document, sent: Document | None
+) -> None:
     declared = body(declarations=(ToolDeclaration(name="f", parameters=schema),))
     [function] = declared["tools"][0]["functionDeclarations"]
     assert function.get("parametersJsonSchema") == sent
 
 
-def test_a_model_that_takes_a_subset_of_schemas_gets_the_subset() -> None:
+def test_a_model_with_a_schema_subset_gets_reduced_parameters() -> None:
     found = body(declarations=(LOOK, WAIT), quirks=SUBSET)
     assert found["tools"][0]["functionDeclarations"] == [
         {
@@ -168,18 +172,20 @@ def test_a_model_that_takes_a_subset_of_schemas_gets_the_subset() -> None:
         (ToolChoice("function"), {"mode": "ANY"}),
     ],
 )
-def test_a_choice_of_tools_is_a_mode(choice: ToolChoice, config: Body | None) -> None:
+def test_tool_choice_becomes_a_function_calling_mode(
+    choice: ToolChoice, config: Document | None
+) -> None:
     found = body(declarations=(LOOK,), tool_choice=choice).get("toolConfig")
     assert found == (None if config is None else {"functionCallingConfig": config})
 
 
-def test_arguments_may_be_asked_for_as_they_are_written() -> None:
+def test_streaming_of_call_arguments_can_be_requested() -> None:
     found = body(declarations=(LOOK,), quirks=GeminiQuirks(stream_arguments=True))
     calling = found["toolConfig"]["functionCallingConfig"]
     assert calling == {"streamFunctionCallArguments": True}
 
 
-def test_a_name_that_begins_with_a_digit_begins_with_something_else() -> None:
+def test_a_tool_name_with_a_leading_digit_gets_an_underscore() -> None:
     declared = ToolDeclaration(name="3d-look")
     identities = ToolIdentityMap([ToolIdentity("3d-look", "3d-look")])
     found = body(
@@ -198,27 +204,27 @@ def test_a_name_that_begins_with_a_digit_begins_with_something_else() -> None:
 SEARCH = ({"type": "web_search"},)
 
 
-def test_search_is_the_providers_own() -> None:
+def test_web_search_is_googles_own() -> None:
     assert body(native_tools=SEARCH) == {
         "tools": [{"googleSearch": {}}],
         "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
     }
 
 
-def test_search_beside_functions_tells_of_both() -> None:
+def test_search_beside_functions_includes_server_side_invocations() -> None:
     found = body(native_tools=SEARCH, declarations=(WAIT,))
     assert found["tools"][1] == {"googleSearch": {}}
     assert found["toolConfig"] == {"includeServerSideToolInvocations": True}
 
 
-def test_other_tools_of_providers_are_not_known() -> None:
+def test_unknown_native_tools_are_left_out() -> None:
     assert "tools" not in body(native_tools=({"type": "hologram"}, {}))
 
 
-# --- how to answer --------------------------------------------------------------------------------
+# --- generationConfig -----------------------------------------------------------------------------
 
 
-def test_parameters_go_by_a_table_and_others_stay_behind() -> None:
+def test_supported_parameters_are_renamed_and_others_dropped() -> None:
     parameters = {
         "top_p": 0.5,
         "temperature": 0,
@@ -241,7 +247,7 @@ SCHEMA = OutputContract(
 )
 
 
-def test_json_is_asked_for_by_its_type_and_schema() -> None:
+def test_json_output_is_requested_by_mime_type_and_schema() -> None:
     mime = {"responseMimeType": "application/json"}
     assert body(contract=OBJECT)["generationConfig"] == mime
     assert body(contract=SCHEMA)["generationConfig"] == {**mime, "responseJsonSchema": CITY}
@@ -257,10 +263,10 @@ def test_json_is_asked_for_by_its_type_and_schema() -> None:
 
 
 @pytest.mark.parametrize("tools", [{"declarations": (WAIT,)}, {"native_tools": SEARCH}])
-def test_a_model_that_may_call_tools_is_told_to_write_json(tools: Any) -> None:
+def test_beside_tools_the_instructions_ask_for_json(tools: Any) -> None:
     assert "JSON" in system(contract=OBJECT, **tools)[0]
-    [told] = system(contract=SCHEMA, **tools)
-    assert "'place'" in told
+    [instruction] = system(contract=SCHEMA, **tools)
+    assert "'place'" in instruction
     assert "generationConfig" not in body(contract=SCHEMA, **tools)
     quirks = GeminiQuirks(json_beside_tools=True)
     found = body(contract=SCHEMA, quirks=quirks, **tools)
@@ -268,14 +274,14 @@ def test_a_model_that_may_call_tools_is_told_to_write_json(tools: Any) -> None:
     assert "systemInstruction" not in found
 
 
-def test_a_format_that_the_plan_has_degraded_is_told() -> None:
+def test_a_degraded_format_is_described_in_the_instructions() -> None:
     contract = OutputContract(requested="json_schema", asked="json_object", schema=CITY)
     found = body(contract=contract)
     assert found["generationConfig"] == {"responseMimeType": "application/json"}
     assert "JSON Schema" in found["systemInstruction"]["parts"][0]["text"]
 
 
-def test_a_schema_that_is_not_there_is_not_sent() -> None:
+def test_without_a_schema_only_the_mime_type_is_sent() -> None:
     contract = OutputContract(requested="json_schema", asked="json_schema")
     assert body(contract=contract)["generationConfig"] == {"responseMimeType": "application/json"}
 
@@ -292,12 +298,14 @@ def test_a_schema_that_is_not_there_is_not_sent() -> None:
         (None, "low", None),
     ],
 )
-def test_effort_is_a_level_or_a_budget(how: Any, effort: str | None, config: Body | None) -> None:
+def test_effort_is_a_level_or_a_budget(
+    how: Any, effort: str | None, config: Document | None
+) -> None:
     found = body(effort=effort, quirks=GeminiQuirks(effort=how))
     assert found.get("generationConfig") == (config and {"thinkingConfig": config})
 
 
-def test_thoughts_need_not_be_asked_for() -> None:
+def test_reasoning_summaries_can_be_left_out() -> None:
     quirks = GeminiQuirks(effort="level", include_thoughts=False)
     assert "generationConfig" not in body(quirks=quirks)
     found = body(quirks=quirks, effort="high")["generationConfig"]
@@ -307,14 +315,6 @@ def test_thoughts_need_not_be_asked_for() -> None:
 # --- quirks by model ------------------------------------------------------------------------------
 
 
-def test_the_longest_beginning_of_a_name_chooses_the_quirks() -> None:
-    three, flash = GeminiQuirks(sentinel=True), GeminiQuirks(effort="level")
-    quirks = GeminiQuirks(models=(("gemini-3", three), ("gemini-3-flash", flash)))
-    assert quirks.of("gemini-3-pro-preview") is three
-    assert quirks.of("models/Gemini-3-Flash") is flash
-    assert quirks.of("gemini-2.5-pro") is quirks
-
-
-def test_a_request_is_written_with_the_quirks_of_its_model() -> None:
+def test_a_request_is_encoded_with_the_quirks_of_its_model() -> None:
     quirks = GeminiQuirks(models=(("m", GeminiQuirks(effort="level")),))
     assert "thinkingConfig" in body(quirks=quirks)["generationConfig"]

@@ -1,4 +1,4 @@
-"""Images, files and audio as parts of a turn, or as words about them."""
+"""Images, files and audio as parts of Gemini turns, or notices in their place."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from antiphon.core.history.steps import (
     TextPart,
     ToolCallStep,
 )
-from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks
+from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
+from antiphon.wire.items import Document
 from tests.support.dialect_samples.gemini_history import answer, turns
 from tests.support.dialect_samples.history import said
 
 PIXEL = "iVBORw0KGgo="
 
 
-def user(*parts: Part, quirks: GeminiQuirks = PLAIN) -> list[Body]:
+def user(*parts: Part, quirks: GeminiQuirks = PLAIN) -> list[Document]:
     [turn] = turns(MessageStep("user", parts), quirks=quirks)
-    found: list[Body] = turn["parts"]
+    found: list[Document] = turn["parts"]
     return found
 
 
-def omitted(name: str) -> Body:
+def omitted(name: str) -> Document:
     return {"text": f"[{name} omitted: its content cannot be read]"}
 
 
@@ -80,11 +81,13 @@ def omitted(name: str) -> Body:
         (FilePart("a.pdf", file_id="file_1"), omitted("a.pdf")),
     ],
 )
-def test_media_go_inline_or_by_address_or_are_told_of(part: Part, expected: Body) -> None:
+def test_media_are_sent_inline_or_as_a_url_or_replaced_by_a_notice(
+    part: Part, expected: Document
+) -> None:
     assert user(TextPart("See:"), part) == [{"text": "See:"}, expected]
 
 
-def test_a_model_that_fetches_nothing_reads_the_address() -> None:
+def test_without_link_support_a_url_is_sent_as_text() -> None:
     quirks = GeminiQuirks(links=False)
     assert user(ImagePart("https://a.test/x.png"), quirks=quirks) == [
         {"text": "[image: https://a.test/x.png]"}
@@ -98,7 +101,7 @@ IMAGE = ImagePart(f"data:image/png;base64,{PIXEL}")
 INLINE = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
 
 
-def test_an_image_in_an_answer_stands_in_it_where_that_is_allowed() -> None:
+def test_an_image_in_a_tool_result_is_part_of_it_where_supported() -> None:
     history = (said("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "one", IMAGE))
     *_, response = turns(*history, quirks=GeminiQuirks(media_in_answers=True))
     assert response["parts"] == [
@@ -113,7 +116,7 @@ def test_an_image_in_an_answer_stands_in_it_where_that_is_allowed() -> None:
     ]
 
 
-def test_an_image_in_an_answer_follows_it_elsewhere() -> None:
+def test_an_image_in_a_tool_result_otherwise_follows_in_the_user_turn() -> None:
     history = (
         said("user", "hi"),
         ToolCallStep("a", "look", "{}"),
@@ -127,7 +130,7 @@ def test_an_image_in_an_answer_follows_it_elsewhere() -> None:
     assert shown == {"role": "user", "parts": [INLINE, {"text": "Well?"}]}
 
 
-def test_an_image_in_an_answer_that_cannot_be_read_is_told_of() -> None:
+def test_an_unreadable_image_in_a_tool_result_becomes_a_notice() -> None:
     broken = ImagePart("data:image/png;base64,*")
     *_, response = turns(
         said("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "one", broken)

@@ -1,4 +1,4 @@
-"""Histories as turns of a user and a model, with every signature on the part it came on."""
+"""Histories as Gemini turns, with every signature on its part."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from antiphon.core.history.steps import (
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.gemini.encode import PLAIN, Body, GeminiQuirks, encode
+from antiphon.dialects.gemini.encode import encode
 from antiphon.dialects.gemini.messages import OPENING, SENTINEL
+from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
+from antiphon.wire.items import Document
 from tests.support.dialect_samples.gemini_history import answer, turns
 from tests.support.dialect_samples.history import said
 
@@ -28,20 +30,20 @@ USER = {"role": "user", "parts": [{"text": "hi"}]}
 STRICT = GeminiQuirks(sentinel=True)
 
 
-def model(*own: Step, quirks: GeminiQuirks = PLAIN) -> list[Body]:
-    """The parts of a model's turn; the answers to its calls are made up."""
+def model(*own: Step, quirks: GeminiQuirks = PLAIN) -> list[Document]:
+    """The parts of a model turn; results of its calls are added."""
     calls = [step for step in own if isinstance(step, ToolCallStep)]
     answers = [answer(call.call_id, "1") for call in calls]
     _, turn, *_ = turns(said("user", "hi"), *own, *answers, quirks=quirks)
     assert turn["role"] == "model"
-    parts: list[Body] = turn["parts"]
+    parts: list[Document] = turn["parts"]
     return parts
 
 
 # --- turns ----------------------------------------------------------------------------------------
 
 
-def test_turns_alternate_and_what_one_side_says_is_one_turn() -> None:
+def test_turns_alternate_and_consecutive_messages_share_a_turn() -> None:
     history = (said("user", "a"), said("user", "b"), said("assistant", "c"), said("assistant", "d"))
     assert turns(*history, said("user", "e")) == [
         {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]},
@@ -50,27 +52,27 @@ def test_turns_alternate_and_what_one_side_says_is_one_turn() -> None:
     ]
 
 
-def test_the_user_opens() -> None:
+def test_the_first_turn_is_the_users() -> None:
     opening = {"role": "user", "parts": [{"text": OPENING}]}
     assert turns(said("assistant", "a")) == [opening, {"role": "model", "parts": [{"text": "a"}]}]
     assert turns() == [opening]
 
 
-def test_what_says_nothing_is_left_out() -> None:
+def test_empty_messages_are_left_out() -> None:
     assert turns(
         said("user", "hi"), said("assistant", ""), ReasoningStep("hm"), said("user", "")
     ) == [USER]
 
 
-def test_a_models_own_words_are_joined_as_it_wrote_them() -> None:
+def test_text_parts_of_the_model_are_joined_without_a_separator() -> None:
     parts = (TextPart("Well, "), RefusalPart("no."))
     assert model(MessageStep("assistant", parts)) == [{"text": "Well, no."}]
 
 
-# --- calls and answers ----------------------------------------------------------------------------
+# --- calls and results ----------------------------------------------------------------------------
 
 
-def test_parallel_calls_are_one_turn_and_their_answers_the_next() -> None:
+def test_parallel_calls_are_one_turn_and_their_results_the_next() -> None:
     history = (
         said("user", "hi"),
         said("assistant", "Let me look."),
@@ -108,7 +110,7 @@ def test_parallel_calls_are_one_turn_and_their_answers_the_next() -> None:
     ]
 
 
-def test_a_call_goes_by_the_name_its_tool_was_declared_with() -> None:
+def test_a_call_uses_the_declared_name_of_its_tool() -> None:
     known = ToolIdentityMap([ToolIdentity("files__read_1", "read", namespace="files")])
     history = (
         said("user", "hi"),
@@ -133,7 +135,7 @@ def test_a_call_goes_by_the_name_its_tool_was_declared_with() -> None:
         ("v3yybtcf", GeminiQuirks(call_ids=False), None),
     ],
 )
-def test_ids_are_passed_unless_they_were_made_up(
+def test_call_ids_are_sent_unless_a_gateway_generated_them(
     call_id: str, quirks: GeminiQuirks, sent: str | None
 ) -> None:
     history = (said("user", "hi"), ToolCallStep(call_id, "look", "{}"), answer(call_id, "1"))
@@ -143,47 +145,47 @@ def test_ids_are_passed_unless_they_were_made_up(
 
 
 @pytest.mark.parametrize("text", ["", "nope", "[1]", "null", '{"a": ', "[" * 5000])
-def test_arguments_that_are_no_object_become_one(text: str) -> None:
+def test_arguments_that_are_not_an_object_are_wrapped_in_one(text: str) -> None:
     [part] = model(ToolCallStep("a", "look", text))
     assert part["functionCall"]["args"] == {"arguments": text}
 
 
-def test_an_answer_to_nobody_still_has_a_name() -> None:
+def test_a_result_without_a_call_keeps_the_name_of_its_tool() -> None:
     plan = Plan(provider="p", model="m", history=(ToolResultStep("x", (TextPart("1"),), "9"),))
     body = json.loads(encode(plan, stream=False).body)
     assert body["contents"][0]["parts"][0]["functionResponse"]["name"] == "_9"
 
 
-# --- what a model wants back ----------------------------------------------------------------------
+# --- reasoning state ------------------------------------------------------------------------------
 
 
 def signature(value: Any, attach: Any = "text") -> ReasoningState:
     return ReasoningState("gemini.thought_signature", value, attach)
 
 
-def thought(*states: ReasoningState) -> ReasoningStep:
+def reasoning_step(*states: ReasoningState) -> ReasoningStep:
     return ReasoningStep("", "A summary.", states=states)
 
 
-def placed(sig: str, **place: int) -> ReasoningState:
-    return signature({"signature": sig, **place})
+def signature_at(sig: str, **position: int) -> ReasoningState:
+    return signature({"signature": sig, **position})
 
 
-def echoed(part: Body, **place: int) -> ReasoningState:
-    return ReasoningState("gemini.part", {"part": part, **place}, "turn")
+def echo_state(part: Document, **position: int) -> ReasoningState:
+    return ReasoningState("gemini.part", {"part": part, **position}, "turn")
 
 
-CODE: Body = {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "Y29k"}
-RESULT: Body = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}
+CODE: Document = {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "Y29k"}
+RESULT: Document = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}
 
 
-def call_part(**more: Any) -> Body:
+def call_part(**more: Any) -> Document:
     return {"functionCall": {"name": "look", "id": "a", "args": {}}, **more}
 
 
-def test_a_signature_returns_on_the_call_behind_it() -> None:
+def test_a_signature_is_sent_back_on_the_call_after_it() -> None:
     own = (
-        thought(signature("c2ln", "tool")),
+        reasoning_step(signature("c2ln", "tool")),
         ToolCallStep("a", "look", "{}"),
         ToolCallStep("b", "look", "{}"),
     )
@@ -192,16 +194,16 @@ def test_a_signature_returns_on_the_call_behind_it() -> None:
     assert "thoughtSignature" not in second
 
 
-def test_a_signature_whose_call_is_gone_is_left_out() -> None:
+def test_a_signature_without_its_call_is_left_out() -> None:
     own = (
-        thought(signature("c2ln", "tool")),
+        reasoning_step(signature("c2ln", "tool")),
         said("assistant", "Hm."),
         ToolCallStep("a", "look", "{}"),
     )
     assert model(*own) == [{"text": "Hm."}, call_part()]
 
 
-def test_a_foreign_call_gets_the_sentinel_and_only_the_first_of_a_turn() -> None:
+def test_only_the_first_foreign_call_of_a_turn_gets_the_sentinel() -> None:
     own = (ReasoningStep("hm"), ToolCallStep("a", "look", "{}"), ToolCallStep("b", "look", "{}"))
     first, second = model(*own, quirks=STRICT)
     assert first == call_part(thoughtSignature=SENTINEL)
@@ -210,34 +212,38 @@ def test_a_foreign_call_gets_the_sentinel_and_only_the_first_of_a_turn() -> None
     assert model(said("assistant", "a"), quirks=STRICT) == [{"text": "a"}]
 
 
-def test_a_signature_returns_on_the_stretch_of_text_it_sat_on() -> None:
-    own = (said("assistant", "The end"), thought(placed("c2ln", start=0, end=4)))
+def test_a_signature_is_sent_back_on_its_range_of_text() -> None:
+    own = (said("assistant", "The end"), reasoning_step(signature_at("c2ln", start=0, end=4)))
     assert model(*own) == [{"text": "The ", "thoughtSignature": "c2ln"}, {"text": "end"}]
-    own = (said("assistant", "The end"), thought(placed("c2ln", start=0, end=7)))
+    own = (said("assistant", "The end"), reasoning_step(signature_at("c2ln", start=0, end=7)))
     assert model(*own) == [{"text": "The end", "thoughtSignature": "c2ln"}]
-    own = (said("assistant", "The end"), thought(placed("c2ln", start=7, end=7)))
+    own = (said("assistant", "The end"), reasoning_step(signature_at("c2ln", start=7, end=7)))
     assert model(*own) == [{"text": "The end"}, {"text": "", "thoughtSignature": "c2ln"}]
 
 
-def test_a_signature_without_a_place_stands_behind_the_text() -> None:
-    own = (said("assistant", "a"), thought(placed("c2ln")))
+def test_a_signature_without_a_range_follows_the_text() -> None:
+    own = (said("assistant", "a"), reasoning_step(signature_at("c2ln")))
     assert model(*own) == [{"text": "a"}, {"text": "", "thoughtSignature": "c2ln"}]
-    assert model(ToolCallStep("a", "look", "{}"), thought(placed("c2ln"))) == [
+    assert model(ToolCallStep("a", "look", "{}"), reasoning_step(signature_at("c2ln"))) == [
         call_part(),
         {"text": "", "thoughtSignature": "c2ln"},
     ]
 
 
-def test_a_bare_signature_sits_on_all_of_the_text() -> None:
-    own = (said("assistant", "a"), thought(signature("c2ln")))
+def test_a_bare_signature_covers_all_of_the_text() -> None:
+    own = (said("assistant", "a"), reasoning_step(signature("c2ln")))
     assert model(*own) == [{"text": "a", "thoughtSignature": "c2ln"}]
 
 
-def test_parts_are_echoed_where_they_stood() -> None:
+def test_parts_are_echoed_in_their_position() -> None:
     own = (
-        thought(echoed(CODE), echoed(RESULT)),
+        reasoning_step(echo_state(CODE), echo_state(RESULT)),
         said("assistant", "one two"),
-        thought(echoed(CODE, start=3), echoed(RESULT, start=3), placed("c2ln", start=7, end=7)),
+        reasoning_step(
+            echo_state(CODE, start=3),
+            echo_state(RESULT, start=3),
+            signature_at("c2ln", start=7, end=7),
+        ),
     )
     assert model(*own) == [
         *(CODE, RESULT),
@@ -248,10 +254,10 @@ def test_parts_are_echoed_where_they_stood() -> None:
     ]
 
 
-def test_state_that_leads_from_text_to_a_call_serves_both() -> None:
+def test_state_between_text_and_a_call_applies_to_both() -> None:
     own = (
         said("assistant", "ab"),
-        thought(placed("dA==", start=0, end=1), signature("c2ln", "tool")),
+        reasoning_step(signature_at("dA==", start=0, end=1), signature("c2ln", "tool")),
         ToolCallStep("a", "look", "{}"),
     )
     assert model(*own) == [
@@ -261,8 +267,11 @@ def test_state_that_leads_from_text_to_a_call_serves_both() -> None:
     ]
 
 
-def test_a_place_beyond_a_text_that_was_changed_is_its_end() -> None:
-    own = (said("assistant", "ab"), thought(placed("c2ln", start=5, end=9), echoed(CODE, start=7)))
+def test_a_position_beyond_a_changed_text_is_its_end() -> None:
+    own = (
+        said("assistant", "ab"),
+        reasoning_step(signature_at("c2ln", start=5, end=9), echo_state(CODE, start=7)),
+    )
     assert model(*own) == [{"text": "ab"}, {"text": "", "thoughtSignature": "c2ln"}, CODE]
 
 
@@ -278,6 +287,6 @@ def test_a_place_beyond_a_text_that_was_changed_is_its_end() -> None:
         ReasoningState("anthropic.signature", {"signature": "x"}, "text"),
     ],
 )
-def test_state_of_another_shape_is_left_out(odd: ReasoningState) -> None:
-    own = (said("assistant", "a"), thought(odd), ToolCallStep("a", "look", "{}"))
+def test_malformed_or_foreign_state_is_left_out(odd: ReasoningState) -> None:
+    own = (said("assistant", "a"), reasoning_step(odd), ToolCallStep("a", "look", "{}"))
     assert model(*own) == [{"text": "a"}, call_part()]

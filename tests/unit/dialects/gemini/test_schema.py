@@ -1,4 +1,4 @@
-"""JSON Schema reduced to what every Gemini model takes."""
+"""JSON Schema reduced to the subset that every Gemini model accepts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def reduced(schema: Any, **definitions: Any) -> Any:
         ({"type": "string", "title": "X", "default": "a", "examples": ["a"]}, STRING),
     ],
 )
-def test_only_known_keywords_stay(schema: Document, expected: Document) -> None:
+def test_only_known_keywords_are_kept(schema: Document, expected: Document) -> None:
     assert reduced(schema) == expected
 
 
@@ -139,13 +139,11 @@ def test_only_strings_have_enums(schema: Document, expected: Document) -> None:
         ),
     ],
 )
-def test_a_choice_stands_alone_and_is_folded_where_it_can_be(
-    schema: Document, expected: Document
-) -> None:
+def test_any_of_has_no_siblings_and_is_simplified(schema: Document, expected: Document) -> None:
     assert reduced(schema) == expected
 
 
-def test_alternatives_that_only_differ_in_what_they_require_are_told_apart() -> None:
+def test_alternatives_that_differ_only_in_required_stay_distinct() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {}, "b": {}},
@@ -160,7 +158,7 @@ def test_alternatives_that_only_differ_in_what_they_require_are_told_apart() -> 
     }
 
 
-def test_references_are_resolved_and_their_neighbours_win() -> None:
+def test_references_are_resolved_and_sibling_keywords_win() -> None:
     schema = {"$ref": "#/$defs/City", "description": "Ours."}
     city = {"type": "string", "description": "A city.", "minLength": 1}
     expected = {"type": "STRING", "description": "Ours.", "minLength": 1}
@@ -169,7 +167,7 @@ def test_references_are_resolved_and_their_neighbours_win() -> None:
     assert reduced({"$ref": "#/$defs/Town", "description": "Ours."}, **chain) == expected
 
 
-def test_a_reference_may_name_what_has_to_be_escaped() -> None:
+def test_escaped_names_in_a_reference_are_resolved() -> None:
     assert reduced({"$ref": "#/$defs/a~1b~0c"}, **{"a/b~c": {"type": "boolean"}}) == {
         "type": "BOOLEAN"
     }
@@ -179,11 +177,11 @@ def test_a_reference_may_name_what_has_to_be_escaped() -> None:
     "reference",
     ["#/$defs/Nobody", "https://elsewhere.test/x", "#/properties/x/type/deep", 5, "", "Nobody"],
 )
-def test_a_reference_to_nothing_is_a_text(reference: object) -> None:
+def test_a_dangling_reference_becomes_a_string(reference: object) -> None:
     assert reduced({"$ref": reference}) == STRING
 
 
-def test_what_refers_to_itself_ends_as_any_object() -> None:
+def test_a_recursive_reference_ends_as_any_object() -> None:
     tree = {
         "type": "object",
         "properties": {"name": {"type": "string"}, "kids": {"items": {"$ref": "#/$defs/Tree"}}},
@@ -203,7 +201,7 @@ def test_a_reference_may_be_used_twice() -> None:
     assert reduced(both, One={"type": "integer"}) == {"type": "INTEGER"}
 
 
-def test_what_has_to_hold_together_is_merged() -> None:
+def test_all_of_is_merged() -> None:
     schema = {
         "allOf": [
             {"$ref": "#/$defs/Base"},
@@ -222,14 +220,14 @@ def test_what_has_to_hold_together_is_merged() -> None:
     assert reduced({"allOf": "odd", "type": "integer"}) == {"type": "INTEGER"}
 
 
-def test_required_names_are_those_of_properties() -> None:
+def test_required_lists_only_existing_properties() -> None:
     node = reduced({"properties": {"a": {}}, "required": ["b", "a", 5, ["a"]]})
     assert node["required"] == ["a"]
     assert "required" not in reduced({"properties": {"a": {}}, "required": ["b"]})
     assert "required" not in reduced({"properties": {"a": {}}, "required": "a"})
 
 
-# --- parameters and answers -----------------------------------------------------------------------
+# --- parameters and structured output -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -239,7 +237,7 @@ def test_a_function_without_parameters_has_none(schema: Document | None) -> None
     assert reduce_parameters(schema) is None
 
 
-def test_parameters_are_an_object_even_if_they_do_not_say_so() -> None:
+def test_parameters_without_a_type_are_an_object() -> None:
     assert reduce_parameters({"properties": {"a": {}}, "required": ["a"]}) == {
         "type": "OBJECT",
         "properties": {"a": STRING},
@@ -247,7 +245,7 @@ def test_parameters_are_an_object_even_if_they_do_not_say_so() -> None:
     }
 
 
-def test_alternative_parameters_are_all_of_them_and_require_what_each_requires() -> None:
+def test_alternative_parameters_are_united_and_require_what_all_require() -> None:
     schema = {
         "type": "object",
         "properties": {"id": {}},
@@ -269,7 +267,7 @@ def test_parameters_behind_a_reference_are_found() -> None:
     assert reduce_parameters(schema) == {"type": "OBJECT", "properties": {"a": {"type": "OBJECT"}}}
 
 
-def test_the_properties_of_an_answer_keep_their_order() -> None:
+def test_structured_output_keeps_the_order_of_properties() -> None:
     schema = {"type": "object", "properties": {"why": {}, "answer": {"properties": {"x": {}}}}}
     assert reduce_response(schema) == {
         "type": "OBJECT",
@@ -285,10 +283,10 @@ def test_the_properties_of_an_answer_keep_their_order() -> None:
     }
 
 
-# --- anything -------------------------------------------------------------------------------------
+# --- any schema -----------------------------------------------------------------------------------
 
 
-def test_a_small_schema_does_not_unfold_into_an_endless_one() -> None:
+def test_a_schema_does_not_expand_without_limit() -> None:
     def pair(level: int) -> Document:
         inner = {"$ref": f"#/$defs/{level + 1}"}
         return {"properties": {"a": inner, "b": inner}, "allOf": [inner, inner]}
@@ -298,7 +296,7 @@ def test_a_small_schema_does_not_unfold_into_an_endless_one() -> None:
     assert len(str(node)) < 1_000_000
 
 
-def test_a_deep_schema_is_cut() -> None:
+def test_a_deep_schema_is_truncated() -> None:
     schema: Document = {"type": "integer"}
     for _ in range(200):
         schema = {"items": {"allOf": [schema]}}
@@ -331,7 +329,7 @@ schemas = st.recursive(
 
 
 @given(schemas)
-def test_any_schema_at_all_becomes_one_that_gemini_takes(schema: Any) -> None:
+def test_any_schema_is_reduced_to_a_valid_one(schema: Any) -> None:
     document = schema if isinstance(schema, dict) else {"items": schema}
     assert list(schema_problems(reduce_response(document))) == []
     parameters = reduce_parameters(document)

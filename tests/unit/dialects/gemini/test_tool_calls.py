@@ -1,4 +1,4 @@
-"""Calls whose arguments come in pieces, each with the path it belongs to."""
+"""Gemini calls with streamed arguments: values with their JSON paths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def piece(path: str, value: Any = None, *, more: bool = False) -> Document:
     return {**entry, "willContinue": True} if more else entry
 
 
-def going_on(*pieces: Document, **more: Any) -> Document:
+def partial_call(*pieces: Document, **more: Any) -> Document:
     return {"partialArgs": list(pieces), "willContinue": True, **more}
 
 
@@ -35,13 +35,13 @@ def arguments(deltas: list[Delta]) -> Any:
     return json.loads("".join(texts))
 
 
-def test_arguments_are_written_as_they_come() -> None:
+def test_streamed_arguments_are_written_as_they_arrive() -> None:
     deltas = read(
         {"name": "f", "id": "x", "willContinue": True},
-        going_on(piece("$.brightness", 50)),
-        going_on(piece("$.colour", "wa", more=True)),
-        going_on(piece("$.colour", 'r"m', more=True)),
-        going_on(piece("$.colour", "")),
+        partial_call(piece("$.brightness", 50)),
+        partial_call(piece("$.colour", "wa", more=True)),
+        partial_call(piece("$.colour", 'r"m', more=True)),
+        partial_call(piece("$.colour", "")),
         {},
     )
     assert deltas == [
@@ -55,8 +55,8 @@ def test_arguments_are_written_as_they_come() -> None:
     ]
 
 
-def test_the_signature_stands_before_the_call_and_the_first_pieces_come_with_its_name() -> None:
-    call = going_on(piece("$.a", True), name="f")
+def test_a_signature_precedes_a_call_whose_first_object_has_arguments() -> None:
+    call = partial_call(piece("$.a", True), name="f")
     assert list(CallReader().feed(call, "s")) == [
         ReasoningState("gemini.thought_signature", "s", "tool"),
         ToolCall(0, None, "f"),
@@ -64,7 +64,7 @@ def test_the_signature_stands_before_the_call_and_the_first_pieces_come_with_its
     ]
 
 
-def test_a_call_ends_with_the_piece_that_says_so() -> None:
+def test_a_call_ends_with_an_object_without_will_continue() -> None:
     deltas = read({"name": "f", "partialArgs": [piece("$.a", None)]}, {})
     assert deltas[1:] == [
         ToolCall(0, arguments='{"a":null'),
@@ -73,12 +73,12 @@ def test_a_call_ends_with_the_piece_that_says_so() -> None:
     ]
 
 
-def test_a_call_without_any_pieces_has_no_arguments() -> None:
+def test_a_streamed_call_without_arguments_has_an_empty_object() -> None:
     assert arguments(read({"name": "f", "willContinue": True}, {})) == {}
 
 
-def test_the_next_name_ends_a_call_that_is_open() -> None:
-    deltas = read(going_on(piece("$.a", "x", more=True), name="f"), {"name": "g"})
+def test_the_next_name_ends_the_open_call() -> None:
+    deltas = read(partial_call(piece("$.a", "x", more=True), name="f"), {"name": "g"})
     assert deltas[2:] == [
         ToolCall(0, arguments='"}'),
         ToolEnd(0),
@@ -87,25 +87,29 @@ def test_the_next_name_ends_a_call_that_is_open() -> None:
     ]
 
 
-def test_a_name_that_comes_again_with_its_id_goes_on_with_the_call() -> None:
+def test_a_repeated_name_and_id_continue_the_call() -> None:
     deltas = read(
-        going_on(piece("$.a", 1), name="f", id="x"), going_on(piece("$.b", 2), name="f", id="x"), {}
+        partial_call(piece("$.a", 1), name="f", id="x"),
+        partial_call(piece("$.b", 2), name="f", id="x"),
+        {},
     )
     assert arguments(deltas) == {"a": 1, "b": 2}
     assert [delta for delta in deltas if isinstance(delta, ToolEnd)] == [ToolEnd(0)]
 
 
-def test_a_call_that_is_open_at_the_end_was_cut() -> None:
-    assert read(going_on(name="f"))[-1] == ToolEnd(0, complete=False)
+def test_a_call_still_open_at_the_end_is_incomplete() -> None:
+    assert read(partial_call(name="f"))[-1] == ToolEnd(0, complete=False)
 
 
-def test_containers_are_opened_and_closed_on_the_way() -> None:
+def test_containers_are_opened_and_closed_as_paths_require() -> None:
     deltas = read(
-        going_on(name="f"),
-        going_on(piece("$.box.size[0]", 1), piece("$.box.size[1]", 2.5)),
-        going_on(piece("$.box.name", "b")),
-        going_on(piece("$.list[0].x", True), piece("$.list[0].y", "y"), piece("$.list[1].x", None)),
-        going_on(piece("$['a.b']", "q"), piece('$["c\\"d"]', "r"), piece("$['']", "s")),
+        partial_call(name="f"),
+        partial_call(piece("$.box.size[0]", 1), piece("$.box.size[1]", 2.5)),
+        partial_call(piece("$.box.name", "b")),
+        partial_call(
+            piece("$.list[0].x", True), piece("$.list[0].y", "y"), piece("$.list[1].x", None)
+        ),
+        partial_call(piece("$['a.b']", "q"), piece('$["c\\"d"]', "r"), piece("$['']", "s")),
         {},
     )
     assert arguments(deltas) == {
@@ -140,14 +144,14 @@ def test_containers_are_opened_and_closed_on_the_way() -> None:
         ["odd"],
     ],
 )
-def test_a_call_with_a_piece_that_has_no_place_is_cut(pieces: list[Any]) -> None:
-    deltas = read(going_on(*pieces, name="f"), going_on(piece("$.z", 1)), {})
+def test_a_call_with_an_unwritable_argument_is_incomplete(pieces: list[Any]) -> None:
+    deltas = read(partial_call(*pieces, name="f"), partial_call(piece("$.z", 1)), {})
     assert deltas[-1] == ToolEnd(0, complete=False)
     texts = "".join(delta.arguments for delta in deltas if isinstance(delta, ToolCall))
     assert not texts.endswith("}")
 
 
-def test_a_string_that_goes_on_without_a_text_only_goes_on() -> None:
+def test_a_string_continued_without_text_is_unchanged() -> None:
     writer = ArgumentWriter()
     assert writer.feed(piece("$.a", "x", more=True)) == '{"a":"x'
     assert writer.feed({"jsonPath": "$.a", "willContinue": True}) == ""
@@ -155,11 +159,11 @@ def test_a_string_that_goes_on_without_a_text_only_goes_on() -> None:
     assert writer.close() == "}"
 
 
-def test_pieces_that_are_no_list_say_nothing() -> None:
+def test_partial_args_that_are_not_a_list_are_ignored() -> None:
     assert arguments(read({"name": "f", "partialArgs": "odd"})) == {}
 
 
-# --- anything that a model might write ------------------------------------------------------------
+# --- any arguments --------------------------------------------------------------------------------
 
 keys = st.text(max_size=4)
 leaves = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=6)
@@ -186,12 +190,12 @@ def pieces_of(value: Any, path: str, cut: int) -> list[Document]:
         return [p for n, v in enumerate(value) for p in pieces_of(v, f"{path}[{n}]", cut)]
     if not isinstance(value, str):
         return [piece(path, value)]
-    texts = [value[place : place + cut] for place in range(0, len(value), cut)] or [""]
+    texts = [value[offset : offset + cut] for offset in range(0, len(value), cut)] or [""]
     return [piece(path, each, more=True) for each in texts[:-1]] + [piece(path, texts[-1])]
 
 
 @given(st.dictionaries(keys, values, max_size=4), st.integers(1, 4))
-def test_whatever_comes_in_pieces_is_put_together(value: Document, cut: int) -> None:
+def test_any_arguments_streamed_in_pieces_are_reassembled(value: Document, cut: int) -> None:
     writer = ArgumentWriter()
     texts = [writer.feed(each) for each in pieces_of(value, "$", cut)]
     assert None not in texts

@@ -1,4 +1,4 @@
-"""The reading half of Ollama's own API: lines and whole answers become deltas."""
+"""Decoding of Ollama lines and whole responses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import (
     Delta,
     Extra,
@@ -20,9 +19,8 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.dialects.ollama.decode import OllamaDecoder, OllamaDialect, decode
-from antiphon.dialects.ollama.encode import OllamaQuirks, encode
-from antiphon.wire.sse import Frame, NDJSONDecoder
+from antiphon.dialects.ollama.decode import OllamaDecoder, decode
+from antiphon.wire.sse import Frame
 
 
 def line(message: Any = None, **fields: Any) -> bytes:
@@ -30,7 +28,7 @@ def line(message: Any = None, **fields: Any) -> bytes:
     return json.dumps({"done": False, **body}).encode()
 
 
-def fed(*lines: bytes) -> list[Delta]:
+def feed(*lines: bytes) -> list[Delta]:
     decoder = OllamaDecoder()
     deltas = [delta for each in lines for delta in decoder.feed(Frame(each))]
     return deltas + decoder.close()
@@ -40,9 +38,9 @@ def faults(deltas: list[Delta]) -> list[str]:
     return [delta.fault.type for delta in deltas if isinstance(delta, Failure)]
 
 
-def test_a_stream_thinks_speaks_calls_and_ends() -> None:
+def test_a_stream_has_reasoning_text_calls_and_a_finish() -> None:
     call = {"id": "c", "function": {"index": 0, "name": "look", "arguments": {"x": 1}}}
-    assert fed(
+    assert feed(
         line({"role": "assistant", "content": "", "thinking": "hm"}, model="m"),
         line({"content": "Well", "thinking": None}, model="m"),
         line({"content": "", "tool_calls": [call]}, model="m"),
@@ -58,10 +56,10 @@ def test_a_stream_thinks_speaks_calls_and_ends() -> None:
     ]
 
 
-def test_what_one_line_says_comes_in_the_order_it_was_thought() -> None:
+def test_one_line_is_emitted_as_reasoning_text_and_calls() -> None:
     calls = [{"function": {"name": "a", "arguments": {}}}, {"function": {"name": "b"}}]
     said = {"content": "Well", "thinking": "hm", "tool_calls": calls, "images": ["AAAA"]}
-    assert fed(line(said)) == [
+    assert feed(line(said)) == [
         Reasoning("hm"),
         Text("Well"),
         Extra("images", ["AAAA"]),
@@ -72,26 +70,26 @@ def test_what_one_line_says_comes_in_the_order_it_was_thought() -> None:
     ]
 
 
-def test_calls_of_several_lines_are_told_apart_whatever_index_they_have() -> None:
+def test_calls_of_several_lines_are_numbered_in_order() -> None:
     one = line({"tool_calls": [{"function": {"index": 0, "name": "a", "arguments": {}}}]})
-    calls = [delta for delta in fed(one, one) if isinstance(delta, ToolCall)]
+    calls = [delta for delta in feed(one, one) if isinstance(delta, ToolCall)]
     assert [call.index for call in calls] == [0, 1]
 
 
-def test_an_odd_call_is_only_worth_tracing() -> None:
-    assert fed(line({"tool_calls": ["look"]})) == [Extra("tool_call", '"look"')]
+def test_a_malformed_call_becomes_an_extra() -> None:
+    assert feed(line({"tool_calls": ["look"]})) == [Extra("tool_call", '"look"')]
 
 
-def test_a_completion_is_read_like_a_chat() -> None:
-    assert fed(
+def test_a_generate_response_decodes_like_a_chat() -> None:
+    assert feed(
         line(model="m", response="Well", thinking="hm"),
         line(model="m", response="", done=True, done_reason="length", context=[1], eval_count=2),
     ) == [Start("m"), Reasoning("hm"), Text("Well"), Usage(output_tokens=2), Finish("length")]
 
 
-def test_probabilities_come_with_their_text() -> None:
+def test_logprobs_come_with_their_text() -> None:
     scored = [{"token": "a", "logprob": -1.0, "top_logprobs": [{"token": "b", "logprob": -2.0}]}]
-    [text] = fed(line({"content": "a"}, logprobs=scored))
+    [text] = feed(line({"content": "a"}, logprobs=scored))
     assert isinstance(text, Text)
     [token] = text.logprobs
     assert (token["token"], token["logprob"]) == ("a", -1.0)
@@ -99,14 +97,14 @@ def test_probabilities_come_with_their_text() -> None:
 
 
 @pytest.mark.parametrize("field", ["content", "thinking"])
-def test_words_that_are_no_string_are_only_worth_tracing(field: str) -> None:
-    assert fed(line({field: ["a"]})) == [Extra(field, ["a"])]
+def test_content_that_is_not_a_string_becomes_an_extra(field: str) -> None:
+    assert feed(line({field: ["a"]})) == [Extra(field, ["a"])]
 
 
 # --- the end --------------------------------------------------------------------------------------
 
 
-def test_the_last_line_ends_the_stream() -> None:
+def test_a_done_line_ends_the_stream() -> None:
     decoder = OllamaDecoder()
     decoder.feed(Frame(line({"content": "a"})))
     assert not decoder.ended
@@ -114,33 +112,33 @@ def test_the_last_line_ends_the_stream() -> None:
     assert decoder.ended
 
 
-def test_a_server_that_only_says_that_it_is_done_has_stopped() -> None:
-    assert fed(line({"content": "a"}, done=True)) == [Text("a"), Finish("stop")]
+def test_done_without_a_reason_is_a_stop() -> None:
+    assert feed(line({"content": "a"}, done=True)) == [Text("a"), Finish("stop")]
 
 
-def test_a_reason_counts_although_nobody_said_done() -> None:
+def test_a_reason_without_done_finishes() -> None:
     decoder = OllamaDecoder()
     assert decoder.feed(Frame(line({"content": ""}, done_reason="stop"))) == [Finish("stop")]
     assert not decoder.ended
 
 
 @pytest.mark.parametrize("reason", ["load", "unload"])
-def test_a_server_that_only_moved_its_model_is_asked_again(reason: str) -> None:
-    [failure] = fed(line({"content": ""}, done=True, done_reason=reason))
+def test_loading_or_unloading_the_model_is_a_retryable_failure(reason: str) -> None:
+    [failure] = feed(line({"content": ""}, done=True, done_reason=reason))
     assert isinstance(failure, Failure)
     assert (failure.fault.type, failure.fault.retryable) == ("protocol", True)
-    spoken = fed(line({"content": "a"}), line({"content": ""}, done=True, done_reason=reason))
+    spoken = feed(line({"content": "a"}), line({"content": ""}, done=True, done_reason=reason))
     assert spoken == [Text("a"), Finish(reason)]
 
 
 @pytest.mark.parametrize("count", [None, 0, -1, "3", True])
-def test_an_odd_count_counts_nothing(count: Any) -> None:
+def test_a_malformed_count_is_ignored(count: Any) -> None:
     last = line({"content": ""}, done=True, prompt_eval_count=count, eval_count=2)
-    assert fed(last) == [Usage(output_tokens=2), Finish("stop")]
-    assert fed(line({"content": ""}, done=True, eval_count=count)) == [Finish("stop")]
+    assert feed(last) == [Usage(output_tokens=2), Finish("stop")]
+    assert feed(line({"content": ""}, done=True, eval_count=count)) == [Finish("stop")]
 
 
-# --- what is not as agreed ------------------------------------------------------------------------
+# --- errors and malformed lines -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -152,39 +150,39 @@ def test_an_odd_count_counts_nothing(count: Any) -> None:
     ],
 )
 def test_an_error_in_the_stream_is_a_failure(text: str, fault: str) -> None:
-    assert faults(fed(line({"content": "a"}), json.dumps({"error": text}).encode())) == [fault]
+    assert faults(feed(line({"content": "a"}), json.dumps({"error": text}).encode())) == [fault]
 
 
-def test_what_stands_beside_an_error_comes_first() -> None:
-    text, failure = fed(line({"content": "a"}, error="broken"))
+def test_output_beside_an_error_is_emitted_first() -> None:
+    text, failure = feed(line({"content": "a"}, error="broken"))
     assert text == Text("a")
     assert isinstance(failure, Failure)
 
 
-def test_an_empty_line_of_an_answer_says_nothing() -> None:
-    assert fed(line({"content": ""}), line(response=""), line({})) == []
+def test_an_empty_message_gives_no_deltas() -> None:
+    assert feed(line({"content": ""}), line(response=""), line({})) == []
 
 
-def test_a_line_without_an_answer_is_only_worth_tracing() -> None:
-    assert fed(b'{"status":"pulling"}') == [Extra("frame", {"status": "pulling"})]
-    assert fed(b'{"message":"a","model":"m"}') == [Extra("frame", {"message": "a", "model": "m"})]
-    assert faults(fed(b'{"message":"Too many requests","code":429}')) == ["rate_limit"]
+def test_a_line_without_a_message_becomes_an_extra() -> None:
+    assert feed(b'{"status":"pulling"}') == [Extra("frame", {"status": "pulling"})]
+    assert feed(b'{"message":"a","model":"m"}') == [Extra("frame", {"message": "a", "model": "m"})]
+    assert faults(feed(b'{"message":"Too many requests","code":429}')) == ["rate_limit"]
 
 
-def test_a_broken_line_breaks_the_stream_but_not_what_is_finished() -> None:
-    assert faults(fed(b'{"message":')) == ["protocol"]
+def test_a_broken_line_is_a_failure_unless_the_message_is_finished() -> None:
+    assert faults(feed(b'{"message":')) == ["protocol"]
     finish = line({"content": ""}, done_reason="stop")
-    assert fed(finish, b"oops") == [Finish("stop"), Extra("unreadable_frame", 4)]
+    assert feed(finish, b"oops") == [Finish("stop"), Extra("unreadable_frame", 4)]
 
 
-def test_half_a_character_does_not_cost_the_line() -> None:
-    assert fed(b'{"message":{"content":"a\\ud83d"}}') == [Text("a\ufffd")]
+def test_an_unpaired_surrogate_in_a_line_is_replaced() -> None:
+    assert feed(b'{"message":{"content":"a\\ud83d"}}') == [Text("a\ufffd")]
 
 
-# --- whole answers, and the dialect ---------------------------------------------------------------
+# --- whole responses ------------------------------------------------------------------------------
 
 
-def test_a_whole_answer_is_one_line() -> None:
+def test_a_whole_response_is_one_line() -> None:
     call = {"id": "c", "function": {"name": "look", "arguments": {"x": 1}}}
     body = line(
         {"content": "Well", "thinking": "hm", "tool_calls": [call]},
@@ -193,37 +191,18 @@ def test_a_whole_answer_is_one_line() -> None:
         done_reason="stop",
         eval_count=4,
     )
-    assert decode(body) == fed(body)
+    assert decode(body) == feed(body)
     assert decode(json.dumps(json.loads(body), indent=1).encode())[1:3] == [
         Reasoning("hm"),
         Text("Well"),
     ]
 
 
-def test_a_recorded_stream_is_a_whole_answer_too() -> None:
+def test_a_recorded_stream_decodes_as_a_whole_response() -> None:
     lines = [line({"content": "a"}), line({"content": "b"}, done=True), line({"content": "c"})]
     assert decode(b"\n".join(lines)) == [Text("a"), Text("b"), Finish("stop")]
 
 
-def test_a_whole_error_is_a_failure() -> None:
+def test_an_error_body_is_a_failure() -> None:
     assert faults(decode(b'{"error":"model \'x\' not found"}')) == ["model_error"]
     assert faults(decode(b"<html>")) == ["unknown"]
-
-
-def test_the_dialect_reads_lines_and_writes_requests() -> None:
-    dialect = OllamaDialect(quirks=OllamaQuirks(options={"num_ctx": 8192}))
-    [frame] = dialect.framer().feed(line({"content": "a"}) + b"\n")
-    assert isinstance(dialect.framer(), NDJSONDecoder)
-    assert dialect.decoder().feed(frame) == [Text("a")]
-    assert dialect.decode(line({"content": "a"})) == [Text("a")]
-    plan = Plan(provider="p", model="m")
-    outbound = dialect.encode(plan, stream=True)
-    assert outbound == encode(plan, stream=True, quirks=OllamaQuirks(options={"num_ctx": 8192}))
-    assert json.loads(outbound.body)["options"] == {"num_ctx": 8192}
-
-
-def test_an_error_is_classified_and_described() -> None:
-    dialect = OllamaDialect()
-    fault = dialect.classify(503, {}, b'{"error":"server busy, sk-1"}')
-    assert (fault.type, fault.retryable) == ("provider_overloaded", True)
-    assert "sk-1" not in dialect.describe(fault)

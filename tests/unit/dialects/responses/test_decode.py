@@ -1,4 +1,4 @@
-"""The Responses API of other servers, streamed: told once, in order, whatever they get wrong."""
+"""Decoding of streams of Responses servers: everything is emitted once and in order."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "loo
 LOGPROB = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}
 
 
-# Pieces
+# Deltas
 
 
-def test_a_response_says_once_who_answers() -> None:
+def test_the_model_is_emitted_once() -> None:
     response = {"id": "resp_1", "model": "gpt", "status": "in_progress", "output": []}
     events = [event(kind, response=response) for kind in ("created", "queued", "in_progress")]
     assert feed(*events) == [Start("gpt", "resp_1")]
@@ -58,26 +58,26 @@ def test_a_response_says_once_who_answers() -> None:
         ("custom_tool_call_input.delta", {}, ToolCall(0, arguments="a", kind="custom")),
     ],
 )
-def test_a_delta_is_told_as_it_comes(kind: str, fields: Document, expected: Delta) -> None:
+def test_every_kind_of_delta_is_decoded(kind: str, fields: Document, expected: Delta) -> None:
     assert feed(event(kind, item_id="x", output_index=0, delta="a", **fields)) == [expected]
 
 
 @pytest.mark.parametrize("delta", ["", None, 5, {"stdout": "a"}])
-def test_a_delta_that_says_nothing_is_nothing(delta: object) -> None:
+def test_an_empty_or_malformed_delta_is_ignored(delta: object) -> None:
     assert feed(event("output_text.delta", output_index=0, delta=delta)) == []
 
 
-def test_the_type_may_stand_in_the_frame_alone() -> None:
+def test_the_event_type_may_be_in_the_frame_only() -> None:
     frame = Frame(b'{"delta":"a"}', "response.output_text.delta")
     assert ResponsesDecoder().feed(frame) == [Text("a")]
 
 
-def test_logprobs_come_with_their_text_and_get_what_they_lack() -> None:
-    told = feed(text("a", logprobs=[{"token": "a", "logprob": -0.5}]))
-    assert told == [Text("a", (LOGPROB,))]
+def test_logprobs_come_with_their_text_and_are_completed() -> None:
+    deltas = feed(text("a", logprobs=[{"token": "a", "logprob": -0.5}]))
+    assert deltas == [Text("a", (LOGPROB,))]
 
 
-def test_a_citation_gets_what_clients_insist_on() -> None:
+def test_a_citation_is_completed_with_required_fields() -> None:
     cited = event(
         "output_text.annotation.added", output_index=0, annotation={"type": "url_citation"}
     )
@@ -90,11 +90,11 @@ def test_a_citation_gets_what_clients_insist_on() -> None:
     ]
 
 
-def test_a_message_keeps_its_label_whenever_it_is_told() -> None:
+def test_a_message_keeps_its_phase() -> None:
     early = {"type": "message", "id": "msg_1", "phase": "commentary"}
     late = message("b", id="msg_2", phase="final_answer")
-    told = feed(added(0, **early), text("a"), done(0, **message("a", **early)), done(1, **late))
-    assert told == [ItemEnd("commentary"), Text("a"), ItemEnd("final_answer"), Text("b")]
+    deltas = feed(added(0, **early), text("a"), done(0, **message("a", **early)), done(1, **late))
+    assert deltas == [ItemEnd("commentary"), Text("a"), ItemEnd("final_answer"), Text("b")]
     assert feed(added(0, **early), done(0, **message("a", id="msg_1"))) == [
         ItemEnd("commentary"),
         Text("a"),
@@ -102,25 +102,25 @@ def test_a_message_keeps_its_label_whenever_it_is_told() -> None:
 
 
 @pytest.mark.parametrize("phase", [None, "", 5])
-def test_a_label_that_is_none_is_not_told(phase: object) -> None:
+def test_an_invalid_phase_is_ignored(phase: object) -> None:
     assert feed(added(0, type="message", id="msg_1", phase=phase), text("a")) == [Text("a")]
 
 
-def test_thought_and_calls_have_no_label() -> None:
+def test_reasoning_and_calls_have_no_phase() -> None:
     thought = reasoning(id="rs_1", phase="commentary", content=[{"text": "hm"}])
     assert feed(done(0, **thought)) == [Reasoning("hm")]
     assert feed(added(0, **CALL, phase="commentary")) == [ToolCall(0, "call_1", "look")]
 
 
-def test_a_call_is_announced_named_and_ended() -> None:
-    told = feed(
+def test_a_streamed_call_is_started_written_and_ended() -> None:
+    deltas = feed(
         added(0, **CALL, arguments=""),
         event("function_call_arguments.delta", item_id="fc_1", output_index=0, delta='{"a"'),
         event("function_call_arguments.delta", item_id="fc_1", output_index=0, delta=":1}"),
         event("function_call_arguments.done", item_id="fc_1", arguments='{"a":1}'),
         done(0, **CALL, arguments='{"a":1}', status="completed"),
     )
-    assert told == [
+    assert deltas == [
         ToolCall(0, "call_1", "look"),
         ToolCall(0, arguments='{"a"'),
         ToolCall(0, arguments=":1}"),
@@ -128,11 +128,11 @@ def test_a_call_is_announced_named_and_ended() -> None:
     ]
 
 
-def test_a_call_that_was_cut_says_so() -> None:
+def test_an_incomplete_call_ends_as_incomplete() -> None:
     assert feed(done(0, **CALL, arguments="{", status="incomplete"))[-1] == ToolEnd(0, False)
 
 
-def test_a_free_text_call_keeps_its_text() -> None:
+def test_a_custom_tool_call_keeps_its_input() -> None:
     item = CALL | {"type": "custom_tool_call", "id": "ctc_1", "input": "ls"}
     assert feed(done(0, **item)) == [
         ToolCall(0, "call_1", "look", kind="custom"),
@@ -148,30 +148,30 @@ def test_a_namespace_does_not_change_the_name() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"), [({"a": 1}, '{"a":1}'), ([], "[]"), (None, ""), ("", "")]
 )
-def test_arguments_may_come_as_the_json_itself(arguments: object, text: str) -> None:
-    told = feed(done(0, **CALL, arguments=arguments))
-    written = [delta for delta in told if isinstance(delta, ToolCall) and delta.arguments]
+def test_arguments_sent_as_json_values_are_serialized(arguments: object, text: str) -> None:
+    deltas = feed(done(0, **CALL, arguments=arguments))
+    written = [delta for delta in deltas if isinstance(delta, ToolCall) and delta.arguments]
     assert written == ([ToolCall(0, arguments=text)] if text else [])
 
 
 @pytest.mark.parametrize("name", [None, "", 5])
-def test_a_call_without_a_name_is_no_call(name: object) -> None:
+def test_a_call_without_a_name_becomes_an_extra(name: object) -> None:
     item = CALL | {"name": name, "call_id": None, "arguments": ""}
     assert feed(done(0, **item)) == [Extra("call", item)]
 
 
-def test_a_call_that_the_provider_answers_itself_is_not_for_the_client() -> None:
+def test_calls_of_server_tools_are_hidden_from_the_client() -> None:
     item = {"type": "custom_tool_call", "id": "ctc_1", "name": "x_search", "input": "{}"}
-    told = feed(
+    deltas = feed(
         added(0, **item),
         event("custom_tool_call_input.delta", item_id="ctc_1", output_index=0, delta="{}"),
         done(0, **item),
         server_tools=frozenset({"x_search"}),
     )
-    assert told == [Extra("call", item)]
+    assert deltas == [Extra("call", item)]
 
 
-# Whole items, never doubled
+# Whole items, emitted once
 
 
 @pytest.mark.parametrize(
@@ -200,23 +200,21 @@ def test_a_call_that_the_provider_answers_itself_is_not_for_the_client() -> None
         ({"id": "x"}, [Extra("item", {"id": "x"})]),
     ],
 )
-def test_an_item_that_came_without_deltas_is_told_whole(
-    item: Document, expected: list[Delta]
-) -> None:
+def test_an_item_without_deltas_is_emitted_when_done(item: Document, expected: list[Delta]) -> None:
     assert feed(done(0, **item)) == expected
     assert feed(ended(output=[item]))[1:-1] == expected
 
 
-def test_a_whole_message_comes_with_its_citations_and_probabilities() -> None:
+def test_a_whole_message_has_its_citations_and_logprobs() -> None:
     file = {"type": "file_citation", "file_id": "f"}
     part = {"type": "output_text", "text": "a", "annotations": [file], "logprobs": [LOGPROB]}
-    told = feed(done(0, type="message", content=[part]))
-    assert told == [Text("a", (LOGPROB,)), Annotation(file)]
+    deltas = feed(done(0, type="message", content=[part]))
+    assert deltas == [Text("a", (LOGPROB,)), Annotation(file)]
 
 
-def test_what_was_told_is_not_told_again() -> None:
+def test_repeated_content_is_emitted_once() -> None:
     item = message("ab", id="msg_1")
-    told = feed(
+    deltas = feed(
         added(0, type="message", id="msg_1", content=[]),
         text("a"),
         text("b"),
@@ -225,7 +223,7 @@ def test_what_was_told_is_not_told_again() -> None:
         done(0, **item),
         ended(output=[item]),
     )
-    assert told == [Text("a"), Text("b"), Start(), Finish("completed")]
+    assert deltas == [Text("a"), Text("b"), Start(), Finish("completed")]
 
 
 @pytest.mark.parametrize(
@@ -237,58 +235,58 @@ def test_what_was_told_is_not_told_again() -> None:
     ],
     ids=["part", "item", "response"],
 )
-def test_what_the_deltas_left_out_is_told_later(late: Document) -> None:
-    told = [delta for delta in feed(text("a"), late) if isinstance(delta, Text)]
-    assert told == [Text("a"), Text("bc")]
+def test_text_missing_in_the_deltas_is_emitted_later(late: Document) -> None:
+    deltas = [delta for delta in feed(text("a"), late) if isinstance(delta, Text)]
+    assert deltas == [Text("a"), Text("bc")]
 
 
 @pytest.mark.parametrize("whole", [None, 5])
-def test_a_part_that_is_done_without_its_text_adds_nothing(whole: object) -> None:
+def test_a_finished_part_without_text_adds_nothing(whole: object) -> None:
     assert feed(event("output_text.done", output_index=0, text=whole)) == []
 
 
-def test_what_was_told_stands_even_if_the_server_says_something_else_later() -> None:
+def test_emitted_text_stands_if_the_final_text_differs() -> None:
     events = [text("ab"), done(0, **message("axc", id="msg_1"))]
     assert feed(*events) == [Text("ab")]
     last = event("output_text.done", item_id="msg_1", content_index=0, text="axc")
     assert feed(text("ab"), last) == [Text("ab")]
 
 
-def test_each_part_of_a_summary_is_told_once() -> None:
-    place = {"item_id": "rs_1", "output_index": 0}
+def test_each_part_of_a_summary_is_emitted_once() -> None:
+    index = {"item_id": "rs_1", "output_index": 0}
     parts = [{"type": "summary_text", "text": text} for text in ("one", "two")]
-    told = feed(
-        event("reasoning_summary_text.delta", **place, summary_index=0, delta="one"),
-        event("reasoning_summary_text.done", **place, summary_index=0, text="one"),
-        event("reasoning_summary_text.done", **place, summary_index=1, text="two"),
+    deltas = feed(
+        event("reasoning_summary_text.delta", **index, summary_index=0, delta="one"),
+        event("reasoning_summary_text.done", **index, summary_index=0, text="one"),
+        event("reasoning_summary_text.done", **index, summary_index=1, text="two"),
         done(0, **reasoning(id="rs_1", summary=parts)),
     )
-    assert told == [Reasoning("one", "summary"), Reasoning("two", "summary", 1)]
+    assert deltas == [Reasoning("one", "summary"), Reasoning("two", "summary", 1)]
 
 
-def test_citations_that_were_told_are_not_told_again() -> None:
+def test_streamed_citations_are_not_repeated() -> None:
     files = [{"type": "file_citation", "file_id": name} for name in "abc"]
     item = message("x", id="msg_1")
     item["content"][0]["annotations"] = files
-    told = feed(
+    deltas = feed(
         text("x"),
         event("output_text.annotation.added", item_id="msg_1", annotation=files[0]),
         done(0, **item),
     )
-    assert told == [Text("x"), *map(Annotation, files)]
+    assert deltas == [Text("x"), *map(Annotation, files)]
 
 
-def test_a_call_is_told_once_however_often_it_comes() -> None:
+def test_a_repeated_call_is_emitted_once() -> None:
     item = CALL | {"arguments": "{}"}
-    told = feed(added(0, **item), done(0, **item), done(0, **item), ended(output=[item]))
-    assert told[:3] == [ToolCall(0, "call_1", "look"), ToolCall(0, arguments="{}"), ToolEnd(0)]
-    assert told[3:] == [Start(), Finish("completed")]
+    deltas = feed(added(0, **item), done(0, **item), done(0, **item), ended(output=[item]))
+    assert deltas[:3] == [ToolCall(0, "call_1", "look"), ToolCall(0, arguments="{}"), ToolEnd(0)]
+    assert deltas[3:] == [Start(), Finish("completed")]
 
 
 # State
 
 
-def test_sealed_reasoning_is_state_to_hand_back() -> None:
+def test_encrypted_reasoning_becomes_state() -> None:
     item = reasoning(id="rs_1", encrypted_content="gAAA", format="v1", status="completed")
     state = {"id": "rs_1", "summary": [], "encrypted_content": "gAAA", "format": "v1"}
     assert feed(
@@ -302,7 +300,7 @@ def test_sealed_reasoning_is_state_to_hand_back() -> None:
     ]
 
 
-def test_state_does_not_hold_the_plain_text() -> None:
+def test_reasoning_state_does_not_contain_the_plain_text() -> None:
     item = reasoning(content=[{"text": "hm"}], encrypted_content="x")
     thought, state = feed(done(0, **item))
     assert thought == Reasoning("hm")
@@ -310,27 +308,27 @@ def test_state_does_not_hold_the_plain_text() -> None:
     assert state.value == {"summary": [], "encrypted_content": "x"}
 
 
-# Items that other servers pass on
+# Raw items
 
 
-def test_an_item_of_another_kind_is_passed_on_when_it_is_done() -> None:
+def test_an_item_of_another_kind_is_passed_on_when_done() -> None:
     item = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {}}
-    place = {"output_index": 0, "item_id": "ws_1"}
-    told = feed(
+    index = {"output_index": 0, "item_id": "ws_1"}
+    deltas = feed(
         added(0, **item | {"status": "in_progress"}),
-        event("web_search_call.in_progress", **place),
-        event("web_search_call.searching", **place),
-        event("web_search_call.completed", **place),
+        event("web_search_call.in_progress", **index),
+        event("web_search_call.searching", **index),
+        event("web_search_call.completed", **index),
         done(0, **item),
     )
     stages = ("in_progress", "searching", "completed")
-    assert told == [*(Extra(f"response.web_search_call.{s}") for s in stages), RawItem(item)]
+    assert deltas == [*(Extra(f"response.web_search_call.{s}") for s in stages), RawItem(item)]
 
 
-def test_an_id_that_comes_twice_is_left_to_the_machine() -> None:
+def test_a_repeated_id_of_a_raw_item_is_dropped() -> None:
     item = {"type": "web_search_call", "id": "ws_1"}
-    told = feed(added(0, **item), done(0, **item), ended(output=[item, item]))
-    assert told[:1] == [RawItem(item)]
+    deltas = feed(added(0, **item), done(0, **item), ended(output=[item, item]))
+    assert deltas[:1] == [RawItem(item)]
     twin = {"type": "web_search_call"}
     assert feed(done(0, **twin), done(1, **twin)) == [RawItem(twin), RawItem(twin)]
     other = {"type": "file_search_call"}

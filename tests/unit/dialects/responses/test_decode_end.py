@@ -1,4 +1,4 @@
-"""How a streamed answer of another Responses server ends: well, cut, failed, or not at all."""
+"""The end of a Responses stream: completed, incomplete, failed, or missing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from antiphon.core.stream.deltas import (
     Extra,
     Failure,
     Finish,
-    Start,
     Text,
-    Usage,
 )
 from antiphon.dialects.responses.decode import ResponsesDecoder
 from antiphon.wire.sse import Frame
@@ -27,28 +25,7 @@ from tests.support.dialect_samples.responses import (
     text,
 )
 
-# Counts and endings
-
-
-@pytest.mark.parametrize(
-    ("usage", "expected"),
-    [
-        (
-            {
-                "input_tokens": 9,
-                "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2},
-                "output_tokens": 7,
-                "output_tokens_details": {"reasoning_tokens": 3},
-                "total_tokens": 16,
-            },
-            Usage(9, 7, 4, 2, 3, 16),
-        ),
-        ({"input_tokens": 1, "output_tokens": 2, "input_tokens_details": None}, Usage(1, 2)),
-        ({"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}, Usage(1, 2, 0, 0, 0, 3)),
-    ],
-)
-def test_usage_comes_before_the_end(usage: Document, expected: Usage) -> None:
-    assert feed(ended(usage=usage)) == [Start(), expected, Finish("completed")]
+# Finish reasons
 
 
 @pytest.mark.parametrize(
@@ -63,18 +40,18 @@ def test_usage_comes_before_the_end(usage: Document, expected: Usage) -> None:
         (ended("incomplete", incomplete_details={"reason": "steered"}), "steered"),
     ],
 )
-def test_an_ending_says_why(last: Document, reason: str) -> None:
+def test_a_terminal_event_gives_the_finish_reason(last: Document, reason: str) -> None:
     assert feed(last)[-1] == Finish(reason)
 
 
-def test_nothing_comes_after_the_last_event() -> None:
+def test_a_terminal_event_ends_the_stream() -> None:
     decoder = ResponsesDecoder()
     decoder.feed(Frame(json.dumps(ended()).encode()))
     assert decoder.ended
     assert decoder.feed(Frame(b"[DONE]")) == []
 
 
-def test_a_stream_that_only_says_that_it_is_done_is_done_if_its_items_are() -> None:
+def test_a_done_marker_alone_finishes_if_every_item_is_done() -> None:
     item = message("a", id="msg_1")
     assert feed(done(0, **item), b"[DONE]") == [Text("a"), Finish("stop")]
     assert feed(text("a"), b"[DONE]") == [Text("a")]
@@ -106,7 +83,7 @@ def test_an_error_is_classified_in_every_shape(last: Document) -> None:
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-def test_an_end_without_an_answer_is_the_providers_fault(status: str) -> None:
+def test_a_failed_status_without_an_error_is_a_protocol_fault(status: str) -> None:
     assert failure(ended(status)).fault.type == "protocol"
 
 
@@ -115,12 +92,12 @@ def test_a_frame_that_cannot_be_read_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("data", [b" ", b"5", b'"ping"'])
-def test_a_frame_that_says_nothing_is_noted(data: bytes) -> None:
+def test_a_scalar_frame_becomes_an_extra(data: bytes) -> None:
     [noted] = feed(data)
     assert isinstance(noted, Extra)
 
 
-def test_half_a_character_is_mended() -> None:
+def test_an_unpaired_surrogate_is_replaced() -> None:
     data = b'{"type":"response.output_text.delta","delta":"a\\ud83d"}'
     assert feed(data) == [Text("a\N{REPLACEMENT CHARACTER}")]
 
@@ -138,5 +115,5 @@ def test_half_a_character_is_mended() -> None:
         (event("output_item.done", item="x"), [Extra("item", "x")]),
     ],
 )
-def test_what_nobody_knows_is_noted(sent: Document, expected: list[Delta]) -> None:
+def test_unknown_events_become_extras(sent: Document, expected: list[Delta]) -> None:
     assert feed(sent) == expected

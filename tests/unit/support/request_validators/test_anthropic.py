@@ -1,4 +1,4 @@
-"""The validator of requests is only worth its rules: each of them catches a planted problem."""
+"""The validator of Anthropic requests reports a violation of each rule."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def problems_of(*messages: Any, **fields: Any) -> list[str]:
         [USER, model(CALL), user(RESULT | {"content": [IMAGE]} | MARK)],
     ],
 )
-def test_a_good_request_has_no_problems(messages: list[Any]) -> None:
+def test_a_valid_request_has_no_problems(messages: list[Any]) -> None:
     system = [TEXT | MARK]
     assert problems_of(*messages, system=system, thinking={"type": "adaptive"}, stream=True) == []
 
@@ -66,14 +66,14 @@ def test_a_good_request_has_no_problems(messages: list[Any]) -> None:
         ([user(TEXT | {"x": 1})], "bad keys of a text block"),
         ([user({"type": "text"})], "bad keys of a text block"),
         ([user(TEXT | {"cache_control": {}})], "a bad cache marker"),
-        ([USER, model(THOUGHT | MARK, TEXT), USER], "a cache marker on a thought"),
+        ([USER, model(THOUGHT | MARK, TEXT), USER], "a cache marker on thinking"),
         ([user(*[TEXT | MARK] * 5)], "too many cache markers"),
         ([user(TEXT | {"text": " \n"})], "an empty text"),
         ([USER, model(CALL | {"id": "a:0"}), user(RESULT)], "a bad id or name"),
         ([USER, model(CALL | {"name": "a.b"}), user(RESULT)], "a bad id or name"),
-        ([USER, model(CALL | {"input": []}), user(RESULT)], "an input that is no object"),
+        ([USER, model(CALL | {"input": []}), user(RESULT)], "an input that is not an object"),
         ([USER, model(CALL), user(RESULT | {"content": []})], "there are no blocks"),
-        ([USER, model(THOUGHT | {"signature": ""}, TEXT), USER], "not signed"),
+        ([USER, model(THOUGHT | {"signature": ""}, TEXT), USER], "without a signature"),
         ([USER, model(REDACTED | {"data": ""}, TEXT), USER], "without data"),
         ([user(IMAGE | {"source": {"type": "url", "url": "file:///x"}})], "a bad source"),
         ([user(IMAGE | {"source": {"type": "file", "file_id": "x"}})], "a bad source"),
@@ -82,15 +82,15 @@ def test_a_good_request_has_no_problems(messages: list[Any]) -> None:
         ([SAID, USER], "must be the user's"),
         ([USER, SAID], "must be the user's"),
         ([USER, USER], "two messages of one role"),
-        ([USER, model(CALL), USER], "answers [] to the calls ['a']"),
-        ([user(RESULT)], "answers ['a'] to the calls []"),
-        ([USER, model(CALL), user(TEXT, RESULT)], "an answer behind something else"),
-        ([USER, model(CALL, TEXT), user(RESULT)], "something behind a call"),
-        ([USER, model(TEXT, THOUGHT), USER], "a thought at the end"),
+        ([USER, model(CALL), USER], "results [] to the calls ['a']"),
+        ([user(RESULT)], "results ['a'] to the calls []"),
+        ([USER, model(CALL), user(TEXT, RESULT)], "a result after another block"),
+        ([USER, model(CALL, TEXT), user(RESULT)], "a block after a call"),
+        ([USER, model(TEXT, THOUGHT), USER], "thinking at the end"),
         ([USER, model(CALL), user(RESULT), model(CALL), user(RESULT)], "two calls share an id"),
     ],
 )
-def test_a_planted_problem_of_a_message_is_found(messages: list[Any], problem: str) -> None:
+def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(*messages))
 
 
@@ -102,15 +102,18 @@ SEARCH = {"type": "web_search_20250305", "name": "web_search"}
     ("fields", "problem"),
     [
         ({"mood": 1}, "unknown key mood"),
-        ({"model": None}, "model is no string"),
+        ({"model": None}, "model is not a string"),
         ({"system": []}, "system: there are no blocks"),
         ({"tools": []}, "and no tools"),
         ({"tools": None, "tool_choice": {"type": "auto"}}, "and no tools"),
         ({"tools": [LOOK, LOOK]}, "two tools share a name"),
         ({"tools": [LOOK | {"type": "function"}]}, "bad keys of a tool"),
         ({"tools": [LOOK | {"name": "a b"}]}, "bad tool name"),
-        ({"tools": [LOOK | {"input_schema": {}}]}, "no plain object"),
-        ({"tools": [LOOK | {"input_schema": {"type": "object", "anyOf": []}}]}, "no plain object"),
+        ({"tools": [LOOK | {"input_schema": {}}]}, "not a plain object"),
+        (
+            {"tools": [LOOK | {"input_schema": {"type": "object", "anyOf": []}}]},
+            "not a plain object",
+        ),
         ({"tools": [{"type": "web_search", "name": "web_search"}]}, "a bad tool"),
         ({"tool_choice": {"type": "required"}}, "bad tool choice"),
         ({"tool_choice": {"type": "tool", "name": "x"}}, "bad tool choice"),
@@ -128,7 +131,7 @@ SEARCH = {"type": "web_search_20250305", "name": "web_search"}
         ({"metadata": {"x": 1}}, "bad metadata"),
     ],
 )
-def test_a_planted_problem_beside_the_messages_is_found(fields: Body, problem: str) -> None:
+def test_a_bad_field_is_reported(fields: Body, problem: str) -> None:
     assert any(problem in found for found in problems_of(USER, **fields))
 
 
@@ -137,9 +140,11 @@ def test_the_providers_own_search_may_be_chosen() -> None:
     assert problems_of(USER, tools=[SEARCH], tool_choice=choice) == []
 
 
-def test_a_thought_without_thinking_is_a_problem() -> None:
+def test_a_thinking_block_without_thinking_is_reported() -> None:
     history = [USER, model(THOUGHT, CALL), user(RESULT)]
-    assert problems_of(*history, thinking={"type": "disabled"}) == ["thoughts, and thinking is off"]
+    assert problems_of(*history, thinking={"type": "disabled"}) == [
+        "thinking blocks while thinking is disabled"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -155,14 +160,14 @@ def test_a_thought_without_thinking_is_a_problem() -> None:
         ([model(THOUGHT, TEXT), USER, model(CALL)], False),
     ],
 )
-def test_a_turn_that_thinks_by_a_budget_must_have_begun_with_a_thought(
+def test_a_turn_with_a_thinking_budget_must_begin_with_thinking(
     rounds: list[Any], good: bool
 ) -> None:
     found = problems_of(USER, *rounds, user(RESULT), thinking=ENABLED)
-    assert found == ([] if good else ["a turn that goes on without its thought"])
+    assert found == ([] if good else ["a resumed turn without thinking"])
 
 
-def test_messages_must_stand_last_in_an_object() -> None:
-    assert problems(b"[]") == ["the body is no object"]
+def test_messages_must_be_the_last_field_of_an_object() -> None:
+    assert problems(b"[]") == ["the body is not an object"]
     body = json.dumps({"messages": [USER], "model": "m", "max_tokens": 1}).encode()
-    assert problems(body) == ["messages do not stand last"]
+    assert problems(body) == ["messages must be the last field"]

@@ -1,4 +1,4 @@
-"""The validator of requests is only worth its rules: each of them catches a planted problem."""
+"""The validator of Bedrock requests reports a violation of each rule."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ GOOD = [
 
 
 @pytest.mark.parametrize("messages", GOOD)
-def test_a_good_request_has_no_problems(messages: list[Any]) -> None:
+def test_a_valid_request_has_no_problems(messages: list[Any]) -> None:
     assert problems_of(*messages, system=[TEXT], serviceTier={"type": "flex"}) == []
     assert problems_of(*messages, outputConfig={"textFormat": SHAPE}) == []
 
 
 @pytest.mark.parametrize("messages", GOOD)
-def test_amazons_description_agrees(messages: list[Any]) -> None:
+def test_a_valid_request_matches_the_aws_service_model(messages: list[Any]) -> None:
     fields = {"system": [TEXT], "outputConfig": {"textFormat": SHAPE}}
     assert offences(body_of(*messages, **fields)) == []
 
@@ -86,11 +86,11 @@ def test_amazons_description_agrees(messages: list[Any]) -> None:
         ([USER | {"name": "x"}], "bad keys of a message"),
         ([{"role": "system", "content": [TEXT]}], "bad role"),
         ([user()], "there are no blocks"),
-        ([user(MARK)], "a cache marker behind nothing"),
+        ([user(MARK)], "a cache marker without a block before it"),
         ([user(TEXT, {"cachePoint": {"type": "x"}})], "a bad cache marker"),
         ([user(TEXT, *[MARK] * 5)], "too many cache markers"),
-        ([user({})], "one thing"),
-        ([user(TEXT | IMAGE)], "one thing"),
+        ([user({})], "exactly one key"),
+        ([user(TEXT | IMAGE)], "exactly one key"),
         ([user(CALL)], "a toolUse block in user"),
         ([user({"text": " \n"})], "a blank text"),
         ([user({"image": 7})], "bad image"),
@@ -99,33 +99,33 @@ def test_amazons_description_agrees(messages: list[Any]) -> None:
         ([user({"image": {"format": "png", "source": {"bytes": "%"}}})], "a bad source"),
         ([user(TEXT, document(name="a.pdf"))], "a bad name"),
         ([user(TEXT, document(name="a  b"))], "a bad name"),
-        ([user(FILE)], "a document without a word"),
+        ([user(FILE)], "a document without text"),
         ([user(TEXT, FILE, FILE)], "two documents share a name"),
         ([USER, model(call(toolUseId="a.b")), user(RESULT)], "a bad id"),
         ([USER, model(call(name="é")), user(RESULT)], "a bad id or name"),
-        ([USER, model(call(input=[])), user(RESULT)], "no object"),
+        ([USER, model(call(input=[])), user(RESULT)], "not an object"),
         ([USER, model(call(x=1)), user(RESULT)], "bad keys of a call"),
         ([USER, model(CALL), user({"toolResult": {"toolUseId": "a"}})], "bad keys of a result"),
-        ([USER, model({"reasoningContent": {}}, TEXT), USER], "a bad thought"),
+        ([USER, model({"reasoningContent": {}}, TEXT), USER], "a bad thinking block"),
         (
             [
                 USER,
                 model({"reasoningContent": {"reasoningText": {"text": "", "signature": ""}}}, TEXT),
             ],
-            "not signed",
+            "without a signature",
         ),
         ([SAID, USER], "the first and the last"),
         ([USER, SAID], "the first and the last"),
         ([USER, USER], "two messages of one role"),
-        ([USER, model(CALL), USER], "answers [] to the calls ['a']"),
-        ([user(RESULT)], "answers ['a'] to the calls []"),
-        ([USER, model(CALL), user(TEXT, RESULT)], "an answer behind something else"),
-        ([USER, model(CALL, TEXT), user(RESULT)], "something behind a call"),
-        ([USER, model(TEXT, SIGNED), USER], "a thought at the end"),
+        ([USER, model(CALL), USER], "results [] to the calls ['a']"),
+        ([user(RESULT)], "results ['a'] to the calls []"),
+        ([USER, model(CALL), user(TEXT, RESULT)], "a result after another block"),
+        ([USER, model(CALL, TEXT), user(RESULT)], "a block after a call"),
+        ([USER, model(TEXT, SIGNED), USER], "thinking at the end"),
         ([USER, model(CALL), user(RESULT), model(CALL), user(RESULT)], "two calls share an id"),
     ],
 )
-def test_a_planted_problem_in_the_messages_is_found(messages: list[Any], problem: str) -> None:
+def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in each for each in problems_of(*messages))
 
 
@@ -141,7 +141,10 @@ def test_a_planted_problem_in_the_messages_is_found(messages: list[Any], problem
         ({"toolConfig": {"tools": [spec(name="a.b")]}}, "bad tool name"),
         ({"toolConfig": {"tools": [spec(description=" ")]}}, "a blank description"),
         ({"toolConfig": {"tools": [spec(x=1)]}}, "bad keys of a tool"),
-        ({"toolConfig": {"tools": [spec(inputSchema={"json": {"anyOf": []}})]}}, "no plain object"),
+        (
+            {"toolConfig": {"tools": [spec(inputSchema={"json": {"anyOf": []}})]}},
+            "not a plain object",
+        ),
         ({"toolConfig": {"tools": [LOOK], "toolChoice": {"none": {}}}}, "bad tool choice"),
         (
             {"toolConfig": {"tools": [LOOK], "toolChoice": {"tool": {"name": "x"}}}},
@@ -167,17 +170,19 @@ def test_a_planted_problem_in_the_messages_is_found(messages: list[Any], problem
         ),
     ],
 )
-def test_a_planted_problem_beside_the_messages_is_found(fields: Body, problem: str) -> None:
+def test_a_bad_field_is_reported(fields: Body, problem: str) -> None:
     config = {"inferenceConfig": {"maxTokens": 9000, "temperature": 1}}
     assert any(problem in each for each in problems_of(USER, **config | fields))
 
 
 def test_a_schema_must_be_an_object() -> None:
     shape = {"type": "json_schema", "structure": {"jsonSchema": {"schema": "[]"}}}
-    assert problems_of(USER, outputConfig={"textFormat": shape}) == ["a schema that is no object"]
+    assert problems_of(USER, outputConfig={"textFormat": shape}) == [
+        "a schema that is not an object"
+    ]
 
 
-def test_a_turn_that_goes_on_must_have_begun_with_its_thought() -> None:
+def test_a_resumed_turn_must_begin_with_thinking() -> None:
     fields = {
         "additionalModelRequestFields": THINKS,
         "inferenceConfig": {"maxTokens": 2000},
@@ -185,13 +190,11 @@ def test_a_turn_that_goes_on_must_have_begun_with_its_thought() -> None:
     second = {"toolResult": {"toolUseId": "b", "content": [TEXT]}}
     rounds = [user(RESULT), model(call(toolUseId="b")), user(second)]
     assert problems_of(USER, model(SIGNED, CALL), *rounds, **fields) == []
-    assert problems_of(USER, model(CALL), *rounds, **fields) == [
-        "a turn that goes on without its thought"
-    ]
+    assert problems_of(USER, model(CALL), *rounds, **fields) == ["a resumed turn without thinking"]
     assert problems_of(USER, model(CALL), user(RESULT), SAID, USER, **fields) == []
 
 
-def test_calls_without_tools_and_words_beside_calls_are_found() -> None:
+def test_calls_without_tools_and_text_beside_calls_are_reported() -> None:
     messages = [USER, model(TEXT, CALL), user(RESULT, TEXT)]
     assert problems(json.dumps({"messages": messages}).encode()) == ["calls, and no tools"]
     body = json.dumps(body_of(*messages)).encode()
@@ -202,11 +205,11 @@ def test_calls_without_tools_and_words_beside_calls_are_found() -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (b"[]", "the body is no object"),
+        (b"[]", "the body is not an object"),
         (b'{"messages": [{"role": "user", "content": [{"text": "a"}]}], "system": []}', "last"),
     ],
 )
-def test_a_body_of_another_form_is_found(body: bytes, problem: str) -> None:
+def test_a_body_of_another_form_is_reported(body: bytes, problem: str) -> None:
     assert any(problem in each for each in problems(body))
 
 
@@ -227,5 +230,5 @@ def test_a_body_of_another_form_is_found(body: bytes, problem: str) -> None:
         {"toolConfig": {"tools": [LOOK], "toolChoice": {"tool": {}}}},
     ],
 )
-def test_amazons_description_finds_what_it_does_not_allow(change: Body) -> None:
+def test_a_bad_request_does_not_match_the_aws_service_model(change: Body) -> None:
     assert offences(body_of(USER) | change)

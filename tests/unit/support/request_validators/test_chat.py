@@ -1,4 +1,4 @@
-"""The validator of requests is only worth its rules: each of them catches a planted problem."""
+"""The validator of Chat Completions requests reports a violation of each rule."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def problems_of(*messages: Any, **fields: Any) -> list[str]:
         [CALLED, TOOL | {"content": [IMAGE]}, CALLED, TOOL],
     ],
 )
-def test_a_good_request_has_no_problems(messages: list[Any]) -> None:
+def test_a_valid_request_has_no_problems(messages: list[Any]) -> None:
     assert problems_of(*messages, tools=[LOOK], tool_choice="auto", stream=True) == []
 
 
@@ -67,15 +67,15 @@ def test_a_good_request_has_no_problems(messages: list[Any]) -> None:
         ([called(arguments="{"), TOOL], "arguments are not the text of an object"),
         ([CALLED | {"tool_calls": [CALL | {"id": ""}]}, TOOL], "a call without an id"),
         ([CALLED | {"tool_calls": [CALL, CALL]}, TOOL, TOOL], "two calls share an id"),
-        ([CALLED], "1 calls at the end have no answer"),
-        ([CALLED, USER], "1 calls before it have no answer"),
-        ([USER, TOOL], "an answer to no call"),
-        ([CALLED, TOOL, TOOL], "an answer to no call"),
-        ([CALLED, TOOL | {"tool_call_id": "b"}], "an answer to another call"),
+        ([CALLED], "1 calls at the end have no result"),
+        ([CALLED, USER], "1 calls before it have no result"),
+        ([USER, TOOL], "a result without a call"),
+        ([CALLED, TOOL, TOOL], "a result without a call"),
+        ([CALLED, TOOL | {"tool_call_id": "b"}], "a result of another call"),
         ([CALLED | {"content": "x"}, TOOL, CALLED, CALLED], "two assistant messages in a row"),
     ],
 )
-def test_a_planted_problem_of_a_message_is_found(messages: list[Any], problem: str) -> None:
+def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(*messages))
 
 
@@ -83,14 +83,14 @@ def test_a_planted_problem_of_a_message_is_found(messages: list[Any], problem: s
     ("fields", "problem"),
     [
         ({"mood": 1}, "unknown key mood"),
-        ({"model": None}, "model is no string"),
-        ({"tool_choice": "auto"}, "a choice of no tools"),
+        ({"model": None}, "model is not a string"),
+        ({"tool_choice": "auto"}, "a tool choice without tools"),
         ({"tools": [], "tool_choice": "auto"}, "tools are empty"),
         ({"tools": [LOOK, LOOK], "tool_choice": "auto"}, "two tools share a name"),
         ({"tools": [LOOK], "tool_choice": "any"}, "bad tool choice"),
         (
             {"tools": [LOOK], "tool_choice": {"type": "function", "function": {"name": "x"}}},
-            "the choice names no tool",
+            "the tool choice names no declared tool",
         ),
         (
             {"tools": [{"type": "function", "function": {"name": "a b"}}], "tool_choice": "auto"},
@@ -98,13 +98,11 @@ def test_a_planted_problem_of_a_message_is_found(messages: list[Any], problem: s
         ),
     ],
 )
-def test_a_planted_problem_beside_the_messages_is_found(
-    fields: dict[str, Any], problem: str
-) -> None:
+def test_a_bad_field_is_reported(fields: dict[str, Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(USER, **fields))
 
 
-def test_messages_must_stand_last_in_an_object() -> None:
-    assert problems(b"[]") == ["the body is no object"]
+def test_messages_must_be_the_last_field_of_an_object() -> None:
+    assert problems(b"[]") == ["the body is not an object"]
     body = json.dumps({"messages": [USER], "model": "m"}).encode()
-    assert problems(body) == ["messages do not stand last"]
+    assert problems(body) == ["messages must be the last field"]

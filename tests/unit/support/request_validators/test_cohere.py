@@ -1,4 +1,4 @@
-"""The validator of Cohere requests is only worth its rules: each catches a planted problem."""
+"""The validator of Cohere requests reports a violation of each rule."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def problems_of(*messages: Any, **fields: Any) -> list[str]:
     return problems(json.dumps(body).encode())
 
 
-def test_good_requests_have_no_problems() -> None:
+def test_valid_requests_have_no_problems() -> None:
     planned = CALLED | {"tool_plan": "I will look."}
     thought = CALLED | {"content": [THOUGHT]}
     answer = {"role": "assistant", "content": [THOUGHT, TEXT]}
@@ -62,40 +62,40 @@ def test_good_requests_have_no_problems() -> None:
         ([user({"type": "text", "text": ""})], "an empty text block"),
         ([user({"type": "image_url", "image_url": {"url": ""}})], "bad image"),
         ([user({"type": "image_url", "image_url": {"url": "x", "detail": "x"}})], "bad detail"),
-        ([TOOL | {"tool_call_id": None}], "nobody knows whose result"),
+        ([TOOL | {"tool_call_id": None}], "a result without the id"),
         ([TOOL | {"content": [DOCUMENT | {"document": {"data": "a"}}]}], "bad document"),
-        ([ANSWER | {"content": [THOUGHT]}], "an answer without text"),
-        ([ANSWER | {"tool_plan": "a"}], "a plan without calls"),
+        ([ANSWER | {"content": [THOUGHT]}], "an assistant message without text"),
+        ([ANSWER | {"tool_plan": "a"}], "a tool plan without calls"),
         ([CALLED | {"tool_calls": []}], "tool calls are empty"),
         ([CALLED | {"content": [TEXT]}], "text beside calls"),
         ([CALLED | {"content": "Well."}], "text beside calls"),
-        ([CALLED | {"tool_plan": ""}], "an empty plan"),
-        ([CALLED | {"content": [THOUGHT], "tool_plan": "a"}], "content and a plan"),
+        ([CALLED | {"tool_plan": ""}], "an empty tool plan"),
+        ([CALLED | {"content": [THOUGHT], "tool_plan": "a"}], "content and a tool plan"),
         ([CALLED | {"tool_calls": [{"id": "a"}]}], "bad keys of a call"),
         ([CALLED | {"tool_calls": [CALL | {"id": ""}]}], "a call without an id"),
         ([called(name="a b")], "bad function"),
         ([called(arguments="[]")], "arguments are not the text of an object"),
         ([called(arguments={})], "arguments are not the text of an object"),
-        ([USER, TOOL], "an answer to no call"),
-        ([USER, CALLED, TOOL | {"tool_call_id": "b"}], "an answer to another call"),
-        ([USER, CALLED, USER], "1 calls before it have no answer"),
-        ([USER, CALLED], "1 calls at the end have no answer"),
-        ([ANSWER, USER], "an answer to nobody"),
-        ([SYSTEM, ANSWER, USER], "an answer to nobody"),
-        ([USER, ANSWER], "nothing is asked"),
-        ([SYSTEM], "nothing is asked"),
+        ([USER, TOOL], "a result without a call"),
+        ([USER, CALLED, TOOL | {"tool_call_id": "b"}], "a result of another call"),
+        ([USER, CALLED, USER], "1 calls before it have no result"),
+        ([USER, CALLED], "1 calls at the end have no result"),
+        ([ANSWER, USER], "an assistant message that follows no user or tool message"),
+        ([SYSTEM, ANSWER, USER], "an assistant message that follows no user or tool message"),
+        ([USER, ANSWER], "the last message is not a user or tool message"),
+        ([SYSTEM], "the last message is not a user or tool message"),
     ],
 )
-def test_a_bad_message_is_found(messages: list[Any], problem: str) -> None:
+def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(*messages))
 
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"model": 1}, "model is no string"),
+        ({"model": 1}, "model is not a string"),
         ({"top_p": 1}, "unknown key top_p"),
-        ({"stream": None}, "nobody said whether to stream"),
+        ({"stream": None}, "stream is not a boolean"),
         ({"p": 1}, "bad p 1"),
         ({"thinking": {"type": "on"}}, "bad thinking"),
         ({"thinking": OFF | {"token_budget": 1}}, "bad budget"),
@@ -105,27 +105,27 @@ def test_a_bad_message_is_found(messages: list[Any], problem: str) -> None:
         ({"tools": []}, "tools are empty"),
         ({"tools": [LOOK | {"strict": True}]}, "bad keys of a tool"),
         ({"tools": [{"type": "function", "function": {}}]}, "bad keys of a function"),
-        ({"tools": [LOOK], "strict_tools": True}, "a strict tool that insists on nothing"),
+        ({"tools": [LOOK], "strict_tools": True}, "a strict tool without required parameters"),
         ({"tools": [LOOK], "tool_choice": "auto"}, "bad tool choice 'auto'"),
         (
             {"tools": [LOOK | {"function": {"name": "a b", "parameters": {}}}]},
             "bad tool name 'a b'",
         ),
-        ({"tools": [LOOK | {"function": {"name": "a", "parameters": []}}]}, "are no schema"),
+        ({"tools": [LOOK | {"function": {"name": "a", "parameters": []}}]}, "are not a schema"),
     ],
 )
-def test_a_bad_field_is_found(fields: dict[str, Any], problem: str) -> None:
+def test_a_bad_field_is_reported(fields: dict[str, Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(USER, **fields))
 
 
-def test_a_thought_is_out_of_place_while_thinking_is_off() -> None:
+def test_a_thinking_block_while_thinking_is_off_is_reported() -> None:
     thought = CALLED | {"content": [THOUGHT]}
     assert problems_of(USER, thought, TOOL, thinking=OFF) == [
-        "messages[1]: a thought while thinking is off"
+        "messages[1]: thinking while it is disabled"
     ]
 
 
-def test_messages_must_stand_last_in_an_object() -> None:
-    assert problems(b"[]") == ["the body is no object"]
+def test_messages_must_be_the_last_field_of_an_object() -> None:
+    assert problems(b"[]") == ["the body is not an object"]
     body = json.dumps({"messages": [USER], "stream": True, "model": "m"}).encode()
-    assert problems(body) == ["messages do not stand last"]
+    assert problems(body) == ["messages must be the last field"]

@@ -1,4 +1,4 @@
-"""The judge of Gemini requests: it lets a good one pass and finds what is wrong with others."""
+"""The validator of Gemini requests accepts a valid one and reports a violation of each rule."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GOOD: dict[str, Any] = {
 
 
 def changed(*path: str | int, to: Any) -> bytes:
-    """The good request with one thing changed, or with one thing gone."""
+    """The valid request with one value changed or removed."""
     document = copy.deepcopy(GOOD)
     where: Any = document
     for step in path[:-1]:
@@ -49,7 +49,7 @@ def changed(*path: str | int, to: Any) -> bytes:
     return json.dumps({**document, "contents": contents}).encode()
 
 
-def test_a_good_request_has_no_problems() -> None:
+def test_a_valid_request_has_no_problems() -> None:
     assert problems(json.dumps(GOOD).encode(), signed=True) == []
 
 
@@ -64,10 +64,10 @@ ANSWER = ("contents", 2, "parts", 0, "functionResponse")
         (("contents",), [], "no contents"),
         (("systemInstruction",), {"bogus": 1}, "systemInstruction"),
         (("tools",), [], "tools are empty"),
-        (("tools",), None, "a choice of no tools"),
+        (("tools",), None, "a tool choice without tools"),
         (("tools", 0, "functionDeclarations", 0, "name"), "1st", "bad tool name"),
         (("tools", 0, "functionDeclarations"), [{"name": "look"}] * 2, "share a name"),
-        (("tools", 0), {"googleSearch": {}}, "an empty choice"),
+        (("tools", 0), {"googleSearch": {}}, "an empty tool choice"),
         (
             ("tools", 0, "functionDeclarations", 0),
             {"name": "look", "parameters": {"type": "OBJECT"}},
@@ -76,15 +76,19 @@ ANSWER = ("contents", 2, "parts", 0, "functionResponse")
         (
             ("tools", 0, "functionDeclarations", 0),
             {"name": "look", "parameters": {"type": "STRING"}},
-            "no object",
+            "not an object",
         ),
         (
             ("tools", 0, "functionDeclarations", 0),
             {"name": "look", "parameters": {"type": "OBJECT"}, "parametersJsonSchema": {}},
             "parameters twice",
         ),
-        (("toolConfig", "functionCallingConfig", "mode"), "AUTO", "without need"),
-        (("toolConfig", "functionCallingConfig", "allowedFunctionNames"), ["x"], "names no tool"),
+        (("toolConfig", "functionCallingConfig", "mode"), "AUTO", "without mode ANY"),
+        (
+            ("toolConfig", "functionCallingConfig", "allowedFunctionNames"),
+            ["x"],
+            "names no declared tool",
+        ),
         (("generationConfig",), {}, "an empty configuration"),
         (("generationConfig",), {"responseMimeType": "application/json"}, "JSON beside tools"),
         (("generationConfig",), {"responseJsonSchema": {}}, "a schema without a type"),
@@ -97,12 +101,12 @@ ANSWER = ("contents", 2, "parts", 0, "functionResponse")
         (
             ("generationConfig", "thinkingConfig"),
             {"thinkingBudget": 0, "includeThoughts": True},
-            "does not think",
+            "includeThoughts without",
         ),
         (("contents", 0, "role"), "system", "bad keys, role"),
         (("contents", 0, "parts"), [], "no parts"),
         (("contents", 0, "parts", 0), {"text": ""}, "an empty text"),
-        (("contents", 0, "parts", 0), {"text": "a", "thoughtSignature": "c2ln"}, "of the user"),
+        (("contents", 0, "parts", 0), {"text": "a", "thoughtSignature": "c2ln"}, "in a user turn"),
         (("contents", 0, "parts", 0), {"functionCall": {"name": "f", "args": {}}}, "of user"),
         (("contents", 0, "parts", 0), {}, "a part with []"),
         ((*CALL, "thoughtSignature"), None, "the first call has no signature"),
@@ -117,20 +121,20 @@ ANSWER = ("contents", 2, "parts", 0, "functionResponse")
         (
             ("contents", 2, "parts"),
             [*GOOD["contents"][2]["parts"], {"text": "a"}],
-            "something else in one turn",
+            "other parts in one turn",
         ),
-        (("contents",), GOOD["contents"][:2], "1 calls at the end have no answer"),
-        (("contents",), GOOD["contents"][1:], "the model speaks first"),
+        (("contents",), GOOD["contents"][:2], "1 calls at the end have no result"),
+        (("contents",), GOOD["contents"][1:], "the first turn is the model's"),
         (("contents",), [GOOD["contents"][0]] * 2, "two turns of user in a row"),
     ],
 )
-def test_a_bad_request_is_found_out(path: tuple[str | int, ...], value: Any, word: str) -> None:
+def test_a_bad_request_is_reported(path: tuple[str | int, ...], value: Any, word: str) -> None:
     assert word in "\n".join(problems(changed(*path, to=value), signed=True))
 
 
-def test_contents_stand_last() -> None:
+def test_contents_must_be_the_last_field() -> None:
     document = {"contents": GOOD["contents"], "tools": GOOD["tools"]}
-    assert problems(json.dumps(document).encode()) == ["contents do not stand last"]
+    assert problems(json.dumps(document).encode()) == ["contents must be the last field"]
 
 
 @pytest.mark.parametrize(
@@ -150,5 +154,5 @@ def test_contents_stand_last() -> None:
         ({"type": "OBJECT", "properties": {"a": {}}}, "schema.a: no type"),
     ],
 )
-def test_a_schema_beyond_the_subset_is_found_out(schema: Any, word: str) -> None:
+def test_a_schema_outside_of_the_subset_is_reported(schema: Any, word: str) -> None:
     assert word in "\n".join(schema_problems(schema))

@@ -1,4 +1,4 @@
-"""The validator of Ollama requests is only worth its rules: each catches a planted problem."""
+"""The validator of Ollama requests reports a violation of each rule."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def problems_of(*messages: Any, **fields: Any) -> list[str]:
     return problems(json.dumps(body).encode())
 
 
-def test_good_requests_have_no_problems() -> None:
+def test_valid_requests_have_no_problems() -> None:
     seen = {"role": "user", "content": "", "images": ["AAAA"]}
     answer = {"role": "assistant", "content": "1", "thinking": "hm"}
     assert problems_of(USER, CALLED, TOOL, answer, seen) == []
@@ -47,7 +47,7 @@ def test_good_requests_have_no_problems() -> None:
         ([1], "bad role None"),
         ([{"role": "developer", "content": "a"}], "bad role 'developer'"),
         ([USER | {"name": "me"}], "unknown key name"),
-        ([{"role": "user", "content": None}], "content is no string"),
+        ([{"role": "user", "content": None}], "content is not a string"),
         ([{"role": "user", "content": ""}], "it is empty"),
         ([{"role": "assistant", "content": "a", "thinking": ""}], "bad thinking"),
         ([USER | {"images": []}], "bad images"),
@@ -56,25 +56,25 @@ def test_good_requests_have_no_problems() -> None:
         ([CALLED | {"tool_calls": [{"id": "a"}]}], "bad keys of a call"),
         ([CALLED | {"tool_calls": [CALL | {"id": ""}]}], "a call without an id"),
         ([called(name="a b")], "bad function 'a b'"),
-        ([called(arguments="{}")], "arguments are no object"),
-        ([TOOL | {"tool_name": ""}], "nobody knows whose result"),
-        ([TOOL], "an answer to no call"),
-        ([CALLED, TOOL | {"tool_call_id": "b"}], "an answer to another call"),
-        ([CALLED, USER], "1 calls before it have no answer"),
-        ([CALLED], "1 calls at the end have no answer"),
+        ([called(arguments="{}")], "arguments are not an object"),
+        ([TOOL | {"tool_name": ""}], "a result without the id"),
+        ([TOOL], "a result without a call"),
+        ([CALLED, TOOL | {"tool_call_id": "b"}], "a result of another call"),
+        ([CALLED, USER], "1 calls before it have no result"),
+        ([CALLED], "1 calls at the end have no result"),
         ([{"role": "assistant", "content": "a"}] * 2, "two assistant messages in a row"),
     ],
 )
-def test_a_bad_message_is_found(messages: list[Any], problem: str) -> None:
+def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(*messages))
 
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"model": 1}, "model is no string"),
+        ({"model": 1}, "model is not a string"),
         ({"temperature": 1}, "unknown key temperature"),
-        ({"stream": None}, "nobody said whether to stream"),
+        ({"stream": None}, "stream is not a boolean"),
         ({"think": "minimal"}, "bad think 'minimal'"),
         ({"format": "xml"}, "bad format 'xml'"),
         ({"options": {}}, "options are empty"),
@@ -85,18 +85,18 @@ def test_a_bad_message_is_found(messages: list[Any], problem: str) -> None:
         ({"tools": [{"type": "function", "function": {}}]}, "bad keys of a function"),
         ({"tools": [declared("a b")]}, "bad tool name 'a b'"),
         ({"tools": [declared(), declared()]}, "two tools share a name"),
-        ({"tools": [declared(type="array")]}, "parameters are no object"),
+        ({"tools": [declared(type="array")]}, "parameters are not an object"),
         ({"tools": [declared(properties={"a": True})]}, "bad schema True"),
         ({"tools": [declared(required="a")]}, "bad required of a schema"),
-        ({"tools": [declared(required=[1])]}, "a word of a schema is no string"),
-        ({"tools": [declared(properties={"a": {"type": [1]}})]}, "a word of a schema"),
+        ({"tools": [declared(required=[1])]}, "a keyword of a schema is not a string"),
+        ({"tools": [declared(properties={"a": {"type": [1]}})]}, "a keyword of a schema"),
     ],
 )
-def test_a_bad_field_is_found(fields: dict[str, Any], problem: str) -> None:
+def test_a_bad_field_is_reported(fields: dict[str, Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(USER, **fields))
 
 
-def test_messages_must_stand_last_in_an_object() -> None:
-    assert problems(b"[]") == ["the body is no object"]
+def test_messages_must_be_the_last_field_of_an_object() -> None:
+    assert problems(b"[]") == ["the body is not an object"]
     body = json.dumps({"messages": [USER], "stream": True, "model": "m"}).encode()
-    assert problems(body) == ["messages do not stand last"]
+    assert problems(body) == ["messages must be the last field"]

@@ -1,4 +1,4 @@
-"""The judge of Responses requests is judged: good ones pass, a break of each rule is caught."""
+"""The validator of Responses requests accepts valid ones and reports a violation of each rule."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def drop(place: int, name: str) -> Break:
 SAID = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]}
 BREAKS: dict[str, Break] = {
     "unknown key messages": put(messages=[]),
-    "model is no name": put(model=""),
+    "model is not a name": put(model=""),
     "instructions are empty": put(instructions=""),
-    "the server is asked to keep something": put(store=True),
-    "input does not stand last": lambda body: body.update(stream=body.pop("stream")),
-    "input is no list": lambda body: body.update(input="hi"),
-    "or an empty one": lambda body: body.update(input=[]),
+    "store is not false": put(store=True),
+    "input must be the last field": lambda body: body.update(stream=body.pop("stream")),
+    "input is not a list": lambda body: body.update(input="hi"),
+    "or is empty": lambda body: body.update(input=[]),
     "unknown key of reasoning": put(reasoning={"budget": 1}),
     "unknown key of text": put(text={"size": 1}),
     "bad include": put(include=[]),
@@ -88,14 +88,14 @@ BREAKS: dict[str, Break] = {
     "bad tool name": lambda body: body["tools"][0].update(name="a b"),
     "two tools share a name": lambda body: body["tools"].append(body["tools"][0]),
     "bad function": lambda body: body["tools"][0].update(function={}),
-    "the choice names no tool": put(tool_choice={"type": "function", "name": "x"}),
+    "the tool choice names no declared tool": put(tool_choice={"type": "function", "name": "x"}),
     "bad tool choice": put(tool_choice="any"),
-    "a choice of no tools": lambda body: body.pop("tools"),
+    "a tool choice without tools": lambda body: body.pop("tools"),
     "bad type": item(0, type="item_reference"),
     "bad keys of a message": item(0, id="msg_1"),
     "bad role": item(0, role="tool"),
     "it is empty": item(0, content=[]),
-    "an assistant's words are no text": item(6, content=[]),
+    "assistant content is not a string": item(6, content=[]),
     "bad part": item(0, content=[{"type": "output_text", "text": "a"}]),
     "bad image": lambda body: body["input"][0]["content"][1].update(detail="x"),
     "bad file": lambda body: body["input"][0]["content"][2].update(filename="x"),
@@ -107,13 +107,15 @@ BREAKS: dict[str, Break] = {
     "an empty output": item(4, output=""),
     "a list of parts": item(4, output=[{"type": "input_text", "text": "a"}]),
     "reasoning without a summary": drop(1, "summary"),
-    "reasoning in plain": item(1, content=[]),
-    "reasoning that the server cannot know": drop(1, "encrypted_content"),
-    "an answer to no call": insert(7, type="function_call_output", call_id="a", output="1"),
-    "an answer to another call": item(4, call_id="c"),
-    "2 calls before it have no answer": insert(4, **SAID),
+    "reasoning with plain content": item(1, content=[]),
+    "reasoning without encrypted_content": drop(1, "encrypted_content"),
+    "a result without a call": insert(7, type="function_call_output", call_id="a", output="1"),
+    "a result of another call": item(4, call_id="c"),
+    "2 calls before it have no result": insert(4, **SAID),
     "two calls share an id": item(3, call_id="a"),
-    "reasoning that led to nothing": insert(8, type="reasoning", summary=[], encrypted_content="x"),
+    "reasoning without a following item": insert(
+        8, type="reasoning", summary=[], encrypted_content="x"
+    ),
     "1 calls at the end": insert(8, type="function_call", call_id="c", name="x", arguments="{}"),
     "the package": put(temperature="hot"),
 }
@@ -123,27 +125,27 @@ def found(body: Body, **options: Any) -> list[str]:
     return problems(json.dumps(body).encode(), **options)
 
 
-def test_a_good_request_passes() -> None:
+def test_a_valid_request_has_no_problems() -> None:
     assert found(GOOD) == []
 
 
-def test_a_request_without_tools_passes() -> None:
+def test_a_request_without_tools_has_no_problems() -> None:
     bare = {name: value for name, value in GOOD.items() if name not in ("tools", "tool_choice")}
     assert found(bare) == []
 
 
 @pytest.mark.parametrize("problem", BREAKS)
-def test_a_broken_request_is_caught(problem: str) -> None:
+def test_a_bad_request_is_reported(problem: str) -> None:
     body = copy.deepcopy(GOOD)
     BREAKS[problem](body)
     assert any(problem in each for each in found(body))
 
 
-def test_a_body_that_is_no_object_is_caught() -> None:
-    assert problems(b"[]") == ["the body is no object"]
+def test_a_body_that_is_not_an_object_is_reported() -> None:
+    assert problems(b"[]") == ["the body is not an object"]
 
 
-def test_reasoning_in_plain_passes_where_it_is_taken() -> None:
+def test_plain_reasoning_is_valid_where_supported() -> None:
     body = copy.deepcopy(GOOD)
     body["input"][1] = {
         "type": "reasoning",

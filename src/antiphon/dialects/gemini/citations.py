@@ -1,7 +1,7 @@
-"""The text of a Gemini answer by position: what signatures sit on, and what citations point at.
+"""Citations of a Gemini response, and the positions in the text that they refer to.
 
-Gemini counts bytes, clients count characters. A run is the text of one item: it ends where the
-model turns to something else, and the next text begins another.
+Gemini counts bytes, clients count characters. A run is the text of one output item: it ends where
+another kind of part follows, and the next text starts a new run.
 """
 
 from __future__ import annotations
@@ -17,47 +17,47 @@ _SOURCES = ("web", "maps", "retrievedContext")
 
 
 class TextRun:
-    """The text that was said last, as far as it has been said."""
+    """The latest run of text, as far as it was received."""
 
     def __init__(self) -> None:
         self.length = 0
         """In characters."""
         self._bytes = bytearray()
-        self._over = False
+        self._ended = False
 
     def add(self, text: str) -> None:
-        if self._over:
+        if self._ended:
             self._bytes.clear()
             self.length = 0
-            self._over = False
+            self._ended = False
         self._bytes += text.encode("utf-8", "surrogatepass")
         self.length += len(text)
 
     def end(self) -> None:
-        """Something else follows."""
-        self._over = True
+        """Another kind of part follows."""
+        self._ended = True
 
-    def place(self, segment: Mapping[str, Any]) -> tuple[int, int]:
-        """Where a segment begins and ends, in characters.
+    def locate(self, segment: Mapping[str, Any]) -> tuple[int, int]:
+        """Find the start and the end of a segment, in characters.
 
-        Offsets count from the beginning of some part, which need not be that of the run; a segment
-        that quotes its text is found by the quotation.
+        Offsets count from the start of some part, which need not be the start of the run; a segment
+        with its text is found by that text.
         """
-        begin, end = count(segment.get("startIndex")), count(segment.get("endIndex"))
+        start, end = count(segment.get("startIndex")), count(segment.get("endIndex"))
         quoted = segment.get("text")
         if isinstance(quoted, str) and quoted:
             text = quoted.encode("utf-8", "surrogatepass")
-            if self._bytes[begin:end] != text and (found := self._bytes.find(text)) >= 0:
-                begin, end = found, found + len(text)
-        return self._character(begin), self._character(end)
+            if self._bytes[start:end] != text and (found := self._bytes.find(text)) >= 0:
+                start, end = found, found + len(text)
+        return self._character_offset(start), self._character_offset(end)
 
-    def _character(self, offset: int) -> int:
-        """The place in characters of a place in bytes; what is not written yet counts as ASCII."""
-        written = len(self._bytes)
-        if written == self.length:
+    def _character_offset(self, offset: int) -> int:
+        """Convert an offset in bytes; bytes that were not received yet count as ASCII."""
+        received = len(self._bytes)
+        if received == self.length:
             return offset
-        if offset >= written:
-            return self.length + offset - written
+        if offset >= received:
+            return self.length + offset - received
         return len(self._bytes[:offset].decode("utf-8", "ignore"))
 
 
@@ -66,19 +66,19 @@ class CitationReader:
 
     def __init__(self, run: TextRun) -> None:
         self._run = run
-        self._told: set[tuple[str, int, int]] = set()
+        self._cited: set[tuple[str, int, int]] = set()
 
     def feed(self, candidate: Mapping[str, Any]) -> Iterator[Delta]:
-        cited = candidate.get("citationMetadata")
-        if isinstance(cited, dict):
-            for source in _mappings(cited.get("citationSources") or cited.get("citations")):
+        citations = candidate.get("citationMetadata")
+        if isinstance(citations, dict):
+            for source in _mappings(citations.get("citationSources") or citations.get("citations")):
                 yield from self._cite(source, source) or [Extra("citation", source)]
         grounding = candidate.get("groundingMetadata")
         if isinstance(grounding, dict) and grounding:
-            yield from self._ground(grounding)
+            yield from self._cite_grounding(grounding)
             yield Extra("groundingMetadata", grounding)
 
-    def _ground(self, grounding: Mapping[str, Any]) -> Iterator[Delta]:
+    def _cite_grounding(self, grounding: Mapping[str, Any]) -> Iterator[Delta]:
         chunks = grounding.get("groundingChunks")
         sources = [_source(chunk) for chunk in chunks] if isinstance(chunks, list) else []
         for support in _mappings(grounding.get("groundingSupports")):
@@ -88,26 +88,26 @@ class CitationReader:
                     yield from self._cite(sources[index], segment)
 
     def _cite(self, source: Mapping[str, Any], segment: Any) -> list[Delta]:
-        """The annotation that points from a segment of the text to an address, if there is one."""
+        """Annotate a segment of the text with the URL of its source; nothing without a URL."""
         url, title = source.get("uri"), source.get("title")
         if not isinstance(url, str) or not url:
             return []
-        begin, end = self._run.place(segment if isinstance(segment, dict) else {})
-        if (url, begin, end) in self._told:
+        start, end = self._run.locate(segment if isinstance(segment, dict) else {})
+        if (url, start, end) in self._cited:
             return []
-        self._told.add((url, begin, end))
+        self._cited.add((url, start, end))
         annotation: Document = {
             "type": "url_citation",
             "url": url,
             "title": title if isinstance(title, str) else "",
-            "start_index": begin,
+            "start_index": start,
             "end_index": end,
         }
         return [Annotation(annotation)]
 
 
 def _source(chunk: Any) -> Mapping[str, Any]:
-    """What a chunk of grounding was taken from; empty if nothing we know."""
+    """The source of a grounding chunk; empty if it is of an unknown kind."""
     found = (chunk.get(kind) for kind in _SOURCES) if isinstance(chunk, dict) else ()
     return next((source for source in found if isinstance(source, dict)), {})
 

@@ -1,4 +1,4 @@
-"""What Gemini cites: offsets in bytes become places in a text."""
+"""Gemini citations: offsets in bytes become offsets in characters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from antiphon.core.stream.deltas import (
     Extra,
     Text,
 )
-from tests.support.dialect_samples.gemini import Document, chunk, feed, says, text
+from tests.support.dialect_samples.gemini import Document, chunk, decode_parts, feed, text
 
 
 def cited(url: str, begin: int, end: int, title: str = "") -> Annotation:
@@ -43,7 +43,7 @@ def grounding(*supports: tuple[int, int, list[Any]]) -> Document:
 
 def test_grounding_cites_its_sources_by_characters() -> None:
     found = grounding((0, 3, [0]), (3, 6, [2, 0]))
-    assert says(text("°a"), text("bcd"), groundingMetadata=found) == [
+    assert decode_parts(text("°a"), text("bcd"), groundingMetadata=found) == [
         *(Text("°a"), Text("bcd")),
         cited("https://a.test", 0, 2, "A"),
         cited("https://maps.test", 2, 5),
@@ -53,7 +53,7 @@ def test_grounding_cites_its_sources_by_characters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("segment", "place"),
+    ("segment", "position"),
     [
         ({"startIndex": 0, "endIndex": 3, "text": "°a"}, (0, 2)),
         ({"startIndex": 0, "endIndex": 2, "text": "cd"}, (3, 5)),
@@ -62,22 +62,24 @@ def test_grounding_cites_its_sources_by_characters() -> None:
         ({"startIndex": 3, "endIndex": 4, "text": 5}, (2, 3)),
     ],
 )
-def test_a_segment_that_quotes_its_text_is_found_by_it(
-    segment: Document, place: tuple[int, int]
+def test_a_segment_is_located_by_its_quoted_text(
+    segment: Document, position: tuple[int, int]
 ) -> None:
     found: Document = {"groundingChunks": [{"web": {"uri": "https://a.test"}}]}
     found["groundingSupports"] = [{"segment": segment, "groundingChunkIndices": [0]}]
-    assert says(text("°abcd"), groundingMetadata=found)[1] == cited("https://a.test", *place)
+    assert decode_parts(text("°abcd"), groundingMetadata=found)[1] == cited(
+        "https://a.test", *position
+    )
 
 
-def test_a_place_beyond_the_text_counts_on() -> None:
-    deltas = says(text("°a"), groundingMetadata=grounding((3, 10, [0])))
+def test_an_offset_beyond_the_text_is_counted_from_its_end() -> None:
+    deltas = decode_parts(text("°a"), groundingMetadata=grounding((3, 10, [0])))
     assert deltas[1] == cited("https://a.test", 2, 9, "A")
 
 
-def test_sources_without_an_address_are_only_traced() -> None:
+def test_sources_without_a_url_become_extras() -> None:
     found = grounding((0, 1, [1, 3, 9, -1, "x"]))
-    assert says(groundingMetadata=found) == [Extra("groundingMetadata", found)]
+    assert decode_parts(groundingMetadata=found) == [Extra("groundingMetadata", found)]
 
 
 @pytest.mark.parametrize(
@@ -88,16 +90,16 @@ def test_sources_without_an_address_are_only_traced() -> None:
         {"groundingSupports": "odd", "webSearchQueries": ["q"]},
     ],
 )
-def test_odd_grounding_is_only_traced(odd: Document) -> None:
-    assert says(groundingMetadata=odd) == [Extra("groundingMetadata", odd)]
+def test_malformed_grounding_becomes_an_extra(odd: Document) -> None:
+    assert decode_parts(groundingMetadata=odd) == [Extra("groundingMetadata", odd)]
 
 
 @pytest.mark.parametrize("empty", [{}, None, [], "odd"])
-def test_empty_grounding_says_nothing(empty: object) -> None:
-    assert says(groundingMetadata=empty, citationMetadata=empty) == []
+def test_empty_grounding_gives_no_deltas(empty: object) -> None:
+    assert decode_parts(groundingMetadata=empty, citationMetadata=empty) == []
 
 
-def test_grounding_that_comes_again_is_cited_once() -> None:
+def test_repeated_grounding_is_cited_once() -> None:
     found = grounding((0, 1, [0]))
     deltas = feed(chunk(text("a"), groundingMetadata=found), chunk(groundingMetadata=found))
     assert [delta for delta in deltas if isinstance(delta, Annotation)] == [
@@ -105,17 +107,17 @@ def test_grounding_that_comes_again_is_cited_once() -> None:
     ]
 
 
-def test_grounding_without_a_segment_cites_the_beginning() -> None:
+def test_grounding_without_a_segment_cites_the_start_of_the_text() -> None:
     found: Document = {"groundingChunks": [{"web": {"uri": "https://a.test"}}]}
     found["groundingSupports"] = [{"groundingChunkIndices": [0]}]
-    assert says(text("a"), groundingMetadata=found)[1] == cited("https://a.test", 0, 0)
+    assert decode_parts(text("a"), groundingMetadata=found)[1] == cited("https://a.test", 0, 0)
 
 
 @pytest.mark.parametrize("key", ["citationSources", "citations"])
-def test_citations_are_annotations_where_they_have_an_address(key: str) -> None:
+def test_citations_with_a_url_become_annotations(key: str) -> None:
     bare = {"startIndex": 1, "license": "mit"}
     sources = [{"startIndex": 1, "endIndex": 2, "uri": "https://a.test", "title": "A"}, bare, "odd"]
-    assert says(text("abc"), citationMetadata={key: sources}) == [
+    assert decode_parts(text("abc"), citationMetadata={key: sources}) == [
         Text("abc"),
         cited("https://a.test", 1, 2, "A"),
         Extra("citation", bare),

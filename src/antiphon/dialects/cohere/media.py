@@ -1,0 +1,29 @@
+"""Media in Cohere requests: images as blocks; a notice for everything else."""
+
+from __future__ import annotations
+
+from antiphon.core.history.media import MediaSupport
+from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Part
+from antiphon.wire.items import Document
+
+TAKEN = MediaSupport(types=frozenset({"image/*"}), file_ids="")
+"""Media that the API accepts: images only."""
+_DETAILS = frozenset({"low", "high", "auto"})
+
+
+def image_block(image: ImagePart) -> Document:
+    detail = {"detail": image.detail} if image.detail in _DETAILS else {}
+    return {"type": "image_url", "image_url": {"url": image.url, **detail}}
+
+
+def part_text(part: Part) -> str:
+    """A part as text; media that cannot be sent become a notice."""
+    match part:
+        case ImagePart():
+            return "[image omitted: it cannot be shown here]"
+        case FilePart(filename):
+            return f"[file {filename or 'without a name'} omitted: this model takes no files]"
+        case AudioPart():
+            return "[audio omitted: this model takes no audio]"
+        case _:
+            return part.text

@@ -1,0 +1,36 @@
+"""The Ollama dialect: Ollama's own chat API."""
+
+from __future__ import annotations
+
+from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.stream.deltas import Delta
+from antiphon.dialects.defaults import DialectDefaults
+from antiphon.dialects.ollama.decode import OllamaDecoder, decode
+from antiphon.dialects.ollama.encode import encode
+from antiphon.dialects.ollama.quirks import PLAIN, OllamaQuirks
+from antiphon.dialects.parameters import ParameterFields
+from antiphon.wire.sse import NDJSONDecoder
+
+
+class OllamaDialect(DialectDefaults):
+    """`/api/chat`: lines of JSON, each with a piece of a message."""
+
+    parameter_fields = ParameterFields(
+        essential=frozenset({"model", "messages", "stream", "tools"}),
+        groups=("options",),
+    )
+
+    def __init__(self, *, quirks: OllamaQuirks = PLAIN) -> None:
+        self._quirks = quirks
+
+    def encode(self, plan: Plan, *, stream: bool) -> Outbound:
+        return encode(plan, stream=stream, quirks=self._quirks)
+
+    def framer(self) -> NDJSONDecoder:
+        return NDJSONDecoder()
+
+    def decoder(self) -> OllamaDecoder:
+        return OllamaDecoder()
+
+    def decode(self, body: bytes) -> list[Delta]:
+        return decode(body)

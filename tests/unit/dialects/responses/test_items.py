@@ -1,0 +1,159 @@
+"""Identification of output items: ids change, indices repeat, start and end events are missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.core.stream.deltas import (
+    Delta,
+    Finish,
+    ItemEnd,
+    RawItem,
+    Reasoning,
+    ReasoningState,
+    Start,
+    Text,
+    ToolCall,
+    ToolEnd,
+)
+from tests.support.dialect_samples.responses import (
+    added,
+    done,
+    ended,
+    event,
+    feed,
+    message,
+    reasoning,
+    text,
+)
+from tests.support.machines import Document
+
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look"}
+
+
+def content_deltas(*events: Document) -> list[Delta]:
+    return [delta for delta in feed(*events) if not isinstance(delta, Start | Finish)]
+
+
+def test_two_items_of_one_kind_are_kept_apart() -> None:
+    deltas = feed(text("a", 0, "msg_1"), text("b", 1, "msg_2"), text("c", 1, "msg_2"))
+    assert deltas == [Text("a"), ItemEnd(), Text("b"), Text("c")]
+
+
+def test_an_item_may_be_added_after_its_first_delta() -> None:
+    deltas = content_deltas(text("a"), added(0, type="message", id="msg_1"), text("b"))
+    assert deltas == [Text("a"), Text("b")]
+
+
+def test_an_id_that_changes_with_every_event_does_not_start_another_item() -> None:
+    deltas = content_deltas(
+        added(0, type="message", id="x1"),
+        text("a", 0, "x2"),
+        text("b", 0, "x3"),
+        done(0, **message("ab", id="x4")),
+        ended(output=[message("ab", id="x5")]),
+    )
+    assert deltas == [Text("a"), Text("b")]
+
+
+def test_a_changed_call_id_is_emitted_as_first_received() -> None:
+    deltas = content_deltas(
+        added(0, **CALL),
+        done(0, **CALL | {"id": "fc_2", "call_id": "call_2", "arguments": "{}"}),
+    )
+    assert deltas == [ToolCall(0, "call_1", "look"), ToolCall(0, arguments="{}"), ToolEnd(0)]
+
+
+def test_a_constant_output_index_does_not_identify_items() -> None:
+    deltas = content_deltas(
+        added(0, type="message", id="a"),
+        text("a", 0, "a"),
+        done(0, **message("a", id="a")),
+        text("b", 0, "b"),
+        done(0, **message("b", id="b")),
+        done(0, **message("c", id="c")),
+        ended(output=[message(name, id=name) for name in "abc"]),
+    )
+    assert deltas == [Text("a"), ItemEnd(), Text("b"), ItemEnd(), Text("c")]
+
+
+def test_a_constant_item_id_does_not_identify_items() -> None:
+    calls = [CALL | {"call_id": f"call_{n}", "arguments": "{}"} for n in (1, 2)]
+    deltas = content_deltas(
+        *(e for n in (0, 1) for e in (added(n, **calls[n]), done(n, **calls[n])))
+    )
+    assert [delta.call_id for delta in deltas if isinstance(delta, ToolCall)] == [
+        "call_1",
+        None,
+        "call_2",
+        None,
+    ]
+
+
+def test_events_without_id_and_index_belong_to_the_last_item_of_their_kind() -> None:
+    deltas = content_deltas(
+        event("reasoning_text.delta", delta="hm"),
+        event("output_text.delta", delta="a"),
+        event("output_text.delta", delta="b"),
+        event("output_text.done", text="ab"),
+        event("reasoning_text.done", text="hm"),
+        ended(output=[reasoning(content=[{"text": "hm"}]), message("ab")]),
+    )
+    assert deltas == [Reasoning("hm"), ItemEnd(), Text("a"), Text("b")]
+
+
+def test_an_output_index_may_be_shared_by_items_of_two_kinds() -> None:
+    deltas = content_deltas(
+        text("a", 0, "x"), event("reasoning_text.delta", output_index=0, delta="hm")
+    )
+    assert deltas == [Text("a"), ItemEnd(), Reasoning("hm")]
+
+
+def test_an_item_id_may_be_shared_by_items_of_two_kinds() -> None:
+    deltas = content_deltas(
+        event("reasoning_text.delta", item_id="x", delta="hm"), text("a", 1, "x"), text("b", 1, "x")
+    )
+    assert deltas == [Reasoning("hm"), ItemEnd(), Text("a"), Text("b")]
+
+
+def test_arguments_may_come_before_the_name_of_the_call() -> None:
+    deltas = content_deltas(
+        event("function_call_arguments.delta", item_id="fc_1", output_index=0, delta="{}"),
+        done(0, **CALL, arguments="{}"),
+    )
+    assert deltas == [ToolCall(0, arguments="{}"), ToolCall(0, "call_1", "look"), ToolEnd(0)]
+
+
+def test_reasoning_that_ends_after_the_message_is_emitted_once() -> None:
+    thought = reasoning(id="rs_1", content=[{"text": "hm"}], encrypted_content="x")
+    deltas = content_deltas(
+        event("reasoning_text.delta", item_id="rs_1", output_index=0, delta="hm"),
+        text("a", 1),
+        done(1, **message("a", id="msg_1")),
+        done(0, **thought),
+        ended(output=[thought | {"id": "rs_2"}, message("a", id="msg_1")]),
+    )
+    assert deltas[:3] == [Reasoning("hm"), ItemEnd(), Text("a")]
+    assert [type(delta) for delta in deltas[3:]] == [ItemEnd, ReasoningState]
+
+
+def test_items_only_in_the_terminal_event_are_emitted_with_it() -> None:
+    search = {"type": "web_search_call", "id": "ws_1"}
+    deltas = content_deltas(
+        text("a", 0, "msg_1"),
+        ended(output=[message("a", id="msg_1"), search, CALL | {"arguments": "{}"}, message("b")]),
+    )
+    assert deltas == [
+        Text("a"),
+        RawItem(search),
+        ToolCall(2, "call_1", "look"),
+        ToolCall(2, arguments="{}"),
+        ToolEnd(2),
+        ItemEnd(),
+        Text("b"),
+    ]
+
+
+@pytest.mark.parametrize("output", [None, [], "x", [None, 5]])
+def test_a_terminal_event_without_items_adds_nothing(output: object) -> None:
+    assert content_deltas(text("a"), ended(output=output)) == [Text("a")]
