@@ -104,12 +104,3 @@ def _split_frames(body: bytes) -> list[Frame]:
         # Text that is not JSON at all (an HTML page) has no lines worth decoding.
         return [*lines.feed(body), *lines.close()] if body.lstrip()[:1] == b"{" else []
     return [Frame(body)]
-
-
-# Former names, until every dialect uses those above.
-read = decode_lenient
-string = nonempty_string
-surprise = decode_unexpected
-told = error_or_extra
-reported = find_error
-decoded = decode_body

@@ -44,9 +44,6 @@ def join_text(parts: Iterable[Part], separator: str) -> str:
     return separator.join(part.text for part in parts if isinstance(part, TextPart | RefusalPart))
 
 
-joined = join_text  # former name, until every dialect uses the one above
-
-
 def leading_instructions(history: Sequence[Step]) -> list[str]:
     """System and developer messages at the start of a history: part of the system prompt."""
     steps = takewhile(_is_instruction, history)

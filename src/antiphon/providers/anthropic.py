@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.anthropic.media import TAKEN
+from antiphon.dialects.anthropic.media import ACCEPTED_MEDIA
 from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from antiphon.providers.claude import ADAPTIVE, ALWAYS, BUDGET, LATEST, OLD, RECENT
 from antiphon.providers.spec import Auth, Model, Spec
@@ -19,7 +19,7 @@ def _served(can: Capabilities) -> Capabilities:
         parameters=can.parameters | {*users, "service_tier"},
         ranges={**can.ranges, **users},
         allowed_values={"service_tier": frozenset({"auto", "default", "priority"})},
-        media=TAKEN,
+        media=ACCEPTED_MEDIA,
         web_search="native",
         web_search_limits=frozenset({"filters.allowed_domains", "user_location"}),
     )

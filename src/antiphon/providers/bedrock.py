@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.bedrock.media import TAKEN
+from antiphon.dialects.bedrock.media import ACCEPTED_MEDIA
 from antiphon.dialects.bedrock.quirks import FAMILIES, BedrockQuirks
 from antiphon.providers import claude
 from antiphon.providers.spec import Auth, Model, Spec, ladder
@@ -20,7 +20,7 @@ _TEXT = Capabilities(
     tool_choice=frozenset({"auto"}),
     formats=frozenset({"text"}),
     inputs=frozenset({"text"}),
-    media=TAKEN,
+    media=ACCEPTED_MEDIA,
     strict_tools=False,
 )
 _SEES = replace(_TEXT, inputs=frozenset({"text", "image", "file"}))
@@ -61,7 +61,9 @@ SPEC = Spec(
     models=(
         *(
             Model(
-                id=f"anthropic.claude-{name}", capabilities=replace(can, media=TAKEN), family=True
+                id=f"anthropic.claude-{name}",
+                capabilities=replace(can, media=ACCEPTED_MEDIA),
+                family=True,
             )
             for name, can in _CLAUDE.items()
         ),

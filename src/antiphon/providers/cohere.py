@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.cohere.media import TAKEN
+from antiphon.dialects.cohere.media import ACCEPTED_MEDIA
 from antiphon.providers.spec import Model, Spec, ladder
 
 _TEXT = Capabilities(
@@ -21,7 +21,7 @@ _TEXT = Capabilities(
     formats_beside_tools=False,
     strict_together=True,
     inputs=frozenset({"text"}),
-    media=TAKEN,
+    media=ACCEPTED_MEDIA,
     context_window=256_000,
     max_output_tokens=8_000,
 )

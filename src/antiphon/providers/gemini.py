@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.gemini.media import TAKEN
+from antiphon.dialects.gemini.media import ACCEPTED_MEDIA
 from antiphon.dialects.gemini.quirks import GeminiQuirks
 from antiphon.providers.spec import Auth, Model, Spec, ladder
 
@@ -17,7 +17,7 @@ PLAIN = Capabilities(
     formats_beside_tools=False,
     search_beside_tools=False,
     inputs=frozenset({"text", "image", "file", "file_url", "audio"}),
-    media=TAKEN,
+    media=ACCEPTED_MEDIA,
     strict_tools=False,
     web_search="native",
     context_window=1_048_576,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.ollama.media import TAKEN
+from antiphon.dialects.ollama.media import ACCEPTED_MEDIA
 from antiphon.dialects.ollama.quirks import OllamaQuirks
 from antiphon.providers.spec import Model, Spec, ladder
 
@@ -20,7 +20,7 @@ _PLAIN = Capabilities(
         """.split()
     ),
     tool_choice=frozenset({"auto", "none"}),
-    media=TAKEN,
+    media=ACCEPTED_MEDIA,
     replay_reasoning="tool_turns",
     strict_tools=False,
 )

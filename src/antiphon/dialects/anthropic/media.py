@@ -1,6 +1,6 @@
 """Images and files as Anthropic content blocks.
 
-The plan already leaves out, with a diagnostic, what is not in `TAKEN`, which the API
+The plan already leaves out, with a diagnostic, what is not in `ACCEPTED_MEDIA`, which the API
 would refuse. What arrives here all the same becomes a text block that names the omission.
 """
 
@@ -13,7 +13,7 @@ from antiphon.dialects.placeholders import omission
 from antiphon.wire.items import Document
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-TAKEN = MediaSupport(
+ACCEPTED_MEDIA = MediaSupport(
     types=_IMAGES | {PDF, "text/*"}, image_links="https?://.*", file_ids=""
 )  # as of 2026-10
 """Media that the API accepts."""

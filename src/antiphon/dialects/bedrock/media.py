@@ -1,7 +1,7 @@
 """Images, files and audio as Converse content blocks.
 
 Converse fetches nothing from the web: media come as bytes, or by an S3 address. The plan already
-leaves out, with a diagnostic, what is not in `TAKEN`, which Converse would refuse; what
+leaves out, with a diagnostic, what is not in `ACCEPTED_MEDIA`, which Converse would refuse; what
 arrives here all the same becomes a text block that names the omission.
 """
 
@@ -37,7 +37,7 @@ _DOCUMENTS: Mapping[str, str] = {
 }
 _AUDIO = frozenset("mp3 opus wav aac flac mp4 ogg mkv m4a mpeg pcm webm".split())
 _S3_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
-TAKEN = MediaSupport(
+ACCEPTED_MEDIA = MediaSupport(
     types=frozenset({*_IMAGES, *_DOCUMENTS, *(f"audio/{name}" for name in _AUDIO), "text/*"}),
     image_links=_S3_URI.pattern,
     file_ids="",

@@ -26,7 +26,15 @@ from antiphon.core.stream.deltas import (
 from antiphon.dialects.cohere.decode_v1 import CohereV1Decoder
 from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN, ReasoningBlocks
 from antiphon.dialects.cohere.usage import read_usage
-from antiphon.dialects.json_input import NULL, UNREADABLE, decoded, read, string, surprise, told
+from antiphon.dialects.json_input import (
+    NULL,
+    UNREADABLE,
+    decode_body,
+    decode_lenient,
+    decode_unexpected,
+    error_or_extra,
+    nonempty_string,
+)
 from antiphon.dialects.tool_call_json import NativeCall, read_calls
 from antiphon.dialects.usage import count
 from antiphon.wire.sse import Frame
@@ -88,16 +96,16 @@ class CohereDecoder:
             self.ended = True
             return []
         try:
-            event = read(_read_event, frame.data)
+            event = decode_lenient(_read_event, frame.data)
             if event.event_type is not None or event.generation_id is not None:
                 return self._feed_v1(frame.data)
         except UNREADABLE:
-            return surprise(frame.data, finished=self._finished)
-        if (reader := _READERS.get(string(event.type) or frame.event)) is not None:
+            return decode_unexpected(frame.data, finished=self._finished)
+        if (reader := _READERS.get(nonempty_string(event.type) or frame.event)) is not None:
             return reader(self, event)
         if event.type is None and event.message is not None:
             return self._read_whole(event, event.message)
-        return surprise(frame.data)
+        return decode_unexpected(frame.data)
 
     def _feed_v1(self, data: bytes) -> list[Delta]:
         deltas = self._v1.feed(data)
@@ -111,7 +119,7 @@ class CohereDecoder:
     # Events
 
     def _message_start(self, event: _CohereEvent) -> list[Delta]:
-        return [Start(None, string(event.id))]
+        return [Start(None, nonempty_string(event.id))]
 
     def _content(self, event: _CohereEvent) -> list[Delta]:
         logprobs = [Extra("logprobs", event.logprobs)] if event.logprobs else []
@@ -155,11 +163,11 @@ class CohereDecoder:
         deltas: list[Delta] = [*self._reasoning.end(), *read_usage(delta.usage)]
         if delta.error:
             error = delta.error if isinstance(delta.error, dict) else {"message": delta.error}
-            return [*deltas, told({"error": {"type": delta.finish_reason, **error}})]
-        return [*deltas, Finish(string(delta.finish_reason))]
+            return [*deltas, error_or_extra({"error": {"type": delta.finish_reason, **error}})]
+        return [*deltas, Finish(nonempty_string(delta.finish_reason))]
 
     def _read_whole(self, event: _CohereEvent, message: _CohereMessage) -> list[Delta]:
-        deltas: list[Delta] = [Start(None, string(event.id))]
+        deltas: list[Delta] = [Start(None, nonempty_string(event.id))]
         content = message.content
         for index, block in enumerate(content if isinstance(content, list) else [content]):
             deltas += self._add_content(index, block)
@@ -170,7 +178,7 @@ class CohereDecoder:
             deltas += [*self._start_call(index, call), *self._end_call(index)]
         if event.logprobs:
             deltas.append(Extra("logprobs", event.logprobs))
-        return [*deltas, *read_usage(event.usage), Finish(string(event.finish_reason))]
+        return [*deltas, *read_usage(event.usage), Finish(nonempty_string(event.finish_reason))]
 
     # Content, plan, calls and citations
 
@@ -193,7 +201,7 @@ class CohereDecoder:
 
     def _add_plan(self, text: Any) -> list[Delta]:
         self._length = 0
-        return self._reasoning.add(TOOL_PLAN, 0, string(text) or "")
+        return self._reasoning.add(TOOL_PLAN, 0, nonempty_string(text) or "")
 
     def _start_call(self, index: int, call: NativeCall | Extra) -> list[Delta]:
         if isinstance(call, Extra):
@@ -232,7 +240,7 @@ class CohereDecoder:
                 {
                     "type": "url_citation",
                     "url": url,
-                    "title": string(title) or "",
+                    "title": nonempty_string(title) or "",
                     "start_index": start + count(citation.get("start")),
                     "end_index": start + count(citation.get("end")),
                 }
@@ -282,4 +290,4 @@ def _sources(citation: Any) -> Iterator[tuple[str, Any]]:
 
 def decode(body: bytes) -> list[Delta]:
     """Decode a whole response; its items keep the order of its blocks."""
-    return decoded(body, CohereDecoder())
+    return decode_body(body, CohereDecoder())

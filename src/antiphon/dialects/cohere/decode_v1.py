@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from antiphon.core.stream.deltas import Delta, Extra, Finish, Start, Text, ToolCall, ToolEnd
 from antiphon.dialects.cohere.reasoning_state import TOOL_PLAN, ReasoningBlocks
 from antiphon.dialects.cohere.usage import read_usage
-from antiphon.dialects.json_input import NULL, read, string, surprise
+from antiphon.dialects.json_input import NULL, decode_lenient, decode_unexpected, nonempty_string
 from antiphon.dialects.tool_call_json import NativeCall, read_calls
 
 
@@ -44,12 +44,12 @@ class CohereV1Decoder:
 
     def feed(self, data: bytes) -> list[Delta]:
         """Decode an event; raises one of `UNREADABLE` if it cannot be read."""
-        reply = read(_read_reply, data)
+        reply = decode_lenient(_read_reply, data)
         match reply.event_type:
             case None:
                 return self._read_whole(reply)
             case "stream-start":
-                return [Start(None, string(reply.generation_id))]
+                return [Start(None, nonempty_string(reply.generation_id))]
             case "text-generation":
                 return self._read_text(reply)
             case "tool-calls-chunk":
@@ -59,21 +59,21 @@ class CohereV1Decoder:
             case "stream-end":
                 return self._read_end(reply)
             case _:
-                return surprise(data)
+                return decode_unexpected(data)
 
     def _read_whole(self, reply: _CohereV1Reply) -> list[Delta]:
         output = self._read_calls(reply) or self._read_text(reply)
         citations = [Extra("citations", reply.citations)] if reply.citations else []
-        start = Start(None, string(reply.generation_id))
-        finish = Finish(string(reply.finish_reason))
+        start = Start(None, nonempty_string(reply.generation_id))
+        finish = Finish(nonempty_string(reply.finish_reason))
         return [start, *output, *citations, *read_usage(reply.meta), finish]
 
     def _read_text(self, reply: _CohereV1Reply) -> list[Delta]:
-        text = string(reply.text)
+        text = nonempty_string(reply.text)
         return [] if text is None else [Text(text)]
 
     def _read_plan(self, reply: _CohereV1Reply) -> list[Delta]:
-        text = string(reply.text)
+        text = nonempty_string(reply.text)
         if text is None:
             return []
         self._has_plan = True
@@ -96,4 +96,4 @@ class CohereV1Decoder:
     def _read_end(self, reply: _CohereV1Reply) -> list[Delta]:
         self.ended = True
         response = reply.response if isinstance(reply.response, dict) else {}
-        return [*read_usage(response.get("meta")), Finish(string(reply.finish_reason))]
+        return [*read_usage(response.get("meta")), Finish(nonempty_string(reply.finish_reason))]

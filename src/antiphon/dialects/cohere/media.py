@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Part
+from antiphon.dialects.placeholders import omission
 from antiphon.wire.items import Document
 
-TAKEN = MediaSupport(types=frozenset({"image/*"}), file_ids="")
+ACCEPTED_MEDIA = MediaSupport(types=frozenset({"image/*"}), file_ids="")
 """Media that the API accepts: images only."""
 _DETAILS = frozenset({"low", "high", "auto"})
 
@@ -20,10 +21,10 @@ def part_text(part: Part) -> str:
     """A part as text; media that cannot be sent become a notice."""
     match part:
         case ImagePart():
-            return "[image omitted: it cannot be shown here]"
+            return omission("image", "it cannot be shown here")
         case FilePart(filename):
-            return f"[file {filename or 'without a name'} omitted: this model takes no files]"
+            return omission(f"file {filename or 'without a name'}", "this model takes no files")
         case AudioPart():
-            return "[audio omitted: this model takes no audio]"
+            return omission("audio", "this model takes no audio")
         case _:
             return part.text

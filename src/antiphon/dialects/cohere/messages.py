@@ -16,7 +16,6 @@ from antiphon.core.history.steps import (
     ImagePart,
     MessageStep,
     Part,
-    ReasoningStep,
     Step,
     ToolCallStep,
     ToolResultStep,
@@ -27,13 +26,12 @@ from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.dialects.cohere.media import image_block, part_text
 from antiphon.dialects.cohere.quirks import CohereQuirks
 from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN
+from antiphon.dialects.placeholders import CONTINUE, NO_OUTPUT, NO_TEXT
+from antiphon.dialects.reasoning import reasoning_states
 from antiphon.wire.items import Document
 
 THINKING_OFF = frozenset({"none", "disabled"})
 """Efforts that turn thinking off."""
-_CONTINUE = "Continue."
-_NO_TEXT = "[no text]"
-_NO_OUTPUT = "[no output]"
 
 
 def encode_history(
@@ -56,7 +54,7 @@ def encode_history(
 def _require_question(messages: list[Document]) -> None:
     """Add a user message unless the last one is the user's or a tool's."""
     if not messages or messages[-1]["role"] not in ("user", "tool"):
-        messages.append({"role": "user", "content": _CONTINUE})
+        messages.append({"role": "user", "content": CONTINUE})
 
 
 # --- the model's turn -----------------------------------------------------------------------------
@@ -96,10 +94,8 @@ def _replays_thinking(plan: Plan, has_calls: bool) -> bool:
 
 def _states(steps: Iterable[Step], scheme: str) -> list[str]:
     """The reasoning of this provider; that of others is not sent as the model's own."""
-    states = (state for step in steps if isinstance(step, ReasoningStep) for state in step.states)
-    return [
-        state.value for state in states if state.scheme == scheme and isinstance(state.value, str)
-    ]
+    states = reasoning_states(steps, scheme)
+    return [state.value for state in states if isinstance(state.value, str)]
 
 
 def _thinking_block(text: str) -> Document:
@@ -121,9 +117,9 @@ def _encode_client_step(step: Step, quirks: CohereQuirks) -> Document:
         return {"role": "tool", "tool_call_id": step.call_id, "content": content}
     assert isinstance(step, MessageStep)  # the model's steps are encoded by `_encode_model_turn`
     if step.role != "user":
-        return {"role": "system", "content": _join_text(step.parts, _NO_TEXT)}
+        return {"role": "system", "content": _join_text(step.parts, NO_TEXT)}
     if not any(isinstance(part, ImagePart) for part in step.parts):
-        return {"role": "user", "content": _join_text(step.parts, _NO_TEXT)}
+        return {"role": "user", "content": _join_text(step.parts, NO_TEXT)}
     return {"role": "user", "content": [*_content_blocks(step.parts)]}
 
 
@@ -144,11 +140,11 @@ def _content_blocks(parts: Iterable[Part]) -> Iterator[Document]:
 def _encode_result(parts: Sequence[Part], quirks: CohereQuirks) -> str | list[Document]:
     """Encode the output of a tool as text, or as one document for each text."""
     if quirks.tool_results == "text":
-        return _join_text(parts, _NO_OUTPUT)
+        return _join_text(parts, NO_OUTPUT)
     texts = [text for part in parts if (text := part_text(part)).strip()]
     return [
         {"type": "document", "document": {"data": _document_data(text)}}
-        for text in texts or [_NO_OUTPUT]
+        for text in texts or [NO_OUTPUT]
     ]
 
 

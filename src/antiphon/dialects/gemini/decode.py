@@ -34,7 +34,13 @@ from antiphon.dialects.gemini.citations import CitationReader, TextRun
 from antiphon.dialects.gemini.messages import PART, SIGNATURE
 from antiphon.dialects.gemini.tool_calls import CallReader
 from antiphon.dialects.gemini.usage import read_usage
-from antiphon.dialects.json_input import UNREADABLE, read, reported, string, surprise
+from antiphon.dialects.json_input import (
+    UNREADABLE,
+    decode_lenient,
+    decode_unexpected,
+    find_error,
+    nonempty_string,
+)
 from antiphon.wire.sse import Frame
 
 _read_document = msgspec.json.Decoder().decode
@@ -75,9 +81,9 @@ class GeminiDecoder:
             self.ended = True
             return []
         try:
-            document = read(_read_document, frame.data)
+            document = decode_lenient(_read_document, frame.data)
         except UNREADABLE:
-            return surprise(frame.data, finished=self._finished)
+            return decode_unexpected(frame.data, finished=self._finished)
         return self.read(document)
 
     def read(self, document: Any) -> list[Delta]:
@@ -101,12 +107,15 @@ class GeminiDecoder:
             yield from self._read_candidate(index, candidate)
         yield from _read_prompt_feedback(chunk.get("promptFeedback"), had_output)
         if not candidates or "error" in chunk:
-            fault = reported(chunk)
+            fault = find_error(chunk)
             if fault is not None:
                 yield Failure(fault)
 
     def _start(self, chunk: Mapping[str, Any]) -> Iterator[Delta]:
-        model, upstream_id = string(chunk.get("modelVersion")), string(chunk.get("responseId"))
+        model, upstream_id = (
+            nonempty_string(chunk.get("modelVersion")),
+            nonempty_string(chunk.get("responseId")),
+        )
         if not self._started and (model or chunk.get("candidates")):
             self._started = True
             yield Start(model, upstream_id)
@@ -133,7 +142,7 @@ class GeminiDecoder:
         match part:
             # {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}
             case {"functionCall": dict(call)}:
-                for delta in self._calls.feed(call, string(part.get("thoughtSignature"))):
+                for delta in self._calls.feed(call, nonempty_string(part.get("thoughtSignature"))):
                     self._run.end()
                     yield delta
             # {"text": "**Planning**", "thought": true}: a summary of the reasoning
@@ -141,7 +150,7 @@ class GeminiDecoder:
                 yield from self._read_thought(text, part)
             # {"text": "", "thoughtSignature": "c2ln"}: the signature may come without text
             case {"text": str(text)}:
-                yield from self._read_text(text, string(part.get("thoughtSignature")))
+                yield from self._read_text(text, nonempty_string(part.get("thoughtSignature")))
             case dict() if not part:
                 return
             case _:
@@ -188,7 +197,7 @@ class GeminiDecoder:
         if reason is None:
             return
         self._finished = True
-        message = string(candidate.get("finishMessage")) or reason
+        message = nonempty_string(candidate.get("finishMessage")) or reason
         if reason in _GENERATION_FAILURES:
             yield _generation_failure(reason, message)
         elif reason != "OTHER":
@@ -203,7 +212,7 @@ def decode(body: bytes) -> list[Delta]:
     """Decode a whole response, or a whole stream sent as an array; parts keep their order."""
     decoder = GeminiDecoder()
     try:
-        document = read(_read_document, body)
+        document = decode_lenient(_read_document, body)
     except UNREADABLE:
         document = None
     if not isinstance(document, dict | list):
@@ -215,7 +224,7 @@ def _finish_reason(value: Any) -> str | None:
     """The finish reason by name; None while there is none."""
     if isinstance(value, int) and not isinstance(value, bool):
         return (_FINISH_REASONS[value] if 0 <= value < len(_FINISH_REASONS) else str(value)) or None
-    return None if value == "FINISH_REASON_UNSPECIFIED" else string(value)
+    return None if value == "FINISH_REASON_UNSPECIFIED" else nonempty_string(value)
 
 
 def _generation_failure(code: str, message: str) -> Delta:

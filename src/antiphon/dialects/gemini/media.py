@@ -1,7 +1,7 @@
 """Encode images, files and audio as parts of a Gemini request.
 
 Content is sent inline, a URL as a `fileUri`. The plan already leaves out, with a diagnostic, what
-Gemini would refuse (`TAKEN`); what arrives here all the same becomes a text part that names it.
+Gemini would refuse (`ACCEPTED_MEDIA`); what arrives here all the same becomes a text part that names it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import assert_never
 
 from antiphon.core.history.media import MediaSupport, guess_media_type
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Part, RefusalPart, TextPart
+from antiphon.dialects.placeholders import omission
 from antiphon.wire.items import Document
 
 _UNSPECIFIC_TYPES = ("", "application/octet-stream", "binary/octet-stream")
 _GOOGLE_URLS = ("gs://", "https://generativelanguage.googleapis.com/", "files/")
-TAKEN = MediaSupport(
+ACCEPTED_MEDIA = MediaSupport(
     types=frozenset("image/* audio/* video/* text/* application/pdf application/json".split()),
     file_ids=r"(gs://|https://generativelanguage\.googleapis\.com/|files/).*",
 )
@@ -75,4 +76,4 @@ def _inline_data(mime: str, data: str) -> Document | None:
 
 
 def _omitted(name: str) -> Document:
-    return {"text": f"[{name} omitted: its content cannot be read]"}
+    return {"text": omission(name, "its content cannot be read")}

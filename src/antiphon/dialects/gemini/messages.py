@@ -31,7 +31,7 @@ from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.dialects.gemini.media import encode_part
 from antiphon.dialects.gemini.quirks import GeminiQuirks
-from antiphon.dialects.message_writer import joined
+from antiphon.dialects.message_writer import join_text
 from antiphon.wire.items import Document
 
 # The schemes of reasoning state.
@@ -104,7 +104,7 @@ class _GeminiWriter:
                 parts.append(self._encode_call(step, signature))
                 text, signature = "", None
             else:
-                text, signature = joined(step.parts, ""), None
+                text, signature = join_text(step.parts, ""), None
                 parts += [{"text": text}] if text else []
         self._sign_first_call(parts)
         self._add_parts("model", parts)

@@ -25,7 +25,14 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.dialects.json_input import NULL, UNREADABLE, decoded, read, string, surprise
+from antiphon.dialects.json_input import (
+    NULL,
+    UNREADABLE,
+    decode_body,
+    decode_lenient,
+    decode_unexpected,
+    nonempty_string,
+)
 from antiphon.dialects.tool_call_json import NativeCall, read_calls
 from antiphon.dialects.usage import count, read_logprobs
 from antiphon.wire.sse import Frame
@@ -73,13 +80,13 @@ class OllamaDecoder:
 
     def feed(self, frame: Frame) -> list[Delta]:
         try:
-            line = read(_read_line, frame.data)
+            line = decode_lenient(_read_line, frame.data)
         except UNREADABLE:
-            return surprise(frame.data, finished=self._finished)
+            return decode_unexpected(frame.data, finished=self._finished)
         deltas = [*self._read_output(line), *self._read_end(line)]
         is_output = line.message is not None or line.response is not None
         if line.error is not None or not (deltas or is_output):
-            deltas += surprise(frame.data)
+            deltas += decode_unexpected(frame.data)
         return deltas
 
     def close(self) -> list[Delta]:
@@ -88,9 +95,9 @@ class OllamaDecoder:
 
     def _read_output(self, line: _OllamaLine) -> Iterator[Delta]:
         """Read the output of one line in the order of generation: thinking, text, calls."""
-        if not self._started and string(line.model):
+        if not self._started and nonempty_string(line.model):
             self._started = True
-            yield Start(string(line.model))
+            yield Start(nonempty_string(line.model))
         message = line.message or _OllamaMessage(
             line.response, line.thinking, line.tool_calls, line.image
         )
@@ -112,7 +119,7 @@ class OllamaDecoder:
         if input_tokens or output_tokens:  # a completely cached prompt has no count
             yield Usage(input_tokens=input_tokens, output_tokens=output_tokens)
         self.ended = line.done is True
-        reason = string(line.done_reason)
+        reason = nonempty_string(line.done_reason)
         if not self.ended and reason is None:
             return
         self._finished = True
@@ -145,4 +152,4 @@ def _read_content(message: _OllamaMessage, logprobs: Any) -> Iterator[Delta]:
 
 def decode(body: bytes) -> list[Delta]:
     """Decode a whole response."""
-    return decoded(body, OllamaDecoder())
+    return decode_body(body, OllamaDecoder())

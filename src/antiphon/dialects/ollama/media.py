@@ -6,8 +6,9 @@ import base64
 
 from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Part
+from antiphon.dialects.placeholders import omission
 
-TAKEN = MediaSupport(types=frozenset({"image/*"}), image_links="", file_ids="")
+ACCEPTED_MEDIA = MediaSupport(types=frozenset({"image/*"}), image_links="", file_ids="")
 """Media that a server accepts: images, and only by content."""
 
 
@@ -30,10 +31,10 @@ def part_text(part: Part) -> str:
     match part:
         case ImagePart(url):
             is_link = not url.startswith("data:")
-            return f"[image: {url}]" if is_link else "[image omitted: it cannot be read]"
+            return f"[image: {url}]" if is_link else omission("image", "it cannot be read")
         case FilePart(filename):
-            return f"[file {filename or 'without a name'} omitted: this model takes no files]"
+            return omission(f"file {filename or 'without a name'}", "this model takes no files")
         case AudioPart():
-            return "[audio omitted: this model takes no audio]"
+            return omission("audio", "this model takes no audio")
         case _:
             return part.text

@@ -16,7 +16,13 @@ from msgspec import Struct
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, Start
-from antiphon.dialects.json_input import UNREADABLE, read, string, surprise, told
+from antiphon.dialects.json_input import (
+    UNREADABLE,
+    decode_lenient,
+    decode_unexpected,
+    error_or_extra,
+    nonempty_string,
+)
 from antiphon.dialects.responses.items import Channel, OutputItems
 from antiphon.dialects.responses.usage import read_usage
 from antiphon.wire.sse import Frame
@@ -75,9 +81,9 @@ class ResponsesDecoder:
         if data == b"[DONE]":
             return self._end_of_stream()
         try:
-            event = read(_read_event, data)
+            event = decode_lenient(_read_event, data)
         except UNREADABLE:
-            return surprise(data)
+            return decode_unexpected(data)
         kind = event.type if isinstance(event.type, str) else frame.event
         reader = _READERS.get(kind)
         return list(reader(self, event)) if reader is not None else _read_other(kind, data)
@@ -94,7 +100,7 @@ class ResponsesDecoder:
     def start(self, response: _UpstreamResponse | None) -> Iterator[Delta]:
         if response is not None and not self._started:
             self._started = True
-            yield Start(string(response.model), string(response.id))
+            yield Start(nonempty_string(response.model), nonempty_string(response.id))
 
     def end(self, response: _UpstreamResponse, status: str) -> Iterator[Delta]:
         """Emit the parts of the response that were not streamed, its usage and how it ended."""
@@ -109,13 +115,15 @@ class ResponsesDecoder:
 def decode(body: bytes, *, server_tools: frozenset[str] = frozenset()) -> list[Delta]:
     """Decode a whole response; its items keep their order."""
     try:
-        response = read(_read_response, body)
+        response = decode_lenient(_read_response, body)
     except UNREADABLE:
         return [Failure(classify(200, {}, body))]
     if response.object not in (None, "response") or not isinstance(response.output, list):
-        return [_failure(read(_read_document, body), "The provider's body is not a response.")]
+        return [
+            _failure(decode_lenient(_read_document, body), "The provider's body is not a response.")
+        ]
     decoder = ResponsesDecoder(server_tools=server_tools)
-    return list(decoder.end(response, string(response.status) or "completed"))
+    return list(decoder.end(response, nonempty_string(response.status) or "completed"))
 
 
 # The end of a response
@@ -127,14 +135,14 @@ def _final_delta(response: _UpstreamResponse, status: str) -> Delta:
     if status == "incomplete":
         details = response.incomplete_details
         reason = details.get("reason") if isinstance(details, dict) else None
-        return Finish(string(reason) or "max_output_tokens")
+        return Finish(nonempty_string(reason) or "max_output_tokens")
     # "failed" (with or without an error), "cancelled", or a body that is "queued"/"in_progress".
     otherwise = f"The provider's response has status {status!r} and reports no error."
     return _failure({"error": response.error}, otherwise)
 
 
 def _failure(document: Mapping[str, Any], otherwise: str) -> Failure:
-    delta = told(document)
+    delta = error_or_extra(document)
     return delta if isinstance(delta, Failure) else Failure(protocol_fault(otherwise))
 
 
@@ -142,7 +150,7 @@ def _read_other(kind: str, data: bytes) -> list[Delta]:
     """Read an event without a reader; a frame that is no event of the API may be an error."""
     if kind.startswith("response."):
         return [] if kind in _IGNORED else [Extra(kind)]
-    return surprise(data)
+    return decode_unexpected(data)
 
 
 # Events

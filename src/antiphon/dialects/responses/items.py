@@ -29,7 +29,7 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     ToolEnd,
 )
-from antiphon.dialects.json_input import string
+from antiphon.dialects.json_input import nonempty_string
 from antiphon.dialects.usage import count, read_logprobs
 from antiphon.wire.items import Document
 
@@ -288,8 +288,8 @@ class OutputItems:
         item.is_server_call = document.get("name") in self._server_tools
         if item.is_server_call:
             return
-        call_id = None if item.has_call_id else string(document.get("call_id"))
-        name = None if item.has_name else string(document.get("name"))
+        call_id = None if item.has_call_id else nonempty_string(document.get("call_id"))
+        name = None if item.has_name else nonempty_string(document.get("name"))
         item.has_call_id = item.has_call_id or call_id is not None
         item.has_name = item.has_name or name is not None
         if call_id or name:
@@ -323,16 +323,16 @@ class OutputItems:
 
 
 def _kind(document: Any) -> str:
-    return (string(document.get("type")) or "") if isinstance(document, dict) else ""
+    return (nonempty_string(document.get("type")) or "") if isinstance(document, dict) else ""
 
 
 def _id(document: Any) -> str | None:
-    return string(document.get("id")) if isinstance(document, dict) else None
+    return nonempty_string(document.get("id")) if isinstance(document, dict) else None
 
 
 def _phase(document: Any) -> str | None:
     """The label of a message, such as `commentary`."""
-    return string(document.get("phase")) if _kind(document) == "message" else None
+    return nonempty_string(document.get("phase")) if _kind(document) == "message" else None
 
 
 def _list(value: Any) -> Sequence[Any]:
@@ -349,7 +349,7 @@ def _parts(content: Any, kind: str) -> Iterator[Document]:
 
 
 def _string(part: Document, field: str) -> str:
-    return string(part.get(field)) or ""
+    return nonempty_string(part.get(field)) or ""
 
 
 def _complete_citation(annotation: Document) -> Document:
@@ -358,7 +358,7 @@ def _complete_citation(annotation: Document) -> Document:
         return annotation
     return {
         **annotation,
-        "title": string(annotation.get("title")) or "",
+        "title": nonempty_string(annotation.get("title")) or "",
         "start_index": count(annotation.get("start_index")),
         "end_index": count(annotation.get("end_index")),
     }

@@ -26,7 +26,8 @@ from antiphon.core.history.steps import (
     is_own,
 )
 from antiphon.core.plan.plan import Plan
-from antiphon.dialects.message_writer import joined
+from antiphon.dialects.message_writer import join_text
+from antiphon.dialects.reasoning import replays_reasoning
 from antiphon.dialects.responses.items import SCHEME
 from antiphon.dialects.responses.quirks import ResponsesQuirks
 from antiphon.wire.items import Document
@@ -87,8 +88,7 @@ def _encode_model_turn(
     steps: Sequence[Step], plan: Plan, quirks: ResponsesQuirks, ids: _ItemIds
 ) -> Iterator[Document]:
     has_calls = any(isinstance(step, ToolCallStep) for step in steps)
-    replay = plan.replay_reasoning
-    replays = replay == "always" or (replay == "tool_turns" and has_calls)
+    replays = replays_reasoning(plan, has_calls=has_calls)
     output = [index for index, step in enumerate(steps) if not isinstance(step, ReasoningStep)]
     last_output = max(output, default=0)
     for index, step in enumerate(steps):
@@ -104,7 +104,11 @@ def _encode_model_turn(
 
 def _encode_message(step: Step) -> Document:
     assert isinstance(step, MessageStep)  # the other kinds of a turn have cases of their own
-    message: Document = {"type": "message", "role": "assistant", "content": joined(step.parts, "")}
+    message: Document = {
+        "type": "message",
+        "role": "assistant",
+        "content": join_text(step.parts, ""),
+    }
     return message if step.phase is None else {**message, "phase": step.phase}
 
 
@@ -154,7 +158,7 @@ def _encode_client_step(step: Step, plan: Plan, ids: _ItemIds) -> Document:
 def _encode_output(parts: Sequence[Part]) -> str | list[Document]:
     """Encode the output of a tool as a string if possible: not every server accepts lists."""
     if all(isinstance(part, TextPart | RefusalPart) for part in parts):
-        return joined(parts, "\n")
+        return join_text(parts, "\n")
     return [_encode_part(part) for part in parts]
 
 
