@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.errors import ChainCycle, ChainNotFound, ChainTooDeep, InvalidRequest
-from antiphon.store.chain import history, walk
+from antiphon.store.chain import build_history, follow_chain
 from antiphon.store.memory import MemoryStore
 from antiphon.store.sqlite import SQLiteStore
 from antiphon.store.store import Store, StoreLimits, Turn
@@ -42,7 +42,7 @@ def expected(start: str, parents: Mapping[str, str | None], limit: int | None) -
 
 def walked(start: str, turns: Mapping[str, Turn], limit: int | None) -> Ending:
     try:
-        return list(walk(start, turns.get, limit))
+        return list(follow_chain(start, turns.get, limit))
     except (ChainCycle, ChainNotFound, ChainTooDeep) as error:
         return type(error), error.response_id
 
@@ -96,7 +96,7 @@ def test_history_grows_only_at_its_end(
     turns: list[tuple[tuple[dict[str, str], ...], tuple[dict[str, str], ...]]],
 ) -> None:
     chain = [turn(str(n), input=given, output=made) for n, (given, made) in enumerate(turns)]
-    whole = history(chain)
+    whole = build_history(chain)
     for length in range(len(chain)):
-        part = history(chain[:length])
+        part = build_history(chain[:length])
         assert whole[: len(part)] == part

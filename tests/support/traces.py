@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.store.redact import Redactor
-from antiphon.store.trace.reader import TraceDetail, show
+from antiphon.store.trace.reader import TraceDetail, read_detail
 from antiphon.store.trace.rows import TraceFinish, TraceRequest, TraceRow, TraceStream
 from antiphon.store.trace.trace_store import TraceOptions, TraceStore
 
@@ -49,7 +49,7 @@ def finish(id: str, status: str = "completed") -> TraceFinish:
 
 
 def shown(path: Path, id: str) -> TraceDetail:
-    detail = show(path, id)
+    detail = read_detail(path, id)
     assert detail is not None
     return detail
 

@@ -36,8 +36,8 @@ from antiphon.errors import AntiphonError, InvalidRequest
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider
-from antiphon.store.chain import history
-from antiphon.store.item_references import resolved
+from antiphon.store.chain import build_history
+from antiphon.store.item_references import resolve_references
 from antiphon.store.store import Document, Store, Turn
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
@@ -82,8 +82,8 @@ class Engine:
         """Everything that can be refused is refused here, before a provider is asked."""
         targets = self.router.targets(request.model)
         _refuse_background(request)
-        request = await resolved(request, self.store, caller.client)
-        items = history(await self._turns(request))
+        request = await resolve_references(request, self.store, caller.client)
+        items = build_history(await self._turns(request))
         seen = await self.look([*items, *request.input], targets[0])
         plans = {targets[0].name: self._plan(request, items, seen, targets[0])}
         for target in targets[1:]:

@@ -167,7 +167,7 @@ def known_specs() -> Mapping[str, Spec]:
     return {**SPECS, **plugins().specs}
 
 
-def is_at_hand(spec: Spec, environment: Mapping[str, str]) -> bool:
+def has_key_in_environment(spec: Spec, environment: Mapping[str, str]) -> bool:
     """Whether the environment alone says that, and how, a provider is to be used."""
     has_key = any(environment.get(variable) for variable in spec.api_key_env)
     return has_key and bool(spec.base_url) and not spec.ambient_key
@@ -175,7 +175,9 @@ def is_at_hand(spec: Spec, environment: Mapping[str, str]) -> bool:
 
 def _discovered(environment: Mapping[str, str]) -> dict[str, ProviderConfig]:
     specs = known_specs().values()
-    return {spec.name: ProviderConfig() for spec in specs if is_at_hand(spec, environment)}
+    return {
+        spec.name: ProviderConfig() for spec in specs if has_key_in_environment(spec, environment)
+    }
 
 
 def _provider(

@@ -68,11 +68,11 @@ class Spec(Struct, frozen=True, kw_only=True):
 
     def capabilities_of(self, model: str) -> Capabilities:
         """What this model takes; of the known names that it begins with, the longest counts."""
-        kin = [known for known in self.models if _is_kin(known.id, model)]
+        kin = [known for known in self.models if _matches_name(known.id, model)]
         best = max(kin, key=lambda known: len(known.id), default=None)
         return (best and best.capabilities) or self.capabilities
 
 
-def _is_kin(known: str, model: str) -> bool:
+def _matches_name(known: str, model: str) -> bool:
     """Whether a name begins like a known one, be it behind a region or an owner."""
     return re.search(rf"(?:^|[./:]){re.escape(known)}", model, re.IGNORECASE) is not None

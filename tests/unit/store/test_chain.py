@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.store.chain import history
+from antiphon.store.chain import build_history
 from tests.support.turns import turn
 
 
@@ -20,12 +20,12 @@ def test_history_is_input_and_output_of_every_turn_in_order() -> None:
         turn("b", "a", input=(), output=()),
         turn("c", "b", input=(item("function_call_output", n=4),), output=(item("y", n=5),)),
     ]
-    assert [one["n"] for one in history(turns)] == [1, 2, 3, 4, 5]
+    assert [one["n"] for one in build_history(turns)] == [1, 2, 3, 4, 5]
 
 
 def test_instructions_of_earlier_turns_are_not_replayed() -> None:
     answered = turn("a", response={"id": "a", "instructions": "Speak like a pirate."})
-    assert "pirate" not in str(history([answered]))
+    assert "pirate" not in str(build_history([answered]))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_instructions_of_earlier_turns_are_not_replayed() -> None:
 def test_a_call_that_was_cut_off_is_left_out(type: str, status: str) -> None:
     said = item("message", status="incomplete")
     cut = turn("a", status="incomplete", input=(), output=(said, item(type, status=status)))
-    assert history([cut]) == [said]
+    assert build_history([cut]) == [said]
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_a_call_that_was_cut_off_is_left_out(type: str, status: str) -> None:
     ],
 )
 def test_everything_else_stays_as_it_is(kept: dict[str, Any]) -> None:
-    assert history([turn("a", input=(), output=(kept,))]) == [kept]
+    assert build_history([turn("a", input=(), output=(kept,))]) == [kept]
 
 
 def test_what_a_client_sent_is_its_own_affair() -> None:
     sent = item("function_call", status="incomplete")
-    assert history([turn("a", input=(sent,), output=())]) == [sent]
+    assert build_history([turn("a", input=(sent,), output=())]) == [sent]

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.errors import InvalidRequest, StoreError
 from antiphon.store import item_references as reference
-from antiphon.store.item_references import resolved
+from antiphon.store.item_references import resolve_references
 from antiphon.store.memory import MemoryStore
 from antiphon.store.sqlite import SQLiteStore
 from antiphon.wire.request import Request
@@ -33,22 +33,22 @@ def request(*items: dict[str, Any]) -> Request:
 
 async def test_without_references_no_store_is_asked(broken: SQLiteStore) -> None:
     asked = request({"role": "user", "content": "Hi"}, {**THOUGHT, "encrypted_content": "seal"})
-    assert await resolved(asked, broken) is asked
+    assert await resolve_references(asked, broken) is asked
 
 
 async def test_a_thread_goes_on_without_the_seals_that_cannot_be_looked_up(
     broken: SQLiteStore,
 ) -> None:
     asked = request(THOUGHT, {"role": "user", "content": "Hi"})
-    assert await resolved(asked, broken) is asked
+    assert await resolve_references(asked, broken) is asked
 
 
-@pytest.mark.parametrize("naming", [{"type": "item_reference", "id": "x"}, {"id": "x"}])
+@pytest.mark.parametrize("reference", [{"type": "item_reference", "id": "x"}, {"id": "x"}])
 async def test_what_only_the_store_knows_is_not_given_up_in_silence(
-    broken: SQLiteStore, naming: dict[str, Any]
+    broken: SQLiteStore, reference: dict[str, Any]
 ) -> None:
     with pytest.raises(StoreError) as caught:
-        await resolved(request(THOUGHT, naming), broken)
+        await resolve_references(request(THOUGHT, reference), broken)
     assert "is not open" in caught.value.message
 
 
@@ -59,8 +59,8 @@ async def test_an_item_that_is_named_again_and_again_weighs_as_often(
     store = MemoryStore(now=Clock())
     said = {"type": "message", "id": "msg_1", "role": "assistant", "content": "x" * 1000}
     await store.save(turn("a", output=(said,)))
-    few = await resolved(request(*[{"id": "msg_1"}] * 9, {"id": "unknown"}), store)
+    few = await resolve_references(request(*[{"id": "msg_1"}] * 9, {"id": "unknown"}), store)
     assert few.input == (*[said] * 9, {"id": "unknown"})
     with pytest.raises(InvalidRequest) as caught:
-        await resolved(request(*[{"id": "msg_1"}] * 10), store)
+        await resolve_references(request(*[{"id": "msg_1"}] * 10), store)
     assert (caught.value.status, caught.value.param) == (413, "input")

@@ -40,7 +40,7 @@ async def test_nothing_is_left_of_an_item_once_its_turns_are_gone() -> None:
         item = {"type": "message", "id": f"i{number}", "role": "assistant", "content": "Hi"}
         await store.save(turn(f"r{number}", output=(item,)))
     assert set(await store.load_items([f"i{number}" for number in range(5)])) == {"i3", "i4"}
-    assert len(store._homes) == 2
+    assert len(store._turns_by_item) == 2
 
 
 async def test_there_is_a_bound_even_when_none_was_asked_for() -> None:

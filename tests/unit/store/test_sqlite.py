@@ -142,7 +142,7 @@ def _newer(path: Path) -> None:
     [
         (_garbage, "file is not a database"),
         (_directory, "Is a directory"),
-        (_foreign, "database of another kind"),
+        (_foreign, "database of another application"),
         (_newer, "newer version"),
     ],
 )
@@ -361,7 +361,7 @@ async def test_a_purge_that_fails_is_logged_and_saving_goes_on(
     for id in ("b", "c"):
         await sqlite.save(turn(id))
     assert await sqlite.load("c") is not None
-    assert f"{path}: cannot delete" in caplog.messages
+    assert f"{path}: maintenance failed, will be retried: cannot delete" in caplog.messages
 
 
 async def test_large_turns_take_less_room_than_they_are_long(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import StoreError
-from antiphon.store.sqlite_file import Schema, connect, connect_reader, transaction, vacuum
+from antiphon.store.sqlite_file import DatabaseSchema, connect, connect_reader, transaction, vacuum
 
 FIRST = ("CREATE TABLE thing (name TEXT)", "INSERT INTO thing VALUES ('old')")
 SECOND = ("ALTER TABLE thing ADD COLUMN size INTEGER NOT NULL DEFAULT 7",)
@@ -17,7 +17,9 @@ BROKEN = ("INSERT INTO thing (name) VALUES ('half')", "CREATE TABLE thing (name 
 
 
 def things(path: Path, *migrations: tuple[str, ...]) -> list[tuple[object, ...]]:
-    with closing(connect(path, Schema(1234, migrations), synchronous="NORMAL")) as connection:
+    with closing(
+        connect(path, DatabaseSchema(1234, migrations), synchronous="NORMAL")
+    ) as connection:
         return connection.execute("SELECT * FROM thing").fetchall()
 
 
@@ -40,7 +42,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> Non
 def test_going_back_to_an_older_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "things.sqlite"
     things(path, FIRST, SECOND)
-    with pytest.raises(StoreError, match=r"newer version \(schema 2, known up to 1\)"):
+    with pytest.raises(StoreError, match=r"newer version of Antiphon \(schema 2, known up to 1\)"):
         things(path, FIRST)
 
 
@@ -55,7 +57,7 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
 
 def test_space_that_was_freed_is_given_back(tmp_path: Path) -> None:
     path = tmp_path / "things.sqlite"
-    with closing(connect(path, Schema(1234, (FIRST,)), synchronous="NORMAL")) as connection:
+    with closing(connect(path, DatabaseSchema(1234, (FIRST,)), synchronous="NORMAL")) as connection:
         with transaction(connection):
             connection.executemany("INSERT INTO thing VALUES (?)", [("x" * 5000,)] * 100)
         (full,) = connection.execute("PRAGMA page_count").fetchone()

@@ -13,7 +13,7 @@ import pytest
 
 from antiphon.errors import StoreError
 from antiphon.store.sqlite import FIND_ITEM, SCHEMA, SQLiteStore
-from antiphon.store.sqlite_file import Schema, connect
+from antiphon.store.sqlite_file import DatabaseSchema, connect
 from tests.support.turns import Clock, ids, turn
 
 pytestmark = pytest.mark.anyio
@@ -62,7 +62,7 @@ async def test_no_item_costs_a_scan(sqlite: SQLiteStore, path: Path) -> None:
 
 
 async def test_a_file_of_the_version_before_is_brought_up_to_date(path: Path) -> None:
-    before = Schema(SCHEMA.application_id, SCHEMA.migrations[:1])
+    before = DatabaseSchema(SCHEMA.application_id, SCHEMA.migrations[:1])
     old = connect(path, before, synchronous="FULL")
     body = msgspec.json.encode(turn("old"))
     old.execute("INSERT INTO turn (id, body) VALUES ('old', ?)", (body,))

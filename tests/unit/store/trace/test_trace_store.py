@@ -11,8 +11,8 @@ import pytest
 
 from antiphon.errors import StoreError
 from antiphon.store.redact import REDACTED, Redactor
-from antiphon.store.trace.payload import cut, kept
-from antiphon.store.trace.reader import TraceDetail, requests, show
+from antiphon.store.trace.payload import redact_and_truncate, truncate_blob
+from antiphon.store.trace.reader import TraceDetail, list_requests, read_detail
 from antiphon.store.trace.rows import (
     TraceAttempt,
     TraceDiagnostic,
@@ -66,9 +66,9 @@ def test_a_request_is_shown_with_all_that_happened_to_it(path: Path) -> None:
         usage=usage,
         finish=finish("q1"),
     )
-    assert show(path, "q1") == expected
-    assert show(path, "resp_1") == expected
-    assert show(path, "resp_2") is None
+    assert read_detail(path, "q1") == expected
+    assert read_detail(path, "resp_1") == expected
+    assert read_detail(path, "resp_2") is None
 
 
 def test_requests_are_listed_newest_first_and_can_be_chosen(path: Path) -> None:
@@ -83,13 +83,13 @@ def test_requests_are_listed_newest_first_and_can_be_chosen(path: Path) -> None:
     written(
         trace_at(path), *rows, TraceError(request_id="q5", code="x", message="x"), request("q6")
     )
-    listed = requests(path)
+    listed = list_requests(path)
     assert [one.request.request_id for one in listed] == ["q6", "q5", "q4", "q3", "q2", "q1", "q0"]
     assert (listed[0].finish, listed[0].attempts) == (None, 0)
     assert (listed[1].finish, listed[1].attempts) == (finish("q5"), 1)
 
     def chosen(**choice: Any) -> list[str]:
-        return [one.request.request_id for one in requests(path, **choice)]
+        return [one.request.request_id for one in list_requests(path, **choice)]
 
     assert chosen(limit=2) == ["q6", "q5"]
     assert chosen(model="odd") == ["q5", "q3", "q1"]
@@ -114,7 +114,7 @@ def test_rows_are_written_while_the_trace_is_open(path: Path) -> None:
         for number in range(BATCH):
             trace.record(request(f"q{number}"))
         assert written_some.wait(10)
-    assert len(requests(path, limit=10 * BATCH)) == 2 * BATCH
+    assert len(list_requests(path, limit=10 * BATCH)) == 2 * BATCH
     trace.close()
 
 
@@ -135,10 +135,10 @@ def test_rows_of_a_later_version_are_passed_over(path: Path) -> None:
 
 def test_a_trace_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"none\.sqlite: unable to open"):
-        requests(tmp_path / "none.sqlite")
+        list_requests(tmp_path / "none.sqlite")
     (tmp_path / "other.sqlite").write_bytes(b"something else entirely" * 100)
     with pytest.raises(StoreError, match=r"other\.sqlite: file is not a database"):
-        show(tmp_path / "other.sqlite", "q1")
+        read_detail(tmp_path / "other.sqlite", "q1")
 
 
 # --- payloads -------------------------------------------------------------------------------------
@@ -162,9 +162,9 @@ def test_with_payloads_chunks_come_back_with_their_times(path: Path) -> None:
     ]
     written(trace_at(path, payloads=True), *rows)
     one, two, three = shown(path, "q1").streams
-    assert one.pieces() == [(100, b"data:"), (101, b" 1\n\n"), (102, b"data: 2\n\n")]
-    assert two.pieces() == [(103, b"event: x\n\n")]
-    assert (three.blob, three.pieces()) == (b'{"input":"hi"}', [])
+    assert one.split_chunks() == [(100, b"data:"), (101, b" 1\n\n"), (102, b"data: 2\n\n")]
+    assert two.split_chunks() == [(103, b"event: x\n\n")]
+    assert (three.blob, three.split_chunks()) == (b'{"input":"hi"}', [])
     assert not one.truncated
 
 
@@ -198,11 +198,11 @@ def test_a_long_payload_is_cut_after_a_whole_frame(path: Path) -> None:
 def test_a_cut_leaves_whole_frames_or_at_least_whole_characters(
     text: str, limit: int, left: str
 ) -> None:
-    assert cut(text.encode(), limit).decode() == left
+    assert truncate_blob(text.encode(), limit).decode() == left
 
 
 def test_a_cut_through_bytes_that_are_no_text_is_just_a_cut() -> None:
-    assert len(cut(b"\x80" * 100, 50)) >= 47
+    assert len(truncate_blob(b"\x80" * 100, 50)) >= 47
 
 
 # --- redaction ------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_no_secret_reaches_the_disk(path: Path) -> None:
     written(trace_at(path, payloads=True), *rows)
     (error,) = shown(path, "q1").errors
     assert error.message == f"{REDACTED} {REDACTED} Authorization: {REDACTED}"
-    detail = str(shown(path, "q1")) + str(requests(path))
+    detail = str(shown(path, "q1")) + str(list_requests(path))
     for place in (detail.encode(), *(file.read_bytes() for file in path.parent.iterdir())):
         assert CANARY.encode() not in place
         assert key.encode() not in place
@@ -242,7 +242,7 @@ def test_a_secret_at_the_end_of_what_is_looked_at_does_not_survive_in_part() -> 
     filler = (b"api_key=" + b"k" * 1000 + b" ") * 400  # becomes so short that all of it would fit
     for looked_at in range(132_000, 133_600, 10):
         blob = filler[:looked_at] + b" " + CANARY.encode() + filler
-        stored = kept(stream("q1", blob), Redactor([CANARY]), 100_000)
+        stored = redact_and_truncate(stream("q1", blob), Redactor([CANARY]), 100_000)
         assert b"can" not in stored.blob
         assert b"kk" not in stored.blob
         assert stored.truncated
@@ -251,4 +251,4 @@ def test_a_secret_at_the_end_of_what_is_looked_at_does_not_survive_in_part() -> 
 def test_a_secret_with_a_line_end_does_not_mix_up_rows(path: Path) -> None:
     trace = TraceStore(path, now_ms=lambda: NOW_MS, redactor=Redactor(['"m"}\n{"row":"request"']))
     written(trace, request("q1"), request("q2"))
-    assert [one.request.request_id for one in requests(path)] == ["q2", "q1"]
+    assert [one.request.request_id for one in list_requests(path)] == ["q2", "q1"]
