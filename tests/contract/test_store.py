@@ -361,7 +361,7 @@ async def test_a_chain_in_use_does_not_lose_its_beginning(backend: Backend, cloc
 
 async def test_a_turn_that_is_too_large_is_refused_and_the_rest_goes_on(backend: Backend) -> None:
     store = await backend.open(max_turn_bytes=1000)
-    with pytest.raises(StoreRefused, match="'big' cannot be stored: .* exceed the limit of 1,000"):
+    with pytest.raises(StoreRefused, match=r"'big' cannot be stored: .* exceed the limit of 1,000"):
         await store.save(turn("big", text="x" * 1000))
     await store.save(turn("small"))
     assert await store.load("big") is None

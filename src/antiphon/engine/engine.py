@@ -38,7 +38,8 @@ from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider
 from antiphon.store.chain import build_history
 from antiphon.store.item_references import resolve_references
-from antiphon.store.store import Document, Store, Turn
+from antiphon.store.store import Store, Turn
+from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 from antiphon.wire.response_from_request import opened

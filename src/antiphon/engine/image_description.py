@@ -25,8 +25,7 @@ from antiphon.engine.exchange import Exchange
 from antiphon.engine.routing import Router, Target
 from antiphon.engine.upstream import UpstreamError
 from antiphon.errors import InvalidRequest
-from antiphon.store.store import Document
-from antiphon.wire.items import Message, OutputText
+from antiphon.wire.items import Document, Message, OutputText
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 from antiphon.errors import ChainCycle, ChainNotFound, ChainTooDeep
-from antiphon.store.store import Document, Turn
+from antiphon.store.store import Turn
+from antiphon.wire.items import Document
 
 
 class ChainLink(Protocol):

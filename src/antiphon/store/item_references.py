@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.errors import InvalidRequest, StoreError
-from antiphon.store.store import Document, Store, Turn
+from antiphon.store.store import Store, Turn
+from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 
 MAX_BYTES = 64 * 1024 * 1024

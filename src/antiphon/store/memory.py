@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from antiphon.store.chain import follow_chain
 from antiphon.store.item_references import ItemCollector, ItemLocation, locate_items
-from antiphon.store.store import Clock, Document, StoreLimits, Turn, decode_turn, encode_turn
+from antiphon.store.store import Clock, StoreLimits, Turn, decode_turn, encode_turn
+from antiphon.wire.items import Document
 
 MAX_TURNS = 10_000
 MAX_BYTES = 256 * 1024 * 1024

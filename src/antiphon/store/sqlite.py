@@ -26,7 +26,8 @@ from antiphon.store.sqlite_file import (
     vacuum,
 )
 from antiphon.store.sqlite_writer import BatchWriter, Job, T
-from antiphon.store.store import Clock, Document, StoreLimits, Turn, decode_turn, encode_turn
+from antiphon.store.store import Clock, StoreLimits, Turn, decode_turn, encode_turn
+from antiphon.wire.items import Document
 
 READERS = 3
 PURGE_EVERY_S = 60
@@ -196,11 +197,8 @@ class SQLiteStore:
 
     async def chain(self, response_id: str) -> list[Turn]:
         limit, now = self._limits.max_chain, self._now()
-        key = {
-            "id": _searchable_id(response_id),
-            "now": now,
-            "limit": -1 if limit is None else limit,
-        }
+        max_rows = -1 if limit is None else limit
+        key = {"id": _searchable_id(response_id), "now": now, "limit": max_rows}
 
         def job(connection: sqlite3.Connection) -> list[Turn]:
             turns = {
@@ -216,10 +214,8 @@ class SQLiteStore:
     async def load_items(
         self, item_ids: Collection[str], *, client: str = ""
     ) -> dict[str, Document]:
-        ids, key = (
-            [_searchable_id(item_id) for item_id in item_ids],
-            {"client": client, "now": self._now()},
-        )
+        ids = [_searchable_id(item_id) for item_id in item_ids]
+        key = {"client": client, "now": self._now()}
 
         def job(connection: sqlite3.Connection) -> dict[str, Document]:
             wanted: defaultdict[int, dict[str, ItemLocation]] = defaultdict(dict)
@@ -246,9 +242,8 @@ class SQLiteStore:
     async def _read(self, job: Job[T]) -> T:
         if self._readers is None:
             raise StoreError(f"{self._path}: the store is not open")
-        return await asyncio.get_running_loop().run_in_executor(
-            self._readers, self._run_reader, job
-        )
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, self._run_reader, job)
 
     # --- in the threads ---------------------------------------------------------------------------
 

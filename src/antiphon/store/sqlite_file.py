@@ -102,10 +102,8 @@ def vacuum(connection: sqlite3.Connection, max_pages: int) -> None:
 
 def _check_ownership(connection: sqlite3.Connection, path: Path, schema: DatabaseSchema) -> None:
     """Refuse a database of another application, or of a newer version."""
-    application_id, version = (
-        _read_pragma(connection, "application_id"),
-        _read_pragma(connection, "user_version"),
-    )
+    application_id = _read_pragma(connection, "application_id")
+    version = _read_pragma(connection, "user_version")
     used = application_id or version or _count_tables(connection)
     if application_id != schema.application_id and used:
         raise StoreError(

@@ -7,14 +7,14 @@ objects. Instructions are not part of it (docs/adr/0012-save-before-the-terminal
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from antiphon.errors import StoreRefused
+from antiphon.wire.items import Document
 
-Document: TypeAlias = dict[str, Any]
 Clock: TypeAlias = Callable[[], int]
 """Returns the time in whole seconds since the epoch. May be called from any thread."""
 

@@ -6,12 +6,12 @@ growing item is a block (`core.block`), and becomes one of these when somebody l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-Document: TypeAlias = Mapping[str, Any]
+Document: TypeAlias = dict[str, Any]
 Status: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 
 

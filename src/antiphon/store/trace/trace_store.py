@@ -165,9 +165,8 @@ class TraceStore:
             return False
         try:
             connection = self._connection = self._connection or self._connect()
-            if delete_excess_rows(
-                connection, now_ms, self.options.max_age_s, self.options.max_bytes
-            ):
+            limits = self.options.max_age_s, self.options.max_bytes
+            if delete_excess_rows(connection, now_ms, *limits):
                 return True
         except (sqlite3.Error, StoreError) as error:
             self._disconnect()
