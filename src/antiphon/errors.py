@@ -15,6 +15,7 @@
   - ConfigError            a mistake in antiphon.toml, with its file, line and key
   - StoreError             store.failed: a store that cannot be opened, read or written
     - StoreRefused           store.refused: one turn that is too much for it
+  - SearchError            search.failed: a web search backend that failed
   - UnknownDialect         dialect.unknown
 
 A `BridgeError` of a stream leaves the state of whoever raised it unchanged.
@@ -154,3 +155,9 @@ class StoreRefused(StoreError):
     """The store works, but does not take this turn."""
 
     code = "store.refused"
+
+
+class SearchError(AntiphonError):
+    """A web search backend could not be reached, or did not return results."""
+
+    code = "search.failed"

@@ -49,7 +49,7 @@ from antiphon.providers import (
 )
 from antiphon.providers.plugin import Plugins, load_plugins
 from antiphon.providers.spec import Spec
-from antiphon.search.table import obeyed
+from antiphon.search.table import read_search_limits
 from antiphon.wire.sigv4 import authorize
 
 _log = logging.getLogger("antiphon.providers")
@@ -188,7 +188,7 @@ def _provider(
     if not base_url:
         problem = f'is needed for kind = "{spec.name}"'
         raise config.mistake(("providers", name, "base_url"), problem)
-    search_limits = obeyed(config)
+    search_limits = read_search_limits(config)
     if entry.web_search == "managed" and search_limits is None:
         problem = "the gateway can search only with [search] backend"
         raise config.mistake(("providers", name, "web_search"), problem)

@@ -8,7 +8,8 @@ from typing import Any
 from antiphon.core.filters.web_search import SearchCall, SearchOutcome
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.search.backend import Options, SearchError
+from antiphon.errors import SearchError
+from antiphon.search.backend import SearchOptions
 from antiphon.search.searcher import Searcher
 
 
@@ -23,7 +24,7 @@ class Pages:
         self._found = found
         self.asked: list[tuple[str, int]] = []
 
-    async def search(self, query: str, *, options: Options) -> Sequence[SearchResult]:
+    async def search(self, query: str, *, options: SearchOptions) -> Sequence[SearchResult]:
         self.asked.append((query, options.count))
         found = self._found[query]
         if found is None:

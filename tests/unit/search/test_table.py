@@ -11,10 +11,10 @@ import pytest
 
 from antiphon.config import Config, parse_config
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.errors import ConfigError
-from antiphon.search.backend import Options, SearchError
+from antiphon.errors import ConfigError, SearchError
+from antiphon.search.backend import SearchOptions
 from antiphon.search.searcher import open_searcher
-from antiphon.search.table import obeyed, open_backend
+from antiphon.search.table import open_backend, read_search_limits
 
 
 def config(**search: Any) -> Config:
@@ -30,7 +30,7 @@ async def opened(**search: Any) -> Any:
 async def test_without_a_backend_there_is_no_search() -> None:
     async with aiohttp.ClientSession() as session:
         assert open_searcher(Config(), session) is None
-    assert obeyed(Config()) is None
+    assert read_search_limits(Config()) is None
 
 
 async def test_a_configured_search_can_be_called(tmp_path: Path) -> None:
@@ -52,18 +52,21 @@ async def test_a_configured_search_can_be_called(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_search_can_be_told(search: dict[str, Any], expected: set[str]) -> None:
-    assert obeyed(config(**search)) == frozenset(expected)
+    assert read_search_limits(config(**search)) == frozenset(expected)
 
 
 @pytest.mark.parametrize(
     ("search", "key"),
     [
-        ({"backend": "searxng"}, "search.url: the address"),
-        ({"backend": "recorded"}, "search.url: `file://`"),
-        ({"backend": "tavily"}, "search.api_key: is needed"),
-        ({"backend": "brave"}, "search.api_key: is needed"),
-        ({"backend": "zhipu"}, "search.api_key: is needed"),
-        ({"backend": "recorded", "url": "file:///nowhere/at/all"}, "search.url: it cannot be read"),
+        ({"backend": "searxng"}, "search.url: required"),
+        ({"backend": "recorded"}, "search.url: required"),
+        ({"backend": "tavily"}, "search.api_key: required"),
+        ({"backend": "brave"}, "search.api_key: required"),
+        ({"backend": "zhipu"}, "search.api_key: required"),
+        (
+            {"backend": "recorded", "url": "file:///nowhere/at/all"},
+            "search.url: /nowhere/at/all cannot be read",
+        ),
     ],
 )
 async def test_what_is_missing_is_a_mistake_that_names_its_key(
@@ -78,7 +81,7 @@ async def test_what_is_missing_is_a_mistake_that_names_its_key(
 async def test_a_file_that_holds_no_answers_is_a_mistake(tmp_path: Path, content: str) -> None:
     path = tmp_path / "answers.json"
     path.write_text(content)
-    with pytest.raises(ConfigError, match="not a file of answers"):
+    with pytest.raises(ConfigError, match="not a valid file of search results"):
         await opened(backend="recorded", url=f"file://{path}")
 
 
@@ -87,15 +90,15 @@ async def test_recorded_answers_are_found_by_their_query(tmp_path: Path) -> None
     entry = {"title": "Rain", "url": "https://a.example/", "unknown": 1}
     path.write_text(json.dumps({"rain": [entry], "storm": "failed", "*": []}))
     backend = await opened(backend="recorded", url=f"file://{path}")
-    found = await backend.search("rain", options=Options())
+    found = await backend.search("rain", options=SearchOptions())
     assert found == (SearchResult(title="Rain", url="https://a.example/"),)
-    assert await backend.search("snow", options=Options()) == ()
+    assert await backend.search("snow", options=SearchOptions()) == ()
     with pytest.raises(SearchError):
-        await backend.search("storm", options=Options())
+        await backend.search("storm", options=SearchOptions())
 
 
 async def test_without_a_default_other_queries_find_nothing(tmp_path: Path) -> None:
     path = tmp_path / "answers.json"
     path.write_text("{}")
     backend = await opened(backend="recorded", url=f"file://{path}")
-    assert await backend.search("rain", options=Options()) == ()
+    assert await backend.search("rain", options=SearchOptions()) == ()
