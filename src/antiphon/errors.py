@@ -16,6 +16,7 @@
   - StoreError             store.failed: a store that cannot be opened, read or written
     - StoreRefused           store.refused: one turn that is too much for it
   - SearchError            search.failed: a web search backend that failed
+  - NoInstance             echo.no_instance: a JSON Schema without a sample; never leaves it
   - UnknownDialect         dialect.unknown
 
 A `BridgeError` of a stream leaves the state of whoever raised it unchanged.
@@ -161,3 +162,9 @@ class SearchError(AntiphonError):
     """A web search backend could not be reached, or did not return results."""
 
     code = "search.failed"
+
+
+class NoInstance(AntiphonError):
+    """No instance of a JSON Schema was found within the limits (the echo provider's samples)."""
+
+    code = "echo.no_instance"

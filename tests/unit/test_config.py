@@ -228,24 +228,25 @@ def test_bad_toml_is_told_with_its_line(text: str, place: str) -> None:
         (
             "[providers.deepsek]\napi_keys = ['x']",
             "1: providers.deepsek: unknown kind 'deepsek'; did you mean 'deepseek'?"
-            ' (kind = "chat" is any other server)',
+            ' (use kind = "chat" for any Chat Completions server)',
         ),
         (
             "[providers.mine]\nbase_url = 'http://x'\nkind = 'chatt'",
             "3: providers.mine.kind: unknown kind 'chatt'; did you mean 'chat'?"
-            ' (kind = "chat" is any other server)',
+            ' (use kind = "chat" for any Chat Completions server)',
         ),
         (
             "[providers.mine]\nkind = 'chat'",
-            '1: providers.mine.base_url: is needed for kind = "chat"',
+            '1: providers.mine.base_url: required for kind = "chat":'
+            " set it to the base URL of the server",
         ),
         (
             "[providers.zhipu]\nweb_search = 'ignore'",
-            "1: providers.zhipu.api_keys: at least one key is needed (or set ZHIPU_API_KEY)",
+            "1: providers.zhipu.api_keys: required: set an API key here or in ZHIPU_API_KEY",
         ),
         (
             "[providers.'a/b']\nkind = 'chat'\nbase_url = 'http://x'",
-            '1: providers."a/b": a provider\'s name has no slash and is not empty',
+            '1: providers."a/b": a provider name must not be empty or contain a slash',
         ),
         (
             "default_provider = 'zhipu'\n[providers.deepseek]",
@@ -280,7 +281,9 @@ def test_a_mistake_in_a_configuration_without_a_file_names_just_the_key() -> Non
     config = Config(providers={"mine": ProviderConfig(kind="chat")})
     with pytest.raises(ConfigError) as caught:
         build_providers(config, {})
-    assert caught.value.message == 'providers.mine.base_url: is needed for kind = "chat"'
+    assert caught.value.message.startswith(
+        'providers.mine.base_url: required for kind = "chat": set it'
+    )
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -153,4 +153,4 @@ def test_an_answer_of_the_provider_is_classified(
     assert main(["check", "--live"]) == 1
     [echo] = documents(capsys, "live")
     assert echo["fault"].startswith("rate_limit · ")
-    assert echo["reason"] == "Echo was asked to fail with 429."
+    assert echo["reason"] == "Echo: model 'error-429' always fails with status 429."

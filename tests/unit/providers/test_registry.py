@@ -7,7 +7,7 @@ import pytest
 from antiphon.config import Config, ModelConfig, ProviderConfig
 from antiphon.core.plan.plan import Capabilities, Outbound
 from antiphon.providers.registry import SPECS, build_providers
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 from antiphon.wire.sigv4 import sign
 from tests.support.outbound_requests import asked, configured, planned
 
@@ -102,12 +102,15 @@ def test_a_pair_of_keys_signs_for_the_region_of_the_address() -> None:
 
 def test_parameters_of_the_address_come_behind_those_of_the_request() -> None:
     azure = configured("azure")
-    assert azure.address(ASK) == f"{azure.base_url}/model/m/converse?api-version=2025-04-01-preview"
+    assert (
+        azure.request_url(ASK)
+        == f"{azure.base_url}/model/m/converse?api-version=2025-04-01-preview"
+    )
     asked = Outbound(path="/models/m:go?alt=sse")
-    assert azure.address(asked).endswith("/models/m:go?alt=sse&api-version=2025-04-01-preview")
+    assert azure.request_url(asked).endswith("/models/m:go?alt=sse&api-version=2025-04-01-preview")
     newer = configured("azure", query={"api-version": "", "a b": "c&d"})
-    assert newer.address(ASK).endswith("/model/m/converse?a+b=c%26d")
-    assert configured("openai").address(Outbound(path="/responses")) == (
+    assert newer.request_url(ASK).endswith("/model/m/converse?a+b=c%26d")
+    assert configured("openai").request_url(Outbound(path="/responses")) == (
         "https://api.openai.com/v1/responses"
     )
 
@@ -216,7 +219,7 @@ def test_the_beginning_of_a_family_is_no_name_to_ask_for() -> None:
 
 
 def test_a_ladder_is_read_rung_by_rung() -> None:
-    assert ladder("off - low low high high max") == {
+    assert parse_efforts("off - low low high high max") == {
         "none": "off",
         "low": "low",
         "medium": "low",
@@ -225,4 +228,4 @@ def test_a_ladder_is_read_rung_by_rung() -> None:
         "max": "max",
     }
     with pytest.raises(ValueError, match="zip"):
-        ladder("low high")
+        parse_efforts("low high")
