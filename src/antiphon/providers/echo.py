@@ -156,7 +156,8 @@ def _chunk(model: str, delta: JSONObject, finish: str | None = None) -> JSONObje
 
 def _tool_call(index: int, name: str, arguments: str = "") -> JSONObject:
     function = {"name": name, "arguments": arguments}
-    return {"index": index, "id": f"call_echo_{index}", "type": "function", "function": function}
+    id = f"call_echo_{index}"
+    return {"index": index, "id": id, "type": "function", "function": function}
 
 
 def _split_words(text: str) -> list[str]:
