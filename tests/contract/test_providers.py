@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ from antiphon.core.stream.finish import outcome
 from antiphon.dialects.chat.encode import ChatQuirks
 from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidRequest
-from antiphon.providers import cerebras, echo, table
+from antiphon.providers import cerebras, echo
 from antiphon.providers.registry import SPECS, Provider, build_providers
 from tests.support import full_request
 from tests.support.outbound_requests import (
@@ -184,15 +183,6 @@ def test_a_provider_is_a_page_of_data(name: str) -> None:
 def test_the_newest_provider_of_the_common_dialect_costs_fifty_lines_at_most() -> None:
     assert SPECS["cerebras"].dialect == "chat"
     assert len(inspect.getsource(cerebras).splitlines()) <= 50
-
-
-def test_the_page_about_providers_is_up_to_date() -> None:
-    page = Path(__file__).parents[2] / "docs" / "providers.md"
-    written = page.read_text(encoding="utf-8")
-    assert written == table.render(), "python -m antiphon.providers.table > docs/providers.md"
-    for name, spec in SPECS.items():
-        assert f"`{name}`: {spec.title}" in written
-        assert all(f"`{model.id}`" in written for model in spec.models)
 
 
 # --- what is asked --------------------------------------------------------------------------------

@@ -10,9 +10,7 @@ import aiohttp
 import pytest
 
 from antiphon.config import Config, parse_config
-from antiphon.core.web_search.sources import SearchResult
-from antiphon.errors import ConfigError, SearchError
-from antiphon.search.backend import SearchOptions
+from antiphon.errors import ConfigError
 from antiphon.search.searcher import open_searcher
 from antiphon.search.table import open_backend, read_search_limits
 
@@ -75,30 +73,3 @@ async def test_what_is_missing_is_a_mistake_that_names_its_key(
     with pytest.raises(ConfigError) as caught:
         await opened(**search)
     assert key in caught.value.message
-
-
-@pytest.mark.parametrize("content", ["not JSON", "[]", '{"q": [{"title": "no address"}]}'])
-async def test_a_file_that_holds_no_answers_is_a_mistake(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "answers.json"
-    path.write_text(content)
-    with pytest.raises(ConfigError, match="not a valid file of search results"):
-        await opened(backend="recorded", url=f"file://{path}")
-
-
-async def test_recorded_answers_are_found_by_their_query(tmp_path: Path) -> None:
-    path = tmp_path / "answers.json"
-    entry = {"title": "Rain", "url": "https://a.example/", "unknown": 1}
-    path.write_text(json.dumps({"rain": [entry], "storm": "failed", "*": []}))
-    backend = await opened(backend="recorded", url=f"file://{path}")
-    found = await backend.search("rain", options=SearchOptions())
-    assert found == (SearchResult(title="Rain", url="https://a.example/"),)
-    assert await backend.search("snow", options=SearchOptions()) == ()
-    with pytest.raises(SearchError):
-        await backend.search("storm", options=SearchOptions())
-
-
-async def test_without_a_default_other_queries_find_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "answers.json"
-    path.write_text("{}")
-    backend = await opened(backend="recorded", url=f"file://{path}")
-    assert await backend.search("rain", options=SearchOptions()) == ()
