@@ -26,7 +26,7 @@ def replayed(deltas: list[Any]) -> Any:
     return json.loads(PROVIDER.dialect.encode(plan, stream=False).body)["messages"][1]
 
 
-def test_details_go_back_as_one_list_however_they_were_cut() -> None:
+def test_streamed_reasoning_details_are_replayed_as_one_list() -> None:
     framer, decoder = PROVIDER.dialect.framer(), PROVIDER.dialect.decoder()
     frames = [*framer.feed(STREAMED["openrouter"]), *framer.close()]
     message = replayed([delta for frame in frames for delta in decoder.feed(frame)])
@@ -36,22 +36,22 @@ def test_details_go_back_as_one_list_however_they_were_cut() -> None:
     assert message.keys() == {"role", "content", "reasoning_details", "tool_calls"}
 
 
-def test_details_of_a_whole_answer_go_back_untouched() -> None:
+def test_reasoning_details_of_a_whole_answer_are_replayed_unchanged() -> None:
     [sent] = json.loads(WHOLE["openrouter"])["choices"][0]["message"]["reasoning_details"]
     message = replayed(PROVIDER.dialect.decode(WHOLE["openrouter"]))
     assert message["reasoning_details"] == [sent]
 
 
-def test_an_effort_stands_in_an_object_and_the_most_is_xhigh() -> None:
+def test_an_effort_is_sent_in_the_reasoning_object_up_to_xhigh() -> None:
     assert asked(PROVIDER, reasoning={"effort": "max"})["reasoning"] == {"effort": "xhigh"}
     assert "reasoning" not in asked(PROVIDER)
 
 
-def test_the_cost_is_asked_for() -> None:
+def test_usage_with_cost_is_requested() -> None:
     assert asked(PROVIDER)["usage"] == {"include": True}
 
 
-def test_a_search_is_the_routers_own_where_the_operator_wants_it() -> None:
+def test_native_search_uses_openrouters_tool_if_configured() -> None:
     search = [{"type": "web_search"}]
     assert "tools" not in asked(PROVIDER, tools=search)
     native = configured("openrouter", web_search="native")

@@ -58,7 +58,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("deepseek", "good_plugin:DEEPSEEK", "the name 'deepseek' is already in use"),
     ],
 )
-def test_one_that_cannot_be_used_is_reported_and_the_others_work(
+def test_an_unusable_plugin_is_reported_and_others_work(
     place: Path, name: str, value: str, reason: str
 ) -> None:
     found = load_plugins(SPECS, [entry(name, value), entry("good", "good_plugin:SPEC")])
@@ -68,7 +68,7 @@ def test_one_that_cannot_be_used_is_reported_and_the_others_work(
     assert reason in problem
 
 
-def test_of_two_with_one_name_the_first_counts(place: Path) -> None:
+def test_of_two_plugins_with_one_name_the_first_is_used(place: Path) -> None:
     (place / "again_plugin.py").write_text(GOOD)
     twice = [entry("good", "good_plugin:SPEC"), entry("good", "again_plugin:SPEC")]
     found = load_plugins(SPECS, twice)
@@ -77,7 +77,7 @@ def test_of_two_with_one_name_the_first_counts(place: Path) -> None:
     sys.modules.pop("again_plugin", None)
 
 
-def test_an_installed_package_is_found_and_a_broken_one_is_told_of_once(
+def test_an_installed_plugin_is_found_and_a_broken_one_logged_once(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     install(place, "good-plugin", {"good": "good_plugin:SPEC"})
@@ -92,14 +92,14 @@ def test_an_installed_package_is_found_and_a_broken_one_is_told_of_once(
     )
 
 
-def test_a_configuration_that_asks_for_a_broken_one_is_told_why(place: Path) -> None:
+def test_configuring_a_broken_plugin_is_an_error_with_its_reason(place: Path) -> None:
     install(place, "broken-plugin", {"broken": "broken_plugin:SPEC"})
     config = Config(providers={"it": ProviderConfig(kind="broken", api_keys=["k"])})
     with pytest.raises(ConfigError, match=r"providers\.it\.kind: provider plugin 'broken' from"):
         build_providers(config, {})
 
 
-def test_without_any_package_there_is_only_what_is_built_in() -> None:
+def test_without_plugins_only_built_in_providers_are_known() -> None:
     registry.installed_plugins.cache_clear()
     assert registry.installed_plugins().specs == {}
     assert registry.known_specs() == SPECS

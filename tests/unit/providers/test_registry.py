@@ -15,23 +15,23 @@ ASK = Outbound(path="/model/m/converse", headers={"accept": "application/json"},
 CHAT = ProviderConfig(kind="chat", base_url="http://localhost:8000/v1/")
 
 
-def test_without_configuration_a_key_in_the_environment_makes_a_provider() -> None:
+def test_without_configuration_a_key_in_the_environment_enables_a_provider() -> None:
     keys = {"MIMO_API_KEY": "x", "DEEPSEEK_API_KEY": "d", "ZHIPU_API_KEY": ""}
     found = build_providers(Config(), keys)
     assert list(found) == ["deepseek", "xiaomi", "echo"]
     assert found["xiaomi"].api_keys == ("x",)
 
 
-def test_without_any_key_there_is_echo() -> None:
+def test_without_any_key_only_echo_is_enabled() -> None:
     assert list(build_providers(Config(), {})) == ["echo"]
 
 
-def test_configuration_decides_alone_which_providers_there_are_but_for_echo() -> None:
+def test_configured_providers_replace_those_of_the_environment_except_echo() -> None:
     found = build_providers(Config(providers={"local": CHAT}), {"DEEPSEEK_API_KEY": "d"})
     assert list(found) == ["local", "echo"]
 
 
-def test_a_configured_provider_finds_its_key_in_the_environment_unless_it_has_one() -> None:
+def test_a_configured_provider_without_a_key_takes_it_from_the_environment() -> None:
     entries = {
         "deepseek": ProviderConfig(),
         "other": ProviderConfig(kind="deepseek", api_keys=["o"]),
@@ -40,7 +40,7 @@ def test_a_configured_provider_finds_its_key_in_the_environment_unless_it_has_on
     assert (found["deepseek"].api_keys, found["other"].api_keys) == (("d",), ("o",))
 
 
-def test_a_server_of_ones_own_needs_no_key() -> None:
+def test_a_self_hosted_server_needs_no_key() -> None:
     local = build_providers(Config(providers={"local": CHAT}), {})["local"]
     assert local.base_url == "http://localhost:8000/v1"
     assert local.authorization("", ASK, lambda: AT) == {}
@@ -48,14 +48,14 @@ def test_a_server_of_ones_own_needs_no_key() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, spec in SPECS.items() if not spec.needs_key])
-def test_a_server_on_ones_own_machine_is_there_only_if_it_is_configured(name: str) -> None:
+def test_a_self_hosted_server_is_enabled_only_by_configuration(name: str) -> None:
     assert name == "echo" or name not in build_providers(Config(), {})
     entry = ProviderConfig(base_url=SPECS[name].base_url or "http://localhost:1/v1")
     assert build_providers(Config(providers={name: entry}), {})[name].api_keys == ()
 
 
 @pytest.mark.parametrize("name", ["huggingface", "github", "azure", "vertex"])
-def test_a_key_for_other_purposes_or_without_an_address_makes_no_provider(name: str) -> None:
+def test_an_ambient_key_or_a_missing_base_url_enables_no_provider(name: str) -> None:
     keys = dict.fromkeys(SPECS[name].api_key_env, "k")
     assert list(build_providers(Config(), keys)) == ["echo"]
     entry = ProviderConfig(base_url="https://here.example")
@@ -76,11 +76,11 @@ def test_a_key_for_other_purposes_or_without_an_address_makes_no_provider(name: 
         ("ollama", "authorization", "Bearer k"),
     ],
 )
-def test_a_key_is_shown_as_the_provider_wants_to_see_it(name: str, header: str, value: str) -> None:
+def test_a_key_is_sent_in_the_providers_header(name: str, header: str, value: str) -> None:
     assert configured(name).authorization("k", ASK, lambda: AT) == {header: value}
 
 
-def test_a_pair_of_keys_signs_for_the_region_of_the_address() -> None:
+def test_a_key_pair_signs_for_the_region_of_the_base_url() -> None:
     address = "https://bedrock-runtime.eu-west-1.amazonaws.com"
     provider = configured("bedrock", base_url=address, headers={"X-Team": "blue"})
     signed = provider.authorization("AKIDEXAMPLE123456:secret:token", ASK, lambda: AT)
@@ -99,7 +99,7 @@ def test_a_pair_of_keys_signs_for_the_region_of_the_address() -> None:
     assert "/20150830/eu-west-1/bedrock/aws4_request" in signed["authorization"]
 
 
-def test_parameters_of_the_address_come_behind_those_of_the_request() -> None:
+def test_configured_query_parameters_are_added_to_the_request_url() -> None:
     azure = configured("azure")
     assert (
         azure.request_url(ASK)
@@ -114,17 +114,17 @@ def test_parameters_of_the_address_come_behind_those_of_the_request() -> None:
     )
 
 
-def test_state_belongs_to_a_well_known_provider_or_to_a_server() -> None:
+def test_the_issuer_is_a_known_provider_or_one_server() -> None:
     assert configured("deepseek", base_url="https://proxy.example").issuer == "deepseek"
     here, there = (configured("chat", base_url=f"http://{host}/v1") for host in ("a", "b"))
     assert (here.issuer, there.issuer) == ("chat http://a/v1", "chat http://b/v1")
 
 
-def test_headers_are_added_to_the_providers_own() -> None:
+def test_configured_headers_are_lowercased_and_added() -> None:
     assert configured("chat", headers={"X-Team": "blue"}).headers == {"x-team": "blue"}
 
 
-def test_an_operator_knows_better_field_by_field() -> None:
+def test_configured_capabilities_override_each_field() -> None:
     better = ModelConfig(
         context_window=9,
         max_output_tokens=8,
@@ -176,25 +176,25 @@ def test_an_operator_knows_better_field_by_field() -> None:
     assert base == SPECS["deepseek"].capabilities
 
 
-def test_every_field_that_an_operator_may_set_is_a_capability() -> None:
+def test_every_configurable_field_is_a_capability() -> None:
     assert set(ModelConfig.__struct_fields__) <= set(Capabilities.__struct_fields__)
 
 
-def test_a_star_is_every_model_without_an_entry() -> None:
+def test_a_star_applies_to_every_model_without_an_entry() -> None:
     overrides = {"*": ModelConfig(max_tools=1), "b": ModelConfig(max_tools=2)}
     provider = configured("chat", models=overrides)
     assert [provider.capabilities(model).max_tools for model in "ab"] == [1, 2]
     assert provider.models() == ["b"]
 
 
-def test_an_overridden_effort_reaches_the_provider_or_is_left_out() -> None:
+def test_an_overridden_effort_is_sent_or_left_out() -> None:
     provider = configured("chat", models={"m": ModelConfig(efforts={"low": "tiny", "high": ""})})
     assert asked(provider, "m", reasoning={"effort": "low"})["reasoning_effort"] == "tiny"
     assert "reasoning_effort" not in asked(provider, "m", reasoning={"effort": "high"})
     assert planned(provider, "m", reasoning={"effort": "max"}).effort is None
 
 
-def test_the_beginning_of_a_family_is_no_name_to_ask_for() -> None:
+def test_a_family_prefix_is_not_listed_as_a_model() -> None:
     provider = configured("moonshot")
     assert "moonshot-v1" not in provider.models()
     assert provider.capabilities("moonshot-v1-128k").efforts == {}

@@ -8,7 +8,7 @@ from antiphon.core.plan.plan import Capabilities
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
 
-def test_a_known_model_lends_its_data_to_names_that_begin_with_its_own() -> None:
+def test_a_model_has_the_capabilities_of_the_longest_known_prefix() -> None:
     small, large = Capabilities(max_tools=1), Capabilities(max_tools=2)
     spec = Spec(
         name="x",
@@ -25,7 +25,7 @@ def test_a_known_model_lends_its_data_to_names_that_begin_with_its_own() -> None
     assert [spec.capabilities_of(name) for name in kin] == [small, small, large, spec.capabilities]
 
 
-def test_a_ladder_is_read_rung_by_rung() -> None:
+def test_efforts_are_parsed_in_order_and_must_be_complete() -> None:
     assert parse_efforts("off - low low high high max") == {
         "none": "off",
         "low": "low",

@@ -46,19 +46,19 @@ def titles(outcome: SearchOutcome) -> list[str]:
     return [result.title for result in outcome.results]
 
 
-async def test_a_query_finds_as_much_as_is_usual() -> None:
+async def test_a_query_returns_the_default_number_of_results() -> None:
     engine = Pages({"q": [page(str(number)) for number in range(9)]})
     outcome = await Searcher(engine, 5)(call("q"))
     assert titles(outcome) == ["0", "1", "2", "3", "4"]
     assert engine.asked == [("q", 5)]
 
 
-async def test_the_best_of_several_queries_come_in_turn_and_once() -> None:
+async def test_results_of_several_queries_are_interleaved_without_duplicates() -> None:
     engine = Pages({"q": [page("a"), page("b"), page("c")], "r": [page("d"), page("a")]})
     assert titles(await Searcher(engine, 5)(call("q", "r"))) == ["a", "d", "b", "c"]
 
 
-async def test_what_is_forbidden_is_dropped_whatever_the_engine_finds() -> None:
+async def test_results_that_the_rules_forbid_are_dropped() -> None:
     strange = [page("x", "evil.example"), SearchResult(url="javascript:alert(1)"), page("a")]
     engine = Pages({"q": strange})
     assert titles(await Searcher(engine, 5)(call("q", allowed=("a.example",)))) == ["a"]
@@ -68,15 +68,15 @@ async def test_what_is_forbidden_is_dropped_whatever_the_engine_finds() -> None:
     assert engine.asked[1] == ("q", 20)
 
 
-async def test_one_query_that_fails_spoils_nothing() -> None:
+async def test_one_failed_query_does_not_fail_the_search() -> None:
     engine = Pages({"q": None, "r": [page("a")]})
     assert titles(await Searcher(engine, 5)(call("q", "r"))) == ["a"]
 
 
-async def test_a_search_fails_when_every_query_does() -> None:
+async def test_a_search_fails_if_every_query_fails() -> None:
     engine = Pages({"q": None, "r": None})
     assert await Searcher(engine, 5)(call("q", "r")) == SearchOutcome(failed=True, problem="no")
 
 
-async def test_nothing_found_is_no_failure() -> None:
+async def test_an_empty_result_is_not_a_failure() -> None:
     assert await Searcher(Pages({"q": []}), 5)(call("q")) == SearchOutcome()

@@ -20,12 +20,12 @@ def config(**search: Any) -> Config:
     return parse_config("[search]\n" + "\n".join(lines), {}, name="antiphon.toml")
 
 
-async def opened(**search: Any) -> Any:
+async def open_configured_backend(**search: Any) -> Any:
     async with aiohttp.ClientSession() as session:
         return open_backend(config(**search), session)
 
 
-async def test_without_a_backend_there_is_no_search() -> None:
+async def test_without_a_backend_there_is_no_searcher() -> None:
     async with aiohttp.ClientSession() as session:
         assert open_searcher(Config(), session) is None
     assert read_search_limits(Config()) is None
@@ -49,7 +49,7 @@ async def test_a_configured_search_can_be_called(tmp_path: Path) -> None:
         ({"backend": "recorded", "url": "file:///x"}, {"filters"}),
     ],
 )
-def test_what_a_search_can_be_told(search: dict[str, Any], expected: set[str]) -> None:
+def test_supported_limits_depend_on_the_backend(search: dict[str, Any], expected: set[str]) -> None:
     assert read_search_limits(config(**search)) == frozenset(expected)
 
 
@@ -67,9 +67,9 @@ def test_what_a_search_can_be_told(search: dict[str, Any], expected: set[str]) -
         ),
     ],
 )
-async def test_what_is_missing_is_a_mistake_that_names_its_key(
+async def test_a_missing_setting_is_an_error_that_names_its_key(
     search: dict[str, Any], key: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        await opened(**search)
+        await open_configured_backend(**search)
     assert key in caught.value.message
