@@ -135,7 +135,7 @@ def extended(parameter: str, value: Any, **request: Any) -> Document:
 
 
 @every_model
-def test_claims_are_made_in_known_words(name: str, model: str) -> None:
+def test_capabilities_use_known_names(name: str, model: str) -> None:
     can = SPECS[name].capabilities_of(model)
     assert can.parameters <= VALUES.keys() & ROWS.keys()
     assert can.fixed_by_thinking <= can.parameters
@@ -152,7 +152,7 @@ def test_claims_are_made_in_known_words(name: str, model: str) -> None:
 
 
 @every_provider
-def test_the_address_and_the_key_are_well_known(name: str) -> None:
+def test_base_url_and_key_variable_are_well_formed(name: str) -> None:
     spec = SPECS[name]
     assert re.fullmatch(r"[a-z]+", name)
     if not spec.needs_key:
@@ -167,20 +167,20 @@ def test_the_address_and_the_key_are_well_known(name: str) -> None:
     assert found == ([name, "echo"] if is_found else ["echo"])
 
 
-def test_no_two_providers_read_the_same_key() -> None:
+def test_no_two_providers_share_a_key_variable() -> None:
     variables = [variable for spec in SPECS.values() for variable in spec.api_key_env]
     assert len(variables) == len(set(variables))
     assert len(variables) >= 24
 
 
 @every_provider
-def test_a_provider_is_a_page_of_data(name: str) -> None:
+def test_a_provider_has_at_most_eighty_lines(name: str) -> None:
     module = importlib.import_module(f"antiphon.providers.{name}")
     lines = inspect.getsource(module).splitlines()
     assert len(lines) <= (80 if not SPECS[name].in_process else 400)
 
 
-def test_the_newest_provider_of_the_common_dialect_costs_fifty_lines_at_most() -> None:
+def test_a_new_chat_provider_has_at_most_fifty_lines() -> None:
     assert SPECS["cerebras"].dialect == "chat"
     assert len(inspect.getsource(cerebras).splitlines()) <= 50
 
@@ -189,7 +189,7 @@ def test_the_newest_provider_of_the_common_dialect_costs_fifty_lines_at_most() -
 
 
 @every_model
-def test_every_claimed_parameter_reaches_the_provider(name: str, model: str) -> None:
+def test_every_supported_parameter_is_sent(name: str, model: str) -> None:
     provider = configured(name)
     for parameter in provider.capabilities(model).parameters:
         changed = False
@@ -202,7 +202,7 @@ def test_every_claimed_parameter_reaches_the_provider(name: str, model: str) -> 
 
 
 @every_model
-def test_a_parameter_that_is_not_claimed_stays_here_visibly(name: str, model: str) -> None:
+def test_an_unsupported_parameter_is_ignored_with_a_diagnostic(name: str, model: str) -> None:
     provider = configured(name)
     tools: Document = {"tools": [TOOL]} if provider.capabilities(model).tools else {}
     known = [each.code for each in planned(provider, model, **tools).diagnostics]
@@ -216,7 +216,7 @@ def test_a_parameter_that_is_not_claimed_stays_here_visibly(name: str, model: st
 
 
 @every_model
-def test_what_thinking_fixes_is_dropped_visibly_while_it_thinks(name: str, model: str) -> None:
+def test_parameters_fixed_by_thinking_are_ignored_with_a_diagnostic(name: str, model: str) -> None:
     provider = configured(name)
     can = provider.capabilities(model)
     fixed = {name: VALUES[name] for name in can.fixed_by_thinking if name != "top_logprobs"}
@@ -236,7 +236,7 @@ def test_what_thinking_fixes_is_dropped_visibly_while_it_thinks(name: str, model
         and "none" in can.efforts
     ],
 )
-def test_a_call_that_stops_the_thinking_says_so(name: str, model: str) -> None:
+def test_a_forced_call_that_disables_thinking_is_reported(name: str, model: str) -> None:
     provider = configured(name)
     choice = {"type": "function", "name": "get_weather"}
     plan = planned(provider, model, tools=[TOOL], tool_choice=choice, reasoning={"effort": "high"})
@@ -247,9 +247,7 @@ def test_a_call_that_stops_the_thinking_says_so(name: str, model: str) -> None:
 
 @every_model
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_every_effort_is_accepted_and_said_in_the_providers_words(
-    name: str, model: str, stream: bool
-) -> None:
+def test_every_effort_is_sent_as_the_providers_value(name: str, model: str, stream: bool) -> None:
     provider = configured(name)
     efforts = provider.capabilities(model).efforts
     for effort in RUNGS:
@@ -262,14 +260,14 @@ def test_every_effort_is_accepted_and_said_in_the_providers_words(
 
 
 @every_chat_provider
-def test_a_stream_is_asked_for_where_one_is_wanted_or_nothing_else_is_to_be_had(name: str) -> None:
+def test_streaming_is_requested_if_wanted_or_required(name: str) -> None:
     provider = configured(name)
     assert asked(provider, stream=True)["stream"] is True
     assert asked(provider).get("stream", False) is quirks_of(provider).only_streams
 
 
 @every_model
-def test_each_word_of_the_ladder_asks_for_something_else(name: str, model: str) -> None:
+def test_different_effort_values_give_different_requests(name: str, model: str) -> None:
     provider = configured(name)
     efforts = provider.capabilities(model).efforts
     bodies = {
@@ -280,7 +278,7 @@ def test_each_word_of_the_ladder_asks_for_something_else(name: str, model: str) 
 
 @every_model
 @pytest.mark.parametrize("form", [{"type": "text"}, {"type": "json_object"}, SCHEMA])
-def test_a_format_is_asked_for_or_described(name: str, model: str, form: Document) -> None:
+def test_a_format_is_sent_or_described_in_the_prompt(name: str, model: str, form: Document) -> None:
     provider = configured(name)
     body = asked(provider, model, text={"format": form})
     assert_well_formed(name, body)
@@ -298,7 +296,7 @@ def test_a_format_is_asked_for_or_described(name: str, model: str, form: Documen
 
 
 @every_model
-def test_a_format_beside_tools_is_asked_for_or_described(name: str, model: str) -> None:
+def test_a_format_beside_tools_is_sent_or_described_in_the_prompt(name: str, model: str) -> None:
     provider = configured(name)
     can = provider.capabilities(model)
     request: Document = {"text": {"format": SCHEMA}, "tools": [TOOL] if can.tools else []}
@@ -320,7 +318,7 @@ def test_a_format_beside_tools_is_asked_for_or_described(name: str, model: str) 
         ("function", {"type": "function", "name": "get_weather"}),
     ],
 )
-def test_a_choice_of_tools_is_told_or_weakened_visibly(
+def test_a_tool_choice_is_sent_or_degraded_with_a_diagnostic(
     name: str, model: str, mode: str, choice: Any
 ) -> None:
     provider = configured(name)
@@ -345,7 +343,7 @@ def test_a_choice_of_tools_is_told_or_weakened_visibly(
 
 
 @every_model
-def test_an_image_is_shown_or_mentioned(name: str, model: str) -> None:
+def test_an_image_is_sent_or_replaced_by_text(name: str, model: str) -> None:
     provider = configured(name)
     content = [{"type": "input_text", "text": "look"}, IMAGE]
     request: Document = {"input": [{"role": "user", "content": content}]}
@@ -358,7 +356,7 @@ def test_an_image_is_shown_or_mentioned(name: str, model: str) -> None:
 
 
 @every_provider
-def test_instructions_of_a_developer_stay_where_they_are(name: str) -> None:
+def test_developer_messages_keep_their_position(name: str) -> None:
     provider = configured(name)
     said = [("user", "first"), ("developer", "second"), ("user", "third")]
     body = asked(provider, input=[{"role": role, "content": text} for role, text in said])
@@ -371,7 +369,7 @@ def test_instructions_of_a_developer_stay_where_they_are(name: str) -> None:
 
 
 @every_chat_provider
-def test_reasoning_goes_back_as_the_data_says(name: str) -> None:
+def test_reasoning_is_replayed_as_configured(name: str) -> None:
     provider = configured(name)
     quirks = quirks_of(provider)
     if quirks.plain_dialogue:
@@ -396,7 +394,7 @@ def assert_well_formed(name: str, body: Document) -> None:
 
 @every_model
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_a_request_that_says_everything_is_asked_in_a_form_that_nobody_refuses(
+def test_a_request_with_everything_is_valid_for_the_dialect(
     name: str, model: str, stream: bool
 ) -> None:
     provider = configured(name, web_search="ignore")
@@ -411,7 +409,7 @@ def test_a_request_that_says_everything_is_asked_in_a_form_that_nobody_refuses(
 
 
 @every_provider
-def test_a_longer_history_only_adds_to_the_request(name: str) -> None:
+def test_a_longer_history_only_appends_to_the_request(name: str) -> None:
     provider = configured(name)
     histories = [*CALLED, {"role": "assistant", "content": "Rain."}, CALLED[0]]
     bodies = [asked(provider, input=histories[:size], tools=[TOOL]) for size in (1, 6)]
@@ -419,7 +417,7 @@ def test_a_longer_history_only_adds_to_the_request(name: str) -> None:
     assert long.startswith(short)
 
 
-def test_echo_has_an_answer_to_whatever_is_asked_of_it() -> None:
+def test_echo_answers_every_request() -> None:
     provider = configured("echo")
     for model, stream, choice in product(
         provider.models(), (False, True), ("auto", "none", "required")
@@ -458,7 +456,7 @@ def arguments(calls: list[ToolCall]) -> Any:
 
 
 @every_provider
-def test_an_answer_means_the_same_streamed_and_whole(name: str) -> None:
+def test_a_streamed_and_a_whole_answer_are_read_alike(name: str) -> None:
     provider = configured(name)
     streamed = gist(read(provider, STREAMED[name]))
     assert streamed == gist(provider.dialect.decode(WHOLE[name]))
@@ -475,7 +473,7 @@ def test_an_answer_means_the_same_streamed_and_whole(name: str) -> None:
 
 
 @every_provider
-def test_the_errors_it_is_known_for_are_understood(name: str) -> None:
+def test_known_errors_are_classified(name: str) -> None:
     provider = configured(name)
     for status, body, kind in ERRORS[name]:
         if status == 200:

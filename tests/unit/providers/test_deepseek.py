@@ -1,4 +1,4 @@
-"""DeepSeek's switch, its ladder, and what goes along with thinking."""
+"""DeepSeek: the thinking switch, efforts, and what thinking excludes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLING: Document = {
 
 
 @pytest.mark.parametrize(
-    ("effort", "word"),
+    ("effort", "value"),
     [
         ("minimal", "low"),
         ("low", "low"),
@@ -28,10 +28,10 @@ SAMPLING: Document = {
         ("max", "max"),
     ],
 )
-def test_every_effort_is_sent_as_the_vendors_value(effort: str, word: str) -> None:
+def test_every_effort_is_sent_as_the_vendors_value(effort: str, value: str) -> None:
     body = asked(PROVIDER, reasoning={"effort": effort})
     assert body["thinking"] == {"type": "enabled"}
-    assert body["reasoning_effort"] == word
+    assert body["reasoning_effort"] == value
 
 
 def test_effort_none_disables_thinking() -> None:

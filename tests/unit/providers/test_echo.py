@@ -1,4 +1,4 @@
-"""The built-in model: what it says, in what bytes, and that it has an answer to anything."""
+"""The echo provider: its content, its bytes, and an answer to any request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ask(said: str = "hello there", model: str = "echo", **more: Any) -> EchoAnsw
 
 
 def deltas(answered: EchoAnswer) -> list[Any]:
-    """What the gateway reads from an answer."""
+    """Decode an answer as the gateway does."""
     body = b"".join(answered.chunks)
     if answered.content_type == "application/json":
         return DIALECT.decode(body)
@@ -46,7 +46,7 @@ def finish(found: list[Any]) -> list[str | None]:
 
 
 def calls(found: list[Any]) -> dict[str, Any]:
-    """Name → arguments of every call."""
+    """Arguments of every call by tool name."""
     pieces: dict[int, list[ToolCall]] = {}
     for delta in found:
         if isinstance(delta, ToolCall):
@@ -192,7 +192,7 @@ def test_a_tool_without_a_schema_gets_an_empty_object() -> None:
 
 @both_ways
 def test_an_agent_completes_its_loop(stream: bool) -> None:
-    """The user asks, echo calls, the tool answers, echo says so; then the user asks again."""
+    """User message, tool call, tool output, answer; then another user message."""
     begun = asked(PROVIDER, input=CALLED[:1], tools=[TOOL], stream=stream)
     assert list(calls(deltas(answer(json.dumps(begun).encode())))) == ["get_weather"]
     answered = asked(PROVIDER, input=CALLED, tools=[TOOL], stream=stream)

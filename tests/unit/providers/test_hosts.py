@@ -1,4 +1,4 @@
-"""Hosts of open models, and servers on a machine of one's own."""
+"""Hosts of open models, and self-hosted servers."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_an_effort_is_sent_in_the_form_of_host_and_model(
     name: str, model: str, effort: str, sent: dict[str, Any]
 ) -> None:
     body = asked(configured(name), model, reasoning={"effort": effort})
-    told = ("reasoning_effort", "chat_template_kwargs")
-    assert {key: body[key] for key in body if key in told} == sent
+    fields = ("reasoning_effort", "chat_template_kwargs")
+    assert {key: body[key] for key in body if key in fields} == sent
 
 
 def test_groq_separates_the_reasoning_of_qwen_from_the_text() -> None:

@@ -1,4 +1,4 @@
-"""MiniMax: split reasoning, adaptive thinking, and what it is not asked for."""
+"""MiniMax: split reasoning, adaptive thinking, and fields that are never sent."""
 
 from __future__ import annotations
 

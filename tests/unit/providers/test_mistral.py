@@ -1,4 +1,4 @@
-"""Mistral: ids of nine characters, its own word for a choice, and nothing that it refuses."""
+"""Mistral: call ids of nine characters, its tool choice, and refused fields."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_a_named_tool_is_sent_as_the_only_one_with_choice_any() -> None:
     body = asked(PROVIDER, **request)
     assert body["tool_choice"] == "any"
     assert [tool["function"]["name"] for tool in body["tools"]] == ["get_weather"]
-    told = [each.code for each in planned(PROVIDER, **request).diagnostics]
-    assert "tool_choice.degraded" in told
+    codes = [each.code for each in planned(PROVIDER, **request).diagnostics]
+    assert "tool_choice.degraded" in codes
 
 
 def test_refused_fields_are_not_sent() -> None:
@@ -46,12 +46,12 @@ def test_refused_fields_are_not_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("effort", "word", "told"),
+    ("effort", "value", "codes"),
     [("none", "none", []), ("low", "high", ["effort.degraded"]), ("max", "high", [])],
 )
-def test_effort_is_high_or_none(effort: str, word: str, told: list[str]) -> None:
+def test_effort_is_high_or_none(effort: str, value: str, codes: list[str]) -> None:
     plan = planned(PROVIDER, "mistral-medium-3.5", reasoning={"effort": effort})
-    assert (plan.effort, [each.code for each in plan.diagnostics]) == (word, told)
+    assert (plan.effort, [each.code for each in plan.diagnostics]) == (value, codes)
 
 
 def test_a_last_assistant_message_is_sent_as_a_prefix() -> None:

@@ -1,4 +1,4 @@
-"""Moonshot: a switch, an effort for the newest, and reasoning that must not go missing."""
+"""Moonshot: a thinking switch, efforts of the newest model, and required reasoning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_thinking_is_a_switch_or_an_effort_depending_on_the_model(
     assert {key: body[key] for key in body if key not in ("model", "messages")} == sent
 
 
-def test_the_coding_model_ignores_effort_none_with_a_diagnostic() -> None:
+def test_effort_none_is_degraded_for_the_coding_model() -> None:
     plan = planned(PROVIDER, "kimi-k2.7-code", reasoning={"effort": "none"})
     assert plan.effort == "enabled"
     assert [each.code for each in plan.diagnostics] == ["effort.degraded"]

@@ -1,4 +1,4 @@
-"""Providers with a dialect of their own: how the age of a model decides what it is asked."""
+"""Providers with their own dialect: requests depend on the model version."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_only_ai_studio_supports_search_together_with_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "effort", "word"),
+    ("model", "effort", "value"),
     [
         ("gpt-6-astra", "max", "max"),
         ("gpt-5.6", "none", "none"),
@@ -104,9 +104,9 @@ def test_only_ai_studio_supports_search_together_with_functions() -> None:
         ("gpt-4o", "high", None),
     ],
 )
-def test_openai_efforts_depend_on_the_model(model: str, effort: str, word: str | None) -> None:
+def test_openai_efforts_depend_on_the_model(model: str, effort: str, value: str | None) -> None:
     body = asked(configured("openai"), model, reasoning={"effort": effort})
-    assert body.get("reasoning", {}).get("effort") == word
+    assert body.get("reasoning", {}).get("effort") == value
 
 
 def test_openai_gets_sampling_parameters_only_without_reasoning() -> None:

@@ -1,4 +1,4 @@
-"""OpenRouter: efforts, costs, and state that comes back exactly as it was sent."""
+"""OpenRouter: efforts, costs, and replayed state."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.support.vendor_answers import STREAMED, WHOLE
 PROVIDER = configured("openrouter")
 
 
-def replayed(deltas: list[Any]) -> Any:
-    """The turn as it is told next time, when its state has come back."""
+def replay(deltas: list[Any]) -> Any:
+    """Return the message of the turn in the next request, with its state."""
     states = tuple(each for each in deltas if isinstance(each, ReasoningState))
     history = (
         Said("user", (TextPart("hi"),)),
@@ -29,7 +29,7 @@ def replayed(deltas: list[Any]) -> Any:
 def test_streamed_reasoning_details_are_replayed_as_one_list() -> None:
     framer, decoder = PROVIDER.dialect.framer(), PROVIDER.dialect.decoder()
     frames = [*framer.feed(STREAMED["openrouter"]), *framer.close()]
-    message = replayed([delta for frame in frames for delta in decoder.feed(frame)])
+    message = replay([delta for frame in frames for delta in decoder.feed(frame)])
     assert message["reasoning_details"] == [
         {"type": "reasoning.text", "index": 0, "text": "Let me see."}
     ]
@@ -38,7 +38,7 @@ def test_streamed_reasoning_details_are_replayed_as_one_list() -> None:
 
 def test_reasoning_details_of_a_whole_answer_are_replayed_unchanged() -> None:
     [sent] = json.loads(WHOLE["openrouter"])["choices"][0]["message"]["reasoning_details"]
-    message = replayed(PROVIDER.dialect.decode(WHOLE["openrouter"]))
+    message = replay(PROVIDER.dialect.decode(WHOLE["openrouter"]))
     assert message["reasoning_details"] == [sent]
 
 

@@ -1,4 +1,4 @@
-"""Providers of other packages: found, or reported by name, and never in each other's way."""
+"""Provider plugins: found, or reported by name without affecting others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Qwen: budgets of thought, streams only, and reasoning that is read only on request."""
+"""Qwen: thinking budgets, streaming only, and replayed reasoning."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_an_effort_is_a_budget_or_a_value_depending_on_the_model(
     model: str, effort: str | None, sent: dict[str, object]
 ) -> None:
     body = asked(PROVIDER, model, reasoning={"effort": effort})
-    told = ("enable_thinking", "thinking_budget", "reasoning_effort")
-    assert {key: body[key] for key in body if key in told} == sent
+    fields = ("enable_thinking", "thinking_budget", "reasoning_effort")
+    assert {key: body[key] for key in body if key in fields} == sent
 
 
 def test_reasoning_is_replayed_together_with_preserve_thinking() -> None:

@@ -1,4 +1,4 @@
-"""Providers as they are configured: found by their keys, overridden by the operator."""
+"""Providers with their configuration: keys, URLs, headers, overrides and search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from antiphon.wire.sigv4 import sign
 from tests.support.outbound_requests import asked, configured, planned
 
 AT = "20150830T123600Z"
-ASK = Outbound(path="/model/m/converse", headers={"accept": "application/json"}, body=b"{}")
+OUTBOUND = Outbound(path="/model/m/converse", headers={"accept": "application/json"}, body=b"{}")
 CHAT = ProviderConfig(kind="chat", base_url="http://localhost:8000/v1/")
 
 
@@ -43,8 +43,8 @@ def test_a_configured_provider_without_a_key_takes_it_from_the_environment() -> 
 def test_a_self_hosted_server_needs_no_key() -> None:
     local = build_providers(Config(providers={"local": CHAT}), {})["local"]
     assert local.base_url == "http://localhost:8000/v1"
-    assert local.authorization("", ASK, lambda: AT) == {}
-    assert local.authorization("k", ASK, lambda: AT) == {"authorization": "Bearer k"}
+    assert local.authorization("", OUTBOUND, lambda: AT) == {}
+    assert local.authorization("k", OUTBOUND, lambda: AT) == {"authorization": "Bearer k"}
 
 
 @pytest.mark.parametrize("name", [name for name, spec in SPECS.items() if not spec.needs_key])
@@ -77,13 +77,13 @@ def test_an_ambient_key_or_a_missing_base_url_enables_no_provider(name: str) -> 
     ],
 )
 def test_a_key_is_sent_in_the_providers_header(name: str, header: str, value: str) -> None:
-    assert configured(name).authorization("k", ASK, lambda: AT) == {header: value}
+    assert configured(name).authorization("k", OUTBOUND, lambda: AT) == {header: value}
 
 
 def test_a_key_pair_signs_for_the_region_of_the_base_url() -> None:
     address = "https://bedrock-runtime.eu-west-1.amazonaws.com"
     provider = configured("bedrock", base_url=address, headers={"X-Team": "blue"})
-    signed = provider.authorization("AKIDEXAMPLE123456:secret:token", ASK, lambda: AT)
+    signed = provider.authorization("AKIDEXAMPLE123456:secret:token", OUTBOUND, lambda: AT)
     assert signed == sign(
         "POST",
         f"{address}/model/m/converse",
@@ -102,13 +102,13 @@ def test_a_key_pair_signs_for_the_region_of_the_base_url() -> None:
 def test_configured_query_parameters_are_added_to_the_request_url() -> None:
     azure = configured("azure")
     assert (
-        azure.request_url(ASK)
+        azure.request_url(OUTBOUND)
         == f"{azure.base_url}/model/m/converse?api-version=2025-04-01-preview"
     )
     asked = Outbound(path="/models/m:go?alt=sse")
     assert azure.request_url(asked).endswith("/models/m:go?alt=sse&api-version=2025-04-01-preview")
     newer = configured("azure", query={"api-version": "", "a b": "c&d"})
-    assert newer.request_url(ASK).endswith("/model/m/converse?a+b=c%26d")
+    assert newer.request_url(OUTBOUND).endswith("/model/m/converse?a+b=c%26d")
     assert configured("openai").request_url(Outbound(path="/responses")) == (
         "https://api.openai.com/v1/responses"
     )

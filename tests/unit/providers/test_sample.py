@@ -1,4 +1,4 @@
-"""An instance for any schema, judged by an independent validator."""
+"""Instances of JSON Schemas, checked by an independent validator."""
 
 from __future__ import annotations
 

@@ -21,8 +21,13 @@ def test_a_model_has_the_capabilities_of_the_longest_known_prefix() -> None:
     )
     found = [spec.capabilities_of(name) for name in ("m-1-air", "M-1.5-max", "m-1.5-plain", "m")]
     assert found == [small, large, spec.capabilities, spec.capabilities]
-    kin = ("us.m-1-air", "owner/m-1", "arn:x:y/eu.m-1.5-max", "tm-1")
-    assert [spec.capabilities_of(name) for name in kin] == [small, small, large, spec.capabilities]
+    prefixed = ("us.m-1-air", "owner/m-1", "arn:x:y/eu.m-1.5-max", "tm-1")
+    assert [spec.capabilities_of(name) for name in prefixed] == [
+        small,
+        small,
+        large,
+        spec.capabilities,
+    ]
 
 
 def test_efforts_are_parsed_in_order_and_must_be_complete() -> None:

@@ -12,7 +12,7 @@ def section(title: str) -> str:
     return table.render().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-def test_the_page_about_providers_is_up_to_date() -> None:
+def test_the_page_matches_the_provider_data() -> None:
     page = Path(__file__).parents[3] / "docs" / "providers.md"
     written = page.read_text(encoding="utf-8")
     assert written == table.render(), "python -m antiphon.providers.table > docs/providers.md"

@@ -1,4 +1,4 @@
-"""Xiaomi MiMo: nothing in a request that it would refuse."""
+"""Xiaomi MiMo: requests without anything that it refuses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROVIDER = configured("xiaomi")
 
 
 @pytest.mark.parametrize(
-    ("effort", "word"),
+    ("effort", "value"),
     [
         ("minimal", "low"),
         ("medium", "medium"),
@@ -21,10 +21,10 @@ PROVIDER = configured("xiaomi")
         ("max", "high"),
     ],
 )
-def test_efforts_above_high_are_sent_as_high(effort: str, word: str) -> None:
+def test_efforts_above_high_are_sent_as_high(effort: str, value: str) -> None:
     body = asked(PROVIDER, reasoning={"effort": effort})
     assert body["thinking"] == {"type": "enabled"}
-    assert body["reasoning_effort"] == word
+    assert body["reasoning_effort"] == value
 
 
 def test_effort_none_disables_thinking_and_allows_sampling() -> None:

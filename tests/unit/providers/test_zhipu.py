@@ -1,4 +1,4 @@
-"""Zhipu's three kinds of thinking, and the fields that only it has."""
+"""Zhipu: three kinds of thinking, and its own fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PROVIDER = configured("zhipu")
 
 
 @pytest.mark.parametrize(
-    ("model", "effort", "switch", "word"),
+    ("model", "effort", "switch", "value"),
     [
         ("glm-5.3", "minimal", "enabled", "low"),
         ("glm-5.3", "low", "enabled", "low"),
@@ -28,11 +28,11 @@ PROVIDER = configured("zhipu")
     ],
 )
 def test_effort_is_a_value_or_a_switch_depending_on_the_model(
-    model: str, effort: str, switch: str, word: str | None
+    model: str, effort: str, switch: str, value: str | None
 ) -> None:
     body = asked(PROVIDER, model, reasoning={"effort": effort})
     assert body["thinking"] == {"type": switch, "clear_thinking": False}
-    assert body.get("reasoning_effort") == word
+    assert body.get("reasoning_effort") == value
 
 
 def test_effort_none_is_degraded_to_low_for_a_model_that_always_thinks() -> None:
@@ -79,8 +79,8 @@ def test_a_temperature_is_clamped_to_the_vendors_range(given: float, sent: float
 )
 def test_a_user_id_of_a_refused_length_is_not_sent(given: str, sent: str | None) -> None:
     assert asked(PROVIDER, user=given).get("user_id") == sent
-    told = [f"{each.code} {each.param}" for each in planned(PROVIDER, user=given).diagnostics]
-    assert told == ["param.ignored user"] * (sent is None)
+    reported = [f"{each.code} {each.param}" for each in planned(PROVIDER, user=given).diagnostics]
+    assert reported == ["param.ignored user"] * (sent is None)
 
 
 def test_native_search_uses_the_vendors_tool() -> None:

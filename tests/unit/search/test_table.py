@@ -1,4 +1,4 @@
-"""Which engine is configured, and mistakes that name their key."""
+"""The table of search backends, and errors that name their configuration key."""
 
 from __future__ import annotations
 
