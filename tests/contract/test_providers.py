@@ -1,7 +1,7 @@
-"""One suite for every provider: what its data claims, its requests keep.
+"""One suite for every provider: its requests match the capabilities in its data.
 
-A new provider needs an answer in `vendor_answers.py`, and a line in `DEVIATIONS` that says how its
-requests differ from the narrowest reading of the format. Nothing else here knows a name.
+A new provider needs an answer in `vendor_answers.py`, and a line in `DEVIATIONS` if its requests
+differ from the strict form of the dialect. Nothing else here depends on a provider's name.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ DEVIATIONS: dict[str, set[str]] = {
     "moonshot": {"unknown key thinking"},
     "qwen": {f"unknown key {key}" for key in ("enable_thinking", "thinking_budget")}
     | {"unknown key preserve_thinking"},
-    "anthropic": {"temperature and top_p together"},  # which the older models take
+    "anthropic": {"temperature and top_p together"},  # the older models accept both
     "groq": {"unknown key reasoning_format"},
     "mistral": {"unknown key prefix", "bad tool choice 'any'"},
     "openrouter": {"unknown key reasoning", "unknown key usage"},
@@ -101,7 +101,7 @@ every_chat_provider = pytest.mark.parametrize(
 
 
 def different_models(name: str) -> list[str]:
-    """A model for each set of capabilities that a provider has."""
+    """Return one model for each set of capabilities of a provider."""
     provider = configured(name)
     found: list[str] = []
     for model in [*(known.id for known in provider.spec.models), "some-model"]:
@@ -122,7 +122,7 @@ def quirks_of(provider: Provider) -> ChatQuirks:
 
 
 def extended(parameter: str, value: Any, **request: Any) -> Document:
-    """A request with a parameter in its place, and with what gives it a meaning."""
+    """Return the request with a parameter set, and with what it depends on."""
     outer, _, inner = ROWS[parameter].path.partition(".")
     if inner:
         return {**request, outer: {**request.get(outer, {}), inner: value}}
@@ -185,7 +185,7 @@ def test_a_new_chat_provider_has_at_most_fifty_lines() -> None:
     assert len(inspect.getsource(cerebras).splitlines()) <= 50
 
 
-# --- what is asked --------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
 @every_model
@@ -404,7 +404,7 @@ def test_a_request_with_everything_is_valid_for_the_dialect(
         if key not in {"model", "stream"} and not (key in ROWS and ROWS[key].rule is Rule.REFUSE)
     }
     if not provider.capabilities(model).tools:
-        del request["tool_choice"]  # it insists on one
+        del request["tool_choice"]  # requires a tool choice
     assert_well_formed(name, asked(provider, model, stream=stream, **request))
 
 
@@ -428,7 +428,7 @@ def test_echo_answers_every_request() -> None:
         assert answered.chunks
 
 
-# --- what is answered -----------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------
 
 
 def read(provider: Provider, body: bytes) -> list[Delta]:
@@ -438,7 +438,7 @@ def read(provider: Provider, body: bytes) -> list[Delta]:
 
 
 def gist(found: list[Delta]) -> Document:
-    """What an answer amounts to, however it was cut."""
+    """Summarize deltas independently of chunk boundaries."""
     calls = [delta for delta in found if isinstance(delta, ToolCall)]
     usage = [delta for delta in found if isinstance(delta, Usage)][-1]
     return {
@@ -463,9 +463,9 @@ def test_a_streamed_and_a_whole_answer_are_read_alike(name: str) -> None:
     assert len(streamed["finish"]) == 1
     assert outcome(streamed["finish"][0]).status == "completed"
     assert streamed["failures"] == []
-    if name != "echo":  # which says what it likes
+    if name != "echo":  # its text depends on the request
         can = provider.capabilities(first_model(provider))
-        thinks = can.tools  # the one that calls nothing tells no thought, either
+        thinks = can.tools  # providers without tools send no reasoning either
         assert streamed["reasoning"] == ("Let me see." if thinks else "")
         assert streamed["text"] == "Rain."
         assert streamed["call"] == (("get_weather", {"city": "Ulm"}) if thinks else ("", None))
