@@ -1,7 +1,7 @@
 """In-memory store of turns, bounded in number and bytes; lost when the process ends.
 
 Turns are held as encoded bytes, so that the byte limit is exact and stored turns cannot be
-modified. Eviction is LRU: the turn least recently saved or continued goes first.
+modified. Eviction is LRU: the turn least recently saved or continued is removed first.
 """
 
 from __future__ import annotations

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import quote
 
 REDACTED = "«redacted»"
@@ -70,18 +69,15 @@ def _compile(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode(), re.VERBOSE)
 
 
-_NAME_RULES = [
-    (anchor.encode(), _compile(f"(?i: {pattern} )")) for anchor, pattern in _NAMED.items()
-]
 _RULES = [
-    *_NAME_RULES,
+    *((anchor.encode(), _compile(f"(?i: {pattern} )")) for anchor, pattern in _NAMED.items()),
     *((anchor.encode(), _compile(f"{_EDGE} ({pattern})")) for anchor, pattern in _SHAPED.items()),
     (b".", _compile(_ID_AND_SECRET)),
 ]
 
 
 class Redactor:
-    """Redacts bytes, text and JSON values. `secrets` are those of the configuration."""
+    """Redacts bytes and text. `secrets` are those of the configuration."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets = sorted(
@@ -93,16 +89,16 @@ class Redactor:
             }
         )
 
-    def data(self, data: bytes) -> bytes:
-        return _replace_spans(data, self._spans(data))
+    def redact_bytes(self, data: bytes) -> bytes:
+        return _replace_spans(data, self._find_spans(data))
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
-        return self.data(data).decode("utf-8", "surrogatepass")
+        return self.redact_bytes(data).decode("utf-8", "surrogatepass")
 
-    def blob(self, blob: bytes, offsets: Sequence[Offset]) -> tuple[bytes, list[Offset]]:
+    def redact_blob(self, blob: bytes, offsets: Sequence[Offset]) -> tuple[bytes, list[Offset]]:
         """Redact a blob of chunks; offsets are adjusted for replacements before them."""
-        spans = self._spans(blob)
+        spans = self._find_spans(blob)
         ends = [end for _, end in spans]
         shifts = [0, *accumulate(len(_MARK) - (end - start) for start, end in spans)]
 
@@ -114,44 +110,14 @@ class Redactor:
 
         return _replace_spans(blob, spans), [(move(offset), at_ms) for offset, at_ms in offsets]
 
-    def document(self, value: Any) -> Any:
-        """Redact a JSON-like value, recursively."""
-        match value:
-            case str():
-                return self.text(value)
-            case bytes():
-                return self.data(value)
-            case Mapping():
-                return {
-                    self.text(str(name)): self._field(str(name), inner)
-                    for name, inner in value.items()
-                }
-            case [str(name), str()] if _is_secret_name(name):  # a header as a pair
-                return [name, REDACTED]
-            case list() | tuple():
-                return [self.document(inner) for inner in value]
-            case _:
-                return value
-
-    def _field(self, name: str, value: Any) -> Any:
-        if not _is_secret_name(name):
-            return self.document(value)
-        match value:
-            case str() | bytes():
-                return REDACTED
-            case list() | tuple():
-                return [self._field(name, inner) for inner in value]
-            case _:
-                return self.document(value)
-
-    def _spans(self, data: bytes) -> list[Span]:
+    def _find_spans(self, data: bytes) -> list[Span]:
         literal = (
             # After a backslash the first letter may belong to an escape sequence; keep it intact.
             (at + data.startswith(b"\\", max(at - 1, 0), at), at + len(form))
             for form in self._secrets
             for at in _find_all(data, form)
         )
-        return _merge_spans([*literal, *_match_rules(data, _RULES)])
+        return _merge_spans([*literal, *_match_rules(data)])
 
 
 def _encode_secret(secret: str) -> Iterator[bytes]:
@@ -162,9 +128,9 @@ def _encode_secret(secret: str) -> Iterator[bytes]:
     yield quote(secret, safe="", errors="surrogatepass").encode()
 
 
-def _match_rules(data: bytes, rules: Iterable[tuple[bytes, re.Pattern[bytes]]]) -> Iterator[Span]:
+def _match_rules(data: bytes) -> Iterator[Span]:
     lowered = data.lower()
-    for anchor, pattern in rules:
+    for anchor, pattern in _RULES:
         for at in _find_all(lowered, anchor):
             if found := pattern.match(data, at):
                 yield found.span(found.lastindex or 0)
@@ -197,9 +163,3 @@ def _replace_spans(data: bytes, spans: list[Span]) -> bytes:
         pieces += (data[at:start], _MARK)
         at = end
     return b"".join([*pieces, data[at:]])
-
-
-@lru_cache(maxsize=1024)
-def _is_secret_name(name: str) -> bool:
-    line = f"{name}: value".encode("utf-8", "surrogatepass")
-    return any(_match_rules(line, _NAME_RULES))

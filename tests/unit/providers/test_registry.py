@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from antiphon.config import Config, ModelConfig, ProviderConfig
+from antiphon.config import Config, ModelConfig, ProviderConfig, SearchConfig
 from antiphon.core.plan.plan import Capabilities, Outbound
+from antiphon.errors import ConfigError
 from antiphon.providers.registry import SPECS, build_providers
 from antiphon.wire.sigv4 import sign
 from tests.support.outbound_requests import asked, configured, planned
@@ -198,3 +201,52 @@ def test_a_family_prefix_is_not_listed_as_a_model() -> None:
     provider = configured("moonshot")
     assert "moonshot-v1" not in provider.models()
     assert provider.capabilities("moonshot-v1-128k").efforts == {}
+
+
+# --- web search ------------------------------------------------------------------------------------
+
+BRAVE = SearchConfig(backend="brave", api_key="k")
+
+
+def search_capabilities(
+    kind: str, model: str, search: SearchConfig | None = None, **entry: Any
+) -> Capabilities:
+    url = "" if kind != "chat" else "http://127.0.0.1:1/v1"
+    provider = ProviderConfig(kind=kind, base_url=url, api_keys=["k"], **entry)
+    config = Config(providers={"p": provider}, search=search or SearchConfig())
+    return build_providers(config, {})["p"].capabilities(model)
+
+
+def test_without_a_search_backend_capabilities_are_unchanged() -> None:
+    assert search_capabilities("chat", "m").web_search == "ignore"
+    assert search_capabilities("openai", "gpt-5.4").web_search == "native"
+
+
+def test_the_gateway_searches_for_a_model_without_search() -> None:
+    can = search_capabilities("chat", "m", BRAVE)
+    assert can.web_search == "managed"
+    assert can.web_search_limits == {"filters", "user_location"}
+
+
+def test_native_search_is_kept() -> None:
+    can = search_capabilities("openai", "gpt-5.4", BRAVE)
+    assert can == search_capabilities("openai", "gpt-5.4")
+
+
+def test_configuration_overrides_how_to_search() -> None:
+    assert search_capabilities("chat", "m", BRAVE, web_search="ignore").web_search == "ignore"
+    assert search_capabilities("chat", "m", BRAVE, web_search="refuse").web_search == "refuse"
+    managed = search_capabilities("openai", "gpt-5.4", BRAVE, web_search="managed")
+    assert (managed.web_search, "user_location" in managed.web_search_limits) == ("managed", True)
+
+
+def test_managed_search_without_a_backend_is_an_error_that_names_the_key() -> None:
+    with pytest.raises(ConfigError) as caught:
+        search_capabilities("chat", "m", web_search="managed")
+    assert "providers.p.web_search" in caught.value.message
+
+
+def test_a_search_backend_without_its_key_is_an_error_that_names_the_key() -> None:
+    with pytest.raises(ConfigError) as caught:
+        search_capabilities("chat", "m", SearchConfig(backend="tavily"))
+    assert "search.api_key" in caught.value.message

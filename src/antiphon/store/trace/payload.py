@@ -24,7 +24,7 @@ def drop_payload(stream: TraceStream) -> TraceStream:
 def redact_and_truncate(stream: TraceStream, redactor: Redactor, max_bytes: int) -> TraceStream:
     """Return the stream without secrets and with at most `max_bytes` of payload."""
     head = stream.blob[: max_bytes + 2 * _MARGIN]  # the rest is dropped unread
-    blob, offsets = redactor.blob(head, stream.offsets)
+    blob, offsets = redactor.redact_blob(head, stream.offsets)
     if len(head) < len(stream.blob):
         max_bytes = max(0, min(max_bytes, len(blob) - _MARGIN))
     stored = truncate_blob(blob, max_bytes)
