@@ -203,7 +203,7 @@ def test_a_family_prefix_is_not_listed_as_a_model() -> None:
     assert provider.capabilities("moonshot-v1-128k").efforts == {}
 
 
-# --- web search ------------------------------------------------------------------------------------
+# --- web search -----------------------------------------------------------------------------------
 
 BRAVE = SearchConfig(backend="brave", api_key="k")
 
