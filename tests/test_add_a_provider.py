@@ -37,14 +37,14 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     entry_points = project["entry-points"]["antiphon.providers"]
     install(tmp_path, project["name"], entry_points, module="antiphon_acme", source=SPEC)
     monkeypatch.syspath_prepend(str(tmp_path))
-    registry.plugins.cache_clear()
+    registry.installed_plugins.cache_clear()
     yield tmp_path
-    registry.plugins.cache_clear()
+    registry.installed_plugins.cache_clear()
     sys.modules.pop("antiphon_acme", None)
 
 
 def test_the_package_of_the_page_is_a_provider(installed: Path) -> None:
-    assert registry.plugins().problems == {}
+    assert registry.installed_plugins().problems == {}
     assert registry.known_specs()["acme"].base_url == "https://api.acme.example/v1"
     found = build_providers(parse_config("", {}, name="x"), {"ACME_API_KEY": "k"})
     assert list(found) == ["acme", "echo"]

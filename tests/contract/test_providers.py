@@ -1,7 +1,7 @@
-"""One suite for every provider: what its data claims, its requests keep.
+"""One suite for every provider: its requests match the capabilities in its data.
 
-A new provider needs an answer in `vendor_answers.py`, and a line in `DEVIATIONS` that says how its
-requests differ from the narrowest reading of the format. Nothing else here knows a name.
+A new provider needs an answer in `vendor_answers.py`, and a line in `DEVIATIONS` if its requests
+differ from the strict form of the dialect. Nothing else here depends on a provider's name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ from antiphon.core.stream.finish import map_finish_reason
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidRequest
-from antiphon.providers import cerebras, echo, table
+from antiphon.providers import cerebras, echo
 from antiphon.providers.registry import SPECS, Provider, build_providers
 from tests.support import full_request
 from tests.support.outbound_requests import (
@@ -65,7 +64,7 @@ DEVIATIONS: dict[str, set[str]] = {
     "moonshot": {"unknown key thinking"},
     "qwen": {f"unknown key {key}" for key in ("enable_thinking", "thinking_budget")}
     | {"unknown key preserve_thinking"},
-    "anthropic": {"temperature and top_p together"},  # which the older models take
+    "anthropic": {"temperature and top_p together"},  # the older models accept both
     "groq": {"unknown key reasoning_format"},
     "mistral": {"unknown key prefix", "bad tool choice 'any'"},
     "openrouter": {"unknown key reasoning", "unknown key usage"},
@@ -102,7 +101,7 @@ every_chat_provider = pytest.mark.parametrize(
 
 
 def different_models(name: str) -> list[str]:
-    """A model for each set of capabilities that a provider has."""
+    """Return one model for each set of capabilities of a provider."""
     provider = configured(name)
     found: list[str] = []
     for model in [*(known.id for known in provider.spec.models), "some-model"]:
@@ -123,7 +122,7 @@ def quirks_of(provider: Provider) -> ChatQuirks:
 
 
 def extended(parameter: str, value: Any, **request: Any) -> Document:
-    """A request with a parameter in its place, and with what gives it a meaning."""
+    """Return the request with a parameter set, and with what it depends on."""
     outer, _, inner = ROWS[parameter].path.partition(".")
     if inner:
         return {**request, outer: {**request.get(outer, {}), inner: value}}
@@ -136,7 +135,7 @@ def extended(parameter: str, value: Any, **request: Any) -> Document:
 
 
 @every_model
-def test_claims_are_made_in_known_words(name: str, model: str) -> None:
+def test_capabilities_use_known_names(name: str, model: str) -> None:
     can = SPECS[name].capabilities_of(model)
     assert can.parameters <= VALUES.keys() & ROWS.keys()
     assert can.fixed_by_thinking <= can.parameters
@@ -153,7 +152,7 @@ def test_claims_are_made_in_known_words(name: str, model: str) -> None:
 
 
 @every_provider
-def test_the_address_and_the_key_are_well_known(name: str) -> None:
+def test_base_url_and_key_variable_are_well_formed(name: str) -> None:
     spec = SPECS[name]
     assert re.fullmatch(r"[a-z]+", name)
     if not spec.needs_key:
@@ -168,38 +167,29 @@ def test_the_address_and_the_key_are_well_known(name: str) -> None:
     assert found == ([name, "echo"] if is_found else ["echo"])
 
 
-def test_no_two_providers_read_the_same_key() -> None:
+def test_no_two_providers_share_a_key_variable() -> None:
     variables = [variable for spec in SPECS.values() for variable in spec.api_key_env]
     assert len(variables) == len(set(variables))
     assert len(variables) >= 24
 
 
 @every_provider
-def test_a_provider_is_a_page_of_data(name: str) -> None:
+def test_a_provider_has_at_most_eighty_lines(name: str) -> None:
     module = importlib.import_module(f"antiphon.providers.{name}")
     lines = inspect.getsource(module).splitlines()
     assert len(lines) <= (80 if not SPECS[name].in_process else 400)
 
 
-def test_the_newest_provider_of_the_common_dialect_costs_fifty_lines_at_most() -> None:
+def test_a_new_chat_provider_has_at_most_fifty_lines() -> None:
     assert SPECS["cerebras"].dialect == "chat"
     assert len(inspect.getsource(cerebras).splitlines()) <= 50
 
 
-def test_the_page_about_providers_is_up_to_date() -> None:
-    page = Path(__file__).parents[2] / "docs" / "providers.md"
-    written = page.read_text(encoding="utf-8")
-    assert written == table.render(), "python -m antiphon.providers.table > docs/providers.md"
-    for name, spec in SPECS.items():
-        assert f"`{name}`: {spec.title}" in written
-        assert all(f"`{model.id}`" in written for model in spec.models)
-
-
-# --- what is asked --------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
 @every_model
-def test_every_claimed_parameter_reaches_the_provider(name: str, model: str) -> None:
+def test_every_supported_parameter_is_sent(name: str, model: str) -> None:
     provider = configured(name)
     for parameter in provider.capabilities(model).parameters:
         changed = False
@@ -212,7 +202,7 @@ def test_every_claimed_parameter_reaches_the_provider(name: str, model: str) -> 
 
 
 @every_model
-def test_a_parameter_that_is_not_claimed_stays_here_visibly(name: str, model: str) -> None:
+def test_an_unsupported_parameter_is_ignored_with_a_diagnostic(name: str, model: str) -> None:
     provider = configured(name)
     tools: Document = {"tools": [TOOL]} if provider.capabilities(model).tools else {}
     known = [each.code for each in planned(provider, model, **tools).diagnostics]
@@ -226,7 +216,7 @@ def test_a_parameter_that_is_not_claimed_stays_here_visibly(name: str, model: st
 
 
 @every_model
-def test_what_thinking_fixes_is_dropped_visibly_while_it_thinks(name: str, model: str) -> None:
+def test_parameters_fixed_by_thinking_are_ignored_with_a_diagnostic(name: str, model: str) -> None:
     provider = configured(name)
     can = provider.capabilities(model)
     fixed = {name: VALUES[name] for name in can.fixed_by_thinking if name != "top_logprobs"}
@@ -246,7 +236,7 @@ def test_what_thinking_fixes_is_dropped_visibly_while_it_thinks(name: str, model
         and "none" in can.efforts
     ],
 )
-def test_a_call_that_stops_the_thinking_says_so(name: str, model: str) -> None:
+def test_a_forced_call_that_disables_thinking_is_reported(name: str, model: str) -> None:
     provider = configured(name)
     choice = {"type": "function", "name": "get_weather"}
     plan = planned(provider, model, tools=[TOOL], tool_choice=choice, reasoning={"effort": "high"})
@@ -257,9 +247,7 @@ def test_a_call_that_stops_the_thinking_says_so(name: str, model: str) -> None:
 
 @every_model
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_every_effort_is_accepted_and_said_in_the_providers_words(
-    name: str, model: str, stream: bool
-) -> None:
+def test_every_effort_is_sent_as_the_providers_value(name: str, model: str, stream: bool) -> None:
     provider = configured(name)
     efforts = provider.capabilities(model).efforts
     for effort in EFFORTS:
@@ -271,14 +259,14 @@ def test_every_effort_is_accepted_and_said_in_the_providers_words(
 
 
 @every_chat_provider
-def test_a_stream_is_asked_for_where_one_is_wanted_or_nothing_else_is_to_be_had(name: str) -> None:
+def test_streaming_is_requested_if_wanted_or_required(name: str) -> None:
     provider = configured(name)
     assert asked(provider, stream=True)["stream"] is True
     assert asked(provider).get("stream", False) is quirks_of(provider).only_streams
 
 
 @every_model
-def test_each_word_of_the_ladder_asks_for_something_else(name: str, model: str) -> None:
+def test_different_effort_values_give_different_requests(name: str, model: str) -> None:
     provider = configured(name)
     efforts = provider.capabilities(model).efforts
     bodies = {
@@ -289,7 +277,7 @@ def test_each_word_of_the_ladder_asks_for_something_else(name: str, model: str) 
 
 @every_model
 @pytest.mark.parametrize("form", [{"type": "text"}, {"type": "json_object"}, SCHEMA])
-def test_a_format_is_asked_for_or_described(name: str, model: str, form: Document) -> None:
+def test_a_format_is_sent_or_described_in_the_prompt(name: str, model: str, form: Document) -> None:
     provider = configured(name)
     body = asked(provider, model, text={"format": form})
     assert_well_formed(name, body)
@@ -307,7 +295,7 @@ def test_a_format_is_asked_for_or_described(name: str, model: str, form: Documen
 
 
 @every_model
-def test_a_format_beside_tools_is_asked_for_or_described(name: str, model: str) -> None:
+def test_a_format_beside_tools_is_sent_or_described_in_the_prompt(name: str, model: str) -> None:
     provider = configured(name)
     can = provider.capabilities(model)
     request: Document = {"text": {"format": SCHEMA}, "tools": [TOOL] if can.tools else []}
@@ -329,7 +317,7 @@ def test_a_format_beside_tools_is_asked_for_or_described(name: str, model: str) 
         ("function", {"type": "function", "name": "get_weather"}),
     ],
 )
-def test_a_choice_of_tools_is_told_or_weakened_visibly(
+def test_a_tool_choice_is_sent_or_degraded_with_a_diagnostic(
     name: str, model: str, mode: str, choice: Any
 ) -> None:
     provider = configured(name)
@@ -354,7 +342,7 @@ def test_a_choice_of_tools_is_told_or_weakened_visibly(
 
 
 @every_model
-def test_an_image_is_shown_or_mentioned(name: str, model: str) -> None:
+def test_an_image_is_sent_or_replaced_by_text(name: str, model: str) -> None:
     provider = configured(name)
     content = [{"type": "input_text", "text": "look"}, IMAGE]
     request: Document = {"input": [{"role": "user", "content": content}]}
@@ -367,7 +355,7 @@ def test_an_image_is_shown_or_mentioned(name: str, model: str) -> None:
 
 
 @every_provider
-def test_instructions_of_a_developer_stay_where_they_are(name: str) -> None:
+def test_developer_messages_keep_their_position(name: str) -> None:
     provider = configured(name)
     said = [("user", "first"), ("developer", "second"), ("user", "third")]
     body = asked(provider, input=[{"role": role, "content": text} for role, text in said])
@@ -380,7 +368,7 @@ def test_instructions_of_a_developer_stay_where_they_are(name: str) -> None:
 
 
 @every_chat_provider
-def test_reasoning_goes_back_as_the_data_says(name: str) -> None:
+def test_reasoning_is_replayed_as_configured(name: str) -> None:
     provider = configured(name)
     quirks = quirks_of(provider)
     if quirks.plain_dialogue:
@@ -405,7 +393,7 @@ def assert_well_formed(name: str, body: Document) -> None:
 
 @every_model
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_a_request_that_says_everything_is_asked_in_a_form_that_nobody_refuses(
+def test_a_request_with_everything_is_valid_for_the_dialect(
     name: str, model: str, stream: bool
 ) -> None:
     provider = configured(name, web_search="ignore")
@@ -415,12 +403,12 @@ def test_a_request_that_says_everything_is_asked_in_a_form_that_nobody_refuses(
         if key not in {"model", "stream"} and not (key in ROWS and ROWS[key].rule is Rule.REJECT)
     }
     if not provider.capabilities(model).tools:
-        del request["tool_choice"]  # it insists on one
+        del request["tool_choice"]  # requires a tool choice
     assert_well_formed(name, asked(provider, model, stream=stream, **request))
 
 
 @every_provider
-def test_a_longer_history_only_adds_to_the_request(name: str) -> None:
+def test_a_longer_history_only_appends_to_the_request(name: str) -> None:
     provider = configured(name)
     histories = [*CALLED, {"role": "assistant", "content": "Rain."}, CALLED[0]]
     bodies = [asked(provider, input=histories[:size], tools=[TOOL]) for size in (1, 6)]
@@ -428,7 +416,7 @@ def test_a_longer_history_only_adds_to_the_request(name: str) -> None:
     assert long.startswith(short)
 
 
-def test_echo_has_an_answer_to_whatever_is_asked_of_it() -> None:
+def test_echo_answers_every_request() -> None:
     provider = configured("echo")
     for model, stream, choice in product(
         provider.models(), (False, True), ("auto", "none", "required")
@@ -439,7 +427,7 @@ def test_echo_has_an_answer_to_whatever_is_asked_of_it() -> None:
         assert answered.chunks
 
 
-# --- what is answered -----------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------
 
 
 def read(provider: Provider, body: bytes) -> list[Delta]:
@@ -449,7 +437,7 @@ def read(provider: Provider, body: bytes) -> list[Delta]:
 
 
 def gist(found: list[Delta]) -> Document:
-    """What an answer amounts to, however it was cut."""
+    """Summarize deltas independently of chunk boundaries."""
     calls = [delta for delta in found if isinstance(delta, ToolCall)]
     usage = [delta for delta in found if isinstance(delta, Usage)][-1]
     return {
@@ -467,16 +455,16 @@ def arguments(calls: list[ToolCall]) -> Any:
 
 
 @every_provider
-def test_an_answer_means_the_same_streamed_and_whole(name: str) -> None:
+def test_a_streamed_and_a_whole_answer_are_read_alike(name: str) -> None:
     provider = configured(name)
     streamed = gist(read(provider, STREAMED[name]))
     assert streamed == gist(provider.dialect.decode(WHOLE[name]))
     assert len(streamed["finish"]) == 1
     assert map_finish_reason(streamed["finish"][0]).status == "completed"
     assert streamed["failures"] == []
-    if name != "echo":  # which says what it likes
+    if name != "echo":  # its text depends on the request
         can = provider.capabilities(first_model(provider))
-        thinks = can.tools  # the one that calls nothing tells no thought, either
+        thinks = can.tools  # providers without tools send no reasoning either
         assert streamed["reasoning"] == ("Let me see." if thinks else "")
         assert streamed["text"] == "Rain."
         assert streamed["call"] == (("get_weather", {"city": "Ulm"}) if thinks else ("", None))
@@ -484,7 +472,7 @@ def test_an_answer_means_the_same_streamed_and_whole(name: str) -> None:
 
 
 @every_provider
-def test_the_errors_it_is_known_for_are_understood(name: str) -> None:
+def test_known_errors_are_classified(name: str) -> None:
     provider = configured(name)
     for status, body, kind in ERRORS[name]:
         if status == 200:

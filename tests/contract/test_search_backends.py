@@ -1,7 +1,7 @@
-"""Every search engine behind the gateway, against a server that answers as the vendor does.
+"""Every search backend, against a server that responds as the vendor does.
 
-The answers are invented, in the vendors' own shape. Whatever comes back, a backend gives results or
-raises a `SearchError` that holds no secret.
+The responses are invented, in the vendors' formats. Whatever comes back, a backend returns results
+or raises a `SearchError` without secrets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from antiphon.config import Config, SearchConfig
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.errors import SearchError
-from antiphon.search.backend import Backend, Options
+from antiphon.search.backend import SearchBackend, SearchOptions
 from antiphon.search.table import VENDORS, open_backend
 
 KEY = "sk-secret-of-the-operator"
@@ -112,8 +112,10 @@ Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def engine(name: str, play: Play, *, timeout_s: float = 5) -> AsyncIterator[Backend]:
-    """A backend of this name, and a server that plays the engine."""
+async def run_backend(
+    name: str, play: Play, *, timeout_s: float = 5
+) -> AsyncIterator[SearchBackend]:
+    """A backend of this name, with a server that plays the vendor."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", play)
     runner = web.AppRunner(app, access_log=None)
@@ -136,7 +138,7 @@ async def engine(name: str, play: Play, *, timeout_s: float = 5) -> AsyncIterato
         await runner.cleanup()
 
 
-def answering(document: Any, status: int = 200, **headers: str) -> Play:
+def responding(document: Any, status: int = 200, **headers: str) -> Play:
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
 
     async def play(request: web.Request) -> web.StreamResponse:
@@ -147,12 +149,12 @@ def answering(document: Any, status: int = 200, **headers: str) -> Play:
     return play
 
 
-def keeping(asked: list[Mapping[str, Any]], document: Any) -> Play:
-    """Answer, and keep what was asked."""
+def recording(requests: list[Mapping[str, Any]], document: Any) -> Play:
+    """Respond, and record the request."""
 
     async def play(request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        asked.append(
+        requests.append(
             {
                 "method": request.method,
                 "path": request.path,
@@ -166,27 +168,27 @@ def keeping(asked: list[Mapping[str, Any]], document: Any) -> Play:
     return play
 
 
-async def asked(name: str, query: str = "rain", **rules: Any) -> Mapping[str, Any]:
-    """What an engine is asked."""
+async def sent_request(name: str, query: str = "rain", **rules: Any) -> Mapping[str, Any]:
+    """Return the request that a backend sends."""
     requests: list[Mapping[str, Any]] = []
-    async with engine(name, keeping(requests, {})) as backend:
-        options = Options(count=7, rules=SearchRules(**rules))
+    async with run_backend(name, recording(requests, {})) as backend:
+        options = SearchOptions(count=7, rules=SearchRules(**rules))
         assert await backend.search(query, options=options) == []
     [request] = requests
     return request
 
 
-# --- every engine ---------------------------------------------------------------------------------
+# --- every backend --------------------------------------------------------------------------------
 
 
-def test_every_vendor_has_an_answer_here() -> None:
+def test_every_vendor_has_a_sample_response() -> None:
     assert set(ANSWERS) == set(VENDORS)
 
 
 @pytest.mark.parametrize("name", VENDORS)
-async def test_results_are_read(name: str) -> None:
-    async with engine(name, answering(ANSWERS[name])) as backend:
-        assert list(await backend.search("rain", options=Options())) == FOUND
+async def test_results_are_parsed(name: str) -> None:
+    async with run_backend(name, responding(ANSWERS[name])) as backend:
+        assert list(await backend.search("rain", options=SearchOptions())) == FOUND
 
 
 @pytest.mark.parametrize("name", VENDORS)
@@ -202,66 +204,71 @@ async def test_results_are_read(name: str) -> None:
         {"results": [None, 7], "search_result": ["x"], "web": {"results": [[]]}},
     ],
 )
-async def test_an_answer_without_results_finds_nothing(name: str, document: Any) -> None:
-    async with engine(name, answering(document)) as backend:
-        assert list(await backend.search("rain", options=Options())) == []
+async def test_a_response_without_results_is_empty(name: str, document: Any) -> None:
+    async with run_backend(name, responding(document)) as backend:
+        assert list(await backend.search("rain", options=SearchOptions())) == []
 
 
 @pytest.mark.parametrize("name", VENDORS)
 @pytest.mark.parametrize(
-    ("play", "words"),
+    ("play", "problem"),
     [
-        (answering({"detail": KEY}, 401), "status 401"),
-        (answering({"error": {"message": KEY}}, 429), "status 429"),
-        (answering({}, 302, location="http://127.0.0.1:1/"), "status 302"),
-        (answering(b"<html>not found</html>"), "cannot be read"),
-        (answering(b"[" * 100_000), "cannot be read"),
-        (answering(b" " * (5 * 1024 * 1024)), "too long"),
-        (answering(gzip.compress(b" " * 100_000_000), content_encoding="gzip"), "too long"),
+        (responding({"detail": KEY}, 401), "status 401"),
+        (responding({"error": {"message": KEY}}, 429), "status 429"),
+        (responding({}, 302, location="http://127.0.0.1:1/"), "status 302"),
+        (responding(b"<html>not found</html>"), "not valid JSON"),
+        (responding(b"[" * 100_000), "not valid JSON"),
+        (responding(b" " * (5 * 1024 * 1024)), "more than 4,194,304 bytes"),
+        (
+            responding(gzip.compress(b" " * 100_000_000), content_encoding="gzip"),
+            "more than 4,194,304 bytes",
+        ),
     ],
     ids=["key", "limit", "redirect", "html", "deep", "long", "compressed"],
 )
-async def test_whatever_goes_wrong_is_one_error_without_secrets(
-    name: str, play: Play, words: str
+async def test_every_failure_is_a_search_error_without_secrets(
+    name: str, play: Play, problem: str
 ) -> None:
-    async with engine(name, play) as backend:
+    async with run_backend(name, play) as backend:
         with pytest.raises(SearchError) as caught:
-            await backend.search("rain", options=Options())
-    assert words in caught.value.message
+            await backend.search("rain", options=SearchOptions())
+    assert problem in caught.value.message
     assert KEY not in repr(caught.value) + str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("name", VENDORS)
-async def test_an_engine_that_hangs_up_is_out_of_reach(name: str) -> None:
+async def test_a_closed_connection_is_a_search_error(name: str) -> None:
     async def play(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
         request.transport.abort()
         return web.Response()
 
-    async with engine(name, play) as backend:
-        with pytest.raises(SearchError, match="out of reach"):
-            await backend.search("rain", options=Options())
+    async with run_backend(name, play) as backend:
+        with pytest.raises(SearchError, match=f"'{name}' could not be reached"):
+            await backend.search("rain", options=SearchOptions())
 
 
 @pytest.mark.parametrize("name", VENDORS)
-async def test_an_engine_has_its_time(name: str) -> None:
+async def test_a_backend_that_does_not_respond_times_out(name: str) -> None:
     too_late = asyncio.Event()
 
     async def play(request: web.Request) -> web.StreamResponse:
         await too_late.wait()
         return web.Response()
 
-    async with engine(name, play, timeout_s=0.05) as backend:
-        with pytest.raises(SearchError, match="took too long"):
-            await backend.search("rain", options=Options())
+    async with run_backend(name, play, timeout_s=0.05) as backend:
+        with pytest.raises(SearchError, match=f"'{name}' did not respond within 0.05 s"):
+            await backend.search("rain", options=SearchOptions())
         too_late.set()
 
 
-# --- what each is asked ---------------------------------------------------------------------------
+# --- the request of each vendor -------------------------------------------------------------------
 
 
-async def test_searxng_is_asked_for_json_within_the_domains() -> None:
-    request = await asked("searxng", allowed=("a.example", "b.example"), blocked=("c.example",))
+async def test_searxng_gets_the_format_json_and_site_operators() -> None:
+    request = await sent_request(
+        "searxng", allowed=("a.example", "b.example"), blocked=("c.example",)
+    )
     assert (request["method"], request["path"]) == ("GET", "/search")
     within = "(site:a.example OR site:b.example) -site:c.example"
     assert request["query"] == {"q": f"rain {within}", "format": "json"}
@@ -269,11 +276,15 @@ async def test_searxng_is_asked_for_json_within_the_domains() -> None:
 
 
 async def test_searxng_needs_no_key() -> None:
-    assert "authorization" not in VENDORS["searxng"].ask("rain", "", Options()).headers
+    assert (
+        "authorization" not in VENDORS["searxng"].build_request("rain", "", SearchOptions()).headers
+    )
 
 
-async def test_tavily_is_told_the_domains() -> None:
-    request = await asked("tavily", allowed=("a.example",), blocked=("b.example",), size="high")
+async def test_tavily_gets_lists_of_domains() -> None:
+    request = await sent_request(
+        "tavily", allowed=("a.example",), blocked=("b.example",), size="high"
+    )
     assert (request["method"], request["path"]) == ("POST", "/search")
     assert request["headers"]["authorization"] == f"Bearer {KEY}"
     assert request["body"] == {
@@ -283,13 +294,13 @@ async def test_tavily_is_told_the_domains() -> None:
         "include_domains": ["a.example"],
         "exclude_domains": ["b.example"],
     }
-    plain = await asked("tavily")
+    plain = await sent_request("tavily")
     assert plain["body"] == {"query": "rain", "max_results": 7, "search_depth": "basic"}
 
 
-async def test_brave_is_told_the_place_in_headers() -> None:
+async def test_brave_gets_the_location_in_headers() -> None:
     place = {"city": "Berlin", "region": "Thüringen", "country": "DE", "timezone": "Europe/Berlin"}
-    request = await asked("brave", location=place, allowed=("a.example",), size="high")
+    request = await sent_request("brave", place=place, allowed=("a.example",), size="high")
     assert (request["method"], request["path"]) == ("GET", "/res/v1/web/search")
     query = {"q": "rain site:a.example", "count": "7", "extra_snippets": "true"}
     assert request["query"] == query
@@ -301,27 +312,27 @@ async def test_brave_is_told_the_place_in_headers() -> None:
         "x-loc-country": "DE",
         "x-loc-timezone": "Europe/Berlin",
     }
-    assert (await asked("brave"))["query"] == {"q": "rain", "count": "7"}
+    assert (await sent_request("brave"))["query"] == {"q": "rain", "count": "7"}
 
 
 async def test_brave_joins_its_extra_snippets() -> None:
     entry = {"url": "https://a.example/", "description": "One", "extra_snippets": ["two", 3]}
-    async with engine("brave", answering({"web": {"results": [entry]}})) as backend:
-        [result] = await backend.search("rain", options=Options())
+    async with run_backend("brave", responding({"web": {"results": [entry]}})) as backend:
+        [result] = await backend.search("rain", options=SearchOptions())
     assert result.snippet == "One … two"
 
 
-async def test_marks_that_never_end_take_no_time_to_remove() -> None:
+async def test_removing_unclosed_markup_takes_linear_time() -> None:
     entry = {"url": "https://a.example/", "description": "<a" * 9000 + "<" + "b" * 90_000}
     began = time.process_time()
-    async with engine("brave", answering({"web": {"results": [entry]}})) as backend:
-        [result] = await backend.search("rain", options=Options())
+    async with run_backend("brave", responding({"web": {"results": [entry]}})) as backend:
+        [result] = await backend.search("rain", options=SearchOptions())
     assert result.snippet == entry["description"]
     assert time.process_time() - began < 1
 
 
-async def test_zhipu_is_asked_briefly_and_within_one_domain() -> None:
-    request = await asked("zhipu", "x" * 100, allowed=("a.example",), size="high")
+async def test_zhipu_gets_a_short_query_and_one_domain() -> None:
+    request = await sent_request("zhipu", "x" * 100, allowed=("a.example",), size="high")
     assert (request["method"], request["path"]) == ("POST", "/web_search")
     assert request["headers"]["authorization"] == f"Bearer {KEY}"
     assert request["body"] == {
@@ -332,11 +343,11 @@ async def test_zhipu_is_asked_briefly_and_within_one_domain() -> None:
         "content_size": "high",
         "search_domain_filter": "a.example",
     }
-    several = await asked("zhipu", allowed=("a.example", "b.example"))
+    several = await sent_request("zhipu", allowed=("a.example", "b.example"))
     assert "search_domain_filter" not in several["body"]
     assert several["body"]["content_size"] == "medium"
 
 
-async def test_too_many_domains_for_a_query_are_left_to_the_gateway() -> None:
+async def test_too_many_domains_are_not_added_to_the_query() -> None:
     many = tuple(f"domain-number-{number}.example" for number in range(20))
-    assert (await asked("searxng", allowed=many))["query"]["q"] == "rain"
+    assert (await sent_request("searxng", allowed=many))["query"]["q"] == "rain"

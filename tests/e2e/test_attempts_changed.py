@@ -11,7 +11,7 @@ import pytest
 from antiphon.config import AttemptConfig
 from tests.support.failing_providers import STREAMS, A, B, attempts_in, error, fleet
 from tests.support.shared_gateway import UVLOOP
-from tests.support.traces import shown
+from tests.support.traces import read_trace
 from tests.support.upstream import Asked, Line, Script
 
 REFUSED_TOP_P = error(400, "Unsupported parameter: 'top_p'", param="top_p")
@@ -40,7 +40,7 @@ async def test_a_parameter_that_is_refused_is_left_out_and_stays_out(
         assert ships.sent()[1]["temperature"] == 0.5
     for answer in (first, second):
         assert "param.refused" in answer.headers[HEADER]
-        detail = shown(ships.trace, answer.headers["x-request-id"])
+        detail = read_trace(ships.trace, answer.headers["x-request-id"])
         assert [(d.code, d.param) for d in detail.diagnostics] == [("param.refused", "top_p")]
     assert [fault for *_, fault in attempts_in(ships, first)] == ["invalid_request", None]
 

@@ -22,7 +22,7 @@ from tests.support.failing_providers import (
 )
 from tests.support.shared_gateway import UVLOOP
 from tests.support.stream_reader import Listener, listening
-from tests.support.traces import shown
+from tests.support.traces import read_trace
 from tests.support.upstream import HELLO_WORLD, Asked, Line, Script, chunk, frame, playing, usage
 from tests.support.waiting import until
 
@@ -92,7 +92,7 @@ async def test_what_says_nothing_is_no_first_word(tmp_path: Path, silence: bytes
 async def test_only_the_bytes_of_the_attempt_that_answered_are_kept(tmp_path: Path) -> None:
     async with fleet(tmp_path, [broken_off(ROLE, usage(999))], payloads=True) as ships:
         answer = await ships.ask(stream=True)
-    detail = shown(ships.trace, answer.headers["x-request-id"])
+    detail = read_trace(ships.trace, answer.headers["x-request-id"])
     raw = {stream.kind: stream.blob for stream in detail.streams}["raw"]
     assert raw == b"".join(HELLO_WORLD)
 
@@ -247,7 +247,7 @@ async def test_a_client_that_leaves_is_a_request_that_was_cancelled(tmp_path: Pa
             await until(lambda: not ships.gateway.engine.active, "the exchange is over")
             assert ships.way == [A]
             request_id = ships.gateway.log[-1].facts["request_id"]
-        finish = shown(ships.trace, request_id).finish
+        finish = read_trace(ships.trace, request_id).finish
         assert finish is not None
         assert finish.status == "cancelled"
 

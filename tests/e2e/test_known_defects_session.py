@@ -192,7 +192,7 @@ async def test_the_trace_tells_of_streamed_and_whole_answers_alike(tmp_path: Pat
         await stage.stream()
         await stage.whole()
         await stage.post(model="up/", input="no such model")
-    found = trace_reader.requests(tmp_path / "trace.db")
+    found = trace_reader.list_requests(tmp_path / "trace.db")
     assert [each.finish.status for each in found if each.finish] == ["completed", "completed"]
     assert [each.usage.output_tokens for each in found if each.usage] == [3, 3]
 
@@ -214,11 +214,13 @@ def test_a_trace_that_is_flooded_keeps_what_matters(
     with caplog.at_level(logging.WARNING):
         store.open()
         store.close()
-    details = [trace_reader.show(tmp_path / "trace.db", f"r{number}") for number in range(500)]
+    details = [
+        trace_reader.read_detail(tmp_path / "trace.db", f"r{number}") for number in range(500)
+    ]
     assert all(detail and detail.errors and detail.usage for detail in details[:40])
     kept = [number for number, detail in enumerate(details) if detail and detail.streams]
     assert kept == list(range(480, 500))
-    assert trace_reader.losses(tmp_path / "trace.db").low == 480
+    assert trace_reader.read_losses(tmp_path / "trace.db").low == 480
     assert len(caplog.records) == 1
 
 

@@ -33,7 +33,7 @@ from tests.support.rounds import (
 )
 from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.session import Turn
-from tests.support.traces import shown
+from tests.support.traces import read_trace
 from tests.support.upstream import DONE, Asked, Line, Script, chunk, frame, usage
 
 LOOKED = round_of(calls(search()))
@@ -306,7 +306,7 @@ async def test_grace_of_one_round_is_not_counted_in_the_next(tmp_path: Path) -> 
 async def test_the_trace_shows_every_round_and_every_attempt(tmp_path: Path, stream: bool) -> None:
     async with stage(tmp_path, LOOKED, error_inside("Too busy."), ANSWER, payloads=True) as scene:
         answer = await scene.ask(stream=stream, tools=[SEARCH])
-    detail = shown(scene.trace, answer.headers["x-request-id"])
+    detail = read_trace(scene.trace, answer.headers["x-request-id"])
     assert [attempt.number for attempt in detail.attempts] == [1, 2, 3]
     assert [bool(attempt.fault_type) for attempt in detail.attempts] == [False, True, False]
     [raw] = [each for each in detail.streams if each.kind == "raw"]
@@ -327,7 +327,7 @@ async def test_what_became_of_later_rounds_is_in_the_log_and_the_trace(
         [told] = scene.log_of("response.diagnostics")
     codes = {each.partition(":")[0] for each in told["diagnostics"]}
     assert {"answer.reminded", "format.repaired"} <= codes
-    detail = shown(scene.trace, answer.headers["x-request-id"])
+    detail = read_trace(scene.trace, answer.headers["x-request-id"])
     assert {each.code for each in detail.diagnostics} == codes
     if not stream:
         assert "format.repaired" in answer.headers["antiphon-diagnostics"]

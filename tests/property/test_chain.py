@@ -1,4 +1,4 @@
-"""Any set of parents, however tangled, is walked the same way by everybody."""
+"""Chains of turns: every store follows any set of parents in the same way."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.errors import ChainCycle, ChainNotFound, ChainTooDeep, InvalidRequest
-from antiphon.store.chain import history, walk
+from antiphon.store.chain import build_history, follow_chain
 from antiphon.store.memory import MemoryStore
 from antiphon.store.sqlite import SQLiteStore
 from antiphon.store.store import Store, StoreLimits, Turn
 from tests.support.turns import turn
 
 names = st.sampled_from("abcdefgh")
-tangles = st.dictionaries(names, st.none() | names, max_size=8)
+parent_maps = st.dictionaries(names, st.none() | names, max_size=8)
 limits = st.none() | st.integers(1, 9)
 
 Ending = list[str] | tuple[type[InvalidRequest], str]
 
 
 def expected(start: str, parents: Mapping[str, str | None], limit: int | None) -> Ending:
-    """The same by plain recursion, newest first until the end."""
+    """The same by plain recursion."""
 
     def step(id: str, behind: list[str]) -> Ending:
         if id in behind:
@@ -40,23 +40,23 @@ def expected(start: str, parents: Mapping[str, str | None], limit: int | None) -
     return step(start, [])
 
 
-def walked(start: str, turns: Mapping[str, Turn], limit: int | None) -> Ending:
+def follow(start: str, turns: Mapping[str, Turn], limit: int | None) -> Ending:
     try:
-        return list(walk(start, turns.get, limit))
+        return list(follow_chain(start, turns.get, limit))
     except (ChainCycle, ChainNotFound, ChainTooDeep) as error:
         return type(error), error.response_id
 
 
-@given(names, tangles, limits)
-def test_a_walk_ends_with_the_chain_or_the_right_error(
+@given(names, parent_maps, limits)
+def test_following_a_chain_returns_it_or_the_right_error(
     start: str, parents: dict[str, str | None], limit: int | None
 ) -> None:
     turns = {id: turn(id, parent) for id, parent in parents.items()}
-    assert walked(start, turns, limit) == expected(start, parents, limit)
+    assert follow(start, turns, limit) == expected(start, parents, limit)
 
 
 async def chains(store: Store, parents: Mapping[str, str | None]) -> dict[str, Ending]:
-    """What the store says of every name there is."""
+    """Return the chain, or the error, of every name."""
     await store.open()
     endings: dict[str, Ending] = {}
     try:
@@ -73,15 +73,17 @@ async def chains(store: Store, parents: Mapping[str, str | None]) -> dict[str, E
 
 
 @settings(max_examples=30)  # each makes a file
-@given(tangles, limits)
-def test_every_store_walks_alike(parents: dict[str, str | None], limit: int | None) -> None:
-    told = {start: expected(start, parents, limit) for start in "abcdefgh"}
+@given(parent_maps, limits)
+def test_every_store_follows_chains_alike(
+    parents: dict[str, str | None], limit: int | None
+) -> None:
+    endings = {start: expected(start, parents, limit) for start in "abcdefgh"}
     bounds = StoreLimits(max_chain=limit)
     memory = MemoryStore(now=lambda: 0, limits=bounds)
-    assert asyncio.run(chains(memory, parents)) == told
+    assert asyncio.run(chains(memory, parents)) == endings
     with tempfile.TemporaryDirectory() as directory:
         sqlite = SQLiteStore(Path(directory, "turns.sqlite"), now=lambda: 0, limits=bounds)
-        assert asyncio.run(chains(sqlite, parents)) == told
+        assert asyncio.run(chains(sqlite, parents)) == endings
 
 
 items = st.fixed_dictionaries(
@@ -96,7 +98,7 @@ def test_history_grows_only_at_its_end(
     turns: list[tuple[tuple[dict[str, str], ...], tuple[dict[str, str], ...]]],
 ) -> None:
     chain = [turn(str(n), input=given, output=made) for n, (given, made) in enumerate(turns)]
-    whole = history(chain)
+    whole = build_history(chain)
     for length in range(len(chain)):
-        part = history(chain[:length])
+        part = build_history(chain[:length])
         assert whole[: len(part)] == part

@@ -25,7 +25,7 @@ from antiphon.config import (
 from antiphon.engine.runtime import Runtime
 from tests.support.client_answers import Answer, ask
 from tests.support.gateways import Running, replaced, running, settings
-from tests.support.traces import shown
+from tests.support.traces import read_trace
 from tests.support.upstream import (
     HELLO_WORLD,
     Asked,
@@ -188,7 +188,7 @@ async def fleet(
 
 def attempts_in(fleet: Fleet, answer: Answer) -> list[tuple[int, str, str | None, str | None]]:
     """What the trace says was tried: number, provider, key and fault. Read when all is over."""
-    detail = shown(fleet.trace, answer.headers["x-request-id"])
+    detail = read_trace(fleet.trace, answer.headers["x-request-id"])
     return [
         (attempt.number, attempt.provider, attempt.key_name, attempt.fault_type)
         for attempt in detail.attempts

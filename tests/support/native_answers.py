@@ -1,7 +1,8 @@
-"""How the vendors with a dialect of their own answer, in small: a stream, a whole body, errors.
+"""Sample answers of vendors with their own dialect: a stream, a whole body, errors.
 
-Every answer thinks "Let me see.", says "Rain." and calls `get_weather` with {"city": "Ulm"}, where
-the dialect can; ten tokens went in, four of them from a cache.
+Every answer has the reasoning "Let me see.", the text "Rain." and a call of `get_weather` with
+{"city": "Ulm"}, where the dialect supports it;
+ten input tokens, four of them cached.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ ARGUMENTS = '{"city": "Ulm"}'
 INPUT = {"city": "Ulm"}
 
 
-def events(*documents: Document) -> bytes:
-    """SSE whose events repeat their type."""
+def encode_events(*documents: Document) -> bytes:
+    """Encode SSE whose `event` field repeats the type."""
     frames = [f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in documents]
     return "".join(frames).encode()
 
@@ -58,7 +59,7 @@ def _claude_blocks() -> list[Document]:
 
 
 _CLAUDE = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
-ANTHROPIC_STREAM = events(
+ANTHROPIC_STREAM = encode_events(
     {
         "type": "message_start",
         "message": {**_CLAUDE, "content": [], "usage": {**_CLAUDE_USAGE, "output_tokens": 1}},
@@ -91,7 +92,7 @@ _GEMINI_USAGE = {
 }
 
 
-def _gemini(parts: list[Document], finish: str | None = None) -> Document:
+def _gemini_chunk(parts: list[Document], finish: str | None = None) -> Document:
     candidate: Document = {"content": {"role": "model", "parts": parts}, "index": 0}
     if finish:
         candidate["finishReason"] = finish
@@ -99,10 +100,10 @@ def _gemini(parts: list[Document], finish: str | None = None) -> Document:
 
 
 GEMINI_STREAM = b"".join(
-    f"data: {json.dumps(_gemini([part], finish))}\r\n\r\n".encode()
+    f"data: {json.dumps(_gemini_chunk([part], finish))}\r\n\r\n".encode()
     for part, finish in zip(_GEMINI_PARTS, (None, None, "STOP"), strict=True)
 )
-GEMINI_WHOLE = json.dumps(_gemini(_GEMINI_PARTS, "STOP")).encode()
+GEMINI_WHOLE = json.dumps(_gemini_chunk(_GEMINI_PARTS, "STOP")).encode()
 
 # --- Responses ------------------------------------------------------------------------------------
 
@@ -169,7 +170,7 @@ def _item_events() -> list[Document]:
     return found
 
 
-RESPONSES_STREAM = events(
+RESPONSES_STREAM = encode_events(
     {"type": "response.created", "response": _BEGUN},
     *_item_events(),
     {"type": "response.completed", "response": _RESPONSE},
@@ -243,22 +244,22 @@ _COMMAND_CALL = {
 _COMMAND_USAGE = {"tokens": {"input_tokens": 10, "output_tokens": 8}, "cached_tokens": 4}
 
 
-def _command(kind: str, index: int | None = None, **message: Any) -> Document:
+def _cohere_event(kind: str, index: int | None = None, **message: Any) -> Document:
     place = {} if index is None else {"index": index}
     return {"type": kind, **place, "delta": {"message": message}}
 
 
 _BEGUN_CALL = {**_COMMAND_CALL, "function": {"name": "get_weather", "arguments": ""}}
-COHERE_STREAM = events(
+COHERE_STREAM = encode_events(
     {"type": "message-start", "id": "x", "delta": {"message": {"role": "assistant"}}},
-    _command("content-start", 0, content={"type": "thinking", "thinking": ""}),
-    _command("content-delta", 0, content={"thinking": "Let me see."}),
+    _cohere_event("content-start", 0, content={"type": "thinking", "thinking": ""}),
+    _cohere_event("content-delta", 0, content={"thinking": "Let me see."}),
     {"type": "content-end", "index": 0},
-    _command("content-start", 1, content={"type": "text", "text": ""}),
-    _command("content-delta", 1, content={"text": "Rain."}),
+    _cohere_event("content-start", 1, content={"type": "text", "text": ""}),
+    _cohere_event("content-delta", 1, content={"text": "Rain."}),
     {"type": "content-end", "index": 1},
-    _command("tool-call-start", 0, tool_calls=_BEGUN_CALL),
-    _command("tool-call-delta", 0, tool_calls={"function": {"arguments": ARGUMENTS}}),
+    _cohere_event("tool-call-start", 0, tool_calls=_BEGUN_CALL),
+    _cohere_event("tool-call-delta", 0, tool_calls={"function": {"arguments": ARGUMENTS}}),
     {"type": "tool-call-end", "index": 0},
     {
         "type": "message-end",
@@ -287,7 +288,7 @@ _LLAMA_CALL = {"function": {"name": "get_weather", "arguments": INPUT}}
 _LLAMA_END = {"done": True, "done_reason": "stop", "prompt_eval_count": 10, "eval_count": 8}
 
 
-def _llama(**message: Any) -> Document:
+def _ollama_chunk(**message: Any) -> Document:
     spoken = {"role": "assistant", "content": "", **message}
     return {"model": "m", "message": spoken, "done": False}
 
@@ -295,12 +296,15 @@ def _llama(**message: Any) -> Document:
 OLLAMA_STREAM = b"".join(
     json.dumps(line).encode() + b"\n"
     for line in (
-        _llama(thinking="Let me see."),
-        _llama(content="Rain."),
-        _llama(tool_calls=[_LLAMA_CALL]),
-        {**_llama(), **_LLAMA_END},
+        _ollama_chunk(thinking="Let me see."),
+        _ollama_chunk(content="Rain."),
+        _ollama_chunk(tool_calls=[_LLAMA_CALL]),
+        {**_ollama_chunk(), **_LLAMA_END},
     )
 )
 OLLAMA_WHOLE = json.dumps(
-    {**_llama(content="Rain.", thinking="Let me see.", tool_calls=[_LLAMA_CALL]), **_LLAMA_END}
+    {
+        **_ollama_chunk(content="Rain.", thinking="Let me see.", tool_calls=[_LLAMA_CALL]),
+        **_LLAMA_END,
+    }
 ).encode()

@@ -1,4 +1,4 @@
-"""Tiny packages, installed the way pip does it: a module, and metadata with entry points."""
+"""Small packages installed as by pip: a module, and metadata with entry points."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 def install(
     place: Path, project: str, entry_points: dict[str, str], *, module: str = "", source: str = ""
 ) -> None:
-    """Put a distribution into a directory of the import path."""
+    """Install a distribution into a directory of the import path."""
     if module:
         (place / f"{module}.py").write_text(source, encoding="utf-8")
     metadata = place / f"{project.replace('-', '_')}-1.0.dist-info"

@@ -1,4 +1,4 @@
-"""Traces to write and to look into."""
+"""Trace files for tests: writing rows and reading them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.store.redact import Redactor
-from antiphon.store.trace.reader import TraceDetail, show
+from antiphon.store.trace.reader import TraceDetail, read_detail
 from antiphon.store.trace.rows import TraceFinish, TraceRequest, TraceRow, TraceStream
 from antiphon.store.trace.trace_store import TraceOptions, TraceStore
 
@@ -18,7 +18,7 @@ CANARY = "canary-0123456789"
 
 
 def trace_at(path: Path, at_ms: int = NOW_MS, **options: Any) -> TraceStore:
-    """A trace whose clock stands still."""
+    """A trace store with a fixed clock."""
     return TraceStore(
         path,
         now_ms=lambda: at_ms,
@@ -27,8 +27,8 @@ def trace_at(path: Path, at_ms: int = NOW_MS, **options: Any) -> TraceStore:
     )
 
 
-def written(trace: TraceStore, *rows: TraceRow) -> None:
-    """Record, and return when all of it is on the disk."""
+def write_rows(trace: TraceStore, *rows: TraceRow) -> None:
+    """Record rows, and return when they are on disk."""
     for row in rows:
         trace.record(row)
     trace.open()
@@ -48,13 +48,13 @@ def finish(id: str, status: str = "completed") -> TraceFinish:
     return TraceFinish(request_id=id, status=status, duration_ms=12)
 
 
-def shown(path: Path, id: str) -> TraceDetail:
-    detail = show(path, id)
+def read_trace(path: Path, id: str) -> TraceDetail:
+    detail = read_detail(path, id)
     assert detail is not None
     return detail
 
 
 @contextmanager
-def raw(path: Path) -> Iterator[sqlite3.Connection]:
+def open_database(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         yield connection

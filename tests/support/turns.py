@@ -1,4 +1,4 @@
-"""Turns to store, and a clock that stands still."""
+"""Stored turns for tests, and a clock set by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from antiphon.store.store import Store, Turn
 
 
 class Clock:
-    """Time that passes when the test says so."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 1_700_000_000
@@ -32,9 +32,9 @@ def turn(id: str, previous: str | None = None, *, text: str = "", **changes: Any
     return Turn(**values | changes)
 
 
-def chain_of(length: int) -> list[Turn]:
+def build_chain(length: int) -> list[Turn]:
     return [turn(f"r{n}", f"r{n - 1}" if n else None) for n in range(length)]
 
 
-async def ids(store: Store, response_id: str) -> list[str]:
+async def chain_ids(store: Store, response_id: str) -> list[str]:
     return [turn.id for turn in await store.chain(response_id)]

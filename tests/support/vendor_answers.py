@@ -1,7 +1,7 @@
-"""How each vendor answers, in small: a stream, a whole body, and the errors it is known for.
+"""Sample answers of each vendor: a stream, a whole body, and its known errors.
 
-Every answer thinks "Let me see.", says "Rain." and calls `get_weather` with {"city": "Ulm"}, where
-its vendor can.
+Every answer has the reasoning "Let me see.", the text "Rain." and a call of `get_weather` with
+{"city": "Ulm"}, where the vendor supports it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def delta(finish: str | None = None, **fields: Any) -> Document:
     return {"id": "x", "model": "m", "object": "chat.completion.chunk", "choices": [choice]}
 
 
-def streamed(*chunks: Document) -> bytes:
+def build_stream(*chunks: Document) -> bytes:
     frames = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
     return ("".join(frames) + "data: [DONE]\n\n").encode()
 
 
-def whole(usage: Document, **more: Any) -> bytes:
+def build_whole_answer(usage: Document, **more: Any) -> bytes:
     message = {
         "role": "assistant",
         "content": "Rain.",
@@ -43,8 +43,8 @@ def whole(usage: Document, **more: Any) -> bytes:
     return json.dumps({**document, "usage": usage, **more}).encode()
 
 
-def counted(**more: Any) -> Document:
-    """Ten tokens in, four of them cached; eight out, five of them thought."""
+def build_usage(**more: Any) -> Document:
+    """Usage: ten input tokens, four of them cached; eight output tokens, five of them reasoning."""
     return {
         "prompt_tokens": 10,
         "completion_tokens": 8,
@@ -55,33 +55,33 @@ def counted(**more: Any) -> Document:
     }
 
 
-def pieces(*arguments: str) -> list[Document]:
-    """The chunks of a call whose arguments come in pieces."""
+def call_chunks(*arguments: str) -> list[Document]:
+    """The chunks of a call with its arguments in pieces."""
     first = {"index": 0, **CALL, "function": {"name": "get_weather", "arguments": ""}}
     rest = [{"index": 0, "function": {"arguments": piece}} for piece in arguments]
     return [delta(tool_calls=[call]) for call in (first, *rest)]
 
 
-def common(field: str) -> bytes:
-    """As most servers stream it: thought in this field, usage at the end."""
-    return streamed(
+def build_common_stream(field: str) -> bytes:
+    """The stream of most servers: reasoning in this field, usage at the end."""
+    return build_stream(
         delta(role="assistant", content=""),
         delta(**{field: "Let me see."}),
         delta(content="Rain."),
-        *pieces(ARGUMENTS),
+        *call_chunks(ARGUMENTS),
         delta("tool_calls"),
-        {**delta(), "choices": [], "usage": counted()},
+        {**delta(), "choices": [], "usage": build_usage()},
     )
 
 
-def finished_with(usage: Document) -> Document:
-    """A last chunk whose choice carries the usage."""
+def finish_chunk(usage: Document) -> Document:
+    """A last chunk with the usage in its choice."""
     last = delta("tool_calls")
     last["choices"][0]["usage"] = usage
     return last
 
 
-DEEPSEEK_USAGE = counted(prompt_cache_hit_tokens=4, prompt_cache_miss_tokens=6)
+DEEPSEEK_USAGE = build_usage(prompt_cache_hit_tokens=4, prompt_cache_miss_tokens=6)
 OK = {"status_code": 0, "status_msg": ""}
 KIMI_USAGE = {
     "prompt_tokens": 10,
@@ -90,103 +90,107 @@ KIMI_USAGE = {
     "cached_tokens": 4,
     "completion_tokens_details": {"reasoning_tokens": 5},
 }
-XAI_USAGE = counted(completion_tokens=3)  # what it thought is not counted among them
+XAI_USAGE = build_usage(completion_tokens=3)  # reasoning tokens are not included
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "Let me see."}]}
 PIECES = [{"type": "reasoning.text", "index": 0, "text": text} for text in ("Let me ", "see.")]
 DETAIL = {"type": "reasoning.text", "id": "r", "index": 0, "text": "Let me see."}
 
 STREAMED: dict[str, bytes] = {
-    "deepseek": streamed(
+    "deepseek": build_stream(
         {**delta(role="assistant", content=None, reasoning_content=""), "usage": None},
         delta(content=None, reasoning_content="Let me "),
         delta(content=None, reasoning_content="see."),
         delta(content="Rain.", reasoning_content=None),
-        *pieces('{"city"', ': "Ulm"}'),
+        *call_chunks('{"city"', ': "Ulm"}'),
         {**delta("tool_calls", content="", reasoning_content=None), "usage": DEEPSEEK_USAGE},
     ),
-    "zhipu": streamed(
+    "zhipu": build_stream(
         delta(role="assistant", reasoning_content="Let me "),
         delta(role="assistant", reasoning_content="see."),
         delta(role="assistant", content="Rain."),
         delta(tool_calls=[{**WHOLE_CALL, "index": 0}]),
-        {**delta("tool_calls", role="assistant", content=""), "usage": counted()},
+        {**delta("tool_calls", role="assistant", content=""), "usage": build_usage()},
     ),
-    "minimax": streamed(
+    "minimax": build_stream(
         delta(role="assistant", reasoning_content="Let me see.", reasoning_details=[DETAIL]),
         delta(content="Rain."),
-        *pieces(ARGUMENTS),
+        *call_chunks(ARGUMENTS),
         delta("tool_calls"),
-        {**delta(), "choices": [], "usage": counted(), "base_resp": OK},
+        {**delta(), "choices": [], "usage": build_usage(), "base_resp": OK},
     ),
-    "xiaomi": streamed(
+    "xiaomi": build_stream(
         delta(role="assistant", content=""),
         delta(reasoning_content="Let me see.", content=None),
         delta(content="Rain.", reasoning_content=None),
-        *pieces(ARGUMENTS),
+        *call_chunks(ARGUMENTS),
         delta("tool_calls", content=None),
-        {**delta(), "choices": [], "usage": counted()},
+        {**delta(), "choices": [], "usage": build_usage()},
     ),
-    "moonshot": streamed(
+    "moonshot": build_stream(
         delta(role="assistant", content=""),
         delta(reasoning_content="Let me see."),
         delta(content="Rain."),
-        *pieces(ARGUMENTS),
-        finished_with(usage=KIMI_USAGE),
+        *call_chunks(ARGUMENTS),
+        finish_chunk(usage=KIMI_USAGE),
     ),
-    "xai": streamed(
+    "xai": build_stream(
         delta(role="assistant", reasoning_content="Let me see."),
         delta(content="Rain."),
         delta("tool_calls", tool_calls=[{**WHOLE_CALL, "index": 0}]),
         {**delta(), "choices": [], "usage": XAI_USAGE},
     ),
-    "groq": streamed(
+    "groq": build_stream(
         delta(role="assistant", reasoning="Let me see.", channel="analysis"),
         delta(content="Rain."),
         delta(tool_calls=[{**WHOLE_CALL, "index": 0}]),
-        {**delta("tool_calls"), "x_groq": {"id": "x", "usage": counted()}},
+        {**delta("tool_calls"), "x_groq": {"id": "x", "usage": build_usage()}},
     ),
-    "mistral": streamed(
+    "mistral": build_stream(
         delta(role="assistant", content=""),
         delta(content=[THINKING]),
         delta(content="Rain."),
-        {**delta("tool_calls", tool_calls=[{**WHOLE_CALL, "index": 0}]), "usage": counted()},
+        {**delta("tool_calls", tool_calls=[{**WHOLE_CALL, "index": 0}]), "usage": build_usage()},
     ),
     "openrouter": b": OPENROUTER PROCESSING\n\n"
-    + streamed(
+    + build_stream(
         delta(role="assistant", content="", reasoning="Let me ", reasoning_details=[PIECES[0]]),
         delta(content="", reasoning="see.", reasoning_details=[PIECES[1]]),
         delta(content="Rain."),
-        *pieces(ARGUMENTS),
+        *call_chunks(ARGUMENTS),
         delta("tool_calls", content=""),
-        {**delta(content=""), "usage": counted(cost=0.1)},
+        {**delta(content=""), "usage": build_usage(cost=0.1)},
     ),
-    "perplexity": streamed(
+    "perplexity": build_stream(
         {**delta(role="assistant", content="Rain."), "citations": []},
-        {**delta("stop", content=""), "usage": counted()},
+        {**delta("stop", content=""), "usage": build_usage()},
     ),
 }
 for _name in "chat qwen together fireworks vllm sglang llamacpp lmstudio nvidia".split():
-    STREAMED[_name] = common("reasoning_content")
+    STREAMED[_name] = build_common_stream("reasoning_content")
 for _name in "huggingface cerebras github azure".split():
-    STREAMED[_name] = common("reasoning")
-WHOLE: dict[str, bytes] = dict.fromkeys(STREAMED, whole(counted())) | {
-    "deepseek": whole(DEEPSEEK_USAGE),
-    "zhipu": whole(counted(), request_id="x"),
-    "minimax": whole(counted(), base_resp=OK, message={"reasoning_details": [DETAIL]}),
-    "moonshot": whole(KIMI_USAGE),
-    "xai": whole(XAI_USAGE),
-    "mistral": whole(
-        counted(),
+    STREAMED[_name] = build_common_stream("reasoning")
+WHOLE: dict[str, bytes] = dict.fromkeys(STREAMED, build_whole_answer(build_usage())) | {
+    "deepseek": build_whole_answer(DEEPSEEK_USAGE),
+    "zhipu": build_whole_answer(build_usage(), request_id="x"),
+    "minimax": build_whole_answer(
+        build_usage(), base_resp=OK, message={"reasoning_details": [DETAIL]}
+    ),
+    "moonshot": build_whole_answer(KIMI_USAGE),
+    "xai": build_whole_answer(XAI_USAGE),
+    "mistral": build_whole_answer(
+        build_usage(),
         message={"content": [THINKING, {"type": "text", "text": "Rain."}], "reasoning_content": ""},
     ),
-    "openrouter": whole(counted(cost=0.1), message={"reasoning_details": [DETAIL]}),
-    "perplexity": whole(
-        counted(), message={"reasoning_content": "", "tool_calls": None}, finish="stop"
+    "openrouter": build_whole_answer(
+        build_usage(cost=0.1), message={"reasoning_details": [DETAIL]}
+    ),
+    "perplexity": build_whole_answer(
+        build_usage(), message={"reasoning_content": "", "tool_calls": None}, finish="stop"
     ),
 }
 
 
-def _echoed(stream: bool) -> bytes:
+def _echo_answer(stream: bool) -> bytes:
     request = {
         "model": "reasoner",
         "messages": [{"role": "user", "content": "What is the weather?"}],
@@ -196,8 +200,8 @@ def _echoed(stream: bool) -> bytes:
     return b"".join(echo.answer(json.dumps(request).encode()).chunks)
 
 
-STREAMED["echo"] = _echoed(True)
-WHOLE["echo"] = _echoed(False)
+STREAMED["echo"] = _echo_answer(True)
+WHOLE["echo"] = _echo_answer(False)
 
 _NATIVE = {
     "openai": (native.RESPONSES_STREAM, native.RESPONSES_WHOLE),

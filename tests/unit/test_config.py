@@ -231,24 +231,25 @@ def test_invalid_toml_is_rejected_with_its_line(text: str, place: str) -> None:
         (
             "[providers.deepsek]\napi_keys = ['x']",
             "1: providers.deepsek: unknown kind 'deepsek'; did you mean 'deepseek'?"
-            ' (kind = "chat" is any other server)',
+            ' (use kind = "chat" for any Chat Completions server)',
         ),
         (
             "[providers.mine]\nbase_url = 'http://x'\nkind = 'chatt'",
             "3: providers.mine.kind: unknown kind 'chatt'; did you mean 'chat'?"
-            ' (kind = "chat" is any other server)',
+            ' (use kind = "chat" for any Chat Completions server)',
         ),
         (
             "[providers.mine]\nkind = 'chat'",
-            '1: providers.mine.base_url: is needed for kind = "chat"',
+            '1: providers.mine.base_url: required for kind = "chat":'
+            " set it to the base URL of the server",
         ),
         (
             "[providers.zhipu]\nweb_search = 'ignore'",
-            "1: providers.zhipu.api_keys: at least one key is needed (or set ZHIPU_API_KEY)",
+            "1: providers.zhipu.api_keys: required: set an API key here or in ZHIPU_API_KEY",
         ),
         (
             "[providers.'a/b']\nkind = 'chat'\nbase_url = 'http://x'",
-            '1: providers."a/b": a provider\'s name has no slash and is not empty',
+            '1: providers."a/b": a provider name must not be empty or contain a slash',
         ),
         (
             "default_provider = 'zhipu'\n[providers.deepseek]",
@@ -281,7 +282,9 @@ def test_an_error_in_a_config_without_a_file_names_just_the_key() -> None:
     config = Config(providers={"mine": ProviderConfig(kind="chat")})
     with pytest.raises(ConfigError) as caught:
         build_providers(config, {})
-    assert caught.value.message == 'providers.mine.base_url: is needed for kind = "chat"'
+    assert caught.value.message.startswith(
+        'providers.mine.base_url: required for kind = "chat": set it'
+    )
 
 
 def test_the_error_about_an_unreadable_file_names_it(tmp_path: Path) -> None:

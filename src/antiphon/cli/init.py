@@ -19,7 +19,7 @@ from antiphon.cli.terminal import complain, is_terminal, make_console, make_tabl
 from antiphon.config import ServerConfig, config_directory, find_config, parse_config
 from antiphon.errors import ConfigError, InvalidAnswer
 from antiphon.providers import echo
-from antiphon.providers.registry import is_at_hand, known_specs
+from antiphon.providers.registry import is_enabled_by_environment, known_specs
 from antiphon.providers.spec import Spec
 
 _EPILOG = """\
@@ -97,7 +97,7 @@ def _ask_draft(interview: Prompts, environment: Mapping[str, str]) -> Draft:
 
 
 def _ask_providers(interview: Prompts, environment: Mapping[str, str]) -> list[Spec]:
-    found = [spec.name for spec in _offered() if is_at_hand(spec, environment)]
+    found = [spec.name for spec in _offered() if is_enabled_by_environment(spec, environment)]
     table = make_table("", "name", "provider", "key in the environment", right=[""])
     for number, spec in enumerate(_offered(), 1):
         table.add_row(str(number), Text(spec.name, style="bold"), spec.title, _key(spec, found))

@@ -73,7 +73,7 @@ async def _probe(engine: Engine, provider: Provider, model: str) -> Probe:
     except UpstreamError as error:
         fault = f"{error.fault.type} · {error.fault.code}"
         message = describe(error.fault)
-        reason = Redactor(provider.api_keys).text(error.fault.message)[:_REASON_LENGTH]
+        reason = Redactor(provider.api_keys).redact_text(error.fault.message)[:_REASON_LENGTH]
     except TimeoutError:
         fault, message = "timeout · probe", f"No answer within {LIMIT_S:.0f} seconds."
     except AntiphonError as error:

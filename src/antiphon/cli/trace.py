@@ -76,7 +76,7 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 def run_list(args: argparse.Namespace) -> int:
     path = _path(args)
-    found = trace_reader.requests(path, args.limit, model=args.model, failed=args.failed)
+    found = trace_reader.list_requests(path, args.limit, model=args.model, failed=args.failed)
     if not is_terminal():
         write_lines(map(summary_document, found))
         return 0
@@ -85,7 +85,7 @@ def run_list(args: argparse.Namespace) -> int:
         console.print(summary_table(found))
     else:
         console.print(f"no such requests in {path}", soft_wrap=True)
-    if lost := trace_reader.losses(path).total:
+    if lost := trace_reader.read_losses(path).total:
         console.print(f"{lost:,} rows are missing: the disk was too slow, or full")
     return 0
 
@@ -120,15 +120,15 @@ def _advice(args: argparse.Namespace, config: Config) -> str:
 
 def _find(path: Path, id: str | None) -> TraceDetail:
     """The request of this id, or the one whose id begins so; without an id, the latest."""
-    detail = trace_reader.show(path, id or _latest(path))
+    detail = trace_reader.read_detail(path, id or _latest(path))
     if detail is None:
-        detail = trace_reader.show(path, _completed(path, id or ""))
+        detail = trace_reader.read_detail(path, _completed(path, id or ""))
     assert detail is not None
     return detail
 
 
 def _latest(path: Path) -> str:
-    found = trace_reader.requests(path, 1)
+    found = trace_reader.list_requests(path, 1)
     if not found:
         raise TraceNotFound(f"{path} has no requests yet.")
     return found[0].request.request_id
@@ -138,7 +138,7 @@ def _completed(path: Path, beginning: str) -> str:
     """The whole id of the one request that is meant."""
     found = [
         each.request.request_id
-        for each in trace_reader.requests(path, _SEARCHED)
+        for each in trace_reader.list_requests(path, _SEARCHED)
         if each.request.request_id.startswith(beginning)
         or (each.request.response_id or "").startswith(beginning)
     ]

@@ -162,7 +162,7 @@ def _streams(detail: TraceDetail) -> Iterator[RenderableType]:
     for stream in detail.streams:
         cut = ", truncated" if stream.truncated else ""
         yield Text(f"  {stream.kind}: {stream.size:,} bytes in {stream.chunks:,} chunks{cut}")
-        pieces = list(zip(stream.offsets, stream.pieces(), strict=True))
+        pieces = list(zip(stream.offsets, stream.split_chunks(), strict=True))
         for (offset, _), (at_ms, piece) in pieces[:_SHOWN_PIECES]:
             yield _piece(offset, at_ms - began_ms, piece)
         if (more := len(pieces) - _SHOWN_PIECES) > 0:

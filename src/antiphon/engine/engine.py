@@ -19,8 +19,8 @@ from antiphon.engine.routing import Router, Target
 from antiphon.engine.run import Run
 from antiphon.engine.services import ActiveRuns, Caller, PreparedRequest, Services
 from antiphon.errors import InvalidRequest
-from antiphon.store.chain import history
-from antiphon.store.item_references import resolved
+from antiphon.store.chain import build_history
+from antiphon.store.item_references import resolve_references
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 from antiphon.wire.response_from_request import create_response
@@ -64,10 +64,10 @@ class Engine:
     ) -> tuple[Request, Sequence[Document]]:
         """Resolve item references, and load the turns before `previous_response_id`."""
         store = self.services.store
-        request = await resolved(request, store, caller.client)
+        request = await resolve_references(request, store, caller.client)
         if request.previous_response_id is None:
             return request, ()
-        return request, history(await store.chain(request.previous_response_id))
+        return request, build_history(await store.chain(request.previous_response_id))
 
     def _plan(
         self,

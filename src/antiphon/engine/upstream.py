@@ -74,7 +74,7 @@ class HTTPUpstream:
         }
         try:
             response = await self._session.post(
-                provider.address(outbound),
+                provider.request_url(outbound),
                 data=outbound.body,
                 headers=headers,
                 allow_redirects=False,

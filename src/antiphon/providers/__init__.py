@@ -1,1 +1,1 @@
-"""Providers are data: an address, capabilities and, rarely, a quirk or two."""
+"""Providers as data: base URL, model capabilities and dialect quirks, one file each."""

@@ -1,4 +1,4 @@
-"""Anthropic (Claude): thinks by a budget, or as it sees fit, by the age of the model."""
+"""Anthropic (Claude): thinking by token budget or adaptive, depending on the model version."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from antiphon.providers.claude import ADAPTIVE, ALWAYS, BUDGET, LATEST, OLD, REC
 from antiphon.providers.spec import Auth, Model, Spec
 
 
-def _served(can: Capabilities) -> Capabilities:
-    """A model with what its maker's own service adds."""
+def _add_api_features(can: Capabilities) -> Capabilities:
+    """Add what Anthropic's own API supports beyond the model itself."""
     users: dict[str, tuple[float, float]] = {"safety_identifier": (1, 256), "user": (1, 256)}
     return replace(
         can,
@@ -56,9 +56,9 @@ SPEC = Spec(
     api_key_env=("ANTHROPIC_API_KEY",),
     auth=Auth(header="x-api-key", scheme="plain"),
     dialect="anthropic",
-    capabilities=_served(LATEST),
+    capabilities=_add_api_features(LATEST),
     models=tuple(
-        Model(id=name, capabilities=_served(can), family=name.endswith("-"))
+        Model(id=name, capabilities=_add_api_features(can), family=name.endswith("-"))
         for name, can, _ in _FAMILIES
     ),
     quirks=replace(_NEW, models={name: quirks for name, _, quirks in _FAMILIES}),

@@ -1,7 +1,7 @@
-"""Azure OpenAI: OpenAI's models under the names of one's own deployments.
+"""Azure OpenAI: OpenAI's models under the names of your own deployments.
 
-The address is a deployment's, `https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT`. That
-of the newer API, `…/openai/v1`, wants no version: `query = { api-version = "" }` leaves it out.
+The base URL is a deployment's, `https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT`. The
+newer API at `…/openai/v1` takes no version: `query = { api-version = "" }` removes it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.call_ids import CallIdFormat
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Auth, Model, Spec, ladder
+from antiphon.providers.spec import Auth, Model, Spec, parse_efforts
 
 _PLAIN = Capabilities(
     parameters=frozenset(
@@ -23,9 +23,9 @@ _PLAIN = Capabilities(
 )
 _REASONS = replace(
     _PLAIN,
-    # Sampling is refused.
+    # Sampling parameters are refused.
     parameters=frozenset("max_output_tokens parallel_tool_calls safety_identifier user".split()),
-    efforts=ladder("- low low medium high high high"),
+    efforts=parse_efforts("- low low medium high high high"),
     developer_role=True,
     context_window=272_000,
     max_output_tokens=128_000,
@@ -39,7 +39,7 @@ SPEC = Spec(
     auth=Auth(header="api-key", scheme="plain"),
     query={"api-version": "2025-04-01-preview"},
     capabilities=_PLAIN,
-    models=(  # where a deployment bears the name of its model
+    models=(  # applies if a deployment is named after its model
         *(
             Model(id=name, capabilities=_REASONS, family=True)
             for name in ("gpt-5", "gpt-6", "o1", "o3", "o4")

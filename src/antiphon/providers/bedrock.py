@@ -1,7 +1,7 @@
-"""Amazon Bedrock: everybody's models behind Converse.
+"""Amazon Bedrock: models of many vendors behind the Converse API.
 
-The region stands in the address. A key is a Bedrock API key, or a pair of keys that signs:
-`ACCESS:SECRET`, with `:TOKEN` if they are lent.
+The region is part of the base URL. A key is a Bedrock API key, or a key pair for SigV4 signatures:
+`ACCESS:SECRET`, with `:TOKEN` for temporary credentials.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.bedrock.media import ACCEPTED_MEDIA
 from antiphon.dialects.bedrock.quirks import FAMILIES, BedrockQuirks
 from antiphon.providers import claude
-from antiphon.providers.spec import Auth, Model, Spec, ladder
+from antiphon.providers.spec import Auth, Model, Spec, parse_efforts
 
 _TEXT = Capabilities(
     parameters=frozenset({"temperature", "top_p", "max_output_tokens"}),
@@ -32,10 +32,10 @@ _NOVA = replace(
 )
 _NOVA_2 = replace(
     _NOVA,
-    efforts=ladder("none low low medium high high high"),
+    efforts=parse_efforts("none low low medium high high high"),
     thinks_by_default=False,
     fixed_by_thinking=frozenset({"temperature", "top_p"}),
-    fixed_by_effort={"high": frozenset({"max_output_tokens"})},  # it decides how much it writes
+    fixed_by_effort={"high": frozenset({"max_output_tokens"})},  # set by the model
     context_window=1_000_000,
 )
 
@@ -71,7 +71,7 @@ SPEC = Spec(
         Model(id="amazon.nova", capabilities=_NOVA, family=True),
         Model(
             id="openai.gpt-oss",
-            capabilities=replace(_TEXT, efforts=ladder("- low low medium high high high")),
+            capabilities=replace(_TEXT, efforts=parse_efforts("- low low medium high high high")),
             family=True,
         ),
         Model(id="meta.llama4", capabilities=_SEES, family=True),

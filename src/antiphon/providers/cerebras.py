@@ -1,4 +1,4 @@
-"""Cerebras: open models, fast; no penalties."""
+"""Cerebras: open models; penalty parameters are not supported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _TEXT = Capabilities(
     parameters=frozenset(
@@ -16,14 +16,14 @@ _TEXT = Capabilities(
         """.split()
     ),
     inputs=frozenset({"text"}),
-    strict_tools=False,  # taken only if all tools are strict, or none is
+    strict_tools=False,  # accepted only if all tools are strict, or none is
     context_window=131_072,
     max_output_tokens=40_000,
 )
-_OSS = replace(_TEXT, efforts=ladder("- low low medium high high high"))
+_OSS = replace(_TEXT, efforts=parse_efforts("- low low medium high high high"))
 _QWEN = replace(
     _TEXT,
-    efforts=ladder("none low low medium high high high"),
+    efforts=parse_efforts("none low low medium high high high"),
     inputs=frozenset({"text", "image"}),
     context_window=65_536,
     max_output_tokens=32_768,

@@ -1,4 +1,4 @@
-"""Any server that speaks Chat Completions: taken at its word, until configuration knows better."""
+"""Any Chat Completions server: assumed to support everything, unless configured otherwise."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ SPEC = Spec(
             }
         ),
         efforts={effort: effort for effort in EFFORTS},
-        # Strict servers refuse fields of a message that they do not know.
+        # Strict servers refuse unknown fields in a message.
         replay_reasoning="never",
     ),
-    # State that a server itself has sent, it knows.
+    # A server accepts provider state that it has sent itself.
     quirks=ChatQuirks(replay_details=True, replay_signatures=True),
 )

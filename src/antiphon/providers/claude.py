@@ -1,11 +1,11 @@
-"""What Claude takes, by its age, whoever serves it."""
+"""Capabilities of Claude models by version, whichever provider hosts them."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.providers.spec import ladder
+from antiphon.providers.spec import parse_efforts
 
 _SAMPLING = frozenset({"temperature", "top_p"})
 
@@ -23,7 +23,7 @@ OLD = Capabilities(
 )
 BUDGET = replace(  # 3.7 and 4
     OLD,
-    efforts=ladder("none 1024 2048 8192 16384 20480 23552"),  # of 32,000 tokens
+    efforts=parse_efforts("none 1024 2048 8192 16384 20480 23552"),  # of 32,000 tokens
     resume_requires_reasoning=True,
     min_thinking_budget=1_024,
     fixed_by_thinking=_SAMPLING,
@@ -38,23 +38,23 @@ RECENT = replace(  # 4.1 and 4.5
 )
 ADAPTIVE = replace(  # 4.6
     RECENT,
-    efforts=ladder("none low low medium high high max"),
+    efforts=parse_efforts("none low low medium high high max"),
     resume_requires_reasoning=False,
     min_thinking_budget=0,
     context_window=1_000_000,
 )
-LATEST = replace(  # 4.7 to 5: sampling is refused
+LATEST = replace(  # 4.7 to 5: sampling parameters are refused
     ADAPTIVE,
     parameters=ADAPTIVE.parameters - _SAMPLING,
     ranges={},
     conflicting_parameters={},
     fixed_by_thinking=frozenset(),
-    efforts=ladder("none low low medium high xhigh max"),
+    efforts=parse_efforts("none low low medium high xhigh max"),
     max_output_tokens=128_000,
 )
-ALWAYS = replace(  # 5.5 cannot be told not to think, and so neither to call a tool (2026-09)
+ALWAYS = replace(  # 5.5: thinking cannot be disabled, so a forced tool call is refused (2026-09)
     LATEST,
-    efforts=ladder("- low low medium high xhigh max"),
+    efforts=parse_efforts("- low low medium high xhigh max"),
     tool_choice=frozenset({"auto", "none"}),
     thinks_by_default=True,
 )

@@ -1,4 +1,4 @@
-"""Cohere: Command models, with a budget of thought for those that think."""
+"""Cohere: Command models, with a thinking budget for reasoning models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.cohere.media import ACCEPTED_MEDIA
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _TEXT = Capabilities(
     parameters=frozenset(
@@ -27,7 +27,7 @@ _TEXT = Capabilities(
 )
 _REASONS = replace(
     _TEXT,
-    efforts=ladder("none low low medium high high high"),
+    efforts=parse_efforts("none low low medium high high high"),
     replay_reasoning="tool_turns",
     max_output_tokens=32_000,
 )

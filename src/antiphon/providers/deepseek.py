@@ -1,4 +1,4 @@
-"""DeepSeek: thinks unless told not to, and wants back what it thought before it called a tool."""
+"""DeepSeek: thinking is on by default, and its reasoning before a tool call must be replayed."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _SAMPLING = frozenset({"frequency_penalty", "presence_penalty", "temperature", "top_p"})
 
 _TEXT = Capabilities(
     parameters=_SAMPLING | {"max_output_tokens", "safety_identifier", "user"},
     formats=frozenset({"text", "json_object"}),
-    efforts=ladder("none low low high high high max"),  # 2026-08-13
+    efforts=parse_efforts("none low low high high high max"),  # 2026-08-13
     fixed_by_thinking=_SAMPLING,
     forced_choice_stops_thinking=True,  # otherwise a 400 (2026-08)
     inputs=frozenset({"text"}),
     replay_reasoning="tool_turns",
-    strict_tools=False,  # only below /beta
+    strict_tools=False,  # supported only under /beta
     max_tools=128,
     context_window=1_000_000,
     max_output_tokens=384_000,
@@ -35,13 +35,13 @@ SPEC = Spec(
     models=(
         Model(id="deepseek-v4-pro"),
         Model(id="deepseek-flash", capabilities=_VISION),
-        Model(id="deepseek-v4-flash", capabilities=_VISION),  # the older name of the same
+        Model(id="deepseek-v4-flash", capabilities=_VISION),  # the older name of deepseek-flash
     ),
     quirks=ChatQuirks(
         thinking_on={"thinking": {"type": "enabled"}},
         thinking_off={"thinking": {"type": "disabled"}},
-        free_choice=None,  # the default; some pages say that thinking refuses even the word
+        free_choice=None,  # auto is the default; thinking may refuse the field itself
         user_field="user_id",
-        reasoning_required=True,  # an empty text counts, a missing field is a 400
+        reasoning_required=True,  # an empty string is accepted, a missing field is a 400
     ),
 )

@@ -1,25 +1,25 @@
-"""Echo: an upstream inside the process, with no key and no network, that behaves like a model.
+"""Echo: a deterministic fake model inside the process, without key or network.
 
-It speaks real Chat Completions bytes, so everything it says takes the whole path. It is
-deterministic, and it has an answer to anything. The model's name chooses the behaviour:
+It returns real Chat Completions bytes, which take the same path as those of any provider, and it
+answers every request. The model's name selects the behaviour:
 
     echo            repeats the last user message, a word at a time
-    reasoner        thinks first, unless the effort is `none`
+    reasoner        sends reasoning first, unless the effort is `none`
     refuser         refuses
-    error-<status>  answers with that HTTP status
-    error-midway    breaks off with an error after some words
-    cut             hangs up without a finish reason
+    error-<status>  returns that HTTP status
+    error-midway    ends the stream with an error after some text
+    cut             closes the stream without a finish reason
 
-All of them call a declared tool if they are told to, or if the last user message shares a word with
-the tool's name or description; they answer in plain text once the outputs are there, and in JSON if
-a format is asked for.
+All of them call a declared tool if `tool_choice` forces one, or if the last user message shares a
+word with the tool's name or description. Once the tool outputs are there, they answer in plain
+text, or in JSON if a response format is requested.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -28,7 +28,8 @@ from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.make_plan import EFFORTS
 from antiphon.providers.sample import sample
 from antiphon.providers.spec import Model, Spec
-from antiphon.wire.items import Document
+
+JSONObject: TypeAlias = Mapping[str, Any]
 
 _MODELS = "echo reasoner refuser error-400 error-401 error-429 error-500 error-503 error-midway cut"
 _MAX_WORDS = 8192
@@ -53,7 +54,7 @@ SPEC = Spec(
 
 
 class EchoAnswer(Struct, frozen=True):
-    """What an HTTP upstream would have answered."""
+    """The HTTP response of the fake provider."""
 
     status: int
     content_type: str
@@ -63,16 +64,18 @@ class EchoAnswer(Struct, frozen=True):
 def answer(body: bytes) -> EchoAnswer:
     """Answer a Chat Completions request."""
     try:
-        request = _document(msgspec.json.decode(body))
+        request = _as_object(msgspec.json.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _error(400, "Echo cannot read this body.")
+        return _error(400, "Echo: the request body is not a valid JSON object.")
     model = str(request.get("model"))
-    if asked := re.fullmatch(r"error-(\d{3})", model):
-        return _error(int(asked[1]), f"Echo was asked to fail with {asked[1]}.")
-    reply = _reply(request, model)
+    if failing := re.fullmatch(r"error-(\d{3})", model):
+        status = int(failing[1])
+        return _error(status, f"Echo: model '{model}' always fails with status {status}.")
+    reply = _build_reply(request, model)
     if request.get("stream") is not True:
-        return EchoAnswer(200, "application/json", [msgspec.json.encode(reply.whole(model))])
-    frames = [b"data: %b\n\n" % msgspec.json.encode(chunk) for chunk in reply.chunks(model)]
+        completion = msgspec.json.encode(reply.to_completion(model))
+        return EchoAnswer(200, "application/json", [completion])
+    frames = [b"data: %b\n\n" % msgspec.json.encode(chunk) for chunk in reply.to_chunks(model)]
     if model != "cut":
         frames.append(b"data: [DONE]\n\n")
     return EchoAnswer(200, "text/event-stream", frames)
@@ -83,40 +86,40 @@ def _error(status: int, message: str) -> EchoAnswer:
     return EchoAnswer(status, "application/json", [msgspec.json.encode({"error": error})])
 
 
-# How it is said
+# The wire format
 
 
-class _Reply(Struct, frozen=True, kw_only=True):
-    """What the model says, before it is cut into chunks."""
+class _EchoReply(Struct, frozen=True, kw_only=True):
+    """The output of the model, before it is split into chunks."""
 
     text: str = ""
     reasoning: str = ""
     refusal: str = ""
     calls: Sequence[tuple[str, str]] = ()
     finish: str | None = "stop"
-    error: Document | None = None
+    error: JSONObject | None = None
     prompt_tokens: int = 0
 
-    def usage(self) -> Document:
-        thought = len(_words(self.reasoning))
-        spoken = len(_words(self.text + self.refusal)) + 4 * len(self.calls)
+    def usage(self) -> JSONObject:
+        reasoning_words = len(_split_words(self.reasoning))
+        text_words = len(_split_words(self.text + self.refusal)) + 4 * len(self.calls)
         return {
             "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": thought + spoken,
-            "total_tokens": self.prompt_tokens + thought + spoken,
-            "completion_tokens_details": {"reasoning_tokens": thought},
+            "completion_tokens": reasoning_words + text_words,
+            "total_tokens": self.prompt_tokens + reasoning_words + text_words,
+            "completion_tokens_details": {"reasoning_tokens": reasoning_words},
         }
 
-    def chunks(self, model: str) -> Iterator[Document]:
+    def to_chunks(self, model: str) -> Iterator[JSONObject]:
         yield _chunk(model, {"role": "assistant", "content": ""})
-        for word in _words(self.reasoning):
+        for word in _split_words(self.reasoning):
             yield _chunk(model, {"reasoning_content": word})
-        for word in _words(self.text):
+        for word in _split_words(self.text):
             yield _chunk(model, {"content": word})
-        for word in _words(self.refusal):
+        for word in _split_words(self.refusal):
             yield _chunk(model, {"refusal": word})
         for index, (name, arguments) in enumerate(self.calls):
-            yield _chunk(model, {"tool_calls": [_call(index, name)]})
+            yield _chunk(model, {"tool_calls": [_tool_call(index, name)]})
             for begin in range(0, len(arguments), 16):
                 piece = {"index": index, "function": {"arguments": arguments[begin : begin + 16]}}
                 yield _chunk(model, {"tool_calls": [piece]})
@@ -126,20 +129,22 @@ class _Reply(Struct, frozen=True, kw_only=True):
             yield _chunk(model, {}, self.finish)
             yield {**_chunk(model, {}), "choices": [], "usage": self.usage()}
 
-    def whole(self, model: str) -> Document:
+    def to_completion(self, model: str) -> JSONObject:
         message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
         if self.reasoning:
             message["reasoning_content"] = self.reasoning
         if self.refusal:
             message["refusal"] = self.refusal
         if self.calls:
-            message["tool_calls"] = [_call(index, *call) for index, call in enumerate(self.calls)]
+            message["tool_calls"] = [
+                _tool_call(index, *call) for index, call in enumerate(self.calls)
+            ]
         choice = {"index": 0, "message": message, "finish_reason": self.finish}
         document = {**_chunk(model, {}), "object": "chat.completion", "choices": [choice]}
         return {**document, "usage": self.usage(), **({"error": self.error} if self.error else {})}
 
 
-def _chunk(model: str, delta: Document, finish: str | None = None) -> Document:
+def _chunk(model: str, delta: JSONObject, finish: str | None = None) -> JSONObject:
     return {
         "id": "chatcmpl-echo",
         "object": "chat.completion.chunk",
@@ -149,80 +154,83 @@ def _chunk(model: str, delta: Document, finish: str | None = None) -> Document:
     }
 
 
-def _call(index: int, name: str, arguments: str = "") -> Document:
+def _tool_call(index: int, name: str, arguments: str = "") -> JSONObject:
     function = {"name": name, "arguments": arguments}
-    return {"index": index, "id": f"call_echo_{index}", "type": "function", "function": function}
+    id = f"call_echo_{index}"
+    return {"index": index, "id": id, "type": "function", "function": function}
 
 
-def _words(text: str) -> list[str]:
-    """The text in pieces that join to it again: each word with the space before it."""
+def _split_words(text: str) -> list[str]:
+    """Split text into words, each with the whitespace before it; they join to the same text."""
     return re.findall(r"\s*\S+|\s+", text)
 
 
-# What is said
+# The content
 
 
-def _reply(request: Document, model: str) -> _Reply:
-    messages = _documents(request.get("messages"))
-    prompt_tokens = sum(len(_text(message.get("content"))) for message in messages) // 4 + 1
+def _build_reply(request: JSONObject, model: str) -> _EchoReply:
+    messages = _as_objects(request.get("messages"))
+    prompt_tokens = sum(len(_message_text(message.get("content"))) for message in messages) // 4 + 1
     if model == "refuser":
-        return _Reply(refusal="I would rather not.", prompt_tokens=prompt_tokens)
-    said, outputs = _heard(messages)
-    thinks = model == "reasoner" and request.get("reasoning_effort") != "none"
-    reply = _Reply(
-        reasoning=f"The user said: {said}" if thinks else "", prompt_tokens=prompt_tokens
+        return _EchoReply(refusal="I would rather not.", prompt_tokens=prompt_tokens)
+    prompt, outputs = _read_conversation(messages)
+    reasons = model == "reasoner" and request.get("reasoning_effort") != "none"
+    reply = _EchoReply(
+        reasoning=f"The user said: {prompt}" if reasons else "", prompt_tokens=prompt_tokens
     )
-    tool = None if outputs else _wanted_tool(request, said)
+    tool = None if outputs else _select_tool(request, prompt)
     if tool is not None:
-        call = (tool["name"], _arguments(tool))
+        call = (tool["name"], _sample_arguments(tool))
         return msgspec.structs.replace(reply, calls=(call,), finish="tool_calls")
-    text = _formatted(request.get("response_format"), "\n".join(outputs) or said or "…")
-    return _spoiled(_limited(msgspec.structs.replace(reply, text=text), request), model)
+    text = _apply_format(request.get("response_format"), "\n".join(outputs) or prompt or "…")
+    reply = _apply_token_limit(msgspec.structs.replace(reply, text=text), request)
+    return _apply_failure(reply, model)
 
 
-def _heard(messages: Sequence[Document]) -> tuple[str, list[str]]:
-    """What the user said last, and what tools have answered since."""
-    said = ""
+def _read_conversation(messages: Sequence[JSONObject]) -> tuple[str, list[str]]:
+    """Return the text of the last user message, and the tool outputs after it."""
+    prompt = ""
     outputs: list[str] = []
     for message in messages:
         match message.get("role"):
             case "user" if not (outputs and _is_media(message.get("content"))):
-                said, outputs = _text(message.get("content")), []
+                prompt, outputs = _message_text(message.get("content")), []
             case "tool":
-                outputs.append(_text(message.get("content")))
-    return said, outputs
+                outputs.append(_message_text(message.get("content")))
+    return prompt, outputs
 
 
-def _arguments(tool: Document) -> str:
-    # Not the user's words: a client may well run what it is told to, and `echo` does no harm.
-    made = sample(tool.get("parameters") or {"type": "object"}, "echo")
-    return msgspec.json.encode(made if isinstance(made, dict) else {}).decode()
+def _sample_arguments(tool: JSONObject) -> str:
+    # Not the user's text: a client may run the arguments as a command, and `echo` does no harm.
+    arguments = sample(tool.get("parameters") or {"type": "object"}, "echo")
+    return msgspec.json.encode(arguments if isinstance(arguments, dict) else {}).decode()
 
 
-def _limited(reply: _Reply, request: Document) -> _Reply:
-    asked = request.get("max_tokens")
-    limit = min(asked, _MAX_WORDS) if type(asked) is int and asked > 0 else _MAX_WORDS
-    thought, spoken = _words(reply.reasoning), _words(reply.text)
-    if len(thought) + len(spoken) <= limit:
+def _apply_token_limit(reply: _EchoReply, request: JSONObject) -> _EchoReply:
+    requested = request.get("max_tokens")
+    limit = min(requested, _MAX_WORDS) if type(requested) is int and requested > 0 else _MAX_WORDS
+    reasoning_words, text_words = _split_words(reply.reasoning), _split_words(reply.text)
+    if len(reasoning_words) + len(text_words) <= limit:
         return reply
     return msgspec.structs.replace(
         reply,
-        reasoning="".join(thought[:limit]),
-        text="".join(spoken[: max(limit - len(thought), 0)]),
+        reasoning="".join(reasoning_words[:limit]),
+        text="".join(text_words[: max(limit - len(reasoning_words), 0)]),
         finish="length",
     )
 
 
-def _spoiled(reply: _Reply, model: str) -> _Reply:
+def _apply_failure(reply: _EchoReply, model: str) -> _EchoReply:
     if model == "cut":
         return msgspec.structs.replace(reply, finish=None)
     if model == "error-midway":
-        error = {"message": "Echo was asked to break off.", "type": "server_error", "code": 500}
+        message = "Echo: model 'error-midway' always fails in the middle of a stream."
+        error = {"message": message, "type": "server_error", "code": 500}
         return msgspec.structs.replace(reply, error=error)
     return reply
 
 
-def _formatted(form: Any, text: str) -> str:
+def _apply_format(form: Any, text: str) -> str:
     match form:
         case {"type": "json_schema", "json_schema": {"schema": schema}}:
             return msgspec.json.encode(sample(schema, text)).decode()
@@ -231,12 +239,12 @@ def _formatted(form: Any, text: str) -> str:
     return text
 
 
-def _wanted_tool(request: Document, said: str) -> Document | None:
-    functions = (_document(tool.get("function")) for tool in _documents(request.get("tools")))
+def _select_tool(request: JSONObject, prompt: str) -> JSONObject | None:
+    functions = (_as_object(tool.get("function")) for tool in _as_objects(request.get("tools")))
     tools = {tool["name"]: tool for tool in functions if isinstance(tool.get("name"), str)}
-    topic = _vocabulary(said)
+    prompt_words = _significant_words(prompt)
     shared = {
-        name: len(topic & _vocabulary(f"{name} {tool.get('description') or ''}"))
+        name: len(prompt_words & _significant_words(f"{name} {tool.get('description') or ''}"))
         for name, tool in tools.items()
     }
     best = max(shared, key=lambda name: shared[name], default="")
@@ -250,7 +258,7 @@ def _wanted_tool(request: Document, said: str) -> Document | None:
     return tools[best] if shared.get(best) else None
 
 
-def _vocabulary(text: str) -> set[str]:
+def _significant_words(text: str) -> set[str]:
     return set(re.findall(r"[^\W\d_]{3,}", text.lower())) - _COMMON_WORDS
 
 
@@ -263,20 +271,20 @@ _COMMON_WORDS = frozenset(
 )
 
 
-def _text(content: Any) -> str:
+def _message_text(content: Any) -> str:
     if isinstance(content, str):
         return content
-    return " ".join(str(part.get("text", f"[{part.get('type')}]")) for part in _documents(content))
+    return " ".join(str(part.get("text", f"[{part.get('type')}]")) for part in _as_objects(content))
 
 
 def _is_media(content: Any) -> bool:
-    """Whether nothing is said: images of a tool's output come like this, after it."""
-    return isinstance(content, list) and not any("text" in part for part in _documents(content))
+    """Whether a message holds no text: images of a tool output follow it in such a message."""
+    return isinstance(content, list) and not any("text" in part for part in _as_objects(content))
 
 
-def _document(value: Any) -> Document:
+def _as_object(value: Any) -> JSONObject:
     return value if isinstance(value, dict) else {}
 
 
-def _documents(value: Any) -> list[Document]:
+def _as_objects(value: Any) -> list[JSONObject]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

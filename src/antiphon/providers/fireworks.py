@@ -1,4 +1,4 @@
-"""Fireworks: open models that take an effort, and their reasoning back."""
+"""Fireworks: open models with a reasoning effort and replayed reasoning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _ANY = Capabilities(
     parameters=frozenset(
@@ -20,10 +20,10 @@ _ANY = Capabilities(
 )
 _REASONS = replace(
     _ANY,
-    efforts=ladder("none low low medium high high max"),
+    efforts=parse_efforts("none low low medium high high max"),
     replay_reasoning="tool_turns",
 )
-_OSS = replace(_REASONS, efforts=ladder("- low low medium high high high"))
+_OSS = replace(_REASONS, efforts=parse_efforts("- low low medium high high high"))
 
 SPEC = Spec(
     name="fireworks",
@@ -40,5 +40,5 @@ SPEC = Spec(
         Model(id="gpt-oss-", capabilities=_OSS, family=True),
         Model(id="deepseek-r1", capabilities=replace(_ANY, guards=("think",)), family=True),
     ),
-    quirks=ChatQuirks(only_streams=True),  # a long answer is refused otherwise
+    quirks=ChatQuirks(only_streams=True),  # without streaming, a long answer is refused
 )

@@ -1,4 +1,4 @@
-"""Gemini in AI Studio: a level or a budget of thought, and signatures that must come back."""
+"""Gemini (AI Studio): thinking by level or token budget, and signatures that must be replayed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.gemini.media import ACCEPTED_MEDIA
 from antiphon.dialects.gemini.quirks import GeminiQuirks
-from antiphon.providers.spec import Auth, Model, Spec, ladder
+from antiphon.providers.spec import Auth, Model, Spec, parse_efforts
 
 PLAIN = Capabilities(
     parameters=frozenset(
@@ -26,11 +26,11 @@ PLAIN = Capabilities(
 _GEMINI = replace(
     PLAIN, formats_beside_tools=True, search_beside_tools=True, tool_output_images=True
 )
-_FLASH_3 = replace(_GEMINI, efforts=ladder("- low low medium high high high"))
-_FLASH_MINIMAL = replace(_FLASH_3, efforts=ladder("- minimal low medium high high high"))
-_PRO_3 = replace(_FLASH_3, efforts=ladder("- low low high high high high"))
-_FLASH_2_5 = replace(PLAIN, efforts=ladder("0 512 2048 8192 16384 24576 24576"))
-_PRO_2_5 = replace(PLAIN, efforts=ladder("- 512 2048 8192 16384 24576 32768"))
+_FLASH_3 = replace(_GEMINI, efforts=parse_efforts("- low low medium high high high"))
+_FLASH_MINIMAL = replace(_FLASH_3, efforts=parse_efforts("- minimal low medium high high high"))
+_PRO_3 = replace(_FLASH_3, efforts=parse_efforts("- low low high high high high"))
+_FLASH_2_5 = replace(PLAIN, efforts=parse_efforts("0 512 2048 8192 16384 24576 24576"))
+_PRO_2_5 = replace(PLAIN, efforts=parse_efforts("- 512 2048 8192 16384 24576 32768"))
 _GEMMA = replace(
     PLAIN,
     formats=frozenset({"text"}),

@@ -1,4 +1,4 @@
-"""GitHub Models: a catalogue of other people's models, paid for by an account there."""
+"""GitHub Models: models of many vendors, billed to a GitHub account."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from msgspec.structs import replace
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.call_ids import CallIdFormat
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _ANY = Capabilities(
     parameters=frozenset(
         "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
     ),
 )
-_REASONS = replace(  # sampling is refused
+_REASONS = replace(  # sampling parameters are refused
     _ANY,
     parameters=frozenset({"max_output_tokens"}),
-    efforts=ladder("- low low medium high high high"),
+    efforts=parse_efforts("- low low medium high high high"),
 )
 
 SPEC = Spec(

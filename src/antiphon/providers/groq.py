@@ -1,4 +1,4 @@
-"""Groq: open models, each with its own way to be told how long to think."""
+"""Groq: open models; the values of the reasoning effort depend on the model."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 
 def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
     if plan.model.startswith("qwen/"):
-        body["reasoning_format"] = "parsed"  # otherwise thoughts stand in the text
+        body["reasoning_format"] = "parsed"  # otherwise reasoning is part of the text
     return body
 
 
 _TEXT = Capabilities(
-    # Penalties and probabilities are refused; a schema is taken only without tools and streams.
+    # Penalties and logprobs are refused; a schema is accepted only without tools and streaming.
     parameters=frozenset(
         "temperature top_p max_output_tokens parallel_tool_calls safety_identifier user".split()
     ),
@@ -29,10 +29,12 @@ _TEXT = Capabilities(
     context_window=131_072,
     max_output_tokens=32_768,
 )
-_OSS = replace(_TEXT, efforts=ladder("- low low medium high high high"), max_output_tokens=65_536)
+_OSS = replace(
+    _TEXT, efforts=parse_efforts("- low low medium high high high"), max_output_tokens=65_536
+)
 _QWEN = replace(
     _TEXT,
-    efforts=ladder("none default default default default default default"),
+    efforts=parse_efforts("none default default default default default default"),
     inputs=frozenset({"text", "image"}),
     max_output_tokens=16_384,
 )

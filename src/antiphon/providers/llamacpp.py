@@ -1,4 +1,4 @@
-"""llama.cpp on a machine of one's own: the model's template says what can be said."""
+"""llama.cpp, self-hosted: the model's chat template decides what is supported."""
 
 from __future__ import annotations
 

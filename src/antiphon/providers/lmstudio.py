@@ -1,4 +1,4 @@
-"""LM Studio, on a machine of one's own: a schema or nothing, and no word about thinking."""
+"""LM Studio, self-hosted: `json_schema` output only, and no parameter for thinking."""
 
 from __future__ import annotations
 

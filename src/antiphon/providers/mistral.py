@@ -1,4 +1,4 @@
-"""Mistral: ids of nine characters, and thought that never goes back."""
+"""Mistral: call ids of nine characters; reasoning is not replayed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from msgspec.structs import replace
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.dialects.call_ids import CallIdFormat
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 
 def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
     last = body["messages"][-1]
     if last["role"] == "assistant":
-        last["prefix"] = True  # the last word is the user's, a tool's, or begins the answer
+        last["prefix"] = (
+            True  # a last assistant message is refused unless it is a prefix of the answer
+        )
     return body
 
 
@@ -26,14 +28,16 @@ _TEXT = Capabilities(
         """.split()
     ),
     ranges={"temperature": (0, 1.5)},
-    tool_choice=frozenset({"auto", "none", "required"}),  # a tool cannot be named
+    tool_choice=frozenset({"auto", "none", "required"}),  # no choice of a single tool
     inputs=frozenset({"text"}),
     strict_tools=False,
     closed_objects=False,
     context_window=131_072,
 )
 _SEES = replace(_TEXT, inputs=frozenset({"text", "image"}), context_window=262_144)
-_REASONS = replace(_SEES, efforts=ladder("none - - - high high high"), thinks_by_default=False)
+_REASONS = replace(
+    _SEES, efforts=parse_efforts("none - - - high high high"), thinks_by_default=False
+)
 
 SPEC = Spec(
     name="mistral",
@@ -57,7 +61,7 @@ SPEC = Spec(
         call_ids=CallIdFormat("[a-zA-Z0-9]{9}", 9),  # anything else is error 3280
         required_choice="any",
         schema_drops=frozenset({"$id", "$schema"}),
-        stream_usage=False,  # it comes unasked
+        stream_usage=False,  # sent without `stream_options`
         user_field=None,
         patch=_patch,
     ),

@@ -1,4 +1,4 @@
-"""Moonshot (Kimi): samples in its own way, and refuses a call whose reasoning has gone missing."""
+"""Moonshot (Kimi): fixed sampling parameters; tool calls without their reasoning are refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 
 def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
@@ -39,7 +39,7 @@ _K3 = replace(
     # Temperature and the like are fixed, whether it thinks or not (2026-04).
     parameters=frozenset({"max_output_tokens", "prompt_cache_key"}),
     ranges={},
-    efforts=ladder("disabled low low high high max max"),
+    efforts=parse_efforts("disabled low low high high max max"),
     inputs=frozenset({"text", "image"}),
     replay_reasoning="tool_turns",
     context_window=1_048_576,
@@ -47,12 +47,12 @@ _K3 = replace(
 )
 _K2 = replace(
     _K3,
-    efforts=ladder("disabled enabled enabled enabled enabled enabled enabled"),
+    efforts=parse_efforts("disabled enabled enabled enabled enabled enabled enabled"),
     context_window=262_144,
 )
-_CODE = replace(  # it cannot be told not to think, nor anything about its tools (2026-06)
+_CODE = replace(  # thinking cannot be disabled, `tool_choice` not set (2026-06)
     _K2,
-    efforts=ladder("- enabled enabled enabled enabled enabled enabled"),
+    efforts=parse_efforts("- enabled enabled enabled enabled enabled enabled"),
     tool_choice=frozenset({"auto"}),
 )
 
@@ -74,7 +74,7 @@ SPEC = Spec(
         effort_field=None,
         user_field=None,
         reasoning_required=True,
-        lost_reasoning=" ",  # an empty text counts as missing here
+        lost_reasoning=" ",  # an empty string counts as missing
         patch=_patch,
     ),
 )

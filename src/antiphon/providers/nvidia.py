@@ -1,4 +1,4 @@
-"""NVIDIA: hosted open models; a field that one of them does not know is a 400, or worse."""
+"""NVIDIA: hosted open models; an unknown field is an HTTP 400 or a server error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from antiphon.providers.open_model import gpt_oss
 from antiphon.providers.spec import Spec
 
 _ANY = Capabilities(
-    # `parallel_tool_calls: true` is refused for some models (2026-07), so nothing is said of it.
+    # `parallel_tool_calls: true` is refused for some models (2026-07), so it is never sent.
     parameters=frozenset({"temperature", "top_p", "max_output_tokens"}),
     strict_tools=False,
 )

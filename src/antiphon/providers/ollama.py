@@ -1,7 +1,7 @@
-"""Ollama, on a machine of one's own, in its own dialect.
+"""Ollama, self-hosted, in its native API.
 
-It reads as much as it was started for (`OLLAMA_CONTEXT_LENGTH`) and forgets the rest in silence,
-unless it is told to refuse what is too long, as it is from here.
+The context window is set at start-up (`OLLAMA_CONTEXT_LENGTH`). Longer input is truncated silently
+unless `truncate` is false, as it is here: then it is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.ollama.media import ACCEPTED_MEDIA
 from antiphon.dialects.ollama.quirks import OllamaQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _PLAIN = Capabilities(
     parameters=frozenset(
@@ -24,8 +24,8 @@ _PLAIN = Capabilities(
     replay_reasoning="tool_turns",
     strict_tools=False,
 )
-_THINKS = replace(_PLAIN, efforts=ladder("false true true true true true true"))
-_OSS = replace(_PLAIN, efforts=ladder("- low low medium high high high"))
+_THINKS = replace(_PLAIN, efforts=parse_efforts("false true true true true true true"))
+_OSS = replace(_PLAIN, efforts=parse_efforts("- low low medium high high high"))
 
 SPEC = Spec(
     name="ollama",
@@ -34,14 +34,14 @@ SPEC = Spec(
     base_url="http://localhost:11434",
     needs_key=False,
     dialect="ollama",
-    capabilities=_PLAIN,  # a model that does not think refuses to be told how long
+    capabilities=_PLAIN,  # a model without thinking refuses `think`
     models=(
         Model(id="gpt-oss", capabilities=_OSS, family=True),
         *(
             Model(id=name, capabilities=_THINKS, family=True)
             for name in "qwen3 deepseek-r1 deepseek-v3.1 glm-4 magistral kimi-k2-thinking".split()
         ),
-        Model(id="qwen3-coder", family=True),  # which does not
+        Model(id="qwen3-coder", family=True),  # does not think
     ),
     quirks=OllamaQuirks(fields={"truncate": False}),
 )

@@ -1,11 +1,11 @@
-"""Open models that many hosts serve, under the same names and in the same way."""
+"""Open models that many hosts serve under the same names."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.providers.spec import Model, ladder
+from antiphon.providers.spec import Model, parse_efforts
 
 HOSTED = Capabilities(
     parameters=frozenset(
@@ -13,14 +13,14 @@ HOSTED = Capabilities(
     ),
     strict_tools=False,
 )
-"""What a host of many models takes for all of them."""
+"""Capabilities common to all models of a typical host."""
 
 
 def gpt_oss(host: Capabilities) -> tuple[Model, ...]:
-    """OpenAI's open models at a host that takes so much."""
+    """Return OpenAI's open models with the capabilities of a host."""
     can = replace(
         host,
-        efforts=ladder("- low low medium high high high"),
+        efforts=parse_efforts("- low low medium high high high"),
         inputs=frozenset({"text"}),
         context_window=131_072,
     )

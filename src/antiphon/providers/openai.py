@@ -1,11 +1,11 @@
-"""OpenAI: the API that everything here is a translation of, spoken without one."""
+"""OpenAI: the Responses API itself, forwarded without translation to another dialect."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _SAMPLING = frozenset({"temperature", "top_p", "top_logprobs"})
 _PLAIN = Capabilities(
@@ -29,25 +29,28 @@ _PLAIN = Capabilities(
 _REASONS = replace(
     _PLAIN,
     parameters=_PLAIN.parameters | {"verbosity", "summary"},
-    efforts=ladder("none - low medium high xhigh -"),
+    efforts=parse_efforts("none - low medium high xhigh -"),
     fixed_by_thinking=_SAMPLING,
     replay_reasoning="always",
     context_window=1_050_000,
     max_output_tokens=128_000,
 )
+_GPT_5_6 = replace(_REASONS, efforts=parse_efforts("none - low medium high xhigh max"))
 _GPT_5_2 = replace(_REASONS, context_window=400_000)
-_GPT_5_1 = replace(_GPT_5_2, efforts=ladder("none - low medium high - -"))
-_ALWAYS = replace(  # sampling is refused for good
+_GPT_5_1 = replace(_GPT_5_2, efforts=parse_efforts("none - low medium high - -"))
+_ALWAYS = replace(  # sampling parameters are refused at every effort
     _REASONS,
     parameters=_REASONS.parameters - _SAMPLING,
     fixed_by_thinking=frozenset(),
-    efforts=ladder("- - low medium high xhigh max"),
+    efforts=parse_efforts("- - low medium high xhigh max"),
 )
-_GPT_5 = replace(_ALWAYS, efforts=ladder("- minimal low medium high - -"), context_window=400_000)
+_GPT_5 = replace(
+    _ALWAYS, efforts=parse_efforts("- minimal low medium high - -"), context_window=400_000
+)
 _O = replace(
     _ALWAYS,
     parameters=_ALWAYS.parameters - {"verbosity"},
-    efforts=ladder("- - low medium high - -"),
+    efforts=parse_efforts("- - low medium high - -"),
     context_window=200_000,
     max_output_tokens=100_000,
 )
@@ -62,10 +65,7 @@ SPEC = Spec(
     capabilities=_PLAIN,
     models=(
         Model(id="gpt-6-astra", capabilities=_ALWAYS),
-        Model(
-            id="gpt-5.6",
-            capabilities=replace(_REASONS, efforts=ladder("none - low medium high xhigh max")),
-        ),
+        Model(id="gpt-5.6", capabilities=_GPT_5_6),
         Model(id="gpt-5.5", capabilities=_REASONS),
         Model(id="gpt-5.4", capabilities=_REASONS),
         Model(id="gpt-5.3-codex", capabilities=_GPT_5_2),

@@ -1,4 +1,4 @@
-"""OpenRouter: everybody's models; what they want to see again travels in `reasoning_details`."""
+"""OpenRouter: models of many vendors; their state is replayed in `reasoning_details`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Spec, ladder
+from antiphon.providers.spec import Spec, parse_efforts
 
 
 def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
 
 
 def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The router's own tools have a prefix."""
+    """Convert a web search tool: OpenRouter's built-in tools have a prefix."""
     return tool if tool["type"] == "function" else {"type": "openrouter:web_search"}
 
 
@@ -28,16 +28,16 @@ SPEC = Spec(
     base_url="https://openrouter.ai/api/v1",
     api_key_env=("OPENROUTER_API_KEY",),
     capabilities=Capabilities(
-        # What a model does not take, the router leaves out by itself.
+        # OpenRouter itself drops parameters that a model does not support.
         parameters=frozenset(
             """
             temperature top_p max_output_tokens presence_penalty frequency_penalty top_logprobs
             parallel_tool_calls safety_identifier user
             """.split()
         ),
-        efforts=ladder("none minimal low medium high xhigh xhigh"),
+        efforts=parse_efforts("none minimal low medium high xhigh xhigh"),
         inputs=frozenset({"text", "image", "file"}),
-        web_search="ignore",  # `native` works with every model, and is billed apart
+        web_search="ignore",  # `native` works with every model, but is billed separately
     ),
     quirks=ChatQuirks(
         fields={"usage": {"include": True}},

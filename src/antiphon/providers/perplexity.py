@@ -1,4 +1,4 @@
-"""Perplexity (Sonar): searches by itself, calls no tools, and talks strictly by turns."""
+"""Perplexity (Sonar): built-in web search, no tool calls, strictly alternating roles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _SONAR = Capabilities(
     parameters=frozenset(
@@ -17,7 +17,9 @@ _SONAR = Capabilities(
     context_window=128_000,
     max_output_tokens=8_192,
 )
-_REASONS = replace(_SONAR, efforts=ladder("- minimal low medium high high high"), guards=("think",))
+_REASONS = replace(
+    _SONAR, efforts=parse_efforts("- minimal low medium high high high"), guards=("think",)
+)
 
 SPEC = Spec(
     name="perplexity",

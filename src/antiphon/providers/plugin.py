@@ -1,7 +1,7 @@
-"""Providers that other packages bring along: entry points of the group `antiphon.providers`.
+"""Provider plugins: entry points of the group `antiphon.providers` in other packages.
 
-An entry point's name is the provider's, its object a `Spec`. One that cannot be used is reported
-by name and left out; it never keeps another one, or a built-in provider, from working.
+The name of an entry point is the provider's, its object a `Spec`. A plugin that cannot be used is
+reported by name and skipped; all other providers keep working.
 """
 
 from __future__ import annotations
@@ -18,40 +18,42 @@ GROUP = "antiphon.providers"
 
 
 class Plugins(Struct, frozen=True):
-    """What was found: providers, and what is wrong with those that are none."""
+    """Usable providers by name, and the problems of unusable ones by name."""
 
     specs: Mapping[str, Spec] = {}
     problems: Mapping[str, str] = {}
 
 
 def load_plugins(builtin: Iterable[str], found: Iterable[EntryPoint] | None = None) -> Plugins:
-    """Everything that is installed, in the order of the names."""
+    """Load all installed plugins, in the order of their names."""
     entries = entry_points(group=GROUP) if found is None else found
-    taken = set(builtin)
+    used_names = set(builtin)
     specs: dict[str, Spec] = {}
     problems: dict[str, str] = {}
     for entry in sorted(entries, key=lambda entry: (entry.name, entry.value)):
         try:
-            specs[entry.name] = _spec(entry, taken)
-            taken.add(entry.name)
-        except Exception as error:  # other people's code: whatever it does, the rest goes on
-            problems[entry.name] = _problem(entry, error)
+            specs[entry.name] = _load_spec(entry, used_names)
+            used_names.add(entry.name)
+        except Exception as error:  # third-party code may raise anything; skip this plugin only
+            problems[entry.name] = _describe_problem(entry, error)
     return Plugins(specs, problems)
 
 
-def _spec(entry: EntryPoint, taken: set[str]) -> Spec:
-    if entry.name in taken:  # to replace one would be to send its keys elsewhere
-        raise ValueError(f"there is a provider {entry.name!r} already")
+def _load_spec(entry: EntryPoint, used_names: set[str]) -> Spec:
+    if entry.name in used_names:  # replacing a provider would send its keys elsewhere
+        raise ValueError(f"the name {entry.name!r} is already in use; rename the entry point")
     spec = entry.load()
     if not isinstance(spec, Spec):
-        raise TypeError(f"it is a {type(spec).__name__}, not a Spec")
-    if spec.name != entry.name or "/" in spec.name:
-        raise ValueError(f"it calls itself {spec.name!r}")
+        raise TypeError(f"the entry point must be a Spec, not a {type(spec).__name__}")
+    if spec.name != entry.name:
+        raise ValueError(f"the Spec is named {spec.name!r}; it must be named as its entry point")
+    if "/" in spec.name:
+        raise ValueError("the name must not contain a slash")
     build(spec.dialect, quirks=spec.quirks, implied_finish=spec.implied_finish)
     return spec
 
 
-def _problem(entry: EntryPoint, error: Exception) -> str:
-    origin = f" of {entry.dist.name}" if entry.dist is not None else ""
+def _describe_problem(entry: EntryPoint, error: Exception) -> str:
+    origin = f" from package {entry.dist.name}" if entry.dist is not None else ""
     reason = f"{type(error).__name__}: {error}"
-    return f"the provider {entry.name!r}{origin} ({entry.value}) cannot be used: {reason}"
+    return f"provider plugin {entry.name!r}{origin} ({entry.value}) cannot be loaded: {reason}"

@@ -1,4 +1,4 @@
-"""Qwen on DashScope: thinks by a budget of tokens, and only in a stream."""
+"""Qwen on DashScope: thinking by token budget, and only when streaming."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 
 def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
         elif plan.effort != "none":
             body["reasoning_effort"] = plan.effort
     if plan.replay_reasoning != "never":
-        body["preserve_thinking"] = True  # otherwise what is sent back goes unread (2026-05)
+        body["preserve_thinking"] = True  # otherwise replayed reasoning is ignored (2026-05)
     return body
 
 
@@ -36,19 +36,19 @@ _TEXT = Capabilities(
 )
 _HYBRID = replace(
     _TEXT,
-    formats=frozenset({"text"}),  # JSON by order is refused while it thinks
-    efforts=ladder("none 1024 2048 8192 16384 32768 38912"),
+    formats=frozenset({"text"}),  # `json_object` is refused while thinking
+    efforts=parse_efforts("none 1024 2048 8192 16384 32768 38912"),
     forced_choice_stops_thinking=True,
 )
 _KEEPS = replace(_HYBRID, replay_reasoning="always")
-_MAX = replace(_KEEPS, efforts=ladder("none low low medium high xhigh max"))
+_MAX = replace(_KEEPS, efforts=parse_efforts("none low low medium high xhigh max"))
 _SEES = frozenset({"text", "image"})
 
 SPEC = Spec(
     name="qwen",
     title="Qwen / DashScope",
     as_of="2026-10",
-    base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",  # abroad: dashscope-intl
+    base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",  # outside China: dashscope-intl
     api_key_env=("DASHSCOPE_API_KEY",),
     capabilities=_HYBRID,
     models=(

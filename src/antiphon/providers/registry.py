@@ -1,4 +1,4 @@
-"""Which providers there are: the built-in data, and what configuration makes of it."""
+"""The provider registry: built-in provider data and plugins, combined with the configuration."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ from antiphon.providers import (
 )
 from antiphon.providers.plugin import Plugins, load_plugins
 from antiphon.providers.spec import Spec
-from antiphon.search.table import obeyed
+from antiphon.search.table import read_search_limits
 from antiphon.wire.sigv4 import authorize
 
 _log = logging.getLogger("antiphon.providers")
 
-# Of several whose keys are in the environment, the first is the default.
+# In order of preference: of several with keys in the environment, the first is the default.
 _MODULES = (
     *(deepseek, zhipu, minimax, xiaomi, moonshot, qwen),
     *(openai, anthropic, gemini, xai, mistral, cohere),
@@ -63,11 +63,11 @@ _MODULES = (
     *(vllm, sglang, ollama, llamacpp, lmstudio, chat, responses, echo),
 )
 SPECS: Mapping[str, Spec] = {module.SPEC.name: module.SPEC for module in _MODULES}
-"""What is built in."""
+"""Built-in providers by name."""
 
 
 class Provider(Struct, frozen=True, kw_only=True):
-    """A provider as it is configured here."""
+    """A provider with its configuration."""
 
     name: str
     spec: Spec
@@ -80,39 +80,39 @@ class Provider(Struct, frozen=True, kw_only=True):
     overrides: Mapping[str, ModelConfig] = {}
     web_search: WebSearch | None = None
     search_limits: frozenset[str] | None = None
-    """What the gateway's own search can be told; None: it has none."""
+    """Tool settings that the gateway's own search supports; None without such a search."""
 
     def __repr__(self) -> str:
-        return f"Provider({self.name!r})"  # a traceback or a log must not show its keys
+        return f"Provider({self.name!r})"  # keeps keys out of tracebacks and logs
 
     @property
     def issuer(self) -> str:
-        """Whose state it is that comes with an answer: a well-known provider's, or a server's."""
+        """The owner of provider state in responses: a known provider, or one particular server."""
         return self.spec.name if self.spec.base_url else f"{self.spec.name} {self.base_url}"
 
-    def address(self, outbound: Outbound) -> str:
-        """Where a request goes."""
+    def request_url(self, outbound: Outbound) -> str:
+        """Return the URL of a request, with the configured query parameters."""
         query = urlencode({name: value for name, value in self.query.items() if value})
-        joint = "&" if "?" in outbound.path else "?"
-        return self.base_url + outbound.path + (joint + query if query else "")
+        separator = "&" if "?" in outbound.path else "?"
+        return self.base_url + outbound.path + (separator + query if query else "")
 
     def authorization(
         self, key: str, outbound: Outbound, now: Callable[[], str]
     ) -> Mapping[str, str]:
-        """The headers that show a key; `now` is asked for the time of a signature, such as
-        `20150830T123600Z`."""
+        """Return the headers that authenticate with `key`; `now` returns the time of a SigV4
+        signature, such as `20150830T123600Z`."""
         auth = self.spec.auth
         if not key:
             return {}
         if auth.scheme == "sigv4":
             headers = {**self.headers, **outbound.headers}
-            url = self.address(outbound)
+            url = self.request_url(outbound)
             body, service = outbound.body, auth.service
             return authorize(key, "POST", url, headers, body, service=service, timestamp=now())
         return {auth.header: f"Bearer {key}" if auth.scheme == "bearer" else key}
 
     def models(self) -> list[str]:
-        """The models that are known by name, here or in the provider's data."""
+        """Return the model names in the provider's data and in the configuration."""
         known = [model.id for model in self.spec.models if not model.family]
         return [*dict.fromkeys([*known, *(name for name in self.overrides if name != "*")])]
 
@@ -120,42 +120,47 @@ class Provider(Struct, frozen=True, kw_only=True):
         return self.spec.any_model or model in self.models()
 
     def capabilities(self, model: str) -> Capabilities:
-        """What a model takes, by the provider's data and what the operator knows better."""
+        """Return the capabilities of a model: the provider's data with configured overrides."""
         found = self.spec.capabilities_of(model)
-        if (how := self._web_search(found)) != found.web_search:
+        if (how := self._search_mode(found)) != found.web_search:
             limits = self.search_limits if how == "managed" else found.web_search_limits
             found = msgspec.structs.replace(found, web_search=how, web_search_limits=limits)
         override = self.overrides.get(model) or self.overrides.get("*")
-        return found if override is None else _overridden(found, override)
+        return found if override is None else _apply_override(found, override)
 
-    def _web_search(self, found: Capabilities) -> WebSearch:
-        """Where a model has no search of its own, the gateway's stands in, if it has one."""
+    def _search_mode(self, found: Capabilities) -> WebSearch:
+        """Return how to search: the gateway's own search replaces a missing one of the model."""
         if self.web_search is not None:
             return self.web_search
-        stands_in = found.web_search == "ignore" and self.search_limits is not None
-        return "managed" if stands_in else found.web_search
+        use_own = found.web_search == "ignore" and self.search_limits is not None
+        return "managed" if use_own else found.web_search
 
 
-def _overridden(base: Capabilities, override: ModelConfig) -> Capabilities:
+def _apply_override(base: Capabilities, override: ModelConfig) -> Capabilities:
     given = {
         name: value for name, value in msgspec.structs.asdict(override).items() if value is not None
     }
     if "efforts" in given:
-        given["efforts"] = {rung: word or None for rung, word in given["efforts"].items()}
+        given["efforts"] = {effort: value or None for effort, value in given["efforts"].items()}
     return msgspec.convert({**msgspec.structs.asdict(base), **given}, Capabilities)
 
 
 def build_providers(config: Config, environment: Mapping[str, str]) -> dict[str, Provider]:
-    """The configured providers or, without any, those whose key is in the environment; and echo."""
-    entries = config.providers or _discovered(environment)
+    """Build the configured providers or, without any, those with a key in the environment.
+
+    The echo provider is always added.
+    """
+    entries = config.providers or _discover_providers(environment)
     if echo.SPEC.name not in entries:
         entries = {**entries, echo.SPEC.name: ProviderConfig()}
-    return {name: _provider(name, entry, config, environment) for name, entry in entries.items()}
+    return {
+        name: _build_provider(name, entry, config, environment) for name, entry in entries.items()
+    }
 
 
 @cache
-def plugins() -> Plugins:
-    """What other packages bring along; looked for once, and what is wrong is said once."""
+def installed_plugins() -> Plugins:
+    """Load provider plugins once, and log each problem once."""
     found = load_plugins(SPECS)
     for problem in found.problems.values():
         _log.warning("%s", problem)
@@ -163,36 +168,40 @@ def plugins() -> Plugins:
 
 
 def known_specs() -> Mapping[str, Spec]:
-    """Every provider there is data of."""
-    return {**SPECS, **plugins().specs}
+    """Return all built-in and plugin providers by name."""
+    return {**SPECS, **installed_plugins().specs}
 
 
-def is_at_hand(spec: Spec, environment: Mapping[str, str]) -> bool:
-    """Whether the environment alone says that, and how, a provider is to be used."""
+def is_enabled_by_environment(spec: Spec, environment: Mapping[str, str]) -> bool:
+    """Whether environment variables alone suffice to enable a provider."""
     has_key = any(environment.get(variable) for variable in spec.api_key_env)
     return has_key and bool(spec.base_url) and not spec.ambient_key
 
 
-def _discovered(environment: Mapping[str, str]) -> dict[str, ProviderConfig]:
+def _discover_providers(environment: Mapping[str, str]) -> dict[str, ProviderConfig]:
     specs = known_specs().values()
-    return {spec.name: ProviderConfig() for spec in specs if is_at_hand(spec, environment)}
+    return {
+        spec.name: ProviderConfig()
+        for spec in specs
+        if is_enabled_by_environment(spec, environment)
+    }
 
 
-def _provider(
+def _build_provider(
     name: str, entry: ProviderConfig, config: Config, environment: Mapping[str, str]
 ) -> Provider:
-    spec = _spec(name, entry, config)
+    spec = _find_spec(name, entry, config)
     base_url = (entry.base_url or spec.base_url).rstrip("/")
     if not base_url:
-        problem = f'is needed for kind = "{spec.name}"'
+        problem = f'required for kind = "{spec.name}": set it to the base URL of the server'
         raise config.error_at(("providers", name, "base_url"), problem)
-    search_limits = obeyed(config)
+    search_limits = read_search_limits(config)
     if entry.web_search == "managed" and search_limits is None:
-        problem = "the gateway can search only with [search] backend"
+        problem = '"managed" requires a search backend: set `backend` in [search]'
         raise config.error_at(("providers", name, "web_search"), problem)
     keys = entry.api_keys or list(filter(None, map(environment.get, spec.api_key_env)))
     if spec.needs_key and not keys:
-        problem = f"at least one key is needed (or set {' or '.join(spec.api_key_env)})"
+        problem = f"required: set an API key here or in {' or '.join(spec.api_key_env)}"
         raise config.error_at(("providers", name, "api_keys"), problem)
     return Provider(
         name=name,
@@ -200,7 +209,7 @@ def _provider(
         dialect=build(spec.dialect, quirks=spec.quirks, implied_finish=spec.implied_finish),
         base_url=base_url,
         api_keys=tuple(keys),
-        headers={**spec.headers, **_lowered(entry.headers)},
+        headers={**spec.headers, **_lowercase_names(entry.headers)},
         query={**spec.query, **entry.query},
         timeouts=entry.timeouts,
         overrides=entry.models,
@@ -209,23 +218,25 @@ def _provider(
     )
 
 
-def _spec(name: str, entry: ProviderConfig, config: Config) -> Spec:
-    """The data that an entry builds upon, and that its name can be told apart in `a/b`."""
+def _find_spec(name: str, entry: ProviderConfig, config: Config) -> Spec:
+    """Return the data for a configured provider; raises `ConfigError` if its name or kind is
+    invalid. A slash separates provider and model in `provider/model`."""
     if "/" in name or not name:
         raise config.error_at(
-            ("providers", name), "a provider's name has no slash and is not empty"
+            ("providers", name), "a provider name must not be empty or contain a slash"
         )
     kind = entry.kind or name
     specs = known_specs()
     if kind not in specs:
         path = ("providers", name, "kind") if entry.kind else ("providers", name)
         unknown = (
-            f'unknown kind {kind!r}; {suggest(kind, specs)} (kind = "chat" is any other server)'
+            f"unknown kind {kind!r}; {suggest(kind, specs)}"
+            ' (use kind = "chat" for any Chat Completions server)'
         )
-        raise config.error_at(path, plugins().problems.get(kind, unknown))
+        raise config.error_at(path, installed_plugins().problems.get(kind, unknown))
     return specs[kind]
 
 
-def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
-    """As HTTP means them: a header that is given replaces ours, however it is spelt."""
+def _lowercase_names(headers: Mapping[str, str]) -> dict[str, str]:
+    """Lowercase header names, so that a configured header replaces ours whatever its case."""
     return {name.lower(): value for name, value in headers.items()}

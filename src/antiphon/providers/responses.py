@@ -1,4 +1,4 @@
-"""Any server that speaks the Responses API: taken at its word, until configuration knows better."""
+"""Any Responses API server: assumed to support everything, unless configured otherwise."""
 
 from __future__ import annotations
 

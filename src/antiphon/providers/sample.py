@@ -1,7 +1,7 @@
-"""A small instance of a JSON Schema: deterministic, total, and valid for what tools declare.
+"""Generates a small instance of a JSON Schema. Deterministic; never raises.
 
-What has several ways is tried in order, and a way that leads nowhere (a schema that contains
-itself, for one) is given up for the next. Patterns are met by trying likely texts.
+Alternatives are tried in order; one without a finite instance (a schema that contains itself, for
+example) is skipped for the next. Patterns are met by trying likely strings.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _DEPTH = 40
 
 
 def sample(schema: Any, text: str) -> Any:
-    """An instance of `schema`; strings in it are made of `text`. None where none was found."""
+    """Return an instance of `schema` whose strings are made of `text`; None if none was found."""
     try:
         return _Sampler(schema, text or "echo").value(schema)
     except (NoSampleExists, RecursionError):
         return None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return None  # a client may send anything: this is no schema
+        return None  # not a schema: a client may send anything
 
 
 class _Sampler:
@@ -35,77 +35,77 @@ class _Sampler:
         self._text = text
         self._steps = _STEPS
         self._open = ["#"]
-        """The references that are being followed."""
+        """References being followed, to detect recursion."""
         self._depth = 0
 
     def value(self, schema: Any, number: int = 0) -> Any:
-        """An instance; those of different numbers differ where they can."""
+        """Return an instance; different numbers give different instances where possible."""
         self._steps -= 1
         if schema is False or self._steps < 0 or self._depth > _DEPTH:
-            raise NoSampleExists
+            raise NoSampleExists("nothing is valid, or the schema is too large")
         if not isinstance(schema, Mapping):
             return self._text
         self._depth += 1
         try:
-            return self._fixed(schema, number)
+            return self._by_keyword(schema, number)
         finally:
             self._depth -= 1
 
-    def _fixed(self, schema: Schema, number: int) -> Any:
+    def _by_keyword(self, schema: Schema, number: int) -> Any:
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:
             choices = schema["enum"]
             return choices[number % len(choices)]
         if "$ref" in schema:
-            return self._joined(_without(schema, "$ref"), [{"$ref": schema["$ref"]}], number)
+            return self._all_of(_without(schema, "$ref"), [{"$ref": schema["$ref"]}], number)
         for keyword in ("anyOf", "oneOf"):
             if schema.get(keyword):
-                return self._either(_without(schema, keyword), schema[keyword], number)
+                return self._any_of(_without(schema, keyword), schema[keyword], number)
         if schema.get("allOf"):
-            return self._joined(_without(schema, "allOf"), schema["allOf"], number)
-        return self._typed(schema, number)
+            return self._all_of(_without(schema, "allOf"), schema["allOf"], number)
+        return self._by_type(schema, number)
 
-    def _either(self, rest: Schema, branches: list[Any], number: int) -> Any:
+    def _any_of(self, rest: Schema, branches: list[Any], number: int) -> Any:
         for branch in branches:
             try:
-                return self._joined(rest, [branch], number)
+                return self._all_of(rest, [branch], number)
             except NoSampleExists:
                 continue
-        raise NoSampleExists
+        raise NoSampleExists("no alternative has an instance")
 
-    def _joined(self, schema: Any, parts: list[Any], number: int) -> Any:
-        """An instance of all of them at once."""
+    def _all_of(self, schema: Any, parts: list[Any], number: int) -> Any:
+        """Return an instance of `schema` and all `parts` at once."""
         before = len(self._open)
         try:
             for part in parts:
-                schema = _merged(schema, self._followed(part))
+                schema = _merge_schemas(schema, self._follow_reference(part))
             return self.value(schema, number)
         finally:
             del self._open[before:]
 
-    def _followed(self, schema: Any) -> Any:
-        """What a reference refers to; one that leads back to itself has no end."""
+    def _follow_reference(self, schema: Any) -> Any:
+        """Return the target of a `$ref`, merged with its siblings; raises on recursion."""
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         if reference is None:
             return schema
         if reference in self._open:
-            raise NoSampleExists
+            raise NoSampleExists("the reference is recursive")
         self._open.append(reference)
-        return _merged(self._resolved(reference), _without(schema, "$ref"))
+        return _merge_schemas(self._resolve_pointer(reference), _without(schema, "$ref"))
 
-    def _resolved(self, reference: str) -> Any:
+    def _resolve_pointer(self, reference: str) -> Any:
         node = self._root
         for step in reference.removeprefix("#").split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
             if key not in node:
-                raise NoSampleExists
+                raise NoSampleExists("the reference has no target")
             node = node[key]
         return node
 
-    def _typed(self, schema: Schema, number: int) -> Any:
+    def _by_type(self, schema: Schema, number: int) -> Any:
         kinds = schema.get("type")
-        names = kinds if isinstance(kinds, list) else [kinds or _guess(schema)]
+        names = kinds if isinstance(kinds, list) else [kinds or _guess_type(schema)]
         for name in names:
             make = _MAKERS.get(name) if isinstance(name, str) else None
             if make is not None:
@@ -113,7 +113,7 @@ class _Sampler:
                     return make(self, schema, number)
                 except NoSampleExists:
                     continue
-        raise NoSampleExists
+        raise NoSampleExists("no type has an instance")
 
     def object(self, schema: Schema, number: int) -> dict[str, Any]:
         properties = schema.get("properties")
@@ -143,9 +143,9 @@ class _Sampler:
         schemas = list(first) if isinstance(first, list) else []
         schemas += [schema.get("items", True)] * (max(least, 1) - len(schemas))
         made: list[Any] = []
-        for place, inner in enumerate(schemas[:most]):
+        for index, inner in enumerate(schemas[:most]):
             try:
-                made.append(self.value(inner, number + place))
+                made.append(self.value(inner, number + index))
             except NoSampleExists:
                 if len(made) < least:
                     raise
@@ -157,11 +157,11 @@ class _Sampler:
             texts.insert(0, known)
         least, most = int(schema.get("minLength", 0)), schema.get("maxLength")
         sized = [text.ljust(min(least, _STEPS), ".")[:most] for text in texts]
-        likely = [*sized, *_LIKELY, *_runs(least)] if "pattern" in schema else []
+        likely = [*sized, *_LIKELY, *_repeated_characters(least)] if "pattern" in schema else []
         try:
-            return str(_first_valid(schema, likely))
+            return str(_find_valid(schema, likely))
         except NoSampleExists:
-            return sized[0]  # a text that misses the pattern is better than no instance at all
+            return sized[0]  # a string that misses the pattern is better than no instance
 
     def number(self, schema: Schema, number: int) -> Any:
         step = schema.get("multipleOf") or 1
@@ -169,22 +169,22 @@ class _Sampler:
         whole = [end // step * step for end in ends]
         near = [point + offset * step for point in (*whole, 0) for offset in (0, 1, -1)]
         middle = [sum(ends) / len(ends)] if ends else []
-        return _first_valid(schema, [1 + number, *near, *ends, *middle])
+        return _find_valid(schema, [1 + number, *near, *ends, *middle])
 
     def integer(self, schema: Schema, number: int) -> int:
         return int(self.number({**schema, "type": "integer"}, number))
 
 
-def _guess(schema: Schema) -> str:
-    """The type that the other keywords are about."""
+def _guess_type(schema: Schema) -> str:
+    """Return the type that the other keywords apply to."""
     for name, keywords in _KEYWORDS.items():
         if not keywords.isdisjoint(schema):
             return name
     return "string"
 
 
-def _merged(one: Any, other: Any) -> Any:
-    """What is valid for both, as far as it can be said in one schema."""
+def _merge_schemas(one: Any, other: Any) -> Any:
+    """Merge two schemas into one whose instances are valid for both, as far as possible."""
     if one is False or other is False:
         return False
     if not isinstance(one, Mapping) or not isinstance(other, Mapping):
@@ -193,12 +193,12 @@ def _merged(one: Any, other: Any) -> Any:
     return {**one, **other, **{name: _TIGHTER[name](one[name], other[name]) for name in both}}
 
 
-def _merged_properties(one: Schema, other: Schema) -> Schema:
+def _merge_properties(one: Schema, other: Schema) -> Schema:
     both = one.keys() & other.keys()
-    return {**one, **other, **{name: _merged(one[name], other[name]) for name in both}}
+    return {**one, **other, **{name: _merge_schemas(one[name], other[name]) for name in both}}
 
 
-def _merged_types(one: Any, other: Any) -> list[str]:
+def _merge_types(one: Any, other: Any) -> list[str]:
     ones, others = (each if isinstance(each, list) else [each] for each in (one, other))
     if ("integer" in ones and "number" in others) or ("number" in ones and "integer" in others):
         return ["integer"]
@@ -209,21 +209,21 @@ def _without(schema: Schema, keyword: str) -> Schema:
     return {name: value for name, value in schema.items() if name != keyword}
 
 
-def _first_valid(schema: Schema, candidates: Iterable[Any]) -> Any:
-    """The first candidate that this leaf of a schema accepts."""
+def _find_valid(schema: Schema, candidates: Iterable[Any]) -> Any:
+    """Return the first candidate that is valid for a schema without subschemas."""
     leaf = {name: schema[name] for name in _CHECKED if name in schema}
     try:
         validator = jsonschema_rs.validator_for(leaf)
     except (jsonschema_rs.ValidationError, ValueError) as error:
-        raise NoSampleExists from error
+        raise NoSampleExists("the schema is not valid") from error
     found = next((each for each in candidates if validator.is_valid(each)), None)
     if found is None:
-        raise NoSampleExists
+        raise NoSampleExists("no candidate is valid")
     return found
 
 
-def _runs(least: int) -> Iterator[str]:
-    """One character over and over: identifiers and numbers of every usual length."""
+def _repeated_characters(least: int) -> Iterator[str]:
+    """Yield repeated characters: identifiers and numbers of every usual length."""
     for length in range(max(least, 1), max(least, 1) + 64):
         yield from (character * length for character in "a0AfF_")
 
@@ -253,11 +253,11 @@ _KEYWORDS: Mapping[str, frozenset[str]] = {
     "number": frozenset({"multipleOf", *_BOUNDS}),
 }
 _TIGHTER: Mapping[str, Callable[[Any, Any], Any]] = {
-    "properties": _merged_properties,
+    "properties": _merge_properties,
     "required": lambda one, other: [*dict.fromkeys([*one, *other])],
-    "type": _merged_types,
+    "type": _merge_types,
     "enum": lambda one, other: [each for each in one if each in other],
-    "items": _merged,
+    "items": _merge_schemas,
     "allOf": lambda one, other: [*one, *other],
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems"), min),

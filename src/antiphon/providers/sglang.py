@@ -1,4 +1,4 @@
-"""SGLang, on a machine of one's own."""
+"""SGLang, self-hosted."""
 
 from __future__ import annotations
 

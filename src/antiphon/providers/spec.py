@@ -1,4 +1,4 @@
-"""What a provider is: an address, what its models take, and the quirks of its dialect."""
+"""Provider data: base URL, authentication, model capabilities and dialect quirks."""
 
 from __future__ import annotations
 
@@ -11,54 +11,55 @@ from msgspec import Struct
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.make_plan import EFFORTS
 
-__all__ = ["Auth", "Model", "Spec", "ladder"]
+__all__ = ["Auth", "Model", "Spec", "parse_efforts"]
 
 
-def ladder(words: str) -> dict[str, str]:
-    """A provider's word for each rung from `none` to `max`; `-` where it has none."""
-    return {rung: word for rung, word in zip(EFFORTS, words.split(), strict=True) if word != "-"}
+def parse_efforts(values: str) -> dict[str, str]:
+    """Map each effort from `none` to `max` to the provider's value; `-` where it has none."""
+    pairs = zip(EFFORTS, values.split(), strict=True)
+    return {effort: value for effort, value in pairs if value != "-"}
 
 
 class Auth(Struct, frozen=True, kw_only=True):
-    """How a key is shown: in which header, and in what form."""
+    """How an API key is sent: in which header, and in what form."""
 
     header: str = "authorization"
     scheme: Literal["bearer", "plain", "sigv4"] = "bearer"
-    """Behind the word Bearer, as it is, or as a signature by a pair of keys (`ACCESS:SECRET`, with
-    `:TOKEN` if they are lent); a key that is no pair is a bearer's then, too."""
+    """`bearer` sends `Bearer KEY`, `plain` the key itself. `sigv4` signs with a key pair
+    (`ACCESS:SECRET`, with `:TOKEN` for temporary credentials); any other key is sent as bearer."""
     service: str = ""
-    """Which service a signature is for."""
+    """The service name in a SigV4 signature."""
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """A model known by name, and how it differs from the rest of its provider."""
+    """A model known by name, with its capabilities if they differ from the provider's default."""
 
     id: str
     capabilities: Capabilities | None = None
     family: bool = False
-    """Not a name by itself, but how the names of a family begin."""
+    """`id` is the prefix of a family of names, not a model name itself."""
 
 
 class Spec(Struct, frozen=True, kw_only=True):
-    """The data of one provider. Facts are dated, and overridable by configuration."""
+    """The data of one provider. Facts are dated; configuration overrides them."""
 
     name: str
     title: str
     as_of: str = ""
-    """The month when the facts were last compared with the provider's own pages."""
+    """The month in which the facts were last compared with the provider's documentation."""
     base_url: str = ""
-    """Empty: everybody has an address of their own."""
+    """Empty: the operator must configure it."""
     api_key_env: tuple[str, ...] = ()
     ambient_key: bool = False
-    """The variable serves other purposes, too: to have it is no wish to use this provider."""
+    """Other programs use the variable, too: its presence does not enable the provider."""
     needs_key: bool = True
     auth: Auth = Auth()
     query: Mapping[str, str] = {}
-    """Parameters of every address."""
+    """Query parameters of every request."""
     headers: Mapping[str, str] = {}
     dialect: str = "chat"
     quirks: object | None = None
-    """The dialect's own kind of them (`ChatQuirks` for `chat`); None: nothing is special."""
+    """An instance of the dialect's quirks class (`ChatQuirks` for `chat`); None: its defaults."""
     implied_finish: str | None = None
     in_process: bool = False
     any_model: bool = True
@@ -67,12 +68,12 @@ class Spec(Struct, frozen=True, kw_only=True):
     models: tuple[Model, ...] = ()
 
     def capabilities_of(self, model: str) -> Capabilities:
-        """What this model takes; of the known names that it begins with, the longest counts."""
-        kin = [known for known in self.models if _is_kin(known.id, model)]
-        best = max(kin, key=lambda known: len(known.id), default=None)
+        """Return the capabilities of the longest known name that `model` begins with."""
+        matching = [known for known in self.models if _matches_name(known.id, model)]
+        best = max(matching, key=lambda known: len(known.id), default=None)
         return (best and best.capabilities) or self.capabilities
 
 
-def _is_kin(known: str, model: str) -> bool:
-    """Whether a name begins like a known one, be it behind a region or an owner."""
+def _matches_name(known: str, model: str) -> bool:
+    """Whether a model name begins with a known one, optionally after a region or an owner."""
     return re.search(rf"(?:^|[./:]){re.escape(known)}", model, re.IGNORECASE) is not None

@@ -1,4 +1,4 @@
-"""`docs/providers.md`, written from the providers' own data.
+"""Generates `docs/providers.md` from the provider data.
 
 Run `python -m antiphon.providers.table > docs/providers.md` after a change.
 """
@@ -16,90 +16,92 @@ from antiphon.providers.spec import Model, Spec
 _HEAD = """\
 # Providers
 
-What each built-in provider is asked for. This page is written from the data in
+What each built-in provider supports. This page is generated from the data in
 `src/antiphon/providers` by `python -m antiphon.providers.table`; a test compares the two.
 
-The facts are the provider's own, as of the month given, and a table in `antiphon.toml`,
-`[providers.<name>.models."<model>"]`, overrides any of them. What a provider does not take is
-degraded or left out, and the client is told so. The columns from `none` to `max` say what becomes
-of a requested effort: the provider's own word for it. A name with `…` is how those of a family
-begin. Providers of other packages are found, too: [add-a-provider.md](add-a-provider.md).
+The facts are from the provider's documentation, as of the month given. A table in `antiphon.toml`,
+`[providers.<name>.models."<model>"]`, overrides any of them. What a provider does not support is
+degraded or ignored, with a diagnostic for the client. The columns from `none` to `max` show the
+provider's value for each reasoning effort. A name with `…` is the prefix of a family of names.
+Plugins add further providers: [add-a-provider.md](add-a-provider.md).
 
 """
 _REPLAY: Mapping[str, str] = {
-    "never": "not sent back as text",
-    "tool_turns": "sent back with the calls it led to",
-    "always": "sent back",
+    "never": "not replayed as text",
+    "tool_turns": "replayed with the tool calls it led to",
+    "always": "replayed",
 }
 _SEARCH: Mapping[str, str] = {
     "native": "by the provider",
-    "refuse": "refused",
-    "ignore": "left out",
+    "refuse": "rejected",
+    "ignore": "ignored",
 }
 
 
 def render() -> str:
-    """The whole page."""
-    head = ("provider", "dialect", "address", "key", "facts as of")
+    """Return the whole page."""
+    head = ("provider", "dialect", "base URL", "key", "facts as of")
     return (
-        _HEAD + _table(head, map(_summary, SPECS.values())) + "".join(map(_section, SPECS.values()))
+        _HEAD
+        + _render_table(head, map(_summary_row, SPECS.values()))
+        + "".join(map(_render_section, SPECS.values()))
     )
 
 
-def _summary(spec: Spec) -> Sequence[str]:
-    key = _code(spec.api_key_env) or ("none" if spec.in_process else "optional")
+def _summary_row(spec: Spec) -> Sequence[str]:
+    key = _format_code(spec.api_key_env) or ("none" if spec.in_process else "optional")
     if spec.ambient_key:
-        key += ", if configured"
-    address = _code([spec.base_url]) if spec.base_url else "yours (`base_url`)"
+        key += ", only if configured"
+    address = _format_code([spec.base_url]) if spec.base_url else "set `base_url`"
     return f"`{spec.name}`: {spec.title}", spec.dialect, address, key, spec.as_of or "–"
 
 
-def _section(spec: Spec) -> str:
+def _render_section(spec: Spec) -> str:
     can = spec.capabilities
-    listed = "".join(f"- {name}: {value}\n" for name, value in _facts(can).items() if value)
-    rows = [_row(_name(model), model.capabilities or can) for model in spec.models]
+    listed = "".join(f"- {name}: {value}\n" for name, value in _list_facts(can).items() if value)
+    rows = [_model_row(_format_name(model), model.capabilities or can) for model in spec.models]
     if spec.any_model:
-        rows.append(_row("any other" if rows else "any", can))
-    head = ("model", "window", "output", "input", *EFFORTS)
-    return f"\n## {spec.title}\n\n{listed}\n{_table(head, rows)}"
+        rows.append(_model_row("any other" if rows else "any", can))
+    head = ("model", "context window", "max output", "input", *EFFORTS)
+    return f"\n## {spec.title}\n\n{listed}\n{_render_table(head, rows)}"
 
 
-def _facts(can: Capabilities) -> Mapping[str, str]:
-    """What holds of every model that says nothing else."""
-    strict = "" if can.strict_tools else "; `strict` is not kept"
-    closed = "" if can.closed_objects else "; nor is `additionalProperties: false`"
+def _list_facts(can: Capabilities) -> Mapping[str, str]:
+    """Return the facts about the provider's default capabilities."""
+    strict = "" if can.strict_tools else "; `strict` is ignored"
+    closed = "" if can.closed_objects else "; `additionalProperties: false` is removed"
     ranges = [f"`{name}` {least:g} to {most:g}" for name, (least, most) in can.ranges.items()]
-    forced = "made without thinking" if can.forced_choice_stops_thinking else ""
+    forced = "disables thinking" if can.forced_choice_stops_thinking else ""
     return {
-        "Parameters": _code(sorted(can.parameters)),
+        "Parameters": _format_code(sorted(can.parameters)),
         "Ranges": ", ".join(ranges),
-        "Not while it thinks": _code(sorted(can.fixed_by_thinking)),
-        "Tool choice": _code(sorted(can.tool_choice)) if can.tools else "",
-        "A call that has to be made": forced if can.tools else "",
-        "Formats": _code(sorted(can.formats))
+        "Ignored while thinking": _format_code(sorted(can.fixed_by_thinking)),
+        "Tool choice": _format_code(sorted(can.tool_choice)) if can.tools else "",
+        "A forced tool call": forced if can.tools else "",
+        "Formats": _format_code(sorted(can.formats))
         + ("" if can.formats_beside_tools else "; only without tools"),
         "Tools": f"{can.max_tools} at most{strict}{closed}" if can.tools else "none",
         "Web search": _SEARCH[can.web_search],
         "Reasoning of earlier turns": _REPLAY[can.replay_reasoning],
-        "Leaks into its text": _code(can.guards),
+        "Markup leaked into text": _format_code(can.guards),
     }
 
 
-def _name(model: Model) -> str:
+def _format_name(model: Model) -> str:
     return f"`{model.id}`…" if model.family else f"`{model.id}`"
 
 
-def _row(name: str, can: Capabilities) -> Sequence[str]:
+def _model_row(name: str, can: Capabilities) -> Sequence[str]:
     sizes = [f"{size:,}" if size else "–" for size in (can.context_window, can.max_output_tokens)]
-    efforts = [can.efforts.get(rung) or "–" for rung in EFFORTS]
+    efforts = [can.efforts.get(effort) or "–" for effort in EFFORTS]
     return name, *sizes, ", ".join(sorted(can.inputs)), *efforts
 
 
-def _code(words: Iterable[str]) -> str:
+def _format_code(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -1,4 +1,4 @@
-"""Together: open models behind the common form."""
+"""Together: hosted open models."""
 
 from __future__ import annotations
 

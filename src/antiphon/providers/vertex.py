@@ -1,4 +1,4 @@
-"""Gemini on Vertex AI: the same models, at an address that names a project and a location.
+"""Gemini on Vertex AI: the base URL contains a project and a location.
 
 `https://LOCATION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/LOCATION/publishers/google`,
 or `https://aiplatform.googleapis.com/v1/projects/PROJECT/locations/global/publishers/google`. The
@@ -20,7 +20,7 @@ SPEC = Spec(
     ambient_key=True,
     dialect="gemini",
     capabilities=gemini.PLAIN,
-    models=tuple(  # only AI Studio searches beside functions
+    models=tuple(  # only AI Studio supports search together with functions
         replace(model, capabilities=replace(model.capabilities, search_beside_tools=False))
         for model in gemini.MODELS
         if model.capabilities is not None

@@ -1,10 +1,10 @@
-"""vLLM, on a machine of one's own: what the model takes depends on how it was started."""
+"""vLLM, self-hosted: capabilities depend on the model and the server's flags."""
 
 from __future__ import annotations
 
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Spec, ladder
+from antiphon.providers.spec import Spec, parse_efforts
 
 CAPABILITIES = Capabilities(
     parameters=frozenset(
@@ -13,7 +13,7 @@ CAPABILITIES = Capabilities(
         parallel_tool_calls safety_identifier user
         """.split()
     ),
-    efforts=ladder("none low low medium high high high"),
+    efforts=parse_efforts("none low low medium high high high"),
     replay_reasoning="tool_turns",
     strict_tools=False,
 )

@@ -1,4 +1,4 @@
-"""xAI (Grok): reasons always or never, by the model; its thoughts go back for the cache's sake."""
+"""xAI (Grok): reasons always or never, depending on the model; replay helps its prompt cache."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _PLAIN = Capabilities(
-    # Penalties are a 400 for whoever reasons.
+    # Penalties are a 400 for reasoning models.
     parameters=frozenset(
         """
         temperature top_p max_output_tokens parallel_tool_calls top_logprobs
@@ -21,7 +21,7 @@ _PLAIN = Capabilities(
     context_window=256_000,
 )
 _REASONS = replace(
-    _PLAIN, efforts=ladder("- low low medium high high high"), context_window=500_000
+    _PLAIN, efforts=parse_efforts("- low low medium high high high"), context_window=500_000
 )
 
 SPEC = Spec(
@@ -34,7 +34,9 @@ SPEC = Spec(
     models=(
         Model(
             id="grok-4.7",
-            capabilities=replace(_REASONS, efforts=ladder("- low low medium high xhigh xhigh")),
+            capabilities=replace(
+                _REASONS, efforts=parse_efforts("- low low medium high xhigh xhigh")
+            ),
         ),
         Model(id="grok-4.6", capabilities=_REASONS),
         Model(id="grok-4.5", capabilities=_REASONS),

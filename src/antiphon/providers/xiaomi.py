@@ -1,4 +1,4 @@
-"""Xiaomi MiMo: strict about what a request may hold, and about reasoning that comes back."""
+"""Xiaomi MiMo: refuses unknown parameters, and tool calls without their reasoning."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 
 def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
     if "tools" in body:
         body["tools"] = [_tool(tool) for tool in body["tools"]]
     for message in body["messages"]:
-        message["content"] = message.get("content") or ""  # null is a 400, beside calls, too
+        message["content"] = message.get("content") or ""  # null is a 400, also beside tool calls
     return body
 
 
@@ -31,7 +31,7 @@ _TEXT = Capabilities(
     parameters=frozenset({"temperature", "top_p", "max_output_tokens"}),
     tool_choice=frozenset({"auto"}),
     formats=frozenset({"text", "json_object"}),
-    efforts=ladder("none low low medium high high high"),  # more than high is a 400
+    efforts=parse_efforts("none low low medium high high high"),  # values above high are a 400
     fixed_by_thinking=frozenset({"temperature", "top_p"}),
     inputs=frozenset({"text"}),
     replay_reasoning="tool_turns",
@@ -39,7 +39,7 @@ _TEXT = Capabilities(
     closed_objects=False,
     guards=("qwen_xml",),
     web_search_limits=frozenset({"search_context_size.high"}),
-    web_search="ignore",  # `native` is a 400 unless the account has switched it on
+    web_search="ignore",  # `native` is a 400 unless enabled for the account
     context_window=1_048_576,
     max_output_tokens=131_072,
 )

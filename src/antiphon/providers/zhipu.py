@@ -1,4 +1,4 @@
-"""Zhipu (GLM): thinking as a switch, as an effort, or always on, by the age of the model."""
+"""Zhipu (GLM): thinking is a switch, an effort, or always on, depending on the model."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec, ladder
+from antiphon.providers.spec import Model, Spec, parse_efforts
 
 
 def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
     switch = "disabled" if plan.effort == "disabled" else "enabled"
-    body["model"] = plan.model.partition("[")[0]  # glm-5.3[1m] is a name of other endpoints
-    body["thinking"] = {"type": switch, "clear_thinking": False}  # keep what is replayed
+    body["model"] = plan.model.partition("[")[0]  # glm-5.3[1m] is valid only at other endpoints
+    body["thinking"] = {"type": switch, "clear_thinking": False}  # keeps replayed reasoning
     if plan.effort not in (None, "disabled", "enabled"):
         body["reasoning_effort"] = plan.effort
     if "tools" in body:
         body["tools"] = [_tool(tool) for tool in body["tools"]]
         if body.get("stream") and not body["model"].startswith("glm-4.5"):
-            body["tool_stream"] = True  # otherwise arguments come in one piece, at the end
+            body["tool_stream"] = True  # otherwise arguments arrive in one piece at the end
     return body
 
 
@@ -33,9 +33,9 @@ def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"type": "web_search", "web_search": {**search, "search_result": True}}
 
 
-_SWITCH = ladder("disabled enabled enabled enabled enabled enabled enabled")
-_GLM_5_2 = ladder("disabled disabled high high high max max")
-_GLM_5_3 = ladder("- low low high high max max")  # it cannot be told not to think (2026-08)
+_SWITCH = parse_efforts("disabled enabled enabled enabled enabled enabled enabled")
+_GLM_5_2 = parse_efforts("disabled disabled high high high max max")
+_GLM_5_3 = parse_efforts("- low low high high max max")  # thinking cannot be disabled (2026-08)
 
 _TEXT = Capabilities(
     parameters=frozenset("temperature top_p max_output_tokens safety_identifier user".split()),
@@ -59,7 +59,7 @@ SPEC = Spec(
     name="zhipu",
     title="Zhipu / Z.AI",
     as_of="2026-10",
-    # The coding plan is at /api/coding/paas/v4; the same below https://api.z.ai/api abroad.
+    # Coding plan: /api/coding/paas/v4. Outside China: the same paths under https://api.z.ai/api.
     base_url="https://open.bigmodel.cn/api/paas/v4",
     api_key_env=("ZHIPU_API_KEY",),
     capabilities=_TEXT,

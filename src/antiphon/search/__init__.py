@@ -1,1 +1,1 @@
-"""Search engines that the gateway asks for models that cannot search by themselves."""
+"""Search backends: web search run by the gateway, for models without a search of their own."""

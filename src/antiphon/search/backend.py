@@ -1,8 +1,8 @@
-"""One question to a search engine, over HTTP or otherwise.
+"""Web search backends over HTTP.
 
-1. A *vendor* is data and two pure functions: a query becomes an `Ask`, a document becomes results.
-2. Only the engine itself is asked. An address that it finds is never fetched from here.
-3. Whatever goes wrong is a `SearchError`, and its text holds neither keys nor addresses.
+1. A *vendor* is data and two pure functions: build a request from a query, parse its response.
+2. Requests go only to the search engine. The URLs in its results are never fetched from here.
+3. Every failure is a `SearchError`, whose message contains neither keys nor URLs.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.errors import SearchError
 
-_ANSWER_BYTES = 4 * 1024 * 1024
-_OPERATOR_CHARS = 200  # engines refuse or cut long queries
+_MAX_RESPONSE_BYTES = 4 * 1024 * 1024
+_MAX_OPERATOR_CHARS = 200  # engines refuse or truncate long queries
 
 
-class Options(Struct, frozen=True, kw_only=True):
-    """How much to find, and where."""
+class SearchOptions(Struct, frozen=True, kw_only=True):
+    """Number of results, and the request's search rules."""
 
     count: int = 5
     rules: SearchRules = SearchRules()
 
 
-class Backend(Protocol):
-    async def search(self, query: str, *, options: Options) -> Sequence[SearchResult]:
-        """The best results first; raises `SearchError`."""
+class SearchBackend(Protocol):
+    async def search(self, query: str, *, options: SearchOptions) -> Sequence[SearchResult]:
+        """Return results, best first; raises `SearchError`."""
 
 
-class Ask(Struct, frozen=True, kw_only=True):
-    """A request to an engine."""
+class SearchRequest(Struct, frozen=True, kw_only=True):
+    """An HTTP request to a search engine."""
 
     path: str
     method: Literal["GET", "POST"] = "GET"
@@ -45,98 +45,104 @@ class Ask(Struct, frozen=True, kw_only=True):
     body: Mapping[str, Any] | None = None
 
 
-class Vendor(Struct, frozen=True, kw_only=True):
-    """A kind of engine."""
+class SearchVendor(Struct, frozen=True, kw_only=True):
+    """A search API: how to send a query to it, and how to read its response."""
 
-    ask: Callable[[str, str, Options], Ask]
-    """The query, the key and the options, as the engine wants to be asked."""
-    read: Callable[[Any], Sequence[SearchResult]]
-    """Its answer; what is missing or odd is left out."""
+    build_request: Callable[[str, str, SearchOptions], SearchRequest]
+    """Builds the HTTP request from query, API key and options."""
+    parse_response: Callable[[Any], Sequence[SearchResult]]
+    """Reads the decoded JSON response; missing or malformed parts are skipped."""
     url: str = ""
-    """Where it is; empty: wherever the operator runs it."""
+    """Base URL; empty if the operator runs the server and configures `url`."""
     needs_key: bool = True
-    obeys: frozenset[str] = frozenset()
-    """What it can be told beyond the filters, which the gateway keeps itself."""
+    supported_limits: frozenset[str] = frozenset()
+    """Settings of the web search tool that the API supports, beyond `filters`, which the gateway
+    applies to the results itself."""
 
 
 class HTTPBackend:
     def __init__(
-        self, vendor: Vendor, config: SearchConfig, session: aiohttp.ClientSession
+        self, vendor: SearchVendor, config: SearchConfig, session: aiohttp.ClientSession
     ) -> None:
         self._vendor = vendor
+        self._name = config.backend
         self._url = (config.url or vendor.url).rstrip("/")
         self._key = config.api_key
         self._session = session
-        self._timeout = aiohttp.ClientTimeout(total=config.timeout_s)
+        self._timeout_s = config.timeout_s
 
-    async def search(self, query: str, *, options: Options) -> Sequence[SearchResult]:
-        ask = self._vendor.ask(query, self._key, options)
+    async def search(self, query: str, *, options: SearchOptions) -> Sequence[SearchResult]:
+        request = self._vendor.build_request(query, self._key, options)
         try:
-            status, body = await self._answer(ask)
+            status, body = await self._fetch(request)
         except TimeoutError:
-            raise SearchError("The search engine took too long.") from None
+            raise self._error(f"did not respond within {self._timeout_s:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            # The cause is left behind: it may show the address, and that may hold a key.
-            raise SearchError(
-                f"The search engine is out of reach: {type(error).__name__}."
-            ) from None
+            # `from None`: the cause may show the URL, which may contain a key.
+            raise self._error(f"could not be reached ({type(error).__name__})") from None
         if status != 200:
-            raise SearchError(f"The search engine answered with status {status}.")
+            advice = "; check `api_key` in [search]" if status in (401, 403) else ""
+            raise self._error(f"returned HTTP status {status}{advice}")
         try:
-            return self._vendor.read(msgspec.json.decode(body))
+            return self._vendor.parse_response(msgspec.json.decode(body))
         except (msgspec.DecodeError, RecursionError):
-            raise SearchError("The search engine's answer cannot be read.") from None
+            raise self._error("returned a response that is not valid JSON") from None
 
-    async def _answer(self, ask: Ask) -> tuple[int, bytes]:
+    async def _fetch(self, request: SearchRequest) -> tuple[int, bytes]:
         async with self._session.request(
-            ask.method,
-            self._url + ask.path,
-            params=ask.query,
-            headers={"accept": "application/json", "user-agent": "antiphon", **ask.headers},
-            json=ask.body,
+            request.method,
+            self._url + request.path,
+            params=request.query,
+            headers={"accept": "application/json", "user-agent": "antiphon", **request.headers},
+            json=request.body,
             allow_redirects=False,
-            timeout=self._timeout,
+            timeout=aiohttp.ClientTimeout(total=self._timeout_s),
         ) as response:
-            pieces: list[bytes] = []
+            chunks: list[bytes] = []
             size = 0
-            async for piece in response.content.iter_any():
-                pieces.append(piece)
-                size += len(piece)
-                if size > _ANSWER_BYTES:
-                    raise SearchError("The search engine's answer is too long.")
-            return response.status, b"".join(pieces)
+            async for chunk in response.content.iter_any():
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > _MAX_RESPONSE_BYTES:
+                    raise self._error(f"returned more than {_MAX_RESPONSE_BYTES:,} bytes")
+            return response.status, b"".join(chunks)
+
+    def _error(self, problem: str) -> SearchError:
+        return SearchError(f"Search backend '{self._name}' {problem}.")
 
 
-# What many vendors' answers have in common
+# Shared by the vendors' parsers
 
 
-def listed(document: Any, *path: str) -> list[Mapping[str, Any]]:
-    """The objects in the list at this place; none, if there is no such place."""
+def read_objects(document: Any, *path: str) -> list[Mapping[str, Any]]:
+    """Return the objects of the list at `path`; an empty list if there is none."""
     for name in path:
         document = document.get(name) if isinstance(document, Mapping) else None
     found = document if isinstance(document, list) else []
     return [each for each in found if isinstance(each, Mapping)]
 
 
-def text(entry: Mapping[str, Any], *names: str) -> str:
-    """The first of these fields that is a text with something in it."""
-    given = (entry.get(name) for name in names)
-    return next((value for value in given if isinstance(value, str) and value.strip()), "")
+def read_text(entry: Mapping[str, Any], *names: str) -> str:
+    """Return the first of these fields that is a non-blank string, or an empty string."""
+    values = (entry.get(name) for name in names)
+    return next((value for value in values if isinstance(value, str) and value.strip()), "")
 
 
-def result(entry: Mapping[str, Any], *, url: str, snippet: str, published: str) -> SearchResult:
+def build_result(
+    entry: Mapping[str, Any], *, url: str, snippet: str, published: str
+) -> SearchResult:
     return SearchResult(
-        title=text(entry, "title"), url=url, snippet=snippet, published=published or None
+        title=read_text(entry, "title"), url=url, snippet=snippet, published=published or None
     )
 
 
-def with_operators(query: str, rules: SearchRules) -> str:
-    """The query within the allowed domains, for engines that know `site:`.
+def add_site_operators(query: str, rules: SearchRules) -> str:
+    """Restrict a query to the allowed domains, for engines that support `site:`.
 
-    Too many domains make too long a query: then only what is found is sorted out.
+    With too many domains the query stays as it is, and only the results are filtered.
     """
-    within = " OR ".join(f"site:{domain}" for domain in rules.allowed)
-    without = " ".join(f"-site:{domain}" for domain in rules.blocked)
-    grouped = f"({within})" if len(rules.allowed) > 1 else within
-    operators = " ".join(filter(None, (grouped, without)))
-    return f"{query} {operators}".strip() if len(operators) <= _OPERATOR_CHARS else query
+    allowed = " OR ".join(f"site:{domain}" for domain in rules.allowed)
+    blocked = " ".join(f"-site:{domain}" for domain in rules.blocked)
+    grouped = f"({allowed})" if len(rules.allowed) > 1 else allowed
+    operators = " ".join(filter(None, (grouped, blocked)))
+    return f"{query} {operators}".strip() if len(operators) <= _MAX_OPERATOR_CHARS else query

@@ -1,8 +1,7 @@
-"""Answers from a file, for demonstrations and tests: what is found for which query.
+"""Search results from a JSON file, for demonstrations and tests.
 
-The file is an object. Its keys are queries, its values lists of results (title, url, snippet,
-published); under `*` stands what is found for any other query. In place of a list, `"failed"` is a
-search that fails.
+The file is an object that maps queries to lists of results (title, url, snippet, published). `*`
+holds the results of any other query. `"failed"` instead of a list makes the search fail.
 """
 
 from __future__ import annotations
@@ -15,30 +14,31 @@ import msgspec
 
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.errors import SearchError
-from antiphon.search.backend import Options
+from antiphon.search.backend import SearchOptions
 
-Answers: TypeAlias = Mapping[str, tuple[SearchResult, ...] | Literal["failed"]]
+RecordedResults: TypeAlias = Mapping[str, tuple[SearchResult, ...] | Literal["failed"]]
 
 
 class RecordedBackend:
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
+    def __init__(self, results: RecordedResults) -> None:
+        self._results = results
 
-    async def search(self, query: str, *, options: Options) -> Sequence[SearchResult]:
-        found = self._answers.get(query, self._answers.get("*", ()))
+    async def search(self, query: str, *, options: SearchOptions) -> Sequence[SearchResult]:
+        found = self._results.get(query, self._results.get("*", ()))
         if found == "failed":
-            raise SearchError("This search is recorded as one that fails.")
+            raise SearchError("The search results file records this search as failed.")
         return found
 
 
-def load_answers(url: str) -> Answers:
-    """The answers in the file at `file://…`; raises `SearchError`."""
+def load_results(url: str) -> RecordedResults:
+    """Load the results file at `file://…`; raises `SearchError`."""
+    path = Path(url.removeprefix("file://"))
     try:
-        data = Path(url.removeprefix("file://")).read_bytes()
+        data = path.read_bytes()
         return msgspec.json.decode(
             data, type=dict[str, tuple[SearchResult, ...] | Literal["failed"]]
         )
     except OSError as error:
-        raise SearchError(f"it cannot be read: {error.strerror}") from error
+        raise SearchError(f"{path} cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
-        raise SearchError(f"it is not a file of answers: {error}") from error
+        raise SearchError(f"{path} is not a valid file of search results: {error}") from error

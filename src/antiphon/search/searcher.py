@@ -1,6 +1,6 @@
-"""From a search that the model asked for to what was found: every query, within the rules.
+"""Runs the queries of a model's search call and merges their results under the search rules.
 
-Nothing here raises: a search that fails is an outcome.
+Never raises: a failed search is an outcome.
 """
 
 from __future__ import annotations
@@ -16,48 +16,53 @@ from antiphon.core.filters.web_search import SearchCall, SearchOutcome
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.errors import SearchError
-from antiphon.search.backend import Backend, Options
+from antiphon.search.backend import SearchBackend, SearchOptions
 from antiphon.search.table import open_backend
 
-_MOST_RESULTS = 20  # as many as Brave and Tavily give at a time
-_SPARE = 2  # so many times more is asked for where some of it will be sorted out
+_MAX_RESULTS = 20  # the most that Brave and Tavily return per request
+_OVERFETCH = 2  # request this many times more results if some will be filtered out
 
 
 class Searcher:
-    def __init__(self, backend: Backend, usual_count: int) -> None:
+    def __init__(self, backend: SearchBackend, default_count: int) -> None:
         self._backend = backend
-        self._usual_count = usual_count
+        self._default_count = default_count
 
     async def __call__(self, call: SearchCall) -> SearchOutcome:
-        """What the queries of a call find. One that fails spoils nothing unless all do."""
-        count = call.rules.result_count(self._usual_count)
-        found = await asyncio.gather(*(self._found(query, call, count) for query in call.queries))
+        """Run all queries of a call; the search fails only if every query does."""
+        count = call.rules.result_count(self._default_count)
+        queries = (self._run_query(query, call, count) for query in call.queries)
+        found = await asyncio.gather(*queries)
         lists = [each for each in found if not isinstance(each, SearchError)]
         if not lists:
             return SearchOutcome(failed=True, problem=str(found[0]))
-        return SearchOutcome(results=chosen(lists, call.rules, count))
+        return SearchOutcome(results=merge_results(lists, call.rules, count))
 
-    async def _found(
+    async def _run_query(
         self, query: str, call: SearchCall, count: int
     ) -> Sequence[SearchResult] | SearchError:
         rules = call.rules
-        asked = min(_MOST_RESULTS, count * _SPARE) if rules.allowed or rules.blocked else count
+        filtered = rules.allowed or rules.blocked
+        requested = min(_MAX_RESULTS, count * _OVERFETCH) if filtered else count
         try:
-            return await self._backend.search(query, options=Options(count=asked, rules=rules))
+            options = SearchOptions(count=requested, rules=rules)
+            return await self._backend.search(query, options=options)
         except SearchError as error:
             return error
 
 
-def chosen(
+def merge_results(
     lists: Sequence[Sequence[SearchResult]], rules: SearchRules, count: int
 ) -> tuple[SearchResult, ...]:
-    """The best of each list, in turn; what the rules forbid, and what comes twice, is left out."""
-    in_turn = chain.from_iterable(zip_longest(*lists))
-    admitted = {each.url: each for each in in_turn if each is not None and rules.admits(each.url)}
+    """Interleave the lists, best first, without duplicates and results that the rules forbid."""
+    interleaved = chain.from_iterable(zip_longest(*lists))
+    admitted = {
+        each.url: each for each in interleaved if each is not None and rules.admits(each.url)
+    }
     return tuple(admitted.values())[:count]
 
 
 def open_searcher(config: Config, session: aiohttp.ClientSession) -> Searcher | None:
-    """The search that is configured; `session` is shared, and stays its owner's to close."""
+    """Open the configured search, if any; the caller owns and closes `session`."""
     backend = open_backend(config, session)
     return None if backend is None else Searcher(backend, config.search.max_results)

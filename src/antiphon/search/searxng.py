@@ -1,4 +1,4 @@
-"""SearXNG, on a server of the operator's own; its settings have to allow the format `json`."""
+"""SearXNG, self-hosted; its settings must enable the format `json`."""
 
 from __future__ import annotations
 
@@ -6,25 +6,35 @@ from collections.abc import Sequence
 from typing import Any
 
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.search.backend import Ask, Options, Vendor, listed, result, text, with_operators
+from antiphon.search.backend import (
+    SearchOptions,
+    SearchRequest,
+    SearchVendor,
+    add_site_operators,
+    build_result,
+    read_objects,
+    read_text,
+)
 
 
-def _ask(query: str, key: str, options: Options) -> Ask:
-    words = {"q": with_operators(query, options.rules), "format": "json"}
-    headers = {"authorization": f"Bearer {key}"} if key else {}  # for a proxy in front of it
-    return Ask(path="/search", query=words, headers=headers)
+def _build_request(query: str, key: str, options: SearchOptions) -> SearchRequest:
+    parameters = {"q": add_site_operators(query, options.rules), "format": "json"}
+    headers = (
+        {"authorization": f"Bearer {key}"} if key else {}
+    )  # for a reverse proxy in front of it
+    return SearchRequest(path="/search", query=parameters, headers=headers)
 
 
-def _read(document: Any) -> Sequence[SearchResult]:
+def _parse_response(document: Any) -> Sequence[SearchResult]:
     return [
-        result(
+        build_result(
             entry,
-            url=text(entry, "url"),
-            snippet=text(entry, "content"),
-            published=text(entry, "publishedDate", "pubdate"),
+            url=read_text(entry, "url"),
+            snippet=read_text(entry, "content"),
+            published=read_text(entry, "publishedDate", "pubdate"),
         )
-        for entry in listed(document, "results")
+        for entry in read_objects(document, "results")
     ]
 
 
-VENDOR = Vendor(ask=_ask, read=_read, needs_key=False)
+VENDOR = SearchVendor(build_request=_build_request, parse_response=_parse_response, needs_key=False)

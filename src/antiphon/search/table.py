@@ -1,4 +1,4 @@
-"""Which search engines there are, and the one that is configured."""
+"""The table of search backends, and opening the configured one."""
 
 from __future__ import annotations
 
@@ -9,47 +9,50 @@ import aiohttp
 from antiphon.config import Config
 from antiphon.errors import SearchError
 from antiphon.search import brave, searxng, tavily, zhipu
-from antiphon.search.backend import Backend, HTTPBackend, Vendor
-from antiphon.search.recorded import RecordedBackend, load_answers
+from antiphon.search.backend import HTTPBackend, SearchBackend, SearchVendor
+from antiphon.search.recorded import RecordedBackend, load_results
 
-VENDORS: Mapping[str, Vendor] = {
+VENDORS: Mapping[str, SearchVendor] = {
     "searxng": searxng.VENDOR,
     "tavily": tavily.VENDOR,
     "brave": brave.VENDOR,
     "zhipu": zhipu.VENDOR,
 }
-_KEPT = frozenset({"filters"})
-"""What the gateway keeps by itself."""
+_ENFORCED_HERE = frozenset({"filters"})
+"""Settings of the web search tool that the gateway applies for every backend."""
 
 
-def obeyed(config: Config) -> frozenset[str] | None:
-    """What the configured search can be told; None: there is none. Raises `ConfigError`."""
+def read_search_limits(config: Config) -> frozenset[str] | None:
+    """Return the tool settings that the configured search supports; None without a search.
+
+    Raises `ConfigError` if the configuration is incomplete.
+    """
     name = config.search.backend
     if not name:
         return None
     if name == "recorded":
-        _need_url(config, "`file://` and the path of a file")
-        return _KEPT
+        _require_url(config, "`file://` and the path of a results file")
+        return _ENFORCED_HERE
     vendor = VENDORS[name]
     if not vendor.url:
-        _need_url(config, "the address of the server")
+        _require_url(config, "the URL of your server")
     if vendor.needs_key and not config.search.api_key:
-        raise config.error_at(("search", "api_key"), f'is needed for backend = "{name}"')
-    return _KEPT | vendor.obeys
+        raise config.error_at(("search", "api_key"), f'required for backend = "{name}"')
+    return _ENFORCED_HERE | vendor.supported_limits
 
 
-def _need_url(config: Config, what: str) -> None:
+def _require_url(config: Config, expected: str) -> None:
     if not config.search.url:
-        problem = f'{what} is needed for backend = "{config.search.backend}"'
+        problem = f'required for backend = "{config.search.backend}": set it to {expected}'
         raise config.error_at(("search", "url"), problem)
 
 
-def open_backend(config: Config, session: aiohttp.ClientSession) -> Backend | None:
-    if obeyed(config) is None:
+def open_backend(config: Config, session: aiohttp.ClientSession) -> SearchBackend | None:
+    if read_search_limits(config) is None:
         return None
     if config.search.backend == "recorded":
         try:
-            return RecordedBackend(load_answers(config.search.url))
+            return RecordedBackend(load_results(config.search.url))
         except SearchError as error:
             raise config.error_at(("search", "url"), error.message) from error
     return HTTPBackend(VENDORS[config.search.backend], config.search, session)

@@ -1,4 +1,4 @@
-"""Tavily: domains are part of its own request, up to a few hundred of them."""
+"""Tavily: its API takes lists of domains, up to a few hundred."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.search.backend import Ask, Options, Vendor, listed, result, text
+from antiphon.search.backend import (
+    SearchOptions,
+    SearchRequest,
+    SearchVendor,
+    build_result,
+    read_objects,
+    read_text,
+)
 
 
-def _ask(query: str, key: str, options: Options) -> Ask:
+def _build_request(query: str, key: str, options: SearchOptions) -> SearchRequest:
     rules = options.rules
     body = {
         "query": query,
@@ -19,7 +26,7 @@ def _ask(query: str, key: str, options: Options) -> Ask:
         "exclude_domains": list(rules.blocked),
     }
     headers = {"authorization": f"Bearer {key}"}
-    return Ask(
+    return SearchRequest(
         method="POST",
         path="/search",
         headers=headers,
@@ -27,16 +34,18 @@ def _ask(query: str, key: str, options: Options) -> Ask:
     )
 
 
-def _read(document: Any) -> Sequence[SearchResult]:
+def _parse_response(document: Any) -> Sequence[SearchResult]:
     return [
-        result(
+        build_result(
             entry,
-            url=text(entry, "url"),
-            snippet=text(entry, "content", "raw_content"),
-            published=text(entry, "published_date"),
+            url=read_text(entry, "url"),
+            snippet=read_text(entry, "content", "raw_content"),
+            published=read_text(entry, "published_date"),
         )
-        for entry in listed(document, "results")
+        for entry in read_objects(document, "results")
     ]
 
 
-VENDOR = Vendor(ask=_ask, read=_read, url="https://api.tavily.com")
+VENDOR = SearchVendor(
+    build_request=_build_request, parse_response=_parse_response, url="https://api.tavily.com"
+)

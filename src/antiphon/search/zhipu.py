@@ -1,4 +1,4 @@
-"""Zhipu's search service: short queries, and at most one domain."""
+"""Zhipu's web search API: short queries, and a filter for at most one domain."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.search.backend import Ask, Options, Vendor, listed, result, text
+from antiphon.search.backend import (
+    SearchOptions,
+    SearchRequest,
+    SearchVendor,
+    build_result,
+    read_objects,
+    read_text,
+)
 
-_QUERY_CHARS = 70  # its documentation asks for no more
+_MAX_QUERY_CHARS = 70  # the documented maximum
 
 
-def _ask(query: str, key: str, options: Options) -> Ask:
+def _build_request(query: str, key: str, options: SearchOptions) -> SearchRequest:
     rules = options.rules
     body: dict[str, Any] = {
-        "search_query": query[:_QUERY_CHARS],
+        "search_query": query[:_MAX_QUERY_CHARS],
         "search_engine": "search_std",
         "search_intent": False,
         "count": options.count,
@@ -23,19 +30,23 @@ def _ask(query: str, key: str, options: Options) -> Ask:
     if len(rules.allowed) == 1:
         body["search_domain_filter"] = rules.allowed[0]
     headers = {"authorization": f"Bearer {key}"}
-    return Ask(method="POST", path="/web_search", headers=headers, body=body)
+    return SearchRequest(method="POST", path="/web_search", headers=headers, body=body)
 
 
-def _read(document: Any) -> Sequence[SearchResult]:
+def _parse_response(document: Any) -> Sequence[SearchResult]:
     return [
-        result(
+        build_result(
             entry,
-            url=text(entry, "link"),
-            snippet=text(entry, "content"),
-            published=text(entry, "publish_date"),
+            url=read_text(entry, "link"),
+            snippet=read_text(entry, "content"),
+            published=read_text(entry, "publish_date"),
         )
-        for entry in listed(document, "search_result")
+        for entry in read_objects(document, "search_result")
     ]
 
 
-VENDOR = Vendor(ask=_ask, read=_read, url="https://open.bigmodel.cn/api/paas/v4")
+VENDOR = SearchVendor(
+    build_request=_build_request,
+    parse_response=_parse_response,
+    url="https://open.bigmodel.cn/api/paas/v4",
+)

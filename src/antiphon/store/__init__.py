@@ -1,1 +1,1 @@
-"""Turns and traces at rest. Nothing here runs on the event loop for longer than a moment."""
+"""Stored responses (turns) and request traces. No disk access blocks the event loop."""

@@ -1,6 +1,6 @@
-"""Chains of turns: following `previous_response_id`, and the history that comes of it.
+"""Chains of turns linked by `previous_response_id`, and the history items they produce.
 
-A parent may have ended in any way: what an incomplete or failed turn had said was said.
+A parent may have any status: the output of an incomplete or failed turn is part of the history.
 """
 
 from __future__ import annotations
@@ -13,18 +13,23 @@ from antiphon.store.store import Turn
 from antiphon.wire.items import Document
 
 
-class Link(Protocol):
-    """All that walking needs to know of a turn."""
+class ChainLink(Protocol):
+    """What following a chain needs to know of a turn: the id of its parent."""
 
     @property
     def previous_response_id(self) -> str | None: ...
 
 
-L = TypeVar("L", bound=Link)
+L = TypeVar("L", bound=ChainLink)
 
 
-def walk(response_id: str, find: Callable[[str], L | None], limit: int | None) -> dict[str, L]:
-    """The turn and its ancestors by id, oldest first."""
+def follow_chain(
+    response_id: str, find: Callable[[str], L | None], limit: int | None
+) -> dict[str, L]:
+    """Return the turn and its ancestors by id, oldest first.
+
+    `find` looks up one turn. Raises `ChainNotFound`, `ChainCycle` or `ChainTooDeep`.
+    """
     found: dict[str, L] = {}
     wanted: str | None = response_id
     while wanted is not None:
@@ -40,8 +45,8 @@ def walk(response_id: str, find: Callable[[str], L | None], limit: int | None) -
     return dict(reversed(found.items()))
 
 
-def history(turns: Iterable[Turn]) -> list[Document]:
-    """Every turn's input and output in order, without the calls that nobody can answer."""
+def build_history(turns: Iterable[Turn]) -> list[Document]:
+    """Return every turn's input and output items in order, without truncated tool calls."""
     return [
         item
         for turn in turns
@@ -50,7 +55,7 @@ def history(turns: Iterable[Turn]) -> list[Document]:
 
 
 def _is_truncated_call(item: Document) -> bool:
-    """A call that was cut off in the middle: its arguments are no use to tool or model."""
+    """Whether a tool call ended before its arguments did: neither tool nor model can use it."""
     kind = item.get("type")
     return (
         isinstance(kind, str)

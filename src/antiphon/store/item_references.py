@@ -1,10 +1,10 @@
-"""References in a request: items the client only names, and where a stored turn has them.
+"""Resolution of `item_reference` input items to the stored items they name.
 
-A client that trusts us to keep its turns sends `{"type": "item_reference", "id": …}` instead of
-an item. Each is replaced by the item it names, one for one, so that every position in the input
-stays what the client counts. One that names nothing we know is left as it came. Reasoning that
-comes back by its id and without its seal is such a reference, too. All together must not weigh
-more than a client could have sent.
+A client that relies on stored turns sends `{"type": "item_reference", "id": …}` instead of an
+item. Each reference is replaced by exactly one item, so that indexes into `input` stay the same.
+A reference to an unknown id is left as it is. A reasoning item that has an id but no
+`encrypted_content` counts as a reference, too. All referenced items together may not exceed
+`MAX_BYTES`, the size of a request body.
 """
 
 from __future__ import annotations
@@ -23,105 +23,111 @@ from antiphon.wire.request import Request
 MAX_BYTES = 64 * 1024 * 1024
 
 
-class Place(NamedTuple):
-    """Where in its turn an item stands. What the model said sorts before what a client repeats."""
+class ItemLocation(NamedTuple):
+    """Where in its turn an item is. Output items sort before input items that repeat them."""
 
     is_input: bool
     position: int
 
 
-class _Listing(Struct):
-    """A stored turn, of which only the items asked for are read."""
+class _StoredItems(Struct):
+    """A stored turn whose items are decoded only when they are requested."""
 
     input: tuple[Raw, ...] = ()
     output: tuple[Raw, ...] = ()
 
 
-_list = msgspec.json.Decoder(_Listing).decode
+_decode_items = msgspec.json.Decoder(_StoredItems).decode
 
 
-async def resolved(request: Request, store: Store, client: str = "") -> Request:
-    """The request of a client, with the items that its references name."""
-    named = [_sought(item) for item in request.input]
-    sought = {id for id in named if id is not None}
-    if not sought:
+async def resolve_references(request: Request, store: Store, client: str = "") -> Request:
+    """Return the request with its references replaced by the items they name."""
+    lookup_ids = [_read_lookup_id(item) for item in request.input]
+    wanted = {id for id in lookup_ids if id is not None}
+    if not wanted:
         return request
     try:
-        found = await store.load_items(sought, client=client)
+        found = await store.load_items(wanted, client=client)
     except StoreError:
-        if any(referred(item) is not None for item in request.input):
+        if any(read_reference_id(item) is not None for item in request.input):
             raise
-        return request  # a thread goes on without its seals
-    _refuse_repetition([id for id in named if id is not None], found)
+        return request  # only reasoning without encrypted_content: the request works without it
+    _limit_repeated_references([id for id in lookup_ids if id is not None], found)
     items = [
-        item if id is None else _found(item, found.get(id))
-        for item, id in zip(request.input, named, strict=True)
+        item if id is None else _substitute(item, found.get(id))
+        for item, id in zip(request.input, lookup_ids, strict=True)
     ]
     return msgspec.structs.replace(request, input=tuple(items))
 
 
-def _refuse_repetition(named: Sequence[str], found: Mapping[str, Document]) -> None:
-    """A few bytes may name a large item, and name it again and again."""
-    if len(named) > len(set(named)):
+def _limit_repeated_references(ids: Sequence[str], found: Mapping[str, Document]) -> None:
+    """Count a large item as often as it is referenced: a small request must not expand at will."""
+    if len(ids) > len(set(ids)):
         sizes = {id: len(msgspec.json.encode(item)) for id, item in found.items()}
-        if sum(sizes.get(id, 0) for id in named) > MAX_BYTES:
-            raise _too_much()
+        if sum(sizes.get(id, 0) for id in ids) > MAX_BYTES:
+            raise _references_too_large()
 
 
-def _too_much() -> InvalidRequest:
+def _references_too_large() -> InvalidRequest:
     return InvalidRequest(
-        "The items that the input refers to are too large together.",
+        f"The items referenced in `input` exceed {MAX_BYTES:,} bytes in total."
+        " Reference fewer items.",
         param="input",
         code="request_too_large",
         status=413,
     )
 
 
-def _sought(item: Document) -> str | None:
-    """The id to look for. Some clients repeat a thought, but not the seal that came with it."""
+def _read_lookup_id(item: Document) -> str | None:
+    """Return the id to look up, or None for a complete item.
+
+    Some clients send a reasoning item back without the `encrypted_content` it came with.
+    """
     match item:
         case {"type": "reasoning", "id": str(id)} if not item.get("encrypted_content"):
             return id
-    return referred(item)
+    return read_reference_id(item)
 
 
-def _found(item: Document, stored: Document | None) -> Document:
-    if stored is None or (referred(item) is None and stored.get("type") != item["type"]):
+def _substitute(item: Document, stored: Document | None) -> Document:
+    if stored is None or (read_reference_id(item) is None and stored.get("type") != item["type"]):
         return item
     return stored
 
 
-def referred(item: Mapping[str, Any]) -> str | None:
-    """The id that a reference names; None for an item. References may come without a type."""
+def read_reference_id(item: Mapping[str, Any]) -> str | None:
+    """Return the id of an `item_reference`; None for any other item. `type` is optional in it."""
     kind = item.get("type") or ("message" if "role" in item else "item_reference")
     id = item.get("id")
     return id if kind == "item_reference" and isinstance(id, str) else None
 
 
-def places(turn: Turn) -> dict[str, Place]:
-    """Where the items of a turn stand, by their ids. A reference is not an item."""
+def locate_items(turn: Turn) -> dict[str, ItemLocation]:
+    """Return the location of each item of a turn by its id. References are not items."""
     return {
-        **{item["id"]: Place(True, at) for at, item in enumerate(turn.input) if _is_named(item)},
-        **{item["id"]: Place(False, at) for at, item in enumerate(turn.output) if _is_named(item)},
+        item["id"]: ItemLocation(is_input, index)
+        for is_input, items in ((True, turn.input), (False, turn.output))
+        for index, item in enumerate(items)
+        if _has_own_id(item)
     }
 
 
-def _is_named(item: Document) -> bool:
-    return isinstance(item.get("id"), str) and referred(item) is None
+def _has_own_id(item: Document) -> bool:
+    return isinstance(item.get("id"), str) and read_reference_id(item) is None
 
 
-class Picked:
-    """Items of stored turns, read without the rest of them."""
+class ItemCollector:
+    """Items of stored turns, decoded without the rest of each turn, up to `MAX_BYTES`."""
 
     def __init__(self) -> None:
         self.items: dict[str, Document] = {}
-        self._room = MAX_BYTES
+        self._bytes_left = MAX_BYTES
 
-    def add(self, body: bytes, wanted: Mapping[str, Place]) -> None:
-        listing = _list(body)
+    def add(self, body: bytes, wanted: Mapping[str, ItemLocation]) -> None:
+        turn = _decode_items(body)
         for id, (is_input, position) in wanted.items():
-            item = bytes((listing.input if is_input else listing.output)[position])
-            self._room -= len(item)
-            if self._room < 0:
-                raise _too_much()
+            item = bytes((turn.input if is_input else turn.output)[position])
+            self._bytes_left -= len(item)
+            if self._bytes_left < 0:
+                raise _references_too_large()
             self.items[id] = msgspec.json.decode(item)

@@ -1,7 +1,7 @@
-"""Turns in memory: gone with the process, and never more than a fixed amount of it.
+"""In-memory store of turns, bounded in number and bytes; lost when the process ends.
 
-Turns are held as bytes, so that the bound means something and nobody can change what is stored.
-The one least recently saved or continued goes first.
+Turns are held as encoded bytes, so that the byte limit is exact and stored turns cannot be
+modified. Eviction is LRU: the turn least recently saved or continued is removed first.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from collections.abc import Collection, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.store.chain import walk
-from antiphon.store.item_references import Picked, Place, places
+from antiphon.store.chain import follow_chain
+from antiphon.store.item_references import ItemCollector, ItemLocation, locate_items
 from antiphon.store.store import Clock, StoreLimits, Turn, decode_turn, encode_turn
 from antiphon.wire.items import Document
 
 MAX_TURNS = 10_000
 MAX_BYTES = 256 * 1024 * 1024
 PURGE_EVERY_S = 60
-_BREATH = 64  # how many turns are decoded before others get their moment
+_YIELD_EVERY = 64  # turns decoded before control returns to the event loop
 
 
-class _Entry(Struct):
+class _StoredTurn(Struct):
     previous_response_id: str | None
     client: str
     expires_at: int | None
     body: bytes
-    places: dict[str, Place]
-    """Of its items, by their ids."""
+    locations: dict[str, ItemLocation]
+    """Locations of its items, by item id."""
 
 
 class MemoryStore:
-    """A `Store` without a file."""
+    """A `Store` in memory."""
 
     def __init__(self, *, now: Clock, limits: StoreLimits | None = None) -> None:
         limits = limits or StoreLimits()
@@ -42,9 +42,9 @@ class MemoryStore:
         self._max_bytes = MAX_BYTES if limits.max_bytes is None else limits.max_bytes
         self._limits = replace(limits, max_bytes=self._max_bytes)
         self._now = now
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._homes: defaultdict[tuple[str, bool], dict[str, None]] = defaultdict(dict)
-        """The turns that an item is in, oldest first, by its id and whether it is input there."""
+        self._entries: OrderedDict[str, _StoredTurn] = OrderedDict()
+        self._turns_by_item: defaultdict[tuple[str, bool], dict[str, None]] = defaultdict(dict)
+        """Response ids of the turns that hold an item, oldest first, by (item id, is_input)."""
         self._bytes = 0
         self._purged_at = now()
 
@@ -60,11 +60,13 @@ class MemoryStore:
         self._purge(now)
         self._drop(turn.id)
         expires_at = self._limits.expiry(now) if turn.expires_at is None else turn.expires_at
-        entry = _Entry(turn.previous_response_id, turn.client, expires_at, body, places(turn))
+        entry = _StoredTurn(
+            turn.previous_response_id, turn.client, expires_at, body, locate_items(turn)
+        )
         self._entries[turn.id] = entry
         self._bytes += len(body)
-        for item_id, place in entry.places.items():
-            self._homes[item_id, place.is_input][turn.id] = None
+        for item_id, location in entry.locations.items():
+            self._turns_by_item[item_id, location.is_input][turn.id] = None
         self._evict()
 
     async def load(self, response_id: str) -> Turn | None:
@@ -77,56 +79,56 @@ class MemoryStore:
         return found
 
     async def chain(self, response_id: str) -> list[Turn]:
-        links = walk(response_id, self._find, self._limits.max_chain)
+        links = follow_chain(response_id, self._find, self._limits.max_chain)
         self._renew(links)
         turns = []
         for number, entry in enumerate(links.values(), 1):
             turns.append(decode_turn(entry.body, entry.expires_at))
-            if number % _BREATH == 0:
+            if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
         return turns
 
     async def load_items(
         self, item_ids: Collection[str], *, client: str = ""
     ) -> dict[str, Document]:
-        wanted: defaultdict[str, dict[str, Place]] = defaultdict(dict)
+        wanted: defaultdict[str, dict[str, ItemLocation]] = defaultdict(dict)
         for item_id in item_ids:
-            if (home := self._home(item_id, client)) is not None:
-                wanted[home][item_id] = self._entries[home].places[item_id]
-        bodies = [(self._entries[home].body, named) for home, named in wanted.items()]
-        picked = Picked()
-        for number, (body, named) in enumerate(bodies, 1):
-            picked.add(body, named)
-            if number % _BREATH == 0:
+            if (response_id := self._find_turn_of_item(item_id, client)) is not None:
+                wanted[response_id][item_id] = self._entries[response_id].locations[item_id]
+        bodies = [(self._entries[id].body, locations) for id, locations in wanted.items()]
+        collector = ItemCollector()
+        for number, (body, locations) in enumerate(bodies, 1):
+            collector.add(body, locations)
+            if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
-        return picked.items
+        return collector.items
 
-    def _home(self, item_id: str, client: str) -> str | None:
-        """The best of the turns that an item is in."""
+    def _find_turn_of_item(self, item_id: str, client: str) -> str | None:
+        """Return the turn to take an item from: output before input, newer before older."""
         for is_input in (False, True):
-            for response_id in reversed(self._homes.get((item_id, is_input), {})):
+            for response_id in reversed(self._turns_by_item.get((item_id, is_input), {})):
                 entry = self._find(response_id)
                 if entry and (not is_input or entry.client == client):
                     return response_id
         return None
 
-    def _find(self, response_id: str) -> _Entry | None:
+    def _find(self, response_id: str) -> _StoredTurn | None:
         entry = self._entries.get(response_id)
-        return None if entry is None or _is_over(entry, self._now()) else entry
+        return None if entry is None or _is_expired(entry, self._now()) else entry
 
     def _renew(self, response_ids: Iterable[str]) -> None:
         now = self._now()
         for response_id in response_ids:
             self._entries.move_to_end(response_id)
             entry = self._entries[response_id]
-            if self._limits.is_waning(entry.expires_at, now):
+            if self._limits.needs_renewal(entry.expires_at, now):
                 entry.expires_at = self._limits.expiry(now)
 
     def _purge(self, now: int) -> None:
         if now - self._purged_at < PURGE_EVERY_S:
             return
         self._purged_at = now
-        for response_id in [id for id, entry in self._entries.items() if _is_over(entry, now)]:
+        for response_id in [id for id, entry in self._entries.items() if _is_expired(entry, now)]:
             self._drop(response_id)
 
     def _evict(self) -> None:
@@ -136,12 +138,12 @@ class MemoryStore:
     def _drop(self, response_id: str) -> None:
         if entry := self._entries.pop(response_id, None):
             self._bytes -= len(entry.body)
-            for item_id, place in entry.places.items():
-                homes = self._homes[item_id, place.is_input]
-                del homes[response_id]
-                if not homes:
-                    del self._homes[item_id, place.is_input]
+            for item_id, location in entry.locations.items():
+                turns = self._turns_by_item[item_id, location.is_input]
+                del turns[response_id]
+                if not turns:
+                    del self._turns_by_item[item_id, location.is_input]
 
 
-def _is_over(entry: _Entry, now: int) -> bool:
+def _is_expired(entry: _StoredTurn, now: int) -> bool:
     return entry.expires_at is not None and entry.expires_at <= now

@@ -1,8 +1,8 @@
-"""Secrets become «redacted» before anything is written down.
+"""Redaction of secrets (replaced by «redacted») before anything is stored or logged.
 
-Three kinds are known: the secrets of the configuration, wherever they stand; values that follow a
-telling name, as in headers, JSON or `KEY=value`; and strings with the shape of a well-known key.
-What was JSON stays JSON.
+Three kinds are found: secrets of the configuration, anywhere; values that follow a secret-like
+name, as in headers, JSON or `KEY=value`; and strings in the format of a well-known API key.
+Valid JSON stays valid JSON.
 """
 
 from __future__ import annotations
@@ -10,22 +10,21 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import quote
 
 REDACTED = "«redacted»"
 _MARK = REDACTED.encode()
-_MIN_SECRET = 6  # anything shorter ("none", "x") is a placeholder, and part of many words
+_MIN_SECRET = 6  # anything shorter ("none", "x") is a placeholder and occurs in ordinary text
 
 Span: TypeAlias = tuple[int, int]
 Offset: TypeAlias = tuple[int, int]
-"""Where in a blob a chunk begins, and when it came."""
+"""The index of a chunk's first byte in a blob, and its arrival time in ms."""
 
-# A pattern is tried only where its anchor stands: looking for plain bytes in lower-cased data is
-# twenty times as fast as searching for the patterns. The group that matched is what has to go.
+# A pattern is tried only where its anchor occurs: finding plain bytes in lower-cased data is twenty
+# times as fast as searching for the patterns. The group that matched is replaced.
 _QUOTED = r"""
     " \s*+ : \s*+ " ( (?: [^"\\\r\n] | \\. )++ )
     | \\" \s*+ : \s*+ \\" ( (?: [^"\\\r\n] | \\\\ (?: \\\\ | \\" | [^"\\] ) )++ )  # JSON in JSON
@@ -46,7 +45,7 @@ _NAMED = {
     "password": f"password {_WORD}",
     "bearer": r"bearer \s+ ( [A-Za-z0-9._~+/=-]{20,} )",
 }
-# Not within a word; but what looks like the letter before may be the end of an escape in JSON.
+# Not inside a word; but the letter before may be the end of a JSON escape (`\n`, `\u00e9`).
 _EDGE = r"(?: (?<! [A-Za-z0-9_-] ) | (?<= \\[bfnrt] ) | (?<= \\u[0-9A-Fa-f]{4} ) )"
 _REST = "[A-Za-z0-9_-]"
 _SHAPED = {
@@ -62,117 +61,90 @@ _SHAPED = {
     "aiza": f"AIza{_REST}{{30,}}",
     "eyj": rf"eyJ{_REST}{{8,}} \. {_REST}{{8,}} \. {_REST}*",
 }
-_HALVES = r"\. (?<= \b [0-9a-f]{32} \. ) ([A-Za-z0-9]{12,})"  # of `id.secret`, the second
+# `id.secret`: only the second half is secret.
+_ID_AND_SECRET = r"\. (?<= \b [0-9a-f]{32} \. ) ([A-Za-z0-9]{12,})"
 
 
 def _compile(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode(), re.VERBOSE)
 
 
-_NAME_RULES = [
-    (anchor.encode(), _compile(f"(?i: {pattern} )")) for anchor, pattern in _NAMED.items()
-]
 _RULES = [
-    *_NAME_RULES,
+    *((anchor.encode(), _compile(f"(?i: {pattern} )")) for anchor, pattern in _NAMED.items()),
     *((anchor.encode(), _compile(f"{_EDGE} ({pattern})")) for anchor, pattern in _SHAPED.items()),
-    (b".", _compile(_HALVES)),
+    (b".", _compile(_ID_AND_SECRET)),
 ]
 
 
 class Redactor:
-    """Takes secrets out of bytes, text and documents. `secrets` are those of the configuration."""
+    """Redacts bytes and text. `secrets` are those of the configuration."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets = sorted(
-            {form for secret in secrets if len(secret) >= _MIN_SECRET for form in _forms(secret)}
+            {
+                form
+                for secret in secrets
+                if len(secret) >= _MIN_SECRET
+                for form in _encode_secret(secret)
+            }
         )
 
-    def data(self, data: bytes) -> bytes:
-        return _replaced(data, self._spans(data))
+    def redact_bytes(self, data: bytes) -> bytes:
+        return _replace_spans(data, self._find_spans(data))
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
-        return self.data(data).decode("utf-8", "surrogatepass")
+        return self.redact_bytes(data).decode("utf-8", "surrogatepass")
 
-    def blob(self, blob: bytes, offsets: Sequence[Offset]) -> tuple[bytes, list[Offset]]:
-        """A blob of chunks; the offsets move with what was replaced before them."""
-        spans = self._spans(blob)
+    def redact_blob(self, blob: bytes, offsets: Sequence[Offset]) -> tuple[bytes, list[Offset]]:
+        """Redact a blob of chunks; offsets are adjusted for replacements before them."""
+        spans = self._find_spans(blob)
         ends = [end for _, end in spans]
         shifts = [0, *accumulate(len(_MARK) - (end - start) for start, end in spans)]
 
-        def moved(offset: int) -> int:
+        def move(offset: int) -> int:
             passed = bisect_right(ends, offset)
             if passed < len(spans):
                 offset = min(offset, spans[passed][0])
             return offset + shifts[passed]
 
-        return _replaced(blob, spans), [(moved(offset), at_ms) for offset, at_ms in offsets]
+        return _replace_spans(blob, spans), [(move(offset), at_ms) for offset, at_ms in offsets]
 
-    def document(self, value: Any) -> Any:
-        """JSON-like values, nested at will."""
-        match value:
-            case str():
-                return self.text(value)
-            case bytes():
-                return self.data(value)
-            case Mapping():
-                return {
-                    self.text(str(name)): self._field(str(name), inner)
-                    for name, inner in value.items()
-                }
-            case [str(name), str()] if _is_telling(name):  # a header as a pair
-                return [name, REDACTED]
-            case list() | tuple():
-                return [self.document(inner) for inner in value]
-            case _:
-                return value
-
-    def _field(self, name: str, value: Any) -> Any:
-        if not _is_telling(name):
-            return self.document(value)
-        match value:
-            case str() | bytes():
-                return REDACTED
-            case list() | tuple():
-                return [self._field(name, inner) for inner in value]
-            case _:
-                return self.document(value)
-
-    def _spans(self, data: bytes) -> list[Span]:
+    def _find_spans(self, data: bytes) -> list[Span]:
         literal = (
-            # After a backslash the first letter may belong to an escape, which has to stay whole.
+            # After a backslash the first letter may belong to an escape sequence; keep it intact.
             (at + data.startswith(b"\\", max(at - 1, 0), at), at + len(form))
             for form in self._secrets
-            for at in _places(data, form)
+            for at in _find_all(data, form)
         )
-        return _merged([*literal, *_ruled(data, _RULES)])
+        return _merge_spans([*literal, *_match_rules(data)])
 
 
-def _forms(secret: str) -> Iterator[bytes]:
-    """A secret as it may stand in text, in JSON and in a URL."""
+def _encode_secret(secret: str) -> Iterator[bytes]:
+    """Yield a secret as it appears in plain text, in JSON and in a URL."""
     yield secret.encode("utf-8", "surrogatepass")
     for in_json in (json.dumps(secret), json.dumps(secret, ensure_ascii=False)):
         yield in_json[1:-1].encode("utf-8", "surrogatepass")
     yield quote(secret, safe="", errors="surrogatepass").encode()
 
 
-def _ruled(data: bytes, rules: Iterable[tuple[bytes, re.Pattern[bytes]]]) -> Iterator[Span]:
+def _match_rules(data: bytes) -> Iterator[Span]:
     lowered = data.lower()
-    for anchor, pattern in rules:
-        for at in _places(lowered, anchor):
+    for anchor, pattern in _RULES:
+        for at in _find_all(lowered, anchor):
             if found := pattern.match(data, at):
                 yield found.span(found.lastindex or 0)
 
 
-def _places(data: bytes, wanted: bytes) -> Iterator[int]:
+def _find_all(data: bytes, wanted: bytes) -> Iterator[int]:
     at = data.find(wanted)
     while at >= 0:
         yield at
         at = data.find(wanted, at + 1)
 
 
-def _merged(spans: list[Span]) -> list[Span]:
-    """In order, and none touching another."""
+def _merge_spans(spans: list[Span]) -> list[Span]:
+    """Sort spans and join those that overlap or touch."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -182,7 +154,7 @@ def _merged(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _replaced(data: bytes, spans: list[Span]) -> bytes:
+def _replace_spans(data: bytes, spans: list[Span]) -> bytes:
     if not spans:
         return data
     pieces: list[bytes] = []
@@ -191,9 +163,3 @@ def _replaced(data: bytes, spans: list[Span]) -> bytes:
         pieces += (data[at:start], _MARK)
         at = end
     return b"".join([*pieces, data[at:]])
-
-
-@lru_cache(maxsize=1024)
-def _is_telling(name: str) -> bool:
-    line = f"{name}: value".encode("utf-8", "surrogatepass")
-    return any(_ruled(line, _NAME_RULES))

@@ -1,7 +1,7 @@
-"""Turns in a SQLite file: write-ahead log, full durability, and nothing on the event loop.
+"""SQLite store of turns: write-ahead log, full durability, no disk access on the event loop.
 
-Writes go through one thread that batches them, reads through a few others with connections of
-their own. A chain is one query, however long it is, and an item is found by an index.
+One thread writes, in batches; a few others read, each with its own connection. A chain of any
+length is one query, and an item is found by an index.
 """
 
 from __future__ import annotations
@@ -15,20 +15,27 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from antiphon.errors import StoreError
-from antiphon.store.chain import walk
-from antiphon.store.item_references import Picked, Place, places
-from antiphon.store.sqlite_file import Schema, connect, connect_reader, naming, snapshot, vacuum
-from antiphon.store.sqlite_writer import Job, T, Writer
+from antiphon.store.chain import follow_chain
+from antiphon.store.item_references import ItemCollector, ItemLocation, locate_items
+from antiphon.store.sqlite_file import (
+    DatabaseSchema,
+    connect,
+    connect_reader,
+    convert_errors,
+    snapshot,
+    vacuum,
+)
+from antiphon.store.sqlite_writer import BatchWriter, Job, T
 from antiphon.store.store import Clock, StoreLimits, Turn, decode_turn, encode_turn
 from antiphon.wire.items import Document
 
 READERS = 3
 PURGE_EVERY_S = 60
-PURGE_TURNS = 500  # in one transaction, so that no save waits long
+PURGE_TURNS = 500  # per transaction, so that no save waits long
 VACUUM_PAGES = 1000
-_PACK_BYTES = 16 * 1024  # from here on compressing saves more than it costs
+_COMPRESS_FROM_BYTES = 16 * 1024  # from this size on, compression saves more than it costs
 
-SCHEMA = Schema(
+SCHEMA = DatabaseSchema(
     application_id=0x416E7469,
     migrations=(
         (
@@ -42,7 +49,7 @@ SCHEMA = Schema(
             )
             """,
             "CREATE INDEX turn_expiry ON turn (expires_at) WHERE expires_at IS NOT NULL",
-            # Kept by the database itself, so that a limit costs no scan and a rollback no drift.
+            # Maintained by triggers: checking a limit needs no scan, and a rollback undoes it.
             "CREATE TABLE total (turns INTEGER NOT NULL, bytes INTEGER NOT NULL)",
             "INSERT INTO total VALUES (0, 0)",
             """
@@ -62,7 +69,7 @@ SCHEMA = Schema(
             """,
         ),
         (
-            # Where an item stands in its turn. The key is in the order of preference.
+            # Location of an item in its turn. The key sorts by preference.
             """
             CREATE TABLE item (
                 id TEXT NOT NULL,
@@ -96,7 +103,7 @@ _SAVE = """
 """
 _DELETE = f"DELETE FROM turn WHERE id = :id AND {_ALIVE}"
 _LOAD = f"SELECT body, expires_at FROM turn WHERE id = :id AND {_ALIVE}"
-# UNION drops repetitions, so a cycle ends by itself; `walk` then finds it.
+# UNION drops duplicates, so a cycle terminates; `follow_chain` then reports it.
 _CHAIN = f"""
     WITH RECURSIVE link (seq, parent) AS (
         SELECT seq, previous_response_id FROM turn WHERE id = :id AND {_ALIVE}
@@ -127,22 +134,22 @@ _PURGE = """
 
 
 class SQLiteStore:
-    """A `Store` in one file, which several processes may share."""
+    """A `Store` in one SQLite file, which several processes may share."""
 
     def __init__(self, path: Path, *, now: Clock, limits: StoreLimits | None = None) -> None:
         self._path = path
         self._limits = limits or StoreLimits()
         self._now = now
         self._purged_at: int | None = None
-        self._writer = Writer(
+        self._writer = BatchWriter(
             str(path), lambda: connect(path, SCHEMA, synchronous="FULL"), self._purge
         )
         self._readers: ThreadPoolExecutor | None = None
-        self._idle: list[sqlite3.Connection] = []  # for the next reader that needs one
+        self._idle: list[sqlite3.Connection] = []  # reader connections that are not in use
 
     @property
     def transactions(self) -> int:
-        """How many commits all saves and deletions have taken so far."""
+        """Number of transactions committed for saves and deletions."""
         return self._writer.transactions
 
     async def open(self) -> None:
@@ -161,11 +168,12 @@ class SQLiteStore:
         if expires_at is None:
             expires_at = self._limits.expiry(self._now())
         items = [
-            (id, place.is_input, turn.id, place.position) for id, place in places(turn).items()
+            (id, location.is_input, turn.id, location.position)
+            for id, location in locate_items(turn).items()
         ]
 
         def job(connection: sqlite3.Connection) -> None:
-            row = (turn.id, turn.previous_response_id, expires_at, turn.client, _pack(body))
+            row = (turn.id, turn.previous_response_id, expires_at, turn.client, _compress(body))
             connection.execute(_SAVE, row)
             connection.executemany(_SAVE_ITEM, items)
             _evict(connection, self._limits)
@@ -173,30 +181,31 @@ class SQLiteStore:
         await self._writer.run(job)
 
     async def load(self, response_id: str) -> Turn | None:
-        key = {"id": _key(response_id), "now": self._now()}
+        key = {"id": _searchable_id(response_id), "now": self._now()}
 
         def job(connection: sqlite3.Connection) -> Turn | None:
             row = connection.execute(_LOAD, key).fetchone()
-            return None if row is None else decode_turn(_unpack(row[0]), row[1])
+            return None if row is None else decode_turn(_decompress(row[0]), row[1])
 
         return await self._read(job)
 
     async def delete(self, response_id: str) -> bool:
-        key = {"id": _key(response_id), "now": self._now()}
+        key = {"id": _searchable_id(response_id), "now": self._now()}
         return await self._writer.run(
             lambda connection: connection.execute(_DELETE, key).rowcount > 0
         )
 
     async def chain(self, response_id: str) -> list[Turn]:
         limit, now = self._limits.max_chain, self._now()
-        key = {"id": _key(response_id), "now": now, "limit": -1 if limit is None else limit}
+        max_rows = -1 if limit is None else limit
+        key = {"id": _searchable_id(response_id), "now": now, "limit": max_rows}
 
         def job(connection: sqlite3.Connection) -> list[Turn]:
             turns = {
-                id: decode_turn(_unpack(body), expires_at)
+                id: decode_turn(_decompress(body), expires_at)
                 for id, body, expires_at in connection.execute(_CHAIN, key)
             }
-            return list(walk(response_id, turns.get, limit).values())
+            return list(follow_chain(response_id, turns.get, limit).values())
 
         turns = await self._read(job)
         self._renew(turns, now)
@@ -205,38 +214,41 @@ class SQLiteStore:
     async def load_items(
         self, item_ids: Collection[str], *, client: str = ""
     ) -> dict[str, Document]:
-        ids, key = [_key(item_id) for item_id in item_ids], {"client": client, "now": self._now()}
+        ids = [_searchable_id(item_id) for item_id in item_ids]
+        key = {"client": client, "now": self._now()}
 
         def job(connection: sqlite3.Connection) -> dict[str, Document]:
-            wanted: defaultdict[int, dict[str, Place]] = defaultdict(dict)
-            picked = Picked()
+            wanted: defaultdict[int, dict[str, ItemLocation]] = defaultdict(dict)
+            collector = ItemCollector()
             with snapshot(connection):
                 for id in ids:
-                    for seq, *place in connection.execute(FIND_ITEM, {"id": id, **key}):
-                        wanted[seq][id] = Place(*place)
-                for seq, named in wanted.items():
+                    for seq, *location in connection.execute(FIND_ITEM, {"id": id, **key}):
+                        wanted[seq][id] = ItemLocation(*location)
+                for seq, locations in wanted.items():
                     (body,) = connection.execute(_BODY, (seq,)).fetchone()
-                    picked.add(_unpack(body), named)
-            return picked.items
+                    collector.add(_decompress(body), locations)
+            return collector.items
 
         return await self._read(job)
 
     def _renew(self, turns: list[Turn], now: int) -> None:
-        """Let a chain that is in use live on, at the cost of one write in half a lifetime."""
-        waning = [turn.id for turn in turns if self._limits.is_waning(turn.expires_at, now)]
-        if waning:
-            rows = [(self._limits.expiry(now), id) for id in waning]
+        """Extend the lifetime of a chain that is in use, at most once per half a lifetime."""
+        expiry = self._limits.expiry(now)
+        needs_renewal = self._limits.needs_renewal
+        rows = [(expiry, turn.id) for turn in turns if needs_renewal(turn.expires_at, now)]
+        if rows:
             self._writer.post(lambda connection: connection.executemany(_RENEW, rows))
 
     async def _read(self, job: Job[T]) -> T:
         if self._readers is None:
-            raise StoreError(f"{self._path}: is not open")
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._lend, job)
+            raise StoreError(f"{self._path}: the store is not open")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, self._run_reader, job)
 
     # --- in the threads ---------------------------------------------------------------------------
 
-    def _lend(self, job: Job[T]) -> T:
-        with naming(self._path):
+    def _run_reader(self, job: Job[T]) -> T:
+        with convert_errors(self._path):
             try:
                 connection = self._idle.pop()
             except IndexError:
@@ -252,7 +264,7 @@ class SQLiteStore:
             self._idle.pop().close()
 
     def _purge(self, connection: sqlite3.Connection) -> bool:
-        """Delete a few expired turns, if a minute has passed; True when there may be more."""
+        """Delete some expired turns, once a minute; True if there may be more."""
         now = self._now()
         if self._purged_at is not None and now - self._purged_at < PURGE_EVERY_S:
             return False
@@ -264,7 +276,7 @@ class SQLiteStore:
 
 
 def _evict(connection: sqlite3.Connection, limits: StoreLimits) -> None:
-    """Delete the oldest turns while there are more than may be, a bounded number at a time."""
+    """Delete the oldest turns while a limit is exceeded, a bounded number at a time."""
     if limits.max_turns is None and limits.max_bytes is None:
         return
     turns, size = connection.execute("SELECT turns, bytes FROM total").fetchone()
@@ -280,15 +292,15 @@ def _evict(connection: sqlite3.Connection, limits: StoreLimits) -> None:
     connection.execute("DELETE FROM turn WHERE seq <= ?", (last,))
 
 
-def _key(response_id: str) -> str:
-    """An id that SQLite can look for: what is not text by Unicode's rules is nobody's id."""
+def _searchable_id(response_id: str) -> str:
+    """Replace lone surrogates, which SQLite cannot bind; no stored id has any."""
     return response_id.encode("utf-8", "replace").decode()
 
 
-def _pack(body: bytes) -> bytes:
-    return body if len(body) < _PACK_BYTES else zlib.compress(body, 1)
+def _compress(body: bytes) -> bytes:
+    return body if len(body) < _COMPRESS_FROM_BYTES else zlib.compress(body, 1)
 
 
-def _unpack(body: bytes) -> bytes:
-    """The JSON again. It begins with a brace, and what zlib makes never does."""
+def _decompress(body: bytes) -> bytes:
+    """Return the JSON body. JSON starts with a brace, zlib data never does."""
     return body if body.startswith(b"{") else zlib.decompress(body)

@@ -1,4 +1,4 @@
-"""SQLite files of ours: made private, recognised, brought up to date, and named in every error."""
+"""SQLite files: private permissions, ownership check, migrations, errors that name the file."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from msgspec import Struct
 
 from antiphon.errors import StoreError
 
-BUSY_S = 5.0  # how long another process may hold the file before we give up
-_WAL_BYTES = 16 * 1024 * 1024  # what the write-ahead log may keep on disk after a checkpoint
+BUSY_S = 5.0  # how long to wait for a lock held by another process
+_WAL_BYTES = 16 * 1024 * 1024  # size of the write-ahead log file after a checkpoint
 
 
-class Schema(Struct, frozen=True):
-    """What a file holds. Migration n brings it from version n to n + 1; none is ever edited."""
+class DatabaseSchema(Struct, frozen=True):
+    """Application id and migrations. Migration n leads from version n to n + 1; never edit one."""
 
     application_id: int
     migrations: tuple[tuple[str, ...], ...]
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Whatever goes wrong with the file is a `StoreError` that names it."""
+def convert_errors(path: Path) -> Iterator[None]:
+    """Convert every error of the file to a `StoreError` that names it."""
     try:
         yield
     except OSError as error:
@@ -38,17 +38,17 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def connect(
-    path: Path, schema: Schema, *, synchronous: Literal["FULL", "NORMAL"]
+    path: Path, schema: DatabaseSchema, *, synchronous: Literal["FULL", "NORMAL"]
 ) -> sqlite3.Connection:
-    """A connection that may write; the file and its directory are made when they are missing."""
-    with naming(path):
+    """Open a read-write connection; creates the file and its directory if missing."""
+    with convert_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # SQLite gives its side files the mode of the main one.
+        # SQLite creates its -wal and -shm files with the mode of the main file.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
         try:
-            _recognise(connection, path, schema)
-            # Only an empty file takes this, so it comes before anything that writes.
+            _check_ownership(connection, path, schema)
+            # Takes effect only in an empty file, so it precedes everything that writes.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
@@ -61,8 +61,8 @@ def connect(
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write. Threads may hand it on, but not share it."""
-    with naming(path):
+    """Open a read-only connection, usable from any thread but from one at a time."""
+    with convert_errors(path):
         return sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=ro",
             uri=True,
@@ -86,7 +86,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """All that is read within is of one moment, whatever is written meanwhile."""
+    """Read a consistent snapshot, unaffected by concurrent writes."""
     connection.execute("BEGIN")
     try:
         yield
@@ -95,39 +95,43 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def vacuum(connection: sqlite3.Connection, max_pages: int) -> None:
-    """Give pages that nothing needs any more back to the file system."""
-    # A script, since `execute` would take one step, which is one page.
+    """Return up to `max_pages` free pages to the file system."""
+    # `execute` would run a single step, which frees a single page.
     connection.executescript(f"PRAGMA incremental_vacuum({max_pages})")
 
 
-def _recognise(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
-    """Leave alone what is not ours: a foreign database, or one of a newer version."""
-    mark, version = _number(connection, "application_id"), _number(connection, "user_version")
-    foreign = mark or version or _first(connection, "SELECT count(*) FROM sqlite_master")
-    if mark != schema.application_id and foreign:
-        raise StoreError(f"{path}: is a database of another kind")
+def _check_ownership(connection: sqlite3.Connection, path: Path, schema: DatabaseSchema) -> None:
+    """Refuse a database of another application, or of a newer version."""
+    application_id = _read_pragma(connection, "application_id")
+    version = _read_pragma(connection, "user_version")
+    used = application_id or version or _count_tables(connection)
+    if application_id != schema.application_id and used:
+        raise StoreError(
+            f"{path}: the file is a SQLite database of another application."
+            " Use another path, or move the file away."
+        )
     if version > len(schema.migrations):
         raise StoreError(
-            f"{path}: was written by a newer version (schema {version},"
-            f" known up to {len(schema.migrations)})"
+            f"{path}: the file was written by a newer version of Antiphon (schema {version},"
+            f" known up to {len(schema.migrations)}). Upgrade Antiphon, or use another path."
         )
 
 
-def _migrate(connection: sqlite3.Connection, schema: Schema) -> None:
-    if _number(connection, "user_version") == len(schema.migrations):
+def _migrate(connection: sqlite3.Connection, schema: DatabaseSchema) -> None:
+    if _read_pragma(connection, "user_version") == len(schema.migrations):
         return
     with transaction(connection):
-        # Asked again under the lock: another process may have come first.
-        for statements in schema.migrations[_number(connection, "user_version") :]:
+        # Read again under the lock: another process may have migrated it meanwhile.
+        for statements in schema.migrations[_read_pragma(connection, "user_version") :]:
             for statement in statements:
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {schema.application_id}")
         connection.execute(f"PRAGMA user_version = {len(schema.migrations)}")
 
 
-def _number(connection: sqlite3.Connection, pragma: str) -> int:
-    return _first(connection, f"PRAGMA {pragma}")
+def _read_pragma(connection: sqlite3.Connection, pragma: str) -> int:
+    return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
 
 
-def _first(connection: sqlite3.Connection, query: str) -> int:
-    return int(connection.execute(query).fetchone()[0])
+def _count_tables(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])

@@ -1,7 +1,7 @@
-"""One thread, one connection, one transaction for everything that is queued at a moment.
+"""Batching SQLite writer: one thread, one connection, one transaction for all queued jobs.
 
-Batching makes full durability cheap: a job is answered when its commit is on the disk, and a
-hundred jobs share the wait. A job that fails for a reason of its own fails alone.
+Batching makes full durability cheap: a job completes when its commit is on disk, and a hundred
+jobs share one commit. A job that fails by itself does not fail the rest of its batch.
 """
 
 from __future__ import annotations
@@ -23,72 +23,72 @@ T = TypeVar("T")
 Job: TypeAlias = Callable[[sqlite3.Connection], T]
 
 BATCH = 256
-IDLE_S = 60.0  # how long the thread sleeps when there is nothing to do
+IDLE_S = 60.0  # time between maintenance runs while no job is queued
 
 _log = logging.getLogger("antiphon.store")
 
 
-class _Order(Struct, frozen=True):
+class _QueuedJob(Struct, frozen=True):
     job: Job[Any]
     future: asyncio.Future[Any] | None
 
 
-class _Outcome(Struct, frozen=True):
+class _JobResult(Struct, frozen=True):
     future: asyncio.Future[Any] | None
     result: Any = None
     error: Exception | None = None
 
 
-class Writer:
-    """`connect` opens the file; `tend` keeps house between batches and says if there is more."""
+class BatchWriter:
+    """Runs jobs in a thread. `maintain` runs between batches; True asks for another run soon."""
 
     def __init__(
-        self, name: str, connect: Callable[[], sqlite3.Connection], tend: Job[bool]
+        self, name: str, connect: Callable[[], sqlite3.Connection], maintain: Job[bool]
     ) -> None:
         self.transactions = 0
-        """How many were committed for jobs: far fewer than jobs when many come at once."""
+        """Number of transactions committed for jobs."""
         self._name = name
         self._connect = connect
-        self._tend = tend
-        self._queue: SimpleQueue[_Order | None] = SimpleQueue()
+        self._maintain = maintain
+        self._queue: SimpleQueue[_QueuedJob | None] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
-        """Start; raises what `connect` raises."""
+        """Start the thread; raises what `connect` raises."""
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
         opened: asyncio.Future[None] = self._loop.create_future()
-        # A daemon: a process that ends without closing must not hang. Commits were answered.
+        # A daemon thread, so that a process that exits without closing does not hang.
         Thread(target=self._main, args=(opened, self._ended), name=self._name, daemon=True).start()
         try:
             await opened
         except BaseException:
             self._loop = None
-            self._queue.put(None)  # nobody will use the thread, if it did start
+            self._queue.put(None)  # ends the thread, if it has started
             raise
 
     async def run(self, job: Job[T]) -> T:
-        """Do the job in the next transaction; returns once that is on the disk."""
-        future: asyncio.Future[T] = self._running().create_future()
-        self._queue.put(_Order(job, future))
+        """Run the job in the next transaction; returns once that is committed to disk."""
+        future: asyncio.Future[T] = self._require_loop().create_future()
+        self._queue.put(_QueuedJob(job, future))
         return await future
 
     def post(self, job: Job[object]) -> None:
-        """Do the job some time soon; nobody waits, and a failure is only logged."""
-        self._running()
-        self._queue.put(_Order(job, None))
+        """Queue the job without waiting for it; a failure is only logged."""
+        self._require_loop()
+        self._queue.put(_QueuedJob(job, None))
 
     async def close(self) -> None:
-        """Commit what is queued and end the thread. Closing twice is allowed."""
+        """Commit what is queued and end the thread. May be called twice."""
         if self._loop is not None and self._ended is not None:
             self._loop = None
             self._queue.put(None)
             await self._ended
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _require_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            raise StoreError(f"{self._name}: is not open")
+            raise StoreError(f"{self._name}: the store is not open")
         return self._loop
 
     # --- in the thread ----------------------------------------------------------------------------
@@ -97,30 +97,32 @@ class Writer:
         loop = opened.get_loop()
         try:
             connection = self._connect()
-        except Exception as error:  # whatever it is, the one who waits must hear of it
-            _answer(loop, [_Outcome(opened, error=error)])
+        except Exception as error:  # any error must reach the caller of `open`
+            _deliver_results(loop, [_JobResult(opened, error=error)])
             return
-        _answer(loop, [_Outcome(opened)])
+        _deliver_results(loop, [_JobResult(opened)])
         try:
-            self._serve(connection, loop)
+            self._process_batches(connection, loop)
         finally:
             connection.close()
-            _answer(loop, [_Outcome(ended)])
+            _deliver_results(loop, [_JobResult(ended)])
 
-    def _serve(self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop) -> None:
+    def _process_batches(
+        self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop
+    ) -> None:
         busy = True
         while True:
-            taken = self._take(0.0 if busy else IDLE_S)
-            orders = [order for order in taken if order is not None]
-            if orders:
-                _answer(loop, self._commit(connection, orders))
-            if len(orders) < len(taken):
+            taken = self._take_batch(0.0 if busy else IDLE_S)
+            jobs = [queued for queued in taken if queued is not None]
+            if jobs:
+                _deliver_results(loop, self._commit(connection, jobs))
+            if len(jobs) < len(taken):
                 return
-            busy = self._keep_house(connection)
+            busy = self._run_maintenance(connection)
 
-    def _take(self, timeout_s: float) -> list[_Order | None]:
-        """Everything that is queued now; waits for the first."""
-        taken: list[_Order | None] = []
+    def _take_batch(self, timeout_s: float) -> list[_QueuedJob | None]:
+        """Return everything that is queued now, up to `BATCH`; waits for the first."""
+        taken: list[_QueuedJob | None] = []
         try:
             taken.append(self._queue.get(timeout=timeout_s))
             while len(taken) < BATCH:
@@ -129,49 +131,49 @@ class Writer:
             pass
         return taken
 
-    def _commit(self, connection: sqlite3.Connection, orders: list[_Order]) -> list[_Outcome]:
+    def _commit(self, connection: sqlite3.Connection, jobs: list[_QueuedJob]) -> list[_JobResult]:
         try:
             with transaction(connection):
-                results = [order.job(connection) for order in orders]
-        except sqlite3.OperationalError as error:  # locked, full, read-only: so for all of them
-            return [self._failure(order, error) for order in orders]
-        except Exception as error:  # a job's own fault, which those it shares a batch with survive
-            if len(orders) == 1:
-                return [self._failure(orders[0], error)]
-            return [outcome for order in orders for outcome in self._commit(connection, [order])]
+                results = [queued.job(connection) for queued in jobs]
+        except sqlite3.OperationalError as error:  # locked, full, read-only: true of every job
+            return [self._failure(queued, error) for queued in jobs]
+        except Exception as error:  # one job is at fault: run each in its own transaction
+            if len(jobs) == 1:
+                return [self._failure(jobs[0], error)]
+            return [each for queued in jobs for each in self._commit(connection, [queued])]
         self.transactions += 1
         return [
-            _Outcome(order.future, result) for order, result in zip(orders, results, strict=True)
+            _JobResult(queued.future, result) for queued, result in zip(jobs, results, strict=True)
         ]
 
-    def _failure(self, order: _Order, error: Exception) -> _Outcome:
+    def _failure(self, queued: _QueuedJob, error: Exception) -> _JobResult:
         failure = StoreError(f"{self._name}: {error}")
         failure.__cause__ = error
-        if order.future is None:
+        if queued.future is None:
             _log.warning("%s", failure)
-        return _Outcome(order.future, error=failure)
+        return _JobResult(queued.future, error=failure)
 
-    def _keep_house(self, connection: sqlite3.Connection) -> bool:
+    def _run_maintenance(self, connection: sqlite3.Connection) -> bool:
         try:
-            return self._tend(connection)
-        except sqlite3.Error as error:  # the next round may fare better; saving goes on
-            _log.warning("%s: %s", self._name, error)
+            return self._maintain(connection)
+        except sqlite3.Error as error:  # retried in the next round; writes continue
+            _log.warning("%s: maintenance failed, will be retried: %s", self._name, error)
             return False
 
 
-def _answer(loop: asyncio.AbstractEventLoop, outcomes: list[_Outcome]) -> None:
-    """Tell everybody at once: a wake-up of the loop per batch, not per job."""
+def _deliver_results(loop: asyncio.AbstractEventLoop, results: list[_JobResult]) -> None:
+    """Resolve all futures of a batch with a single wake-up of the event loop."""
     try:
-        loop.call_soon_threadsafe(_settle, outcomes)
-    except RuntimeError:  # the loop has been closed, and everybody who waited went with it
-        _log.debug("nobody is left to hear of %d writes", len(outcomes))
+        loop.call_soon_threadsafe(_set_futures, results)
+    except RuntimeError:  # the loop is closed, and every waiting task with it
+        _log.debug("the event loop is closed; %d results discarded", len(results))
 
 
-def _settle(outcomes: list[_Outcome]) -> None:
-    for outcome in outcomes:
-        if outcome.future is None or outcome.future.done():
+def _set_futures(results: list[_JobResult]) -> None:
+    for each in results:
+        if each.future is None or each.future.done():
             continue
-        if outcome.error is None:
-            outcome.future.set_result(outcome.result)
+        if each.error is None:
+            each.future.set_result(each.result)
         else:
-            outcome.future.set_exception(outcome.error)
+            each.future.set_exception(each.error)

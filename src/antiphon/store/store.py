@@ -1,7 +1,7 @@
-"""What a store of turns is: a protocol, the turn, and the limits every backend keeps.
+"""The `Store` protocol, the stored turn, and the limits that every backend enforces.
 
-A turn is one stored response: its own input items and its output items, as documents nobody has
-touched. Instructions are not part of it (docs/adr/0012-save-before-the-terminal-event.md).
+A turn is one stored response: its own input items and its output items, as unmodified JSON
+objects. Instructions are not part of it (docs/adr/0012-save-before-the-terminal-event.md).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from antiphon.errors import StoreRefused
 from antiphon.wire.items import Document
 
 Clock: TypeAlias = Callable[[], int]
-"""The time in whole seconds. It may be called from any thread."""
+"""Returns the time in whole seconds since the epoch. May be called from any thread."""
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """One stored response. `response` is all of it, as the client saw it at the end."""
+    """One stored response. `response` is the final Response object as sent to the client."""
 
     id: str
     previous_response_id: str | None = None
@@ -29,31 +29,32 @@ class Turn(Struct, frozen=True, kw_only=True):
     model: str
     provider: str
     client: str = ""
-    """The name of the key that it was asked for with."""
+    """The name of the client key that the request was authenticated with."""
     input: tuple[Document, ...] = ()
     output: tuple[Document, ...] = ()
     response: Document
     expires_at: int | None = None
-    """Left out, the store sets it by its limits."""
+    """None: the store sets it from `StoreLimits.ttl_s`."""
 
 
 class StoreLimits(Struct, frozen=True, kw_only=True):
-    """What a store keeps, and for how long. None is no limit of this store's own."""
+    """Retention limits of a store. None is no limit, or the backend's default."""
 
     ttl_s: int | None = 30 * 24 * 3600
     max_turn_bytes: int = 16 * 1024 * 1024
     max_turns: int | None = None
-    """Above this many turns, or bytes, the oldest go."""
+    """Above this many turns, or `max_bytes`, the oldest turns are evicted."""
     max_bytes: int | None = None
     max_chain: int | None = None
-    """How many turns may hang together."""
+    """Maximum number of turns in one chain."""
 
     def expiry(self, now: int) -> int | None:
-        """When a turn that is saved or renewed now will expire."""
+        """Return when a turn that is saved or renewed now expires."""
         return None if self.ttl_s is None else now + self.ttl_s
 
-    def is_waning(self, expires_at: int | None, now: int) -> bool:
-        """Half of a turn's life is over: using it then renews it, so a chain in use never ends."""
+    def needs_renewal(self, expires_at: int | None, now: int) -> bool:
+        """Whether half of a turn's lifetime is over: reading it then renews it, so that a chain in
+        use never expires."""
         return (
             self.ttl_s is not None
             and expires_at is not None
@@ -62,56 +63,57 @@ class StoreLimits(Struct, frozen=True, kw_only=True):
 
 
 class Store(Protocol):
-    """Turns by response id. Errors are `StoreError`; those of a chain are `InvalidRequest`."""
+    """Turns by response id. Raises `StoreError`; for broken chains, `InvalidRequest`."""
 
     async def open(self) -> None:
-        """Make ready; what cannot work is told here and now."""
+        """Open files and start threads; raises if the store cannot be used."""
 
     async def save(self, turn: Turn) -> None:
-        """Keep a turn, in place of one with the same id; on return it outlives a crash."""
+        """Insert or replace a turn; durable on return if the backend is durable."""
 
     async def load(self, response_id: str) -> Turn | None:
-        """The turn, or None when it is not here or has expired."""
+        """Return the turn, or None if it does not exist or has expired."""
 
     async def delete(self, response_id: str) -> bool:
-        """Forget a turn; False when there was none."""
+        """Delete a turn; False if there was none."""
 
     async def chain(self, response_id: str) -> list[Turn]:
-        """The turn and all before it, oldest first, whatever became of each."""
+        """Return the turn and its ancestors, oldest first, whatever their status."""
 
     async def load_items(
         self, item_ids: Collection[str], *, client: str = ""
     ) -> dict[str, Document]:
-        """Items by their own ids, those of them that a turn here has.
+        """Return stored items by item id; unknown ids are left out.
 
-        What a model said goes before what a client repeated, and the newer turn before the older.
-        The ids of the former are ours, and nobody can guess one. A client may choose those of the
-        latter as it likes: they are found only for `client`, if they are its own.
+        Output items are preferred to input items, newer turns to older ones. Ids of output items
+        are generated here and cannot be guessed. Ids of input items are chosen by the client, so
+        they are found only in turns of the same `client`.
         """
 
     async def close(self) -> None:
-        """Finish what was begun, and let go of files and threads."""
+        """Finish pending writes, close files and end threads."""
 
 
 _decode = msgspec.json.Decoder(Turn).decode
 
 
 def encode_turn(turn: Turn, limits: StoreLimits) -> bytes:
-    """The turn as bytes, if it fits."""
+    """Encode a turn as JSON; raises `StoreRefused` if it is too large or not encodable."""
     try:
         body = msgspec.json.encode(turn)
     except (TypeError, ValueError, RecursionError) as error:
         raise StoreRefused(f"Response {turn.id!a} cannot be stored: {error}") from error
-    most = limits.max_turn_bytes
+    max_bytes = limits.max_turn_bytes
     if limits.max_bytes is not None:
-        most = min(most, limits.max_bytes)
-    if len(body) > most:
+        max_bytes = min(max_bytes, limits.max_bytes)
+    if len(body) > max_bytes:
         raise StoreRefused(
-            f"Response '{turn.id}' takes {len(body):,} bytes, and a stored one at most {most:,}."
+            f"Response '{turn.id}' cannot be stored: {len(body):,} bytes exceed the limit of"
+            f" {max_bytes:,}. Send `store: false`, or raise `max_turn_bytes` in [store]."
         )
     return body
 
 
 def decode_turn(body: bytes, expires_at: int | None) -> Turn:
-    """The turn from its bytes; its expiry may have moved since they were written."""
+    """Decode a stored turn; `expires_at` may have been renewed since the bytes were written."""
     return msgspec.structs.replace(_decode(body), expires_at=expires_at)

@@ -1,4 +1,4 @@
-"""Where turns are kept, by URL: `sqlite:///relative`, `sqlite:////absolute` or `memory://`."""
+"""Selection of a store by URL: `sqlite:///relative`, `sqlite:////absolute` or `memory://`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ _SQLITE = "sqlite:///"
 
 
 def open_store(url: str, *, now: Clock, limits: StoreLimits | None = None) -> Store:
-    """The store a URL names. Nothing is touched before its `open()`."""
+    """Return the store for a URL. It accesses no file before its `open()`."""
     if url == "memory://":
         return MemoryStore(now=now, limits=limits)
     path = url.removeprefix(_SQLITE)
     if path and path != url and path != ":memory:":
         return SQLiteStore(Path(path), now=now, limits=limits)
-    raise StoreError(f"{url!r} is no store: use sqlite:///file, sqlite:////path/file or memory://")
+    raise StoreError(
+        f"{url!r} is not a supported store URL: use `sqlite:///FILE` (relative),"
+        " `sqlite:////PATH/FILE` (absolute) or `memory://`."
+    )

@@ -85,7 +85,7 @@ def test_a_terminal_gets_providers_aliases_and_places(
         ('default_provider = "x"', 'antiphon.toml:1: default_provider: there is no provider "x"'),
         ('[models]\n"a" = "echo/none"', "antiphon.toml:2: models.a: 'echo' has no model 'none'"),
         ('[server]\nhost = "0.0.0.0"', "server.host is '0.0.0.0', which others can reach"),
-        ('[store]\nurl = "mysql://x"', "'mysql://x' is no store"),
+        ('[store]\nurl = "mysql://x"', "'mysql://x' is not a supported store URL"),
         ('[vision]\nmodel = "a/b"', "antiphon.toml:2: vision.model: The model 'a/b' does not"),
         ("[clients.codexx]\n", "antiphon.toml:1: clients.codexx: there is no such profile"),
         ("[server\n", "antiphon.toml:1: not valid TOML"),
@@ -153,4 +153,4 @@ def test_an_answer_of_the_provider_is_classified(
     assert main(["check", "--live"]) == 1
     [echo] = documents(capsys, "live")
     assert echo["fault"].startswith("rate_limit · ")
-    assert echo["reason"] == "Echo was asked to fail with 429."
+    assert echo["reason"] == "Echo: model 'error-429' always fails with status 429."

@@ -16,7 +16,7 @@ from antiphon.store.trace.rows import (
     TraceUsage,
 )
 from tests.support.commands import Screen
-from tests.support.traces import NOW_MS, request, stream, trace_at, written
+from tests.support.traces import NOW_MS, request, stream, trace_at, write_rows
 
 RAW = b"data: one\n\ndata: two\n\n"
 
@@ -28,7 +28,7 @@ def trace(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = home / ".local" / "share" / "antiphon" / "trace.db"
     well, badly = "req_aaa111", "req_aab222"
     asked = {"provider": "lab", "provider_model": "tiny", "client": "alice"}
-    written(
+    write_rows(
         trace_at(path, payloads=True),
         request(well, response_id="resp_1", model="gpt-5.5", stream=True, **asked),
         TraceDiagnostic(
@@ -160,7 +160,7 @@ def test_an_error_stands_on_the_page_as_it_was(screen: Screen) -> None:
 
 def test_a_long_stream_is_shown_by_its_beginning(home: Path, screen: Screen) -> None:
     offsets = [(n, NOW_MS) for n in range(40)]
-    written(
+    write_rows(
         trace_at(home / "t.db", payloads=True),
         request("q"),
         stream("q", b"x" * 40, offsets=offsets),
@@ -210,7 +210,7 @@ def test_a_trace_that_was_never_written_is_explained(
 def test_a_trace_without_requests_is_explained(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    written(trace_at(home / "t.db"))
+    write_rows(trace_at(home / "t.db"))
     assert main(["trace", "show", "--file", "t.db"]) == 2
     assert capsys.readouterr().err == "antiphon: t.db has no requests yet.\n"
 

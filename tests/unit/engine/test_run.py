@@ -218,7 +218,7 @@ def _trace_writes(places: list[str]) -> int:
 
 def unfinished(tmp_path: Path) -> int:
     """Requests in the trace that never ended."""
-    rows = reader.requests(tmp_path / "trace.db", limit=100_000)
+    rows = reader.list_requests(tmp_path / "trace.db", limit=100_000)
     return sum(row.finish is None for row in rows)
 
 

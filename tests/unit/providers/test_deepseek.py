@@ -1,4 +1,4 @@
-"""DeepSeek's switch, its ladder, and what goes along with thinking."""
+"""DeepSeek: the thinking switch, efforts, and what thinking excludes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLING: Document = {
 
 
 @pytest.mark.parametrize(
-    ("effort", "word"),
+    ("effort", "value"),
     [
         ("minimal", "low"),
         ("low", "low"),
@@ -28,25 +28,25 @@ SAMPLING: Document = {
         ("max", "max"),
     ],
 )
-def test_every_effort_thinks_with_the_vendors_word_for_it(effort: str, word: str) -> None:
+def test_every_effort_is_sent_as_the_vendors_value(effort: str, value: str) -> None:
     body = asked(PROVIDER, reasoning={"effort": effort})
     assert body["thinking"] == {"type": "enabled"}
-    assert body["reasoning_effort"] == word
+    assert body["reasoning_effort"] == value
 
 
-def test_no_effort_switches_thinking_off() -> None:
+def test_effort_none_disables_thinking() -> None:
     body = asked(PROVIDER, reasoning={"effort": "none"})
     assert body["thinking"] == {"type": "disabled"}
     assert "reasoning_effort" not in body
 
 
-def test_nothing_asked_leaves_thinking_to_the_model() -> None:
+def test_without_an_effort_no_thinking_parameter_is_sent() -> None:
     body = asked(PROVIDER)
     assert body.keys() == {"model", "messages"}
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "get_weather"}])
-def test_a_forced_call_is_made_without_thinking(choice: Any) -> None:
+def test_a_forced_tool_call_disables_thinking(choice: Any) -> None:
     body = asked(PROVIDER, tools=[TOOL], tool_choice=choice, reasoning={"effort": "high"})
     assert body["thinking"] == {"type": "disabled"}
     assert "reasoning_effort" not in body
@@ -54,34 +54,34 @@ def test_a_forced_call_is_made_without_thinking(choice: Any) -> None:
 
 
 @pytest.mark.parametrize(("choice", "sent"), [("auto", None), ("none", "none")])
-def test_a_free_choice_lets_it_think(choice: str, sent: str | None) -> None:
+def test_a_free_tool_choice_keeps_thinking_enabled(choice: str, sent: str | None) -> None:
     body = asked(PROVIDER, tools=[TOOL], tool_choice=choice, reasoning={"effort": "high"})
     assert body["thinking"] == {"type": "enabled"}
     assert body.get("tool_choice") == sent
 
 
-def test_sampling_is_sent_only_where_it_has_an_effect() -> None:
+def test_sampling_parameters_are_sent_only_without_thinking() -> None:
     assert asked(PROVIDER, reasoning={"effort": "none"}, **SAMPLING).items() >= SAMPLING.items()
     for effort in (None, "low"):
         body = asked(PROVIDER, reasoning={"effort": effort}, **SAMPLING)
         assert body.keys().isdisjoint(SAMPLING)
 
 
-def test_what_thinking_costs_is_told() -> None:
+def test_parameters_ignored_while_thinking_are_reported() -> None:
     plan = planned(PROVIDER, reasoning={"effort": "low"}, **SAMPLING)
     assert {diagnostic.param for diagnostic in plan.diagnostics} == SAMPLING.keys()
     forced = planned(PROVIDER, tools=[TOOL], tool_choice="required", reasoning={"effort": "low"})
     assert [diagnostic.code for diagnostic in forced.diagnostics] == ["effort.degraded"]
 
 
-def test_reasoning_goes_back_with_its_calls_be_it_empty() -> None:
+def test_reasoning_is_replayed_with_its_tool_calls_even_if_empty() -> None:
     remembered = asked(PROVIDER, input=CALLED, tools=[TOOL])["messages"][1]
     assert remembered["reasoning_content"] == "Let me look."
     forgotten = asked(PROVIDER, input=[CALLED[0], *CALLED[2:]], tools=[TOOL])["messages"][1]
     assert forgotten["reasoning_content"] == ""
 
 
-def test_a_user_is_told_by_the_vendors_field() -> None:
+def test_the_user_is_sent_in_the_vendors_field() -> None:
     assert asked(PROVIDER, user="alice")["user_id"] == "alice"
 
 
@@ -89,5 +89,5 @@ def test_a_user_is_told_by_the_vendors_field() -> None:
     ("model", "sees"),
     [("deepseek-v4-pro", False), ("deepseek-flash", True), ("deepseek-v4-flash", True)],
 )
-def test_only_the_flash_models_see(model: str, sees: bool) -> None:
+def test_only_the_flash_models_accept_images(model: str, sees: bool) -> None:
     assert ("image" in PROVIDER.capabilities(model).inputs) is sees

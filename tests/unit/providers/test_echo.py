@@ -1,4 +1,4 @@
-"""The built-in model: what it says, in what bytes, and that it has an answer to anything."""
+"""The echo provider: its content, its bytes, and an answer to any request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ask(said: str = "hello there", model: str = "echo", **more: Any) -> EchoAnsw
 
 
 def deltas(answered: EchoAnswer) -> list[Any]:
-    """What the gateway reads from an answer."""
+    """Decode an answer as the gateway does."""
     body = b"".join(answered.chunks)
     if answered.content_type == "application/json":
         return DIALECT.decode(body)
@@ -46,7 +46,7 @@ def finish(found: list[Any]) -> list[str | None]:
 
 
 def calls(found: list[Any]) -> dict[str, Any]:
-    """Name → arguments of every call."""
+    """Arguments of every call by tool name."""
     pieces: dict[int, list[ToolCall]] = {}
     for delta in found:
         if isinstance(delta, ToolCall):
@@ -63,7 +63,7 @@ both_ways = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stre
 
 
 @both_ways
-def test_echo_repeats_what_the_user_said_last(stream: bool) -> None:
+def test_echo_repeats_the_last_user_message(stream: bool) -> None:
     messages = [
         {"role": "system", "content": "be brief"},
         {"role": "user", "content": "first"},
@@ -75,7 +75,7 @@ def test_echo_repeats_what_the_user_said_last(stream: bool) -> None:
     assert finish(found) == ["stop"]
 
 
-def test_a_stream_is_a_frame_a_word_and_ends_with_done() -> None:
+def test_a_stream_has_a_frame_per_word_and_ends_with_done() -> None:
     answered = ask("one two three", stream=True)
     texts = [delta.text for delta in deltas(answered) if isinstance(delta, Text)]
     assert texts == ["one", " two", " three"]
@@ -84,13 +84,13 @@ def test_a_stream_is_a_frame_a_word_and_ends_with_done() -> None:
 
 
 @both_ways
-def test_usage_is_told(stream: bool) -> None:
+def test_usage_is_reported(stream: bool) -> None:
     [usage] = [delta for delta in deltas(ask(stream=stream)) if isinstance(delta, Usage)]
     assert (usage.input_tokens, usage.output_tokens) == (3, 2)
 
 
 @both_ways
-def test_the_reasoner_thinks_first_unless_told_not_to(stream: bool) -> None:
+def test_the_reasoner_sends_reasoning_first_unless_the_effort_is_none(stream: bool) -> None:
     found = deltas(ask(model="reasoner", stream=stream))
     assert joined(found, Reasoning) == "The user said: hello there"
     assert joined(found, Text) == "hello there"
@@ -106,13 +106,13 @@ def test_the_refuser_refuses(stream: bool) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 429, 500, 503])
-def test_an_error_is_answered_on_demand(status: int) -> None:
+def test_an_error_model_returns_its_status(status: int) -> None:
     answered = ask(model=f"error-{status}", stream=True)
     assert (answered.status, answered.content_type) == (status, "application/json")
     assert "error" in json.loads(b"".join(answered.chunks))
 
 
-def test_an_error_in_the_middle_comes_after_the_words() -> None:
+def test_error_midway_fails_after_the_text() -> None:
     found = deltas(ask(model="error-midway", stream=True))
     assert joined(found, Text) == "hello there"
     assert isinstance(found[-1], Failure)
@@ -120,7 +120,7 @@ def test_an_error_in_the_middle_comes_after_the_words() -> None:
     assert any(isinstance(delta, Failure) for delta in deltas(ask(model="error-midway")))
 
 
-def test_a_cut_stream_has_words_but_no_end() -> None:
+def test_the_cut_model_sends_text_without_a_finish_reason() -> None:
     answered = ask(model="cut", stream=True)
     assert joined(deltas(answered), Text) == "hello there"
     assert finish(deltas(answered)) == []
@@ -142,7 +142,7 @@ def test_a_tool_is_called_when_the_message_shares_a_word_with_it(said: str, stre
 
 
 @pytest.mark.parametrize("said", ["hello", "what is the use of it?", "get", "a b", ""])
-def test_no_tool_is_called_for_words_that_say_nothing(said: str) -> None:
+def test_no_tool_is_called_for_common_words(said: str) -> None:
     found = deltas(ask(said, tools=[TIME, WEATHER]))
     assert calls(found) == {}
     assert joined(found, Text) == (said or "…")
@@ -158,20 +158,20 @@ def test_no_tool_is_called_for_words_that_say_nothing(said: str) -> None:
         ({"type": "function", "function": {"name": "nobody"}}, []),
     ],
 )
-def test_a_tool_is_called_when_the_choice_asks_for_it(choice: Any, called: list[str]) -> None:
+def test_a_tool_is_called_when_tool_choice_forces_it(choice: Any, called: list[str]) -> None:
     assert list(calls(deltas(ask("hello", tools=[TIME, WEATHER], tool_choice=choice)))) == called
 
 
-def test_the_tool_that_shares_most_words_is_called() -> None:
+def test_the_tool_that_shares_the_most_words_is_called() -> None:
     found = deltas(ask("time: the forecast of the city", tools=[TIME, WEATHER]))
     assert list(calls(found)) == ["get_weather"]
 
 
-def test_a_choice_of_none_wins_over_a_shared_word() -> None:
+def test_tool_choice_none_prevents_a_call() -> None:
     assert calls(deltas(ask("weather", tools=[WEATHER], tool_choice="none"))) == {}
 
 
-def test_arguments_fit_the_schema_and_are_harmless_to_run() -> None:
+def test_arguments_match_the_schema_and_are_harmless_to_run() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -192,7 +192,7 @@ def test_a_tool_without_a_schema_gets_an_empty_object() -> None:
 
 @both_ways
 def test_an_agent_completes_its_loop(stream: bool) -> None:
-    """The user asks, echo calls, the tool answers, echo says so; then the user asks again."""
+    """User message, tool call, tool output, answer; then another user message."""
     begun = asked(PROVIDER, input=CALLED[:1], tools=[TOOL], stream=stream)
     assert list(calls(deltas(answer(json.dumps(begun).encode())))) == ["get_weather"]
     answered = asked(PROVIDER, input=CALLED, tools=[TOOL], stream=stream)
@@ -207,7 +207,7 @@ def test_an_agent_completes_its_loop(stream: bool) -> None:
     assert list(calls(deltas(answer(json.dumps(again).encode())))) == ["get_weather"]
 
 
-def test_an_image_in_a_tools_output_does_not_begin_the_loop_again() -> None:
+def test_an_image_in_a_tool_output_does_not_restart_the_loop() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
     output = [{"type": "input_text", "text": "A map of the weather."}, image]
     history = [*CALLED[:3], {**CALLED[3], "output": output}]
@@ -220,7 +220,7 @@ def test_an_image_in_a_tools_output_does_not_begin_the_loop_again() -> None:
 
 
 @both_ways
-def test_json_is_answered_when_it_is_asked_for(stream: bool) -> None:
+def test_json_is_returned_when_a_format_is_requested(stream: bool) -> None:
     schema = TOOL["parameters"]
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     text = joined(deltas(ask(stream=stream, response_format=form)), Text)
@@ -230,14 +230,14 @@ def test_json_is_answered_when_it_is_asked_for(stream: bool) -> None:
 
 
 @both_ways
-def test_a_limit_is_kept_and_told(stream: bool) -> None:
+def test_max_tokens_truncates_the_answer_and_sets_the_finish_reason(stream: bool) -> None:
     found = deltas(ask("one two three", stream=stream, max_tokens=2))
     assert (joined(found, Text), finish(found)) == ("one two", ["length"])
     found = deltas(ask("one two", model="reasoner", stream=stream, max_tokens=4))
     assert (joined(found, Reasoning), joined(found, Text)) == ("The user said: one", "")
 
 
-def test_a_very_long_message_is_not_repeated_to_its_end() -> None:
+def test_a_very_long_message_is_truncated() -> None:
     found = deltas(ask("word " * 100_000))
     assert finish(found) == ["length"]
     assert len(joined(found, Text)) < 100_000
@@ -247,7 +247,7 @@ def test_a_very_long_message_is_not_repeated_to_its_end() -> None:
 
 
 @given(st.text())
-def test_words_join_to_the_text_again(text: str) -> None:
+def test_split_words_join_to_the_same_text(text: str) -> None:
     answered = ask(text.encode(errors="replace").decode() or "x", stream=True)
     found = [delta.text for delta in deltas(answered) if isinstance(delta, Text)]
     assert "".join(found) == (text.encode(errors="replace").decode() or "x")
@@ -295,7 +295,7 @@ REQUESTS = st.fixed_dictionaries(
 
 
 @given(REQUESTS)
-def test_every_request_gets_an_answer_and_always_the_same(request: Document) -> None:
+def test_every_request_is_answered_deterministically(request: Document) -> None:
     body = json.dumps(request).encode()
     answered = answer(body)
     assert answered == answer(body)
@@ -305,10 +305,10 @@ def test_every_request_gets_an_answer_and_always_the_same(request: Document) -> 
 
 
 @given(st.binary(max_size=40))
-def test_a_body_that_is_no_request_is_answered_too(body: bytes) -> None:
+def test_any_body_is_answered(body: bytes) -> None:
     assert answer(body).status in (200, 400)
 
 
-def test_a_body_that_is_no_json_is_a_bad_request() -> None:
+def test_a_body_that_is_not_json_is_a_bad_request() -> None:
     assert answer(b"{").status == 400
     assert answer(b"\xff").status == 400

@@ -1,4 +1,4 @@
-"""Hosts of open models, and servers on a machine of one's own."""
+"""Hosts of open models, and self-hosted servers."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ from tests.support.outbound_requests import CALLED, TOOL, Document, asked, confi
         ("lmstudio", "m", "high", {}),
     ],
 )
-def test_an_effort_is_told_as_host_and_model_want_it(
+def test_an_effort_is_sent_in_the_form_of_host_and_model(
     name: str, model: str, effort: str, sent: dict[str, Any]
 ) -> None:
     body = asked(configured(name), model, reasoning={"effort": effort})
-    told = ("reasoning_effort", "chat_template_kwargs")
-    assert {key: body[key] for key in body if key in told} == sent
+    fields = ("reasoning_effort", "chat_template_kwargs")
+    assert {key: body[key] for key in body if key in fields} == sent
 
 
-def test_groq_keeps_the_thoughts_of_qwen_out_of_the_text() -> None:
+def test_groq_separates_the_reasoning_of_qwen_from_the_text() -> None:
     provider = configured("groq")
     assert asked(provider, "qwen/qwen3-32b")["reasoning_format"] == "parsed"
     assert "reasoning_format" not in asked(provider, "openai/gpt-oss-20b")
 
 
-def test_a_longer_id_than_azure_takes_is_shortened_on_both_sides() -> None:
+def test_a_call_id_too_long_for_azure_is_shortened_in_call_and_output() -> None:
     long = [CALLED[0], *({**item, "call_id": "x" * 41} for item in CALLED[2:])]
     messages = asked(configured("azure"), input=long, tools=[TOOL])["messages"]
     assert messages[1]["tool_calls"][0]["id"] == messages[2]["tool_call_id"]
@@ -63,14 +63,14 @@ def test_a_longer_id_than_azure_takes_is_shortened_on_both_sides() -> None:
     assert messages[2]["tool_call_id"] == "call_1"
 
 
-def test_lm_studio_is_never_asked_for_json_without_a_schema() -> None:
+def test_lm_studio_never_gets_json_object() -> None:
     provider = configured("lmstudio")
     form: Document = {"text": {"format": {"type": "json_object"}}}
     assert "response_format" not in asked(provider, **form)
     assert [each.code for each in planned(provider, **form).diagnostics] == ["format.degraded"]
 
 
-def test_perplexity_hears_of_tools_only_in_words_and_by_turns() -> None:
+def test_perplexity_gets_tool_calls_as_text_in_alternating_roles() -> None:
     provider = configured("perplexity")
     thread = [*CALLED, {"role": "user", "content": "And tomorrow?"}]
     messages = asked(provider, input=thread, instructions="Be brief.")["messages"]

@@ -1,4 +1,4 @@
-"""Mistral: ids of nine characters, its own word for a choice, and nothing that it refuses."""
+"""Mistral: call ids of nine characters, its tool choice, and refused fields."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tests.support.outbound_requests import CALLED, TOOL, Document, asked, confi
 PROVIDER = configured("mistral")
 
 
-def test_every_id_has_nine_characters_on_both_sides() -> None:
+def test_every_call_id_has_nine_characters_in_call_and_output() -> None:
     messages = asked(PROVIDER, input=CALLED, tools=[TOOL])["messages"]
     [call] = messages[1]["tool_calls"]
     assert re.fullmatch("[a-zA-Z0-9]{9}", call["id"])
     assert messages[2]["tool_call_id"] == call["id"]
 
 
-def test_an_id_of_its_own_stays() -> None:
+def test_a_valid_call_id_is_kept() -> None:
     own = [CALLED[0], *({**item, "call_id": "Ab3dEf9hI"} for item in CALLED[2:])]
     assert asked(PROVIDER, input=own, tools=[TOOL])["messages"][2]["tool_call_id"] == "Ab3dEf9hI"
 
 
-def test_a_named_tool_is_the_only_one_and_has_to_be_called() -> None:
+def test_a_named_tool_is_sent_as_the_only_one_with_choice_any() -> None:
     request: Document = {
         "tools": [TOOL, {**TOOL, "name": "other"}],
         "tool_choice": {"type": "function", "name": "get_weather"},
@@ -31,11 +31,11 @@ def test_a_named_tool_is_the_only_one_and_has_to_be_called() -> None:
     body = asked(PROVIDER, **request)
     assert body["tool_choice"] == "any"
     assert [tool["function"]["name"] for tool in body["tools"]] == ["get_weather"]
-    told = [each.code for each in planned(PROVIDER, **request).diagnostics]
-    assert "tool_choice.degraded" in told
+    codes = [each.code for each in planned(PROVIDER, **request).diagnostics]
+    assert "tool_choice.degraded" in codes
 
 
-def test_nothing_that_it_refuses_is_sent() -> None:
+def test_refused_fields_are_not_sent() -> None:
     parameters = {**TOOL["parameters"], "$schema": "x", "$id": "y"}
     tool = {**TOOL, "parameters": parameters, "strict": True}
     body = asked(PROVIDER, tools=[tool], user="alice", stream=True, input=CALLED)
@@ -46,15 +46,15 @@ def test_nothing_that_it_refuses_is_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("effort", "word", "told"),
+    ("effort", "value", "codes"),
     [("none", "none", []), ("low", "high", ["effort.degraded"]), ("max", "high", [])],
 )
-def test_it_thinks_hard_or_not_at_all(effort: str, word: str, told: list[str]) -> None:
+def test_effort_is_high_or_none(effort: str, value: str, codes: list[str]) -> None:
     plan = planned(PROVIDER, "mistral-medium-3.5", reasoning={"effort": effort})
-    assert (plan.effort, [each.code for each in plan.diagnostics]) == (word, told)
+    assert (plan.effort, [each.code for each in plan.diagnostics]) == (value, codes)
 
 
-def test_a_word_of_its_own_at_the_end_begins_the_answer() -> None:
+def test_a_last_assistant_message_is_sent_as_a_prefix() -> None:
     begun = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     assert asked(PROVIDER, input=begun)["messages"][-1] == {
         "role": "assistant",

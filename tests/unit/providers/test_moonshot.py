@@ -1,4 +1,4 @@
-"""Moonshot: a switch, an effort for the newest, and reasoning that must not go missing."""
+"""Moonshot: a thinking switch, efforts of the newest model, and required reasoning."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ PROVIDER = configured("moonshot")
         ("moonshot-v1-128k", "low", {}),
     ],
 )
-def test_thinking_is_a_switch_or_an_effort_by_the_model(
+def test_thinking_is_a_switch_or_an_effort_depending_on_the_model(
     model: str, effort: str | None, sent: dict[str, object]
 ) -> None:
     body = asked(PROVIDER, model, reasoning={"effort": effort})
     assert {key: body[key] for key in body if key not in ("model", "messages")} == sent
 
 
-def test_the_coding_model_cannot_be_told_not_to_think_and_says_so() -> None:
+def test_effort_none_is_degraded_for_the_coding_model() -> None:
     plan = planned(PROVIDER, "kimi-k2.7-code", reasoning={"effort": "none"})
     assert plan.effort == "enabled"
     assert [each.code for each in plan.diagnostics] == ["effort.degraded"]
 
 
-def test_samples_are_its_own_but_for_the_old_models() -> None:
+def test_sampling_parameters_are_sent_only_to_old_models() -> None:
     assert "temperature" not in asked(PROVIDER, "kimi-k2.6", temperature=0.3)
     assert asked(PROVIDER, "moonshot-v1-8k", temperature=1.7)["temperature"] == 1
 
 
-def test_a_call_whose_reasoning_is_lost_carries_a_space() -> None:
+def test_a_tool_call_without_its_reasoning_gets_a_space() -> None:
     remembered = asked(PROVIDER, input=CALLED, tools=[TOOL])["messages"][1]
     assert remembered["reasoning_content"] == "Let me look."
     forgotten = asked(PROVIDER, input=[CALLED[0], *CALLED[2:]], tools=[TOOL])["messages"][1]
     assert forgotten["reasoning_content"] == " "
 
 
-def test_ids_that_begin_anew_in_every_turn_stay_on_both_sides() -> None:
+def test_call_ids_that_repeat_in_every_turn_are_kept() -> None:
     call = {**CALLED[2], "call_id": "functions.get_weather:0"}
     output = {**CALLED[3], "call_id": "functions.get_weather:0"}
     messages = asked(PROVIDER, input=[CALLED[0], call, output], tools=[TOOL])["messages"]

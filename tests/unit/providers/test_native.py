@@ -1,4 +1,4 @@
-"""Providers with a dialect of their own: how the age of a model decides what it is asked."""
+"""Providers with their own dialect: requests depend on the model version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORCED = {"type": "function", "name": "get_weather"}
         ("claude-next-9", "low", {"type": "adaptive", "display": "summarized"}),
     ],
 )
-def test_claude_thinks_by_its_age(model: str, effort: str, thinking: Any) -> None:
+def test_claude_thinking_depends_on_its_version(model: str, effort: str, thinking: Any) -> None:
     body = asked(configured("anthropic"), model, reasoning={"effort": effort})
     found: Any = body.get("thinking")
     if thinking == "a budget":
@@ -32,7 +32,7 @@ def test_claude_thinks_by_its_age(model: str, effort: str, thinking: Any) -> Non
         assert found == thinking
 
 
-def test_what_claude_cannot_do_while_it_thinks_is_told() -> None:
+def test_parameters_that_claude_ignores_while_thinking_are_reported() -> None:
     provider = configured("anthropic")
     plan = planned(
         provider, "claude-sonnet-4-5", temperature=0.5, top_p=0.5, reasoning={"effort": "low"}
@@ -50,7 +50,7 @@ def test_what_claude_cannot_do_while_it_thinks_is_told() -> None:
     assert [each.code for each in plan.diagnostics] == ["effort.degraded"]
 
 
-def test_the_claude_that_always_thinks_is_never_told_not_to() -> None:
+def test_thinking_is_never_disabled_for_claude_models_that_always_think() -> None:
     provider = configured("anthropic")
     for request in ({"reasoning": {"effort": "none"}}, {"tools": [TOOL], "tool_choice": FORCED}):
         body = asked(provider, "claude-sonnet-5-5", **request)
@@ -59,7 +59,7 @@ def test_the_claude_that_always_thinks_is_never_told_not_to() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "us.", "global.", "arn:aws:bedrock:us-east-1:1:x/eu."])
-def test_a_model_is_known_behind_a_region(prefix: str) -> None:
+def test_a_model_is_recognised_after_a_region_prefix(prefix: str) -> None:
     provider = configured("bedrock")
     can = provider.capabilities(f"{prefix}anthropic.claude-sonnet-4-5-20250929-v1:0")
     assert can.context_window == 200_000
@@ -78,12 +78,14 @@ def test_a_model_is_known_behind_a_region(prefix: str) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["gemini", "vertex"])
-def test_gemini_thinks_by_its_age(name: str, model: str, effort: str, thinking: Any) -> None:
+def test_gemini_thinking_depends_on_its_version(
+    name: str, model: str, effort: str, thinking: Any
+) -> None:
     body = asked(configured(name), model, reasoning={"effort": effort})
     assert body.get("generationConfig", {}).get("thinkingConfig") == thinking
 
 
-def test_only_ai_studio_searches_while_functions_are_declared() -> None:
+def test_only_ai_studio_supports_search_together_with_functions() -> None:
     tools = [TOOL, {"type": "web_search"}]
     studio = asked(configured("gemini"), "gemini-3.8-flash", tools=tools)
     assert "googleSearch" in str(studio["tools"])
@@ -92,7 +94,7 @@ def test_only_ai_studio_searches_while_functions_are_declared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "effort", "word"),
+    ("model", "effort", "value"),
     [
         ("gpt-6-astra", "max", "max"),
         ("gpt-5.6", "none", "none"),
@@ -102,14 +104,12 @@ def test_only_ai_studio_searches_while_functions_are_declared() -> None:
         ("gpt-4o", "high", None),
     ],
 )
-def test_openai_takes_the_efforts_that_its_models_have(
-    model: str, effort: str, word: str | None
-) -> None:
+def test_openai_efforts_depend_on_the_model(model: str, effort: str, value: str | None) -> None:
     body = asked(configured("openai"), model, reasoning={"effort": effort})
-    assert body.get("reasoning", {}).get("effort") == word
+    assert body.get("reasoning", {}).get("effort") == value
 
 
-def test_openai_samples_only_where_it_does_not_reason() -> None:
+def test_openai_gets_sampling_parameters_only_without_reasoning() -> None:
     provider = configured("openai")
     assert asked(provider, "gpt-4o", temperature=0.3)["temperature"] == 0.3
     assert "temperature" not in asked(provider, "gpt-5.5", temperature=0.3)
@@ -122,18 +122,18 @@ def test_openai_samples_only_where_it_does_not_reason() -> None:
     ("model", "effort", "think"),
     [("qwen3:8b", "none", False), ("qwen3:8b", "low", True), ("gpt-oss:20b", "high", "high")],
 )
-def test_ollama_is_told_to_think_as_the_model_can(model: str, effort: str, think: Any) -> None:
+def test_ollama_gets_think_in_the_form_of_the_model(model: str, effort: str, think: Any) -> None:
     assert asked(configured("ollama"), model, reasoning={"effort": effort})["think"] == think
 
 
 @pytest.mark.parametrize("model", ["llama3.2", "qwen3-coder:30b"])
-def test_ollama_is_told_nothing_of_thinking_where_that_is_refused(model: str) -> None:
+def test_ollama_gets_no_think_for_models_that_refuse_it(model: str) -> None:
     plan = planned(configured("ollama"), model, reasoning={"effort": "high"})
     assert plan.effort is None
     assert [each.code for each in plan.diagnostics] == ["effort.ignored"]
 
 
-def test_ollama_refuses_what_is_too_long_rather_than_forget_it() -> None:
+def test_ollama_is_asked_not_to_truncate_long_input() -> None:
     assert asked(configured("ollama"))["truncate"] is False
 
 
@@ -141,6 +141,6 @@ def test_ollama_refuses_what_is_too_long_rather_than_forget_it() -> None:
     ("effort", "think"),
     [("none", {"type": "disabled"}), ("low", {"type": "enabled", "token_budget": 1024})],
 )
-def test_cohere_thinks_by_a_budget(effort: str, think: Any) -> None:
+def test_cohere_gets_a_thinking_budget(effort: str, think: Any) -> None:
     body = asked(configured("cohere"), "command-a-reasoning-08-2025", reasoning={"effort": effort})
     assert body["thinking"] == think

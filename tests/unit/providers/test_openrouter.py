@@ -1,4 +1,4 @@
-"""OpenRouter: efforts, costs, and state that comes back exactly as it was sent."""
+"""OpenRouter: efforts, costs, and replayed state."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.support.vendor_answers import STREAMED, WHOLE
 PROVIDER = configured("openrouter")
 
 
-def replayed(deltas: list[Any]) -> Any:
-    """The turn as it is told next time, when its state has come back."""
+def replay(deltas: list[Any]) -> Any:
+    """Return the message of the turn in the next request, with its state."""
     states = tuple(each for each in deltas if isinstance(each, ReasoningState))
     history = (
         MessageStep("user", (TextPart("hi"),)),
@@ -26,32 +26,32 @@ def replayed(deltas: list[Any]) -> Any:
     return json.loads(PROVIDER.dialect.encode(plan, stream=False).body)["messages"][1]
 
 
-def test_details_go_back_as_one_list_however_they_were_cut() -> None:
+def test_streamed_reasoning_details_are_replayed_as_one_list() -> None:
     framer, decoder = PROVIDER.dialect.framer(), PROVIDER.dialect.decoder()
     frames = [*framer.feed(STREAMED["openrouter"]), *framer.close()]
-    message = replayed([delta for frame in frames for delta in decoder.feed(frame)])
+    message = replay([delta for frame in frames for delta in decoder.feed(frame)])
     assert message["reasoning_details"] == [
         {"type": "reasoning.text", "index": 0, "text": "Let me see."}
     ]
     assert message.keys() == {"role", "content", "reasoning_details", "tool_calls"}
 
 
-def test_details_of_a_whole_answer_go_back_untouched() -> None:
+def test_reasoning_details_of_a_whole_answer_are_replayed_unchanged() -> None:
     [sent] = json.loads(WHOLE["openrouter"])["choices"][0]["message"]["reasoning_details"]
-    message = replayed(PROVIDER.dialect.decode(WHOLE["openrouter"]))
+    message = replay(PROVIDER.dialect.decode(WHOLE["openrouter"]))
     assert message["reasoning_details"] == [sent]
 
 
-def test_an_effort_stands_in_an_object_and_the_most_is_xhigh() -> None:
+def test_an_effort_is_sent_in_the_reasoning_object_up_to_xhigh() -> None:
     assert asked(PROVIDER, reasoning={"effort": "max"})["reasoning"] == {"effort": "xhigh"}
     assert "reasoning" not in asked(PROVIDER)
 
 
-def test_the_cost_is_asked_for() -> None:
+def test_usage_with_cost_is_requested() -> None:
     assert asked(PROVIDER)["usage"] == {"include": True}
 
 
-def test_a_search_is_the_routers_own_where_the_operator_wants_it() -> None:
+def test_native_search_uses_openrouters_tool_if_configured() -> None:
     search = [{"type": "web_search"}]
     assert "tools" not in asked(PROVIDER, tools=search)
     native = configured("openrouter", web_search="native")

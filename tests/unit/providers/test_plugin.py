@@ -1,4 +1,4 @@
-"""Providers of other packages: found, or reported by name, and never in each other's way."""
+"""Provider plugins: found, or reported by name without affecting others."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "good_plugin.py").write_text(GOOD)
     (tmp_path / "broken_plugin.py").write_text("raise RuntimeError('out of order')")
     monkeypatch.syspath_prepend(str(tmp_path))
-    registry.plugins.cache_clear()
+    registry.installed_plugins.cache_clear()
     yield tmp_path
-    registry.plugins.cache_clear()
+    registry.installed_plugins.cache_clear()
     for name in ("good_plugin", "broken_plugin"):
         sys.modules.pop(name, None)
 
@@ -51,28 +51,24 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("broken", "broken_plugin:SPEC", "RuntimeError: out of order"),
         ("absent", "no_such_plugin:SPEC", "ModuleNotFoundError: No module named 'no_such_plugin'"),
         ("missing", "good_plugin:NOT_THERE", "has no attribute 'NOT_THERE'"),
-        ("nothing", "good_plugin:NOTHING", "TypeError: it is a dict, not a Spec"),
-        ("alias", "good_plugin:OTHER", "ValueError: it calls itself 'other'"),
-        ("morse", "good_plugin:MORSE", "Unknown dialect 'morse'"),
-        (
-            "quirky",
-            "good_plugin:QUIRKY",
-            "'gemini' must be GeminiQuirks, not object",
-        ),
-        ("deepseek", "good_plugin:DEEPSEEK", "there is a provider 'deepseek' already"),
+        ("nothing", "good_plugin:NOTHING", "TypeError: the entry point must be a Spec, not a dict"),
+        ("alias", "good_plugin:OTHER", "ValueError: the Spec is named 'other'"),
+        ("morse", "good_plugin:MORSE", "There is no dialect 'morse'"),
+        ("quirky", "good_plugin:QUIRKY", "the quirks of 'gemini' are GeminiQuirks, not object"),
+        ("deepseek", "good_plugin:DEEPSEEK", "the name 'deepseek' is already in use"),
     ],
 )
-def test_one_that_cannot_be_used_is_reported_and_the_others_work(
+def test_an_unusable_plugin_is_reported_and_others_work(
     place: Path, name: str, value: str, reason: str
 ) -> None:
     found = load_plugins(SPECS, [entry(name, value), entry("good", "good_plugin:SPEC")])
     assert list(found.specs) == ["good"]
     [problem] = found.problems.values()
-    assert problem.startswith(f"the provider {name!r} ({value}) cannot be used: ")
+    assert problem.startswith(f"provider plugin {name!r} ({value}) cannot be loaded: ")
     assert reason in problem
 
 
-def test_of_two_with_one_name_the_first_counts(place: Path) -> None:
+def test_of_two_plugins_with_one_name_the_first_is_used(place: Path) -> None:
     (place / "again_plugin.py").write_text(GOOD)
     twice = [entry("good", "good_plugin:SPEC"), entry("good", "again_plugin:SPEC")]
     found = load_plugins(SPECS, twice)
@@ -81,7 +77,7 @@ def test_of_two_with_one_name_the_first_counts(place: Path) -> None:
     sys.modules.pop("again_plugin", None)
 
 
-def test_an_installed_package_is_found_and_a_broken_one_is_told_of_once(
+def test_an_installed_plugin_is_found_and_a_broken_one_logged_once(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     install(place, "good-plugin", {"good": "good_plugin:SPEC"})
@@ -92,18 +88,18 @@ def test_an_installed_package_is_found_and_a_broken_one_is_told_of_once(
     assert list(found) == ["deepseek", "good", "echo"]
     [record] = caplog.records
     assert record.getMessage().startswith(
-        "the provider 'broken' of broken-plugin (broken_plugin:SPEC) cannot be used: "
+        "provider plugin 'broken' from package broken-plugin (broken_plugin:SPEC) cannot be loaded"
     )
 
 
-def test_a_configuration_that_asks_for_a_broken_one_is_told_why(place: Path) -> None:
+def test_configuring_a_broken_plugin_is_an_error_with_its_reason(place: Path) -> None:
     install(place, "broken-plugin", {"broken": "broken_plugin:SPEC"})
     config = Config(providers={"it": ProviderConfig(kind="broken", api_keys=["k"])})
-    with pytest.raises(ConfigError, match=r"providers\.it\.kind: the provider 'broken' of broken"):
+    with pytest.raises(ConfigError, match=r"providers\.it\.kind: provider plugin 'broken' from"):
         build_providers(config, {})
 
 
-def test_without_any_package_there_is_only_what_is_built_in() -> None:
-    registry.plugins.cache_clear()
-    assert registry.plugins().specs == {}
+def test_without_plugins_only_built_in_providers_are_known() -> None:
+    registry.installed_plugins.cache_clear()
+    assert registry.installed_plugins().specs == {}
     assert registry.known_specs() == SPECS

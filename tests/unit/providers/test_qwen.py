@@ -1,4 +1,4 @@
-"""Qwen: budgets of thought, streams only, and reasoning that is read only on request."""
+"""Qwen: thinking budgets, streaming only, and replayed reasoning."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ PROVIDER = configured("qwen")
         ("qwen-plus", None, {}),
     ],
 )
-def test_an_effort_is_a_budget_or_a_word_by_the_model(
+def test_an_effort_is_a_budget_or_a_value_depending_on_the_model(
     model: str, effort: str | None, sent: dict[str, object]
 ) -> None:
     body = asked(PROVIDER, model, reasoning={"effort": effort})
-    told = ("enable_thinking", "thinking_budget", "reasoning_effort")
-    assert {key: body[key] for key in body if key in told} == sent
+    fields = ("enable_thinking", "thinking_budget", "reasoning_effort")
+    assert {key: body[key] for key in body if key in fields} == sent
 
 
-def test_reasoning_goes_back_to_those_who_are_told_to_read_it() -> None:
+def test_reasoning_is_replayed_together_with_preserve_thinking() -> None:
     body = asked(PROVIDER, "qwen3.7-max", input=CALLED, tools=[TOOL])
     assert body["preserve_thinking"] is True
     assert body["messages"][1]["reasoning_content"] == "Let me look."
@@ -37,13 +37,13 @@ def test_reasoning_goes_back_to_those_who_are_told_to_read_it() -> None:
     assert "reasoning_content" not in body["messages"][1]
 
 
-def test_a_whole_answer_is_a_stream_that_is_read_to_its_end() -> None:
+def test_a_request_without_streaming_is_sent_as_a_stream() -> None:
     body = asked(PROVIDER, stream=False)
     assert body["stream"] is True
     assert body["stream_options"] == {"include_usage": True}
 
 
-def test_a_named_tool_is_called_without_thinking() -> None:
+def test_a_named_tool_disables_thinking() -> None:
     choice = {"type": "function", "name": "get_weather"}
     plan = planned(PROVIDER, "qwen-plus", tools=[TOOL], tool_choice=choice)
     assert plan.effort == "none"

@@ -1,38 +1,40 @@
-"""Providers as they are configured: found by their keys, overridden by the operator."""
+"""Providers with their configuration: keys, URLs, headers, overrides and search."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from antiphon.config import Config, ModelConfig, ProviderConfig
+from antiphon.config import Config, ModelConfig, ProviderConfig, SearchConfig
 from antiphon.core.plan.plan import Capabilities, Outbound
+from antiphon.errors import ConfigError
 from antiphon.providers.registry import SPECS, build_providers
-from antiphon.providers.spec import Model, Spec, ladder
 from antiphon.wire.sigv4 import sign
 from tests.support.outbound_requests import asked, configured, planned
 
 AT = "20150830T123600Z"
-ASK = Outbound(path="/model/m/converse", headers={"accept": "application/json"}, body=b"{}")
+OUTBOUND = Outbound(path="/model/m/converse", headers={"accept": "application/json"}, body=b"{}")
 CHAT = ProviderConfig(kind="chat", base_url="http://localhost:8000/v1/")
 
 
-def test_without_configuration_a_key_in_the_environment_makes_a_provider() -> None:
+def test_without_configuration_a_key_in_the_environment_enables_a_provider() -> None:
     keys = {"MIMO_API_KEY": "x", "DEEPSEEK_API_KEY": "d", "ZHIPU_API_KEY": ""}
     found = build_providers(Config(), keys)
     assert list(found) == ["deepseek", "xiaomi", "echo"]
     assert found["xiaomi"].api_keys == ("x",)
 
 
-def test_without_any_key_there_is_echo() -> None:
+def test_without_any_key_only_echo_is_enabled() -> None:
     assert list(build_providers(Config(), {})) == ["echo"]
 
 
-def test_configuration_decides_alone_which_providers_there_are_but_for_echo() -> None:
+def test_configured_providers_replace_those_of_the_environment_except_echo() -> None:
     found = build_providers(Config(providers={"local": CHAT}), {"DEEPSEEK_API_KEY": "d"})
     assert list(found) == ["local", "echo"]
 
 
-def test_a_configured_provider_finds_its_key_in_the_environment_unless_it_has_one() -> None:
+def test_a_configured_provider_without_a_key_takes_it_from_the_environment() -> None:
     entries = {
         "deepseek": ProviderConfig(),
         "other": ProviderConfig(kind="deepseek", api_keys=["o"]),
@@ -41,22 +43,22 @@ def test_a_configured_provider_finds_its_key_in_the_environment_unless_it_has_on
     assert (found["deepseek"].api_keys, found["other"].api_keys) == (("d",), ("o",))
 
 
-def test_a_server_of_ones_own_needs_no_key() -> None:
+def test_a_self_hosted_server_needs_no_key() -> None:
     local = build_providers(Config(providers={"local": CHAT}), {})["local"]
     assert local.base_url == "http://localhost:8000/v1"
-    assert local.authorization("", ASK, lambda: AT) == {}
-    assert local.authorization("k", ASK, lambda: AT) == {"authorization": "Bearer k"}
+    assert local.authorization("", OUTBOUND, lambda: AT) == {}
+    assert local.authorization("k", OUTBOUND, lambda: AT) == {"authorization": "Bearer k"}
 
 
 @pytest.mark.parametrize("name", [name for name, spec in SPECS.items() if not spec.needs_key])
-def test_a_server_on_ones_own_machine_is_there_only_if_it_is_configured(name: str) -> None:
+def test_a_self_hosted_server_is_enabled_only_by_configuration(name: str) -> None:
     assert name == "echo" or name not in build_providers(Config(), {})
     entry = ProviderConfig(base_url=SPECS[name].base_url or "http://localhost:1/v1")
     assert build_providers(Config(providers={name: entry}), {})[name].api_keys == ()
 
 
 @pytest.mark.parametrize("name", ["huggingface", "github", "azure", "vertex"])
-def test_a_key_for_other_purposes_or_without_an_address_makes_no_provider(name: str) -> None:
+def test_an_ambient_key_or_a_missing_base_url_enables_no_provider(name: str) -> None:
     keys = dict.fromkeys(SPECS[name].api_key_env, "k")
     assert list(build_providers(Config(), keys)) == ["echo"]
     entry = ProviderConfig(base_url="https://here.example")
@@ -77,14 +79,14 @@ def test_a_key_for_other_purposes_or_without_an_address_makes_no_provider(name: 
         ("ollama", "authorization", "Bearer k"),
     ],
 )
-def test_a_key_is_shown_as_the_provider_wants_to_see_it(name: str, header: str, value: str) -> None:
-    assert configured(name).authorization("k", ASK, lambda: AT) == {header: value}
+def test_a_key_is_sent_in_the_providers_header(name: str, header: str, value: str) -> None:
+    assert configured(name).authorization("k", OUTBOUND, lambda: AT) == {header: value}
 
 
-def test_a_pair_of_keys_signs_for_the_region_of_the_address() -> None:
+def test_a_key_pair_signs_for_the_region_of_the_base_url() -> None:
     address = "https://bedrock-runtime.eu-west-1.amazonaws.com"
     provider = configured("bedrock", base_url=address, headers={"X-Team": "blue"})
-    signed = provider.authorization("AKIDEXAMPLE123456:secret:token", ASK, lambda: AT)
+    signed = provider.authorization("AKIDEXAMPLE123456:secret:token", OUTBOUND, lambda: AT)
     assert signed == sign(
         "POST",
         f"{address}/model/m/converse",
@@ -100,29 +102,32 @@ def test_a_pair_of_keys_signs_for_the_region_of_the_address() -> None:
     assert "/20150830/eu-west-1/bedrock/aws4_request" in signed["authorization"]
 
 
-def test_parameters_of_the_address_come_behind_those_of_the_request() -> None:
+def test_configured_query_parameters_are_added_to_the_request_url() -> None:
     azure = configured("azure")
-    assert azure.address(ASK) == f"{azure.base_url}/model/m/converse?api-version=2025-04-01-preview"
+    assert (
+        azure.request_url(OUTBOUND)
+        == f"{azure.base_url}/model/m/converse?api-version=2025-04-01-preview"
+    )
     asked = Outbound(path="/models/m:go?alt=sse")
-    assert azure.address(asked).endswith("/models/m:go?alt=sse&api-version=2025-04-01-preview")
+    assert azure.request_url(asked).endswith("/models/m:go?alt=sse&api-version=2025-04-01-preview")
     newer = configured("azure", query={"api-version": "", "a b": "c&d"})
-    assert newer.address(ASK).endswith("/model/m/converse?a+b=c%26d")
-    assert configured("openai").address(Outbound(path="/responses")) == (
+    assert newer.request_url(OUTBOUND).endswith("/model/m/converse?a+b=c%26d")
+    assert configured("openai").request_url(Outbound(path="/responses")) == (
         "https://api.openai.com/v1/responses"
     )
 
 
-def test_state_belongs_to_a_well_known_provider_or_to_a_server() -> None:
+def test_the_issuer_is_a_known_provider_or_one_server() -> None:
     assert configured("deepseek", base_url="https://proxy.example").issuer == "deepseek"
     here, there = (configured("chat", base_url=f"http://{host}/v1") for host in ("a", "b"))
     assert (here.issuer, there.issuer) == ("chat http://a/v1", "chat http://b/v1")
 
 
-def test_headers_are_added_to_the_providers_own() -> None:
+def test_configured_headers_are_lowercased_and_added() -> None:
     assert configured("chat", headers={"X-Team": "blue"}).headers == {"x-team": "blue"}
 
 
-def test_an_operator_knows_better_field_by_field() -> None:
+def test_configured_capabilities_override_each_field() -> None:
     better = ModelConfig(
         context_window=9,
         max_output_tokens=8,
@@ -174,55 +179,74 @@ def test_an_operator_knows_better_field_by_field() -> None:
     assert base == SPECS["deepseek"].capabilities
 
 
-def test_every_field_that_an_operator_may_set_is_a_capability() -> None:
+def test_every_configurable_field_is_a_capability() -> None:
     assert set(ModelConfig.__struct_fields__) <= set(Capabilities.__struct_fields__)
 
 
-def test_a_star_is_every_model_without_an_entry() -> None:
+def test_a_star_applies_to_every_model_without_an_entry() -> None:
     overrides = {"*": ModelConfig(max_tools=1), "b": ModelConfig(max_tools=2)}
     provider = configured("chat", models=overrides)
     assert [provider.capabilities(model).max_tools for model in "ab"] == [1, 2]
     assert provider.models() == ["b"]
 
 
-def test_an_overridden_effort_reaches_the_provider_or_is_left_out() -> None:
+def test_an_overridden_effort_is_sent_or_left_out() -> None:
     provider = configured("chat", models={"m": ModelConfig(efforts={"low": "tiny", "high": ""})})
     assert asked(provider, "m", reasoning={"effort": "low"})["reasoning_effort"] == "tiny"
     assert "reasoning_effort" not in asked(provider, "m", reasoning={"effort": "high"})
     assert planned(provider, "m", reasoning={"effort": "max"}).effort is None
 
 
-def test_a_known_model_lends_its_data_to_names_that_begin_with_its_own() -> None:
-    small, large = Capabilities(max_tools=1), Capabilities(max_tools=2)
-    spec = Spec(
-        name="x",
-        title="X",
-        models=(
-            Model(id="m-1", capabilities=small),
-            Model(id="m-1.5", capabilities=large),
-            Model(id="m-1.5-plain"),
-        ),
-    )
-    found = [spec.capabilities_of(name) for name in ("m-1-air", "M-1.5-max", "m-1.5-plain", "m")]
-    assert found == [small, large, spec.capabilities, spec.capabilities]
-    kin = ("us.m-1-air", "owner/m-1", "arn:x:y/eu.m-1.5-max", "tm-1")
-    assert [spec.capabilities_of(name) for name in kin] == [small, small, large, spec.capabilities]
-
-
-def test_the_beginning_of_a_family_is_no_name_to_ask_for() -> None:
+def test_a_family_prefix_is_not_listed_as_a_model() -> None:
     provider = configured("moonshot")
     assert "moonshot-v1" not in provider.models()
     assert provider.capabilities("moonshot-v1-128k").efforts == {}
 
 
-def test_a_ladder_is_read_rung_by_rung() -> None:
-    assert ladder("off - low low high high max") == {
-        "none": "off",
-        "low": "low",
-        "medium": "low",
-        "high": "high",
-        "xhigh": "high",
-        "max": "max",
-    }
-    with pytest.raises(ValueError, match="zip"):
-        ladder("low high")
+# --- web search -----------------------------------------------------------------------------------
+
+BRAVE = SearchConfig(backend="brave", api_key="k")
+
+
+def search_capabilities(
+    kind: str, model: str, search: SearchConfig | None = None, **entry: Any
+) -> Capabilities:
+    url = "" if kind != "chat" else "http://127.0.0.1:1/v1"
+    provider = ProviderConfig(kind=kind, base_url=url, api_keys=["k"], **entry)
+    config = Config(providers={"p": provider}, search=search or SearchConfig())
+    return build_providers(config, {})["p"].capabilities(model)
+
+
+def test_without_a_search_backend_capabilities_are_unchanged() -> None:
+    assert search_capabilities("chat", "m").web_search == "ignore"
+    assert search_capabilities("openai", "gpt-5.4").web_search == "native"
+
+
+def test_the_gateway_searches_for_a_model_without_search() -> None:
+    can = search_capabilities("chat", "m", BRAVE)
+    assert can.web_search == "managed"
+    assert can.web_search_limits == {"filters", "user_location"}
+
+
+def test_native_search_is_kept() -> None:
+    can = search_capabilities("openai", "gpt-5.4", BRAVE)
+    assert can == search_capabilities("openai", "gpt-5.4")
+
+
+def test_configuration_overrides_how_to_search() -> None:
+    assert search_capabilities("chat", "m", BRAVE, web_search="ignore").web_search == "ignore"
+    assert search_capabilities("chat", "m", BRAVE, web_search="refuse").web_search == "refuse"
+    managed = search_capabilities("openai", "gpt-5.4", BRAVE, web_search="managed")
+    assert (managed.web_search, "user_location" in managed.web_search_limits) == ("managed", True)
+
+
+def test_managed_search_without_a_backend_is_an_error_that_names_the_key() -> None:
+    with pytest.raises(ConfigError) as caught:
+        search_capabilities("chat", "m", web_search="managed")
+    assert "providers.p.web_search" in caught.value.message
+
+
+def test_a_search_backend_without_its_key_is_an_error_that_names_the_key() -> None:
+    with pytest.raises(ConfigError) as caught:
+        search_capabilities("chat", "m", SearchConfig(backend="tavily"))
+    assert "search.api_key" in caught.value.message

@@ -1,4 +1,4 @@
-"""Xiaomi MiMo: nothing in a request that it would refuse."""
+"""Xiaomi MiMo: requests without anything that it refuses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROVIDER = configured("xiaomi")
 
 
 @pytest.mark.parametrize(
-    ("effort", "word"),
+    ("effort", "value"),
     [
         ("minimal", "low"),
         ("medium", "medium"),
@@ -21,26 +21,26 @@ PROVIDER = configured("xiaomi")
         ("max", "high"),
     ],
 )
-def test_no_effort_is_above_high(effort: str, word: str) -> None:
+def test_efforts_above_high_are_sent_as_high(effort: str, value: str) -> None:
     body = asked(PROVIDER, reasoning={"effort": effort})
     assert body["thinking"] == {"type": "enabled"}
-    assert body["reasoning_effort"] == word
+    assert body["reasoning_effort"] == value
 
 
-def test_no_effort_switches_thinking_off_and_lets_sampling_in() -> None:
+def test_effort_none_disables_thinking_and_allows_sampling() -> None:
     body = asked(PROVIDER, reasoning={"effort": "none"}, temperature=0.3, top_p=0.5)
     assert body["thinking"] == {"type": "disabled"}
     assert (body["temperature"], body["top_p"]) == (0.3, 0.5)
     assert "reasoning_effort" not in body
 
 
-def test_sampling_is_left_out_while_it_thinks() -> None:
+def test_sampling_parameters_are_ignored_while_thinking() -> None:
     for effort in (None, "low"):
         body = asked(PROVIDER, reasoning={"effort": effort}, temperature=0.3, top_p=0.5)
         assert body.keys().isdisjoint({"temperature", "top_p"})
 
 
-def test_nothing_that_it_refuses_is_sent() -> None:
+def test_refused_fields_are_not_sent() -> None:
     nested = {
         **TOOL,
         "strict": True,
@@ -56,7 +56,7 @@ def test_nothing_that_it_refuses_is_sent() -> None:
     assert body["tools"][0]["function"]["parameters"]["properties"]["places"]["items"]["required"]
 
 
-def test_a_schema_that_says_something_of_further_properties_keeps_it() -> None:
+def test_a_schema_for_additional_properties_is_kept() -> None:
     open_ended = {
         **TOOL,
         "parameters": {"type": "object", "additionalProperties": {"type": "null"}},
@@ -65,19 +65,19 @@ def test_a_schema_that_says_something_of_further_properties_keeps_it() -> None:
     assert tool["function"]["parameters"]["additionalProperties"] == {"type": "null"}
 
 
-def test_no_content_is_null() -> None:
+def test_null_content_is_sent_as_an_empty_string() -> None:
     messages = asked(PROVIDER, input=CALLED, tools=[TOOL])["messages"]
     assert [message["content"] for message in messages] == ["What is the forecast?", "", "Rain."]
 
 
-def test_reasoning_goes_back_with_its_calls_be_it_empty() -> None:
+def test_reasoning_is_replayed_with_its_tool_calls_even_if_empty() -> None:
     remembered = asked(PROVIDER, input=CALLED, tools=[TOOL])["messages"][1]
     assert remembered["reasoning_content"] == "Let me look."
     forgotten = asked(PROVIDER, input=[CALLED[0], *CALLED[2:]], tools=[TOOL])["messages"][1]
     assert forgotten["reasoning_content"] == ""
 
 
-def test_what_is_weakened_is_told() -> None:
+def test_degraded_parameters_are_reported() -> None:
     plan = planned(PROVIDER, tools=[TOOL], tool_choice="required", temperature=0.5)
     assert plan.tool_choice.mode == "auto"
     assert [f"{each.code} {each.param}" for each in plan.diagnostics] == [
@@ -87,7 +87,7 @@ def test_what_is_weakened_is_told() -> None:
     ]
 
 
-def test_a_search_is_the_vendors_own_where_the_operator_has_switched_it_on() -> None:
+def test_native_search_uses_the_vendors_tool_if_configured() -> None:
     search = [{"type": "web_search"}]
     assert "tools" not in asked(PROVIDER, tools=search)
     native = configured("xiaomi", web_search="native")

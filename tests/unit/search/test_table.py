@@ -1,4 +1,4 @@
-"""Which engine is configured, and mistakes that name their key."""
+"""The table of search backends, and errors that name their configuration key."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import aiohttp
 import pytest
 
 from antiphon.config import Config, parse_config
-from antiphon.core.web_search.sources import SearchResult
-from antiphon.errors import ConfigError, SearchError
-from antiphon.search.backend import Options
+from antiphon.errors import ConfigError
 from antiphon.search.searcher import open_searcher
-from antiphon.search.table import obeyed, open_backend
+from antiphon.search.table import open_backend, read_search_limits
 
 
 def config(**search: Any) -> Config:
@@ -22,15 +20,15 @@ def config(**search: Any) -> Config:
     return parse_config("[search]\n" + "\n".join(lines), {}, name="antiphon.toml")
 
 
-async def opened(**search: Any) -> Any:
+async def open_configured_backend(**search: Any) -> Any:
     async with aiohttp.ClientSession() as session:
         return open_backend(config(**search), session)
 
 
-async def test_without_a_backend_there_is_no_search() -> None:
+async def test_without_a_backend_there_is_no_searcher() -> None:
     async with aiohttp.ClientSession() as session:
         assert open_searcher(Config(), session) is None
-    assert obeyed(Config()) is None
+    assert read_search_limits(Config()) is None
 
 
 async def test_a_configured_search_can_be_called(tmp_path: Path) -> None:
@@ -51,51 +49,27 @@ async def test_a_configured_search_can_be_called(tmp_path: Path) -> None:
         ({"backend": "recorded", "url": "file:///x"}, {"filters"}),
     ],
 )
-def test_what_a_search_can_be_told(search: dict[str, Any], expected: set[str]) -> None:
-    assert obeyed(config(**search)) == frozenset(expected)
+def test_supported_limits_depend_on_the_backend(search: dict[str, Any], expected: set[str]) -> None:
+    assert read_search_limits(config(**search)) == frozenset(expected)
 
 
 @pytest.mark.parametrize(
     ("search", "key"),
     [
-        ({"backend": "searxng"}, "search.url: the address"),
-        ({"backend": "recorded"}, "search.url: `file://`"),
-        ({"backend": "tavily"}, "search.api_key: is needed"),
-        ({"backend": "brave"}, "search.api_key: is needed"),
-        ({"backend": "zhipu"}, "search.api_key: is needed"),
-        ({"backend": "recorded", "url": "file:///nowhere/at/all"}, "search.url: it cannot be read"),
+        ({"backend": "searxng"}, "search.url: required"),
+        ({"backend": "recorded"}, "search.url: required"),
+        ({"backend": "tavily"}, "search.api_key: required"),
+        ({"backend": "brave"}, "search.api_key: required"),
+        ({"backend": "zhipu"}, "search.api_key: required"),
+        (
+            {"backend": "recorded", "url": "file:///nowhere/at/all"},
+            "search.url: /nowhere/at/all cannot be read",
+        ),
     ],
 )
-async def test_what_is_missing_is_a_mistake_that_names_its_key(
+async def test_a_missing_setting_is_an_error_that_names_its_key(
     search: dict[str, Any], key: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        await opened(**search)
+        await open_configured_backend(**search)
     assert key in caught.value.message
-
-
-@pytest.mark.parametrize("content", ["not JSON", "[]", '{"q": [{"title": "no address"}]}'])
-async def test_a_file_that_holds_no_answers_is_a_mistake(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "answers.json"
-    path.write_text(content)
-    with pytest.raises(ConfigError, match="not a file of answers"):
-        await opened(backend="recorded", url=f"file://{path}")
-
-
-async def test_recorded_answers_are_found_by_their_query(tmp_path: Path) -> None:
-    path = tmp_path / "answers.json"
-    entry = {"title": "Rain", "url": "https://a.example/", "unknown": 1}
-    path.write_text(json.dumps({"rain": [entry], "storm": "failed", "*": []}))
-    backend = await opened(backend="recorded", url=f"file://{path}")
-    found = await backend.search("rain", options=Options())
-    assert found == (SearchResult(title="Rain", url="https://a.example/"),)
-    assert await backend.search("snow", options=Options()) == ()
-    with pytest.raises(SearchError):
-        await backend.search("storm", options=Options())
-
-
-async def test_without_a_default_other_queries_find_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "answers.json"
-    path.write_text("{}")
-    backend = await opened(backend="recorded", url=f"file://{path}")
-    assert await backend.search("rain", options=Options()) == ()

@@ -1,4 +1,4 @@
-"""References that ask for too much, or a store that cannot be asked."""
+"""References to stored items: limits, and stores that fail."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from antiphon.errors import InvalidRequest, StoreError
-from antiphon.store import item_references as reference
-from antiphon.store.item_references import resolved
+from antiphon.store import item_references
+from antiphon.store.item_references import resolve_references
 from antiphon.store.memory import MemoryStore
 from antiphon.store.sqlite import SQLiteStore
 from antiphon.wire.request import Request
@@ -18,7 +18,7 @@ from tests.support.turns import Clock, turn
 
 pytestmark = pytest.mark.anyio
 
-THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
 
 
 @pytest.fixture
@@ -31,36 +31,36 @@ def request(*items: dict[str, Any]) -> Request:
     return Request.parse(json.dumps({"model": "m", "input": items}).encode())
 
 
-async def test_without_references_no_store_is_asked(broken: SQLiteStore) -> None:
-    asked = request({"role": "user", "content": "Hi"}, {**THOUGHT, "encrypted_content": "seal"})
-    assert await resolved(asked, broken) is asked
+async def test_without_references_the_store_is_not_read(broken: SQLiteStore) -> None:
+    parsed = request({"role": "user", "content": "Hi"}, {**REASONING, "encrypted_content": "seal"})
+    assert await resolve_references(parsed, broken) is parsed
 
 
-async def test_a_thread_goes_on_without_the_seals_that_cannot_be_looked_up(
+async def test_reasoning_without_encrypted_content_passes_when_the_store_fails(
     broken: SQLiteStore,
 ) -> None:
-    asked = request(THOUGHT, {"role": "user", "content": "Hi"})
-    assert await resolved(asked, broken) is asked
+    parsed = request(REASONING, {"role": "user", "content": "Hi"})
+    assert await resolve_references(parsed, broken) is parsed
 
 
-@pytest.mark.parametrize("naming", [{"type": "item_reference", "id": "x"}, {"id": "x"}])
-async def test_what_only_the_store_knows_is_not_given_up_in_silence(
-    broken: SQLiteStore, naming: dict[str, Any]
+@pytest.mark.parametrize("reference", [{"type": "item_reference", "id": "x"}, {"id": "x"}])
+async def test_a_reference_that_cannot_be_resolved_because_the_store_fails_is_an_error(
+    broken: SQLiteStore, reference: dict[str, Any]
 ) -> None:
     with pytest.raises(StoreError) as caught:
-        await resolved(request(THOUGHT, naming), broken)
+        await resolve_references(request(REASONING, reference), broken)
     assert "is not open" in caught.value.message
 
 
-async def test_an_item_that_is_named_again_and_again_weighs_as_often(
+async def test_an_item_counts_as_often_as_it_is_referenced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reference, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(item_references, "MAX_BYTES", 10_000)
     store = MemoryStore(now=Clock())
-    said = {"type": "message", "id": "msg_1", "role": "assistant", "content": "x" * 1000}
-    await store.save(turn("a", output=(said,)))
-    few = await resolved(request(*[{"id": "msg_1"}] * 9, {"id": "unknown"}), store)
-    assert few.input == (*[said] * 9, {"id": "unknown"})
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "content": "x" * 1000}
+    await store.save(turn("a", output=(message,)))
+    few = await resolve_references(request(*[{"id": "msg_1"}] * 9, {"id": "unknown"}), store)
+    assert few.input == (*[message] * 9, {"id": "unknown"})
     with pytest.raises(InvalidRequest) as caught:
-        await resolved(request(*[{"id": "msg_1"}] * 10), store)
+        await resolve_references(request(*[{"id": "msg_1"}] * 10), store)
     assert (caught.value.status, caught.value.param) == (413, "input")

@@ -1,4 +1,4 @@
-"""The memory store: what goes first when there is no more room."""
+"""The memory store: expiry, eviction and its index of items."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.store.memory import MAX_TURNS, PURGE_EVERY_S, MemoryStore
 from antiphon.store.store import Store, StoreLimits
-from tests.support.turns import Clock, chain_of, ids, turn
+from tests.support.turns import Clock, build_chain, chain_ids, turn
 
 pytestmark = pytest.mark.anyio
 
@@ -15,7 +15,7 @@ async def present(store: Store, *wanted: str) -> list[str]:
     return [id for id in wanted if await store.load(id) is not None]
 
 
-async def test_what_has_expired_makes_room_before_anything_is_evicted() -> None:
+async def test_expired_turns_are_removed_before_any_is_evicted() -> None:
     clock = Clock()
     store = MemoryStore(now=clock, limits=StoreLimits(max_turns=2))
     await store.save(turn("oldest"))
@@ -25,27 +25,27 @@ async def test_what_has_expired_makes_room_before_anything_is_evicted() -> None:
     assert await present(store, "oldest", "brief", "new") == ["oldest", "new"]
 
 
-async def test_a_chain_that_is_continued_counts_as_new() -> None:
+async def test_a_continued_chain_is_evicted_last() -> None:
     store = MemoryStore(now=Clock(), limits=StoreLimits(max_turns=3))
     for one in (turn("a"), turn("b", "a"), turn("lonely")):
         await store.save(one)
-    assert await ids(store, "b") == ["a", "b"]
+    assert await chain_ids(store, "b") == ["a", "b"]
     await store.save(turn("c", "b"))
     assert await present(store, "a", "b", "lonely", "c") == ["a", "b", "c"]
 
 
-async def test_nothing_is_left_of_an_item_once_its_turns_are_gone() -> None:
+async def test_evicted_turns_leave_no_entry_in_the_item_index() -> None:
     store = MemoryStore(now=Clock(), limits=StoreLimits(max_turns=2))
     for number in range(5):
         item = {"type": "message", "id": f"i{number}", "role": "assistant", "content": "Hi"}
         await store.save(turn(f"r{number}", output=(item,)))
     assert set(await store.load_items([f"i{number}" for number in range(5)])) == {"i3", "i4"}
-    assert len(store._homes) == 2
+    assert len(store._turns_by_item) == 2
 
 
-async def test_there_is_a_bound_even_when_none_was_asked_for() -> None:
+async def test_the_memory_store_is_bounded_by_default() -> None:
     store = MemoryStore(now=Clock())
-    for one in chain_of(MAX_TURNS + 2):
+    for one in build_chain(MAX_TURNS + 2):
         await store.save(one)
     assert await present(store, "r0", "r1", "r2", f"r{MAX_TURNS + 1}") == [
         "r2",

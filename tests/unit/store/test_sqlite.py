@@ -1,24 +1,24 @@
-"""The SQLite store: its file, its threads, and what happens when either fails."""
+"""The SQLite store: durability, threads, failures, and the index of items."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon.errors import StoreError
-from antiphon.store.sqlite import PURGE_EVERY_S, PURGE_TURNS, SCHEMA, SQLiteStore
-from antiphon.store.sqlite_file import connect
+from antiphon.store.sqlite import FIND_ITEM, PURGE_EVERY_S, PURGE_TURNS, SCHEMA, SQLiteStore
+from antiphon.store.sqlite_file import DatabaseSchema, connect
 from antiphon.store.store import StoreLimits
-from tests.support.turns import Clock, ids, turn
+from tests.support.turns import Clock, chain_ids, turn
 
 pytestmark = pytest.mark.anyio
 
@@ -42,8 +42,8 @@ async def sqlite(path: Path, clock: Clock) -> AsyncIterator[SQLiteStore]:
 
 
 @contextmanager
-def raw(path: Path) -> Iterator[sqlite3.Connection]:
-    """The file itself, behind the store's back."""
+def open_database(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the file without the store."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         yield connection
@@ -51,10 +51,10 @@ def raw(path: Path) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-# --- SQLite: files --------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
-async def test_turns_are_there_after_closing_and_opening(path: Path, clock: Clock) -> None:
+async def test_turns_persist_after_closing_and_reopening(path: Path, clock: Clock) -> None:
     for number in range(3):
         store = SQLiteStore(path, now=clock)
         await store.open()
@@ -83,7 +83,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_saved_turn_outlives_a_process_that_just_dies(path: Path) -> None:
+async def test_a_saved_turn_survives_the_death_of_the_process(path: Path) -> None:
     command = [sys.executable, "-c", SAVE_AND_DIE, str(path)]
     died = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
     assert died.returncode == 3, died.stderr
@@ -94,82 +94,29 @@ async def test_a_saved_turn_outlives_a_process_that_just_dies(path: Path) -> Non
     await store.close()
 
 
-async def test_two_stores_share_a_file(sqlite: SQLiteStore, path: Path, clock: Clock) -> None:
+async def test_two_stores_can_share_a_file(sqlite: SQLiteStore, path: Path, clock: Clock) -> None:
     other = SQLiteStore(path, now=clock)
     await other.open()
     await sqlite.save(turn("a"))
     await asyncio.gather(
         *(store.save(turn(f"{n}{id(store)}", "a")) for n in range(50) for store in (sqlite, other))
     )
-    assert await ids(other, f"7{id(sqlite)}") == ["a", f"7{id(sqlite)}"]
+    assert await chain_ids(other, f"7{id(sqlite)}") == ["a", f"7{id(sqlite)}"]
     await other.close()
 
 
-async def test_the_file_is_private_and_keeps_a_durable_log(sqlite: SQLiteStore, path: Path) -> None:
-    await sqlite.save(turn("a"))
-    for file in path.parent.iterdir():
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
-    with raw(path) as connection:
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    writing = connect(path, SCHEMA, synchronous="FULL")
-    assert writing.execute("PRAGMA synchronous").fetchone() == (2,)
-    assert writing.execute("PRAGMA busy_timeout").fetchone() == (5000,)
-    assert writing.execute("PRAGMA auto_vacuum").fetchone() == (2,)
-    writing.close()
-
-
-def _garbage(path: Path) -> None:
-    path.write_bytes(b"this is no database at all, " * 100)
-
-
-def _directory(path: Path) -> None:
-    path.mkdir()
-
-
-def _foreign(path: Path) -> None:
-    with raw(path) as connection:
-        connection.execute("CREATE TABLE precious (x)")
-
-
-def _newer(path: Path) -> None:
-    with raw(path) as connection:
-        connection.execute(f"PRAGMA application_id = {SCHEMA.application_id}")
-        connection.execute("PRAGMA user_version = 1000")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "word"),
-    [
-        (_garbage, "file is not a database"),
-        (_directory, "Is a directory"),
-        (_foreign, "database of another kind"),
-        (_newer, "newer version"),
-    ],
-)
-async def test_a_file_that_cannot_be_used_is_named_and_left_alone(
-    tmp_path: Path, clock: Clock, spoil: Callable[[Path], None], word: str
+async def test_a_file_that_cannot_be_used_is_named_when_the_store_is_opened(
+    tmp_path: Path, clock: Clock
 ) -> None:
     path = tmp_path / "turns.sqlite"
-    spoil(path)
-    before = path.read_bytes() if path.is_file() else None
+    path.mkdir()
     store = SQLiteStore(path, now=clock)
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StoreError, match=r"turns\.sqlite: Is a directory"):
         await store.open()
-    assert caught.value.message.startswith(f"{path}: ")
-    assert word in caught.value.message
-    assert (path.read_bytes() if path.is_file() else None) == before
     await store.close()
 
 
-async def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path, clock: Clock) -> None:
-    (tmp_path / "file").write_text("in the way")
-    path = tmp_path / "file" / "turns.sqlite"
-    store = SQLiteStore(path, now=clock)
-    with pytest.raises(StoreError, match=r"turns\.sqlite"):
-        await store.open()
-
-
-async def test_a_store_that_is_not_open_says_so(path: Path, clock: Clock) -> None:
+async def test_a_store_that_is_not_open_raises(path: Path, clock: Clock) -> None:
     store = SQLiteStore(path, now=clock)
     for attempt in (
         store.save(turn("a")),
@@ -184,10 +131,8 @@ async def test_a_store_that_is_not_open_says_so(path: Path, clock: Clock) -> Non
     assert not list(path.parent.glob("*"))
 
 
-async def test_a_failing_disk_fails_the_save_and_not_the_store(
-    sqlite: SQLiteStore, path: Path
-) -> None:
-    with raw(path) as connection:
+async def test_a_failed_write_fails_only_its_own_save(sqlite: SQLiteStore, path: Path) -> None:
+    with open_database(path) as connection:
         connection.execute(
             "CREATE TRIGGER full BEFORE INSERT ON turn WHEN new.id LIKE 'bad%'"
             " BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
@@ -207,10 +152,10 @@ async def test_a_failing_disk_fails_the_save_and_not_the_store(
         assert await sqlite.load(id) is not None
 
 
-async def test_when_nothing_can_be_written_every_save_is_told(
+async def test_every_save_fails_when_nothing_can_be_written(
     sqlite: SQLiteStore, path: Path
 ) -> None:
-    with raw(path) as connection:
+    with open_database(path) as connection:
         connection.execute("DROP TABLE turn")
     saves = (sqlite.save(turn(f"r{number}")) for number in range(5))
     results = await asyncio.gather(*saves, return_exceptions=True)
@@ -218,33 +163,35 @@ async def test_when_nothing_can_be_written_every_save_is_told(
     assert sqlite.transactions == 0
 
 
-async def test_a_chain_that_cannot_be_renewed_is_still_a_chain(
+async def test_a_chain_is_returned_even_if_its_renewal_fails(
     sqlite: SQLiteStore, path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     await sqlite.save(turn("a"))
-    with raw(path) as connection:
+    with open_database(path) as connection:
         connection.execute(
             "CREATE TRIGGER stuck BEFORE UPDATE ON turn BEGIN SELECT RAISE(ABORT, 'stuck'); END"
         )
     clock.now += 60
-    assert await ids(sqlite, "a") == ["a"]
+    assert await chain_ids(sqlite, "a") == ["a"]
     await sqlite.save(turn("b"))
     assert f"{path}: stuck" in caplog.messages
 
 
-async def test_an_unreadable_row_is_an_error_with_a_name(sqlite: SQLiteStore, path: Path) -> None:
+async def test_an_unreadable_row_is_an_error_that_names_the_file(
+    sqlite: SQLiteStore, path: Path
+) -> None:
     await sqlite.save(turn("a"))
-    for spoiled in (b"{", b"", b"\x78\x9c garbage", b'{"id": 1}'):
-        with raw(path) as connection:
-            connection.execute("UPDATE turn SET body = ?", (spoiled,))
+    for body in (b"{", b"", b"\x78\x9c garbage", b'{"id": 1}'):
+        with open_database(path) as connection:
+            connection.execute("UPDATE turn SET body = ?", (body,))
         with pytest.raises(StoreError, match=r"turns\.sqlite"):
             await sqlite.load("a")
 
 
-# --- SQLite: the threads --------------------------------------------------------------------------
+# --- threads --------------------------------------------------------------------------------------
 
 
-async def test_saves_of_a_moment_share_a_transaction(sqlite: SQLiteStore) -> None:
+async def test_concurrent_saves_share_transactions(sqlite: SQLiteStore) -> None:
     await asyncio.gather(*(sqlite.save(turn(f"r{number}")) for number in range(500)))
     assert sqlite.transactions <= 50
     one = sqlite.transactions
@@ -253,8 +200,8 @@ async def test_saves_of_a_moment_share_a_transaction(sqlite: SQLiteStore) -> Non
 
 
 @contextmanager
-def watched_for_sqlite() -> Iterator[list[str]]:
-    """Every call into SQLite that this thread makes."""
+def watch_sqlite_calls() -> Iterator[list[str]]:
+    """Collect every call into SQLite that this thread makes."""
     seen: list[str] = []
 
     def profile(frame: object, event: str, call: Any) -> None:
@@ -270,7 +217,7 @@ def watched_for_sqlite() -> Iterator[list[str]]:
         sys.setprofile(None)
 
 
-async def test_the_loop_never_touches_sqlite_and_goes_on_while_turns_are_saved(
+async def test_the_event_loop_never_calls_sqlite_and_is_not_blocked(
     path: Path, clock: Clock
 ) -> None:
     ticks = 0
@@ -281,7 +228,7 @@ async def test_the_loop_never_touches_sqlite_and_goes_on_while_turns_are_saved(
             ticks += 1
             await asyncio.sleep(0)
 
-    with watched_for_sqlite() as seen:
+    with watch_sqlite_calls() as seen:
         store = SQLiteStore(path, now=clock, limits=StoreLimits(ttl_s=100, max_turns=150))
         await store.open()
         ticking = asyncio.create_task(tick())
@@ -298,13 +245,13 @@ async def test_the_loop_never_touches_sqlite_and_goes_on_while_turns_are_saved(
     assert ticks > 1
 
 
-def test_the_watch_itself_would_see_a_call() -> None:
-    with watched_for_sqlite() as seen:
+def test_the_watch_sees_sqlite_calls() -> None:
+    with watch_sqlite_calls() as seen:
         sqlite3.connect(":memory:").close()
     assert "close" in seen
 
 
-async def test_a_cancelled_save_disturbs_nobody(sqlite: SQLiteStore) -> None:
+async def test_a_cancelled_save_does_not_affect_others(sqlite: SQLiteStore) -> None:
     tasks = [asyncio.create_task(sqlite.save(turn(f"r{number}"))) for number in range(20)]
     await asyncio.sleep(0)
     for task in tasks[::2]:
@@ -315,25 +262,25 @@ async def test_a_cancelled_save_disturbs_nobody(sqlite: SQLiteStore) -> None:
     assert await sqlite.load("after") is not None
 
 
-async def test_closing_finishes_what_was_begun(path: Path, clock: Clock) -> None:
+async def test_closing_completes_pending_saves(path: Path, clock: Clock) -> None:
     store = SQLiteStore(path, now=clock)
     await store.open()
     saving = [asyncio.create_task(store.save(turn(f"r{number}"))) for number in range(50)]
     await asyncio.sleep(0)
     await store.close()
     await asyncio.gather(*saving)
-    with raw(path) as connection:
+    with open_database(path) as connection:
         assert connection.execute("SELECT count(*) FROM turn").fetchone() == (50,)
 
 
-async def test_expired_rows_are_deleted_once_a_minute(
+async def test_expired_turns_are_deleted_once_a_minute(
     sqlite: SQLiteStore, path: Path, clock: Clock
 ) -> None:
-    async def kept() -> int:
-        """How many rows there are once the writer has kept house after a batch or three."""
+    async def count_old_rows() -> int:
+        """Number of rows after the writer had time for maintenance."""
         for number in range(4):
             await sqlite.save(turn(f"new{number}", expires_at=2**40))
-        with raw(path) as connection:
+        with open_database(path) as connection:
             (rows,) = connection.execute("SELECT count(*) FROM turn").fetchone()
             assert connection.execute("SELECT turns FROM total").fetchone() == (rows,)
         return int(rows) - 4
@@ -341,18 +288,18 @@ async def test_expired_rows_are_deleted_once_a_minute(
     many = 2 * PURGE_TURNS + 7
     soon = clock.now + 10
     await asyncio.gather(*(sqlite.save(turn(f"r{n}", expires_at=soon)) for n in range(many)))
-    assert await kept() == many
+    assert await count_old_rows() == many
     clock.now += PURGE_EVERY_S - 1
-    assert await kept() == many
+    assert await count_old_rows() == many
     clock.now += 1
-    assert await kept() == 0
+    assert await count_old_rows() == 0
 
 
-async def test_a_purge_that_fails_is_logged_and_saving_goes_on(
+async def test_a_failed_purge_is_logged_and_saving_continues(
     sqlite: SQLiteStore, path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     await sqlite.save(turn("a"))
-    with raw(path) as connection:
+    with open_database(path) as connection:
         connection.execute(
             "CREATE TRIGGER stuck BEFORE DELETE ON turn WHEN old.id = 'a'"
             " BEGIN SELECT RAISE(ABORT, 'cannot delete'); END"
@@ -361,15 +308,64 @@ async def test_a_purge_that_fails_is_logged_and_saving_goes_on(
     for id in ("b", "c"):
         await sqlite.save(turn(id))
     assert await sqlite.load("c") is not None
-    assert f"{path}: cannot delete" in caplog.messages
+    assert f"{path}: maintenance failed, will be retried: cannot delete" in caplog.messages
 
 
-async def test_large_turns_take_less_room_than_they_are_long(
-    sqlite: SQLiteStore, path: Path
-) -> None:
+async def test_large_turns_are_compressed(sqlite: SQLiteStore, path: Path) -> None:
     large = turn("a", text="all work and no play " * 10_000, expires_at=2**40)
     await sqlite.save(large)
     assert await sqlite.load("a") == large
-    with raw(path) as connection:
+    with open_database(path) as connection:
         (size,) = connection.execute("SELECT length(body) FROM turn").fetchone()
     assert size < 20_000
+
+
+# --- the index of items ---------------------------------------------------------------------------
+
+ITEM = {"type": "message", "id": "x", "role": "assistant", "content": "Hi"}
+
+
+async def test_an_item_in_an_unreadable_row_is_an_error_and_the_store_keeps_working(
+    sqlite: SQLiteStore, path: Path
+) -> None:
+    await sqlite.save(turn("a", output=(ITEM,)))
+    with open_database(path) as connection:
+        connection.execute("DROP TRIGGER items_replaced")
+        connection.execute("UPDATE turn SET body = x'789c00'")
+    for _ in range(5):  # more often than there are readers
+        with pytest.raises(StoreError, match=r"turns\.sqlite"):
+            await sqlite.load_items(["x"])
+    await sqlite.save(turn("b", output=({**ITEM, "id": "y"},)))
+    assert set(await sqlite.load_items(["y"])) == {"y"}
+
+
+async def test_finding_and_deleting_items_needs_no_table_scan(
+    sqlite: SQLiteStore, path: Path
+) -> None:
+    statements: list[tuple[str, Any]] = [
+        (FIND_ITEM, {"id": "x", "client": "", "now": 0}),
+        ("DELETE FROM item WHERE turn = ?", (1,)),
+    ]
+    with open_database(path) as connection:
+        for statement, values in statements:
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
+            steps = [row[3] for row in plan]
+            assert steps
+            assert [step for step in steps if not step.startswith("SEARCH")] == []
+
+
+async def test_a_file_of_the_first_version_is_migrated(path: Path) -> None:
+    before = DatabaseSchema(SCHEMA.application_id, SCHEMA.migrations[:1])
+    old = connect(path, before, synchronous="FULL")
+    body = msgspec.json.encode(turn("old"))
+    old.execute("INSERT INTO turn (id, body) VALUES ('old', ?)", (body,))
+    old.close()
+    store = SQLiteStore(path, now=Clock())
+    await store.open()
+    await store.save(turn("new", "old", output=(ITEM,)))
+    assert await chain_ids(store, "new") == ["old", "new"]
+    assert await store.load_items(["x"]) == {"x": ITEM}
+    await store.delete("new")
+    await store.close()
+    with open_database(path) as connection:
+        assert connection.execute("SELECT count(*) FROM item").fetchone() == (0,)

@@ -1,15 +1,24 @@
-"""A file of an older version is brought up to date, wholly or not at all."""
+"""SQLite files: permissions, ownership, migrations, and errors that name the file."""
 
 from __future__ import annotations
 
 import sqlite3
+import stat
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from antiphon.errors import StoreError
-from antiphon.store.sqlite_file import Schema, connect, connect_reader, transaction, vacuum
+from antiphon.store.sqlite_file import (
+    DatabaseSchema,
+    connect,
+    connect_reader,
+    snapshot,
+    transaction,
+    vacuum,
+)
 
 FIRST = ("CREATE TABLE thing (name TEXT)", "INSERT INTO thing VALUES ('old')")
 SECOND = ("ALTER TABLE thing ADD COLUMN size INTEGER NOT NULL DEFAULT 7",)
@@ -17,11 +26,13 @@ BROKEN = ("INSERT INTO thing (name) VALUES ('half')", "CREATE TABLE thing (name 
 
 
 def things(path: Path, *migrations: tuple[str, ...]) -> list[tuple[object, ...]]:
-    with closing(connect(path, Schema(1234, migrations), synchronous="NORMAL")) as connection:
+    with closing(
+        connect(path, DatabaseSchema(1234, migrations), synchronous="NORMAL")
+    ) as connection:
         return connection.execute("SELECT * FROM thing").fetchall()
 
 
-def test_only_what_is_new_is_done(tmp_path: Path) -> None:
+def test_only_new_migrations_are_applied(tmp_path: Path) -> None:
     path = tmp_path / "things.sqlite"
     assert things(path, FIRST) == [("old",)]
     assert things(path, FIRST) == [("old",)]
@@ -29,7 +40,7 @@ def test_only_what_is_new_is_done(tmp_path: Path) -> None:
     assert things(path, FIRST, SECOND) == [("old", 7)]
 
 
-def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+def test_a_failed_migration_leaves_the_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "things.sqlite"
     things(path, FIRST)
     with pytest.raises(StoreError, match=r"things\.sqlite: table thing already exists"):
@@ -37,10 +48,10 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> Non
     assert things(path, FIRST) == [("old",)]
 
 
-def test_going_back_to_an_older_version_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "things.sqlite"
     things(path, FIRST, SECOND)
-    with pytest.raises(StoreError, match=r"newer version \(schema 2, known up to 1\)"):
+    with pytest.raises(StoreError, match=r"newer version of Antiphon \(schema 2, known up to 1\)"):
         things(path, FIRST)
 
 
@@ -53,9 +64,9 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
             connection.execute("DELETE FROM thing")
 
 
-def test_space_that_was_freed_is_given_back(tmp_path: Path) -> None:
+def test_vacuum_returns_free_pages_to_the_file_system(tmp_path: Path) -> None:
     path = tmp_path / "things.sqlite"
-    with closing(connect(path, Schema(1234, (FIRST,)), synchronous="NORMAL")) as connection:
+    with closing(connect(path, DatabaseSchema(1234, (FIRST,)), synchronous="NORMAL")) as connection:
         with transaction(connection):
             connection.executemany("INSERT INTO thing VALUES (?)", [("x" * 5000,)] * 100)
         (full,) = connection.execute("PRAGMA page_count").fetchone()
@@ -66,3 +77,85 @@ def test_space_that_was_freed_is_given_back(tmp_path: Path) -> None:
         (rest,) = connection.execute("PRAGMA page_count").fetchone()
     assert some == full - 50
     assert rest < 10
+
+
+def test_the_files_are_private_and_commits_are_durable(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "down" / "things.sqlite"
+    schema = DatabaseSchema(1234, (FIRST,))
+    with closing(connect(path, schema, synchronous="FULL")) as connection:
+        for file in path.parent.iterdir():
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert connection.execute("PRAGMA busy_timeout").fetchone() == (5000,)
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+
+
+def write_garbage(path: Path) -> None:
+    path.write_bytes(b"this is no database at all, " * 100)
+
+
+def make_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def make_foreign_database(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE precious (x)")
+
+
+def make_newer_version(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA application_id = 1234")
+        connection.execute("PRAGMA user_version = 1000")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (write_garbage, "file is not a database"),
+        (make_directory, "Is a directory"),
+        (make_foreign_database, "database of another application"),
+        (make_newer_version, "newer version"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_and_not_changed(
+    tmp_path: Path, make: Callable[[Path], None], reason: str
+) -> None:
+    path = tmp_path / "things.sqlite"
+    make(path)
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(StoreError) as caught:
+        things(path, FIRST)
+    assert caught.value.message.startswith(f"{path}: ")
+    assert reason in caught.value.message
+    assert (path.read_bytes() if path.is_file() else None) == before
+
+
+def test_a_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match=r"things\.sqlite"):
+        things(tmp_path / "file" / "things.sqlite", FIRST)
+
+
+def test_a_snapshot_does_not_see_later_writes(tmp_path: Path) -> None:
+    path = tmp_path / "things.sqlite"
+    schema = DatabaseSchema(1234, (FIRST,))
+    with (
+        closing(connect(path, schema, synchronous="NORMAL")) as writing,
+        closing(connect_reader(path)) as reading,
+    ):
+        with snapshot(reading):
+            assert reading.execute("SELECT count(*) FROM thing").fetchone() == (1,)
+            writing.execute("INSERT INTO thing VALUES ('new')")
+            assert reading.execute("SELECT count(*) FROM thing").fetchone() == (1,)
+        assert reading.execute("SELECT count(*) FROM thing").fetchone() == (2,)
+
+
+def test_a_transaction_that_fails_is_rolled_back(tmp_path: Path) -> None:
+    schema = DatabaseSchema(1234, (FIRST,))
+    with closing(connect(tmp_path / "t.sqlite", schema, synchronous="NORMAL")) as connection:
+        statements = ("DELETE FROM thing", "DELETE FROM nothing")
+        with pytest.raises(sqlite3.OperationalError), transaction(connection):
+            list(map(connection.execute, statements))
+        assert connection.execute("SELECT count(*) FROM thing").fetchone() == (1,)

@@ -1,3 +1,3 @@
-"""The request trace: a SQLite file, its bounded queue, its writer and its readers."""
+"""Request traces: a SQLite file, its bounded queue, its writer and its reader."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The way from a request to the trace's writer: bounded, and it never waits.
+"""Bounded queue between requests and the trace's writer thread. Adding a row never blocks.
 
-When it is full, the oldest streams give way first, then the oldest of the rest: what was asked,
-what it cost and what went wrong is worth more than a copy of the bytes.
+When it is full, the oldest streams (low priority) are dropped first, then the oldest other rows
+(high priority): requests, usage and errors are worth more than a copy of the bytes.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import TypeAlias
 
 from antiphon.store.trace.rows import TraceLoss, TraceRow, TraceStream
 
-Entry: TypeAlias = tuple[int, TraceRow]
-"""When it was recorded, and what."""
+TimedRow: TypeAlias = tuple[int, TraceRow]
+"""A row and when it was recorded, in ms since the epoch."""
 
 
 class TraceQueue:
-    """Filled from any thread, emptied by one, which finds everything of a moment together."""
+    """Filled from any thread, drained by one, which takes all rows at once."""
 
     def __init__(self, *, max_rows: int, max_bytes: int, batch: int) -> None:
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._batch = batch
         self._lock = Lock()
-        self._some = Event()
-        self._many = Event()
-        self._low: deque[Entry] = deque()
-        self._high: deque[Entry] = deque()
-        self._bytes = 0  # in blobs; the other rows are small
+        self._not_empty = Event()
+        self._batch_ready = Event()
+        self._low: deque[TimedRow] = deque()
+        self._high: deque[TimedRow] = deque()
+        self._bytes = 0  # of stream payloads; other rows are small
         self._lost_low = self._lost_high = 0
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: TimedRow) -> None:
         with self._lock:
             if isinstance(entry[1], TraceStream):
                 self._low.append(entry)
@@ -41,32 +41,32 @@ class TraceQueue:
             self._make_room()
             rows = len(self._low) + len(self._high)
         if rows >= self._batch:
-            self._many.set()
-        # Waking a thread costs more than all of the above, so it is done once a batch.
-        if not self._some.is_set():
-            self._some.set()
+            self._batch_ready.set()
+        # Waking a thread costs more than all of the above, so it is done once per batch.
+        if not self._not_empty.is_set():
+            self._not_empty.set()
 
-    def take(self) -> tuple[list[Entry], TraceLoss]:
-        """Everything there is, and what was lost on the way since the last time."""
+    def take(self) -> tuple[list[TimedRow], TraceLoss]:
+        """Remove and return all rows, and the number of rows dropped since the last call."""
         with self._lock:
             entries = [*self._high, *self._low]
             loss = TraceLoss(low=self._lost_low, high=self._lost_high)
             self._high.clear()
             self._low.clear()
             self._bytes = self._lost_low = self._lost_high = 0
-            self._some.clear()
-            self._many.clear()
+            self._not_empty.clear()
+            self._batch_ready.clear()
         return entries, loss
 
     def wait(self, idle_s: float, linger_s: float) -> None:
-        """Wait for something, then a moment for more; at most `idle_s` if nothing comes."""
-        if self._some.wait(idle_s):
-            self._many.wait(linger_s)
+        """Wait up to `idle_s` for a first row, then up to `linger_s` for a full batch."""
+        if self._not_empty.wait(idle_s):
+            self._batch_ready.wait(linger_s)
 
-    def hurry(self) -> None:
-        """End any waiting."""
-        self._many.set()
-        self._some.set()
+    def wake(self) -> None:
+        """End a pending `wait`."""
+        self._batch_ready.set()
+        self._not_empty.set()
 
     def _make_room(self) -> None:
         while self._low and (

@@ -1,4 +1,4 @@
-"""Looking into a trace, also while it is being written. Plain functions that read and return."""
+"""Queries on a trace file: list requests, read one in detail. Works while it is being written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.store.sqlite_file import connect_reader, naming
+from antiphon.store.sqlite_file import connect_reader, convert_errors
 from antiphon.store.trace.rows import (
     TraceAttempt,
     TraceDiagnostic,
@@ -28,8 +28,8 @@ from antiphon.store.trace.rows import (
 )
 
 _REQUESTS = "SELECT body, NULL FROM fact WHERE kind = 'request' ORDER BY seq DESC"
-_ONE = "SELECT body, blob FROM fact WHERE request_id = ? ORDER BY seq"
-_FACTS = "SELECT body, NULL FROM fact WHERE request_id = ? ORDER BY seq"
+_ROWS_WITH_BLOBS = "SELECT body, blob FROM fact WHERE request_id = ? ORDER BY seq"
+_ROWS = "SELECT body, NULL FROM fact WHERE request_id = ? ORDER BY seq"
 _BY_RESPONSE = "SELECT request_id FROM fact WHERE response_id = ? ORDER BY seq DESC LIMIT 1"
 _LOSSES = "SELECT body, NULL FROM fact WHERE kind = 'loss'"
 
@@ -37,14 +37,14 @@ R = TypeVar("R", bound=TraceRow)
 
 
 class TraceSummary(Struct, frozen=True, kw_only=True):
-    """A line in a list of requests."""
+    """Summary of one request, for lists."""
 
     request: TraceRequest
     attempts: int = 0
     errors: int = 0
     usage: TraceUsage | None = None
     finish: TraceFinish | None = None
-    """None while the request is running, or when its end was lost."""
+    """None while the request is running, or if its last row was lost."""
 
     @property
     def is_failed(self) -> bool:
@@ -52,7 +52,7 @@ class TraceSummary(Struct, frozen=True, kw_only=True):
 
 
 class TraceDetail(Struct, frozen=True, kw_only=True):
-    """All that is known of a request, each kind in the order it was recorded."""
+    """All rows of one request, each kind in the order it was recorded."""
 
     request: TraceRequest | None = None
     attempts: tuple[TraceAttempt, ...] = ()
@@ -63,51 +63,51 @@ class TraceDetail(Struct, frozen=True, kw_only=True):
     finish: TraceFinish | None = None
 
 
-def requests(
+def list_requests(
     path: Path, limit: int = 50, *, model: str | None = None, failed: bool = False
 ) -> list[TraceSummary]:
-    """The latest requests, newest first: all, those for a model, or those that failed."""
+    """Return the latest requests, newest first; optionally of one model, or failed ones."""
     found: list[TraceSummary] = []
-    with naming(path), closing(connect_reader(path)) as connection:
-        for row in _rows(connection, _REQUESTS):
+    with convert_errors(path), closing(connect_reader(path)) as connection:
+        for row in _read_rows(connection, _REQUESTS):
             if len(found) >= limit:
                 break
             if not isinstance(row, TraceRequest) or model not in (None, row.model):
                 continue
-            summary = _summary(row, connection)
+            summary = _summarize(row, connection)
             if summary.is_failed or not failed:
                 found.append(summary)
     return found
 
 
-def show(path: Path, id: str) -> TraceDetail | None:
-    """Everything about one request, by its own id or that of its response."""
-    with naming(path), closing(connect_reader(path)) as connection:
+def read_detail(path: Path, id: str) -> TraceDetail | None:
+    """Return all rows of a request, by its own id or that of its response; None if unknown."""
+    with convert_errors(path), closing(connect_reader(path)) as connection:
         by_response = connection.execute(_BY_RESPONSE, (id,)).fetchone()
-        rows = list(_rows(connection, _ONE, by_response[0] if by_response else id))
-    return _detail(rows) if rows else None
+        rows = list(_read_rows(connection, _ROWS_WITH_BLOBS, by_response[0] if by_response else id))
+    return _build_detail(rows) if rows else None
 
 
-def losses(path: Path) -> TraceLoss:
-    """How much this trace does not tell."""
-    with naming(path), closing(connect_reader(path)) as connection:
-        rows = [row for row in _rows(connection, _LOSSES) if isinstance(row, TraceLoss)]
+def read_losses(path: Path) -> TraceLoss:
+    """Return how many rows were dropped or could not be written."""
+    with convert_errors(path), closing(connect_reader(path)) as connection:
+        rows = [row for row in _read_rows(connection, _LOSSES) if isinstance(row, TraceLoss)]
     return sum(rows, TraceLoss())
 
 
-def _rows(connection: sqlite3.Connection, query: str, *values: str) -> Iterator[TraceRow]:
+def _read_rows(connection: sqlite3.Connection, query: str, *values: str) -> Iterator[TraceRow]:
     for body, blob in connection.execute(query, values):
         try:
             row = decode_row(body)
-        except msgspec.MsgspecError:  # of a later version; what is known is still worth showing
+        except msgspec.MsgspecError:  # a row kind of a later version; skip it
             continue
         if isinstance(row, TraceStream) and blob is not None:
             row = replace(row, blob=zlib.decompress(blob))
         yield row
 
 
-def _summary(request: TraceRequest, connection: sqlite3.Connection) -> TraceSummary:
-    detail = _detail(list(_rows(connection, _FACTS, request.request_id)))
+def _summarize(request: TraceRequest, connection: sqlite3.Connection) -> TraceSummary:
+    detail = _build_detail(list(_read_rows(connection, _ROWS, request.request_id)))
     return TraceSummary(
         request=request,
         attempts=len(detail.attempts),
@@ -117,22 +117,22 @@ def _summary(request: TraceRequest, connection: sqlite3.Connection) -> TraceSumm
     )
 
 
-def _detail(rows: list[TraceRow]) -> TraceDetail:
+def _build_detail(rows: list[TraceRow]) -> TraceDetail:
     return TraceDetail(
         request=_last(rows, TraceRequest),
-        attempts=tuple(_all(rows, TraceAttempt)),
-        diagnostics=tuple(_all(rows, TraceDiagnostic)),
-        streams=tuple(_all(rows, TraceStream)),
-        errors=tuple(_all(rows, TraceError)),
+        attempts=tuple(_select(rows, TraceAttempt)),
+        diagnostics=tuple(_select(rows, TraceDiagnostic)),
+        streams=tuple(_select(rows, TraceStream)),
+        errors=tuple(_select(rows, TraceError)),
         usage=_last(rows, TraceUsage),
         finish=_last(rows, TraceFinish),
     )
 
 
-def _all(rows: list[TraceRow], kind: type[R]) -> list[R]:
+def _select(rows: list[TraceRow], kind: type[R]) -> list[R]:
     return [row for row in rows if isinstance(row, kind)]
 
 
 def _last(rows: list[TraceRow], kind: type[R]) -> R | None:
-    found = _all(rows, kind)
+    found = _select(rows, kind)
     return found[-1] if found else None

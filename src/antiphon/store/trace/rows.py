@@ -1,7 +1,7 @@
-"""What a trace is made of: small frozen facts, each about one request.
+"""Trace rows: small frozen records, each about one request.
 
 A stream is one blob with the offsets and arrival times of its chunks, written once; events are
-derived from it when somebody looks.
+parsed from it when the trace is read.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import msgspec
 from msgspec import Struct
 
 StreamKind: TypeAlias = Literal["request", "outbound", "raw", "transformed"]
-"""What the client asked, what was asked upstream, what came back, what the client was sent."""
+"""The client's request, the request to the provider, its raw response, the response sent."""
 
 
-class _Row(Struct, frozen=True, kw_only=True, tag_field="row", omit_defaults=True):
+class _RequestRow(Struct, frozen=True, kw_only=True, tag_field="row", omit_defaults=True):
     request_id: str
 
 
-class TraceRequest(_Row, frozen=True, kw_only=True, tag="request"):
-    """A request, as soon as it is known where it goes."""
+class TraceRequest(_RequestRow, frozen=True, kw_only=True, tag="request"):
+    """A request, recorded once its provider and model are known."""
 
     response_id: str | None = None
     received_at_ms: int
@@ -35,59 +35,59 @@ class TraceRequest(_Row, frozen=True, kw_only=True, tag="request"):
     previous_response_id: str | None = None
 
 
-class TraceAttempt(_Row, frozen=True, kw_only=True, tag="attempt"):
-    """One try at one upstream with one key."""
+class TraceAttempt(_RequestRow, frozen=True, kw_only=True, tag="attempt"):
+    """One attempt at one provider with one key."""
 
     number: int
     provider: str
     model: str
     key_name: str | None = None
     status: int | None = None
-    """The upstream's HTTP status; None when there was no answer."""
+    """The provider's HTTP status; None if there was no response."""
     fault_type: str | None = None
     fault_code: str | None = None
     latency_ms: int | None = None
 
 
-class TraceStream(_Row, frozen=True, kw_only=True, tag="stream"):
-    """All bytes of one side, with where each chunk began and when it came (ms since the epoch)."""
+class TraceStream(_RequestRow, frozen=True, kw_only=True, tag="stream"):
+    """All bytes of one side, with the offset and arrival time (ms since the epoch) of chunks."""
 
     kind: StreamKind
     blob: bytes = b""
     offsets: Sequence[tuple[int, int]] = ()
     size: int = 0
-    """Bytes there were. These three are set by the trace, which may keep less, or nothing."""
+    """Bytes of the whole stream; the blob may hold fewer. Set by the trace, as the next two."""
     chunks: int = 0
     truncated: bool = False
 
-    def pieces(self) -> list[tuple[int, bytes]]:
-        """What is kept of each chunk, with its time."""
-        edges = pairwise([*self.offsets, (len(self.blob), 0)])
-        return [(at_ms, self.blob[start:end]) for (start, at_ms), (end, _) in edges]
+    def split_chunks(self) -> list[tuple[int, bytes]]:
+        """Return the stored part of each chunk with its arrival time."""
+        ranges = pairwise([*self.offsets, (len(self.blob), 0)])
+        return [(at_ms, self.blob[start:end]) for (start, at_ms), (end, _) in ranges]
 
 
-class TraceUsage(_Row, frozen=True, kw_only=True, tag="usage"):
+class TraceUsage(_RequestRow, frozen=True, kw_only=True, tag="usage"):
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
 
 
-class TraceError(_Row, frozen=True, kw_only=True, tag="error"):
+class TraceError(_RequestRow, frozen=True, kw_only=True, tag="error"):
     code: str
     message: str
     stage: str | None = None
 
 
-class TraceDiagnostic(_Row, frozen=True, kw_only=True, tag="diagnostic"):
+class TraceDiagnostic(_RequestRow, frozen=True, kw_only=True, tag="diagnostic"):
     code: str
     decision: str
     param: str
     message: str
 
 
-class TraceFinish(_Row, frozen=True, kw_only=True, tag="finish"):
-    """How it ended. `http_status` is ours, `status` that of the response."""
+class TraceFinish(_RequestRow, frozen=True, kw_only=True, tag="finish"):
+    """The end of a request. `http_status` is the gateway's, `status` that of the response."""
 
     status: str
     http_status: int | None = None
@@ -96,13 +96,14 @@ class TraceFinish(_Row, frozen=True, kw_only=True, tag="finish"):
     events: int = 0
 
 
-class TraceLoss(_Row, frozen=True, kw_only=True, tag="loss"):
-    """What one flush could not keep. It belongs to no request."""
+class TraceLoss(_RequestRow, frozen=True, kw_only=True, tag="loss"):
+    """Rows lost before one flush. Belongs to no request."""
 
     request_id: str = ""
     low: int = 0
-    """Streams that gave way to other rows."""
+    """Streams dropped because the queue was full."""
     high: int = 0
+    """Other rows dropped because the queue was full."""
     failed: int = 0
     """Rows that could not be written."""
 
@@ -130,4 +131,4 @@ TraceRow: TypeAlias = (
 )
 
 decode_row = msgspec.json.Decoder(TraceRow).decode
-"""A row from its JSON."""
+"""Decode a row from its JSON."""

@@ -1,4 +1,4 @@
-"""The trace's one table: a row a fact, and the statements that fill it and thin it out."""
+"""The trace's table: schema, inserts, and deletion of rows by age and size."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from antiphon.store.sqlite_file import Schema, vacuum
+from antiphon.store.sqlite_file import DatabaseSchema, vacuum
 from antiphon.store.trace.rows import TraceRequest, TraceRow
 
-RETAIN_ROWS = 500  # looked at in one round, so that no flush waits long
+RETAIN_ROWS = 500  # per round, so that no flush waits long
 VACUUM_PAGES = 10_000
 
-SCHEMA = Schema(
+SCHEMA = DatabaseSchema(
     application_id=0x416E7472,
     migrations=(
         (
@@ -42,8 +42,8 @@ _INSERT = """
 _OLDEST = "SELECT seq, at_ms, length(body) + ifnull(length(blob), 0) FROM fact ORDER BY seq LIMIT ?"
 
 
-class Record(Struct, frozen=True):
-    """A row with its JSON, and the bytes that are kept beside it."""
+class EncodedRow(Struct, frozen=True):
+    """A row with its JSON and, for streams, the payload stored beside it."""
 
     at_ms: int
     row: TraceRow
@@ -51,11 +51,11 @@ class Record(Struct, frozen=True):
     blob: bytes = b""
 
 
-def insert(connection: sqlite3.Connection, records: Iterable[Record]) -> None:
+def insert_rows(connection: sqlite3.Connection, records: Iterable[EncodedRow]) -> None:
     connection.executemany(_INSERT, [_values(record) for record in records])
 
 
-def _values(record: Record) -> tuple[int, str, str, str | None, str, bytes | None]:
+def _values(record: EncodedRow) -> tuple[int, str, str, str | None, str, bytes | None]:
     row = record.row
     return (
         record.at_ms,
@@ -67,10 +67,10 @@ def _values(record: Record) -> tuple[int, str, str, str | None, str, bytes | Non
     )
 
 
-def retain(
+def delete_excess_rows(
     connection: sqlite3.Connection, now_ms: int, max_age_s: int | None, max_bytes: int | None
 ) -> bool:
-    """Delete a few of the oldest rows if they are too old or too much; False when none were."""
+    """Delete some of the oldest rows if they exceed the age or size limit; False if none did."""
     before_ms = 0 if max_age_s is None else now_ms - max_age_s * 1000
     excess = 0 if max_bytes is None else _used_bytes(connection) - max_bytes
     last = None

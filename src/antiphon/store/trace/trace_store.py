@@ -1,7 +1,7 @@
-"""The trace: what happened to every request, in a SQLite file of its own.
+"""Request trace: a log of every request in its own SQLite file.
 
-Recording never waits and never raises. One thread writes what has gathered, drops what is too old
-or too much, and when it cannot, counts what was lost and goes on.
+Recording never blocks and never raises. One thread writes queued rows in batches and deletes rows
+beyond the retention limits; on a failure it counts the lost rows and continues.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from msgspec.structs import replace
 from antiphon.errors import StoreError
 from antiphon.store.redact import Redactor
 from antiphon.store.sqlite_file import connect, transaction
-from antiphon.store.trace.payload import counted, emptied, kept
-from antiphon.store.trace.queue import Entry, TraceQueue
+from antiphon.store.trace.payload import add_counts, drop_payload, redact_and_truncate
+from antiphon.store.trace.queue import TimedRow, TraceQueue
 from antiphon.store.trace.rows import TraceLoss, TraceRow, TraceStream, decode_row
-from antiphon.store.trace.table import SCHEMA, Record, insert, retain
+from antiphon.store.trace.table import SCHEMA, EncodedRow, delete_excess_rows, insert_rows
 
 RETAIN_EVERY_MS = 60_000
 BATCH = 500
-LINGER_S = 0.5  # how long rows may gather before they are written
+LINGER_S = 0.5  # how long rows may wait for a full batch
 IDLE_S = 60.0
 
 _log = logging.getLogger("antiphon.trace")
 
 
 class TraceOptions(Struct, frozen=True, kw_only=True):
-    """What is kept, and for how long. None is no limit."""
+    """What is recorded, and retention limits. None is no limit."""
 
     payloads: bool = False
-    """Whether the bytes of streams are stored; without it only how many there were."""
+    """Whether the bytes of streams are stored; if not, only their size."""
     payload_max_bytes: int = 1024 * 1024
     max_age_s: int | None = 7 * 24 * 3600
     max_bytes: int | None = 512 * 1024 * 1024
@@ -45,7 +45,7 @@ class TraceOptions(Struct, frozen=True, kw_only=True):
 
 
 class TraceStore:
-    """Opened once, recorded to from anywhere. `now_ms` may be called from any thread."""
+    """Opened once; rows are recorded from any thread. `now_ms` may be called from any thread."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class TraceStore:
     ) -> None:
         self.options = options or TraceOptions()
         self.lost = TraceLoss()
-        """All that was dropped or could not be written, so far."""
+        """Rows dropped or not written so far."""
         self._path = path
         self._now_ms = now_ms
         self._redactor = redactor
@@ -66,26 +66,26 @@ class TraceStore:
         )
         self._closing = Event()
         self._thread: Thread | None = None
-        self._connection: sqlite3.Connection | None = None  # the thread's own
-        self._untold = TraceLoss()  # losses that no row tells of yet
+        self._connection: sqlite3.Connection | None = None  # used by the thread only
+        self._unreported_loss = TraceLoss()  # losses not yet recorded in a row
         self._retained_at_ms: int | None = None
 
     def open(self) -> None:
-        """Start writing; a file that cannot be used is a `StoreError`. What waits is kept."""
+        """Start writing queued rows; raises `StoreError` if the file cannot be used."""
         self._connect().close()
         self._thread = Thread(target=self._main, name="antiphon-trace", daemon=True)
         self._thread.start()
 
     def record(self, row: TraceRow) -> None:
-        """Take note. It costs a moment, whatever the disk is doing."""
+        """Queue a row. Fast, whatever the state of the disk."""
         if isinstance(row, TraceStream):
-            row = counted(row) if self.options.payloads else emptied(row)
+            row = add_counts(row) if self.options.payloads else drop_payload(row)
         self._queue.put((self._now_ms(), row))
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Write what is left, for so long at most. Blocks: not for the event loop."""
+        """Write queued rows, for at most `timeout_s`. Blocks: do not call on the event loop."""
         self._closing.set()
-        self._queue.hurry()
+        self._queue.wake()
         if self._thread is not None:
             self._thread.join(timeout_s)
 
@@ -98,78 +98,82 @@ class TraceStore:
             if not (busy or closing):
                 self._queue.wait(IDLE_S, LINGER_S)
             self._flush()
-            busy = self._keep_house()
+            busy = self._delete_old_rows()
             if closing:
                 break
         self._disconnect()
 
     def _flush(self) -> None:
-        """Write everything that has gathered, in one transaction."""
+        """Write all queued rows in one transaction."""
         entries, dropped = self._queue.take()
-        self._lose(dropped, "the queue was full")
-        if not (entries or self._untold.total):
+        self._count_loss(dropped, "the queue was full")
+        if not (entries or self._unreported_loss.total):
             return
-        counted_before = self.lost.failed
+        failed_before = self.lost.failed
         try:
-            records = self._records(entries)
+            records = self._encode_rows(entries)
             connection = self._connection = self._connection or self._connect()
             with transaction(connection):
-                insert(connection, records)
-        except Exception as error:  # whatever it is, the next flush may fare better
+                insert_rows(connection, records)
+        except Exception as error:  # any error: count the loss, the next flush may succeed
             self._disconnect()
-            told = self.lost.failed - counted_before
-            self._lose(TraceLoss(failed=len(entries) - told), str(error))
+            already_counted = self.lost.failed - failed_before
+            self._count_loss(TraceLoss(failed=len(entries) - already_counted), str(error))
         else:
-            self._untold = TraceLoss()
+            self._unreported_loss = TraceLoss()
 
-    def _records(self, entries: list[Entry]) -> list[Record]:
-        """Rows as they are stored: encoded and without secrets, with one for what was lost."""
-        records: list[Record] = []
+    def _encode_rows(self, entries: list[TimedRow]) -> list[EncodedRow]:
+        """Encode and redact rows for storage, and add one for rows lost."""
+        records: list[EncodedRow] = []
         reason = ""
         for at_ms, row in entries:
             try:
-                records.append(self._record(at_ms, row))
-            except (TypeError, ValueError) as error:  # not even text
+                records.append(self._encode_row(at_ms, row))
+            except (TypeError, ValueError) as error:  # not encodable as JSON
                 reason = str(error)
-        self._lose(TraceLoss(failed=len(entries) - len(records)), reason)
-        if self._untold.total:
-            records.append(self._record(self._now_ms(), self._untold))
-        # Together: looking once at many rows costs a third of looking at each.
-        bodies = self._redactor.data(b"\n".join(record.body for record in records)).split(b"\n")
-        if len(bodies) != len(records):  # a secret with a line end in it
-            bodies = [self._redactor.data(record.body) for record in records]
+        self._count_loss(TraceLoss(failed=len(entries) - len(records)), reason)
+        if self._unreported_loss.total:
+            records.append(self._encode_row(self._now_ms(), self._unreported_loss))
+        # Redacting all rows at once costs a third of redacting each.
+        joined = b"\n".join(record.body for record in records)
+        bodies = self._redactor.redact_bytes(joined).split(b"\n")
+        if len(bodies) != len(records):  # a secret contains a line end
+            bodies = [self._redactor.redact_bytes(record.body) for record in records]
         return [
             record
             if body == record.body
-            else Record(record.at_ms, decode_row(body), body, record.blob)
+            else EncodedRow(record.at_ms, decode_row(body), body, record.blob)
             for record, body in zip(records, bodies, strict=True)
         ]
 
-    def _record(self, at_ms: int, row: TraceRow) -> Record:
+    def _encode_row(self, at_ms: int, row: TraceRow) -> EncodedRow:
         if not (isinstance(row, TraceStream) and row.blob):
-            return Record(at_ms, row, msgspec.json.encode(row))
-        row = kept(row, self._redactor, self.options.payload_max_bytes)
-        return Record(at_ms, row, msgspec.json.encode(replace(row, blob=b"")), row.blob)
+            return EncodedRow(at_ms, row, msgspec.json.encode(row))
+        row = redact_and_truncate(row, self._redactor, self.options.payload_max_bytes)
+        return EncodedRow(at_ms, row, msgspec.json.encode(replace(row, blob=b"")), row.blob)
 
-    def _lose(self, loss: TraceLoss, why: str) -> None:
+    def _count_loss(self, loss: TraceLoss, why: str) -> None:
         if loss.total:
             self.lost += loss
-            self._untold += loss
-            counts = "%s: %d streams and %d other rows dropped, %d not written: %s"
+            self._unreported_loss += loss
+            counts = "%s: trace rows lost: %d streams and %d other rows dropped, %d not written: %s"
             _log.warning(counts, self._path, loss.low, loss.high, loss.failed, why)
 
-    def _keep_house(self) -> bool:
-        """Drop some of what is too old or too much; True when there may be more."""
+    def _delete_old_rows(self) -> bool:
+        """Delete some rows beyond the retention limits; True if there may be more."""
         now_ms = self._now_ms()
         if self._retained_at_ms is not None and now_ms - self._retained_at_ms < RETAIN_EVERY_MS:
             return False
         try:
             connection = self._connection = self._connection or self._connect()
-            if retain(connection, now_ms, self.options.max_age_s, self.options.max_bytes):
+            limits = self.options.max_age_s, self.options.max_bytes
+            if delete_excess_rows(connection, now_ms, *limits):
                 return True
         except (sqlite3.Error, StoreError) as error:
             self._disconnect()
-            _log.warning("%s: old rows stay for now: %s", self._path, error)
+            _log.warning(
+                "%s: old trace rows could not be deleted, will be retried: %s", self._path, error
+            )
         self._retained_at_ms = now_ms
         return False
 
@@ -177,7 +181,7 @@ class TraceStore:
         return connect(self._path, SCHEMA, synchronous="NORMAL")
 
     def _disconnect(self) -> None:
-        """After a failure a fresh connection has the better chances."""
+        """Close the connection; the next flush opens a new one, also after a failure."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -1,0 +1,99 @@
+"""Listing requests of a trace file, and reading one of them in full."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.errors import StoreError
+from antiphon.store.trace.reader import TraceDetail, list_requests, read_detail
+from antiphon.store.trace.rows import (
+    TraceAttempt,
+    TraceDiagnostic,
+    TraceError,
+    TraceRow,
+    TraceUsage,
+)
+from tests.support.traces import finish, open_database, read_trace, request, trace_at, write_rows
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "trace.sqlite"
+
+
+def test_a_request_is_read_with_all_its_rows(path: Path) -> None:
+    asked = request("q1", response_id="resp_1", client="alice", provider="p", stream=True)
+    attempts = [
+        TraceAttempt(
+            request_id="q1", number=1, provider="p", model="m", status=429, fault_code="busy"
+        ),
+        TraceAttempt(
+            request_id="q1", number=2, provider="p", model="m", status=200, latency_ms=345
+        ),
+    ]
+    diagnostic = TraceDiagnostic(
+        request_id="q1", code="x.ignored", decision="ignored", param="top_k", message="Unknown."
+    )
+    usage = TraceUsage(request_id="q1", input_tokens=3, output_tokens=5)
+    error = TraceError(request_id="q1", code="late", message="Too late.")
+    write_rows(
+        trace_at(path), asked, *attempts, diagnostic, usage, error, finish("q1"), request("q2")
+    )
+    expected = TraceDetail(
+        request=asked,
+        attempts=tuple(attempts),
+        diagnostics=(diagnostic,),
+        errors=(error,),
+        usage=usage,
+        finish=finish("q1"),
+    )
+    assert read_detail(path, "q1") == expected
+    assert read_detail(path, "resp_1") == expected
+    assert read_detail(path, "resp_2") is None
+
+
+def test_requests_are_listed_newest_first_and_can_be_filtered(path: Path) -> None:
+    rows: list[TraceRow] = []
+    for number in range(6):
+        id = f"q{number}"
+        rows += [
+            request(id, model="odd" if number % 2 else "even"),
+            TraceAttempt(request_id=id, number=1, provider="p", model="m"),
+            finish(id, "failed" if number in (1, 2) else "completed"),
+        ]
+    write_rows(
+        trace_at(path), *rows, TraceError(request_id="q5", code="x", message="x"), request("q6")
+    )
+    listed = list_requests(path)
+    assert [one.request.request_id for one in listed] == ["q6", "q5", "q4", "q3", "q2", "q1", "q0"]
+    assert (listed[0].finish, listed[0].attempts) == (None, 0)
+    assert (listed[1].finish, listed[1].attempts) == (finish("q5"), 1)
+
+    def chosen(**choice: Any) -> list[str]:
+        return [one.request.request_id for one in list_requests(path, **choice)]
+
+    assert chosen(limit=2) == ["q6", "q5"]
+    assert chosen(model="odd") == ["q5", "q3", "q1"]
+    assert chosen(failed=True) == ["q5", "q2", "q1"]
+    assert chosen(failed=True, model="even", limit=1) == ["q2"]
+
+
+def test_rows_of_an_unknown_kind_are_skipped(path: Path) -> None:
+    write_rows(trace_at(path), request("q1"))
+    with open_database(path) as connection:
+        connection.execute(
+            "INSERT INTO fact (at_ms, kind, request_id, body)"
+            " VALUES (0, 'dream', 'q1', '{\"row\":\"dream\"}')"
+        )
+    assert read_trace(path, "q1").request == request("q1")
+
+
+def test_a_missing_or_foreign_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"none\.sqlite: unable to open"):
+        list_requests(tmp_path / "none.sqlite")
+    (tmp_path / "other.sqlite").write_bytes(b"something else entirely" * 100)
+    with pytest.raises(StoreError, match=r"other\.sqlite: file is not a database"):
+        read_detail(tmp_path / "other.sqlite", "q1")
