@@ -52,7 +52,7 @@ def replay_events(
     spoken = resolve(dialect)
     bridge = Bridge(machine, spoken)
     if _is_whole(data, spoken.framer()):
-        return bridge.answer(data)
+        return bridge.feed_whole(data)
     events: list[Event] = []
     for chunk in _chunks(data, cuts):
         events += bridge.feed(chunk)

@@ -86,22 +86,22 @@ def test_what_does_not_fit_is_asked_for_once_more_in_the_same_thread(
     plan = planned(speaker, SCHEMA, [LOOK])
     desk = StructuredOutputFilter.of(plan)
     assert desk is not None
-    bridge = Bridge(machine(()), speaker.dialect, desks=[desk])
+    bridge = Bridge(machine(()), speaker.dialect, [desk])
     turn = Turn(number=1, calls=(Call("answer_trip", said, ""),))
     bridge.feed(speaker.streamed(turn))
     bridge.close()
-    assert bridge.again is not None
+    assert bridge.follow_up is not None
     items = tuple(msgspec.to_builtins(item) for item in bridge.round_items)
     sealer = Sealer(["a key"], new_nonce=bytes, now=lambda: 1)
     then = followed(
-        plan, FinishedRound(items, bridge.again), issuer=speaker.name, unseal=sealer.open
+        plan, FinishedRound(items, bridge.follow_up), issuer=speaker.name, unseal=sealer.open
     )
     assert then.tool_choice == plan.tool_choice
     body = speaker.dialect.encode(then, stream=True).body
     assert speaker.problems(body) == []
     assert "does not have the form" in body.decode()
-    bridge.next_round()
-    bridge.turn_to(speaker.dialect)
+    bridge.begin_next_round()
+    bridge.use_dialect(speaker.dialect)
     right = Turn(number=2, calls=(Call("answer_trip", ULM, ""),))
     told = bridge.feed(speaker.streamed(right))
     [*_, ending] = documents([*told, *bridge.close()])

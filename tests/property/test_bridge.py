@@ -254,7 +254,7 @@ def test_nothing_is_told_after_the_end(said: list[list[Delta]]) -> None:
     bridge = Bridge(machine(), Script(Lines([*said, [Text("x"), Finish("stop")]] * 2)))
     drive(bridge, [b"x"] * (len(said) + 1))
     assert bridge.ended
-    assert bridge.feed(b"x") == bridge.close() == bridge.answer(b"x") == []
+    assert bridge.feed(b"x") == bridge.close() == bridge.feed_whole(b"x") == []
 
 
 def test_a_real_framer_survives_what_it_is_fed() -> None:

@@ -74,7 +74,7 @@ def test_what_is_only_wrapped_needs_no_second_answer() -> None:
         for style, wrap in WRAPPERS.items():
             desk = FreeformInputFilter(TOOLS)
             deltas = heard(desk, called(arguments(wrap(text))))
-            assert desk.again is None, style
+            assert desk.follow_up is None, style
             assert inputs(deltas)[0].strip("\n") == text.strip("\n"), style
 
 
@@ -84,7 +84,7 @@ def outcome(desk: FreeformInputFilter, pieces: list[str]) -> object:
     deltas = heard(desk, first + [ToolCall(0, arguments=piece) for piece in pieces])
     told = "".join(delta.arguments for delta in deltas if isinstance(delta, ToolCall))
     ends = [delta for delta in deltas if isinstance(delta, ToolEnd | ToolRevision)]
-    return told, ends, desk.again, list(desk.diagnostics)
+    return told, ends, desk.follow_up, list(desk.diagnostics)
 
 
 @pytest.mark.parametrize("damage", [None, *DAMAGES])
@@ -113,7 +113,7 @@ def test_sound_patches_survive_their_wrappers(text: str, style: str) -> None:
     desk = FreeformInputFilter(TOOLS)
     found = inputs(heard(desk, called(arguments(WRAPPERS[style](text)), size=11)))
     assert found[0].strip("\n") == text.strip("\n")
-    assert desk.again is None
+    assert desk.follow_up is None
 
 
 @given(patches, wrappers, damages, patches, wrappers)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.core.filters.order import GUARDS, make_markup_filters
 from antiphon.core.stream.deltas import Reasoning, Text
-from antiphon.dialects.guard import GUARDS, build_guards
 from tests.support.dialect_samples.leaked_markup import (
     CALL_GUARDS,
     JSON_FORMS,
@@ -20,6 +20,7 @@ from tests.support.dialect_samples.leaked_markup import (
     calls_of,
     pieces,
     read,
+    stream,
     text_of,
     thought_of,
 )
@@ -189,5 +190,5 @@ def test_the_work_grows_with_the_text_and_no_faster(burden: str, size: int) -> N
 
 
 @given(guards)
-def test_guards_that_were_fed_nothing_say_nothing(names: list[str]) -> None:
-    assert [guard.close() for guard in build_guards(names)] == [[] for _ in build_guards(names)]
+def test_filters_that_were_fed_nothing_give_nothing(names: list[str]) -> None:
+    assert stream(make_markup_filters(names), []) == []

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from antiphon.core.client_profile import PROFILES
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.filters.order import make_filters
-from antiphon.core.filters.web_search import SearchOutcome
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.core.planning.make_plan import make_plan
@@ -41,6 +40,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.web_search.search_call import SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.dialects.dialect import ChatDialect
 from antiphon.pipeline.bridge import Bridge
@@ -119,37 +119,37 @@ class Run:
             empty_arguments="{}",
         )
         desks = make_filters(self.plan, PROFILES[self.profile], new_id)
-        self.bridge = Bridge(self._machine, Script(Lines([])), desks=desks)
+        self.bridge = Bridge(self._machine, Script(Lines([])), desks)
 
     def play(self, rounds: Sequence[Sequence[Sequence[Delta]]]) -> list[Document]:
         """Each round is a list of reads. When there are no more, no further round can be had."""
         for reads in rounds:
             self.asked += 1
-            self.bridge.turn_to(Script(Lines(reads)))
+            self.bridge.use_dialect(Script(Lines(reads)))
             for _ in reads:
                 self.events += self.bridge.feed(b"x")
             self.events += self.bridge.close()
             if self._is_over():
                 break
         if not self.bridge.ended:
-            self.events += self.bridge.abandon(LOST)
+            self.events += self.bridge.give_up_round(LOST)
         return documents(self.events)
 
     def _is_over(self) -> bool:
         bridge = self.bridge
-        while bridge.search is not None:
+        while bridge.pending_searches:
             found = self.outcomes[self.searched % len(self.outcomes)]
             self.searched += 1
-            self.events += bridge.settle(found)
-        if bridge.rejected is not None:
+            self.events += bridge.settle_search(found)
+        if bridge.round_fault is not None:
             self.rejected += 1
-        elif (asked := bridge.again) is not None:
+        elif (asked := bridge.follow_up) is not None:
             told = msgspec.to_builtins(bridge.round_items)
             self.plan = followed(
                 self.plan, FinishedRound(tuple(told), asked), issuer="i", unseal=self._sealer.open
             )
             assert problems(ChatDialect().encode(self.plan, stream=True).body) == []
-            bridge.next_round()
+            bridge.begin_next_round()
         return bridge.ended
 
 

@@ -163,11 +163,11 @@ def told(contract: OutputContract, rounds: Sequence[Sequence[Delta]]) -> tuple[D
         for delta in deltas:
             feed(heart.feed, desk.feed(delta))
         feed(heart.feed, desk.close(final=True))
-        if desk.again is None:
+        if desk.follow_up is None:
             break
         heart.end_round()
         heart.next_round()
-    assert desk.again is None, "it would have gone on"
+    assert desk.follow_up is None, "it would have gone on"
     [ending] = documents(stage.feed(heart.finish())[-1:])
     response: Document = ending["response"]
     return response, taken

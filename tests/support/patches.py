@@ -176,7 +176,7 @@ def inputs(told: list[Delta]) -> dict[int, str]:
 def answered(desk: FreeformInputFilter, first: list[Delta], second: str) -> str:
     """The input that one call ends with, where the model would write this if asked again."""
     told = heard(desk, first)
-    if desk.again is not None:
+    if desk.follow_up is not None:
         told += heard(desk, called(arguments(second), call_id="c2"))
     (text,) = inputs(told).values()
     return text

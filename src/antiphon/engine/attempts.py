@@ -83,7 +83,7 @@ class Attempts:
         """Another round: the same answer goes on, with what it has brought so far."""
         told = msgspec.to_builtins(self._gear.bridge.round_items)
         self._rounds.append(FinishedRound(tuple(told), asked))
-        self._gear.bridge.next_round()
+        self._gear.bridge.begin_next_round()
         return self._equipped(self.course.again(self._gear.attempt, self._takes_over))
 
     def _takes_over(self, target: Target) -> bool:
@@ -114,7 +114,7 @@ class Attempts:
         if learned:
             plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *learned))
         bridge = self.bridge(plan, attempt.target, self._gear.bridge if self._rounds else None)
-        bridge.asked_bytes = len(outbound.body)
+        bridge.request_bytes = len(outbound.body)
         self._gear = Gear(attempt, plan, bridge, outbound, self.upstream(provider))
         return self._gear
 

@@ -187,7 +187,7 @@ class Engine:
         seal = partial(self.sealer.seal, target.provider.issuer, target.model)
         guards = target.capabilities.guards
         if begun is not None:
-            begun.turn_to(target.provider.dialect, guards, seal)
+            begun.use_dialect(target.provider.dialect, guards, seal)
             return begun
         reasoning = {**(response.reasoning or {}), "effort": plan.effective_effort}
         machine = ResponseMachine(
@@ -199,8 +199,8 @@ class Engine:
             empty_arguments="{}",
         )
         reminders = self.policy.reminders
-        desks = make_filters(plan, profile, self.rim.new_id, reminders=reminders)
-        return Bridge(machine, target.provider.dialect, guards, desks)
+        filters = make_filters(plan, profile, self.rim.new_id, reminders=reminders)
+        return Bridge(machine, target.provider.dialect, filters, guards=guards)
 
     async def _save(self, request: Request, response: Response, facts: Mapping[str, Any]) -> bool:
         """Whether the turn was kept. An answer that is good stays good without its memory."""

@@ -110,7 +110,7 @@ class Exchange:
             events = await (self._read_whole(answer) if is_whole else self._pump())
             self._early += events  # in a step of its own: `start` may have taken the others
         bridge = self._bridge  # what earlier rounds brought is not thrown away
-        fault = bridge.rejected if bridge.rounds else self._wordless(self._early)
+        fault = bridge.round_fault if bridge.rounds else self._wordless(self._early)
         if fault is not None:
             raise UpstreamError(fault)
 
@@ -144,7 +144,7 @@ class Exchange:
     async def whole(self) -> Response:
         """The finished response; raises `UpstreamError`."""
         events = await self._attempted("total", self._all_words)
-        if self._bridge.waits:  # for all that follows: the first round had its own
+        if self._bridge.awaits_next_round:  # for all that follows: the first round had its own
             self._set_deadline()
         while (errand := self._errand(self._ask_whole)) is not None:
             events += await errand
@@ -158,7 +158,7 @@ class Exchange:
     async def _all_words(self) -> list[Event]:
         events = await self._read_whole(await self._ask())
         bridge = self._bridge
-        fault = bridge.rejected if bridge.rounds else bridge.fault or self._wordless(events)
+        fault = bridge.round_fault if bridge.rounds else bridge.fault or self._wordless(events)
         if fault is None:
             return events
         if fault.type is FaultType.unknown:  # a 200 that says nothing we know cannot be read
@@ -169,28 +169,28 @@ class Exchange:
         """The body shows what it is, if not what was asked for: some servers only stream."""
         body = self._journey.raw.feed(await answer.read())
         if body.lstrip().startswith(b"{"):
-            return self._bridge.answer(body)
+            return self._bridge.feed_whole(body)
         return self._bridge.feed(body) + self._bridge.close()
 
     # Rounds
 
     def _errand(self, ask: Callable[[], Awaitable[None]]) -> Awaitable[list[Event]] | None:
         """What has to be done before the answer can go on, if anything."""
-        return self._run(ask) if self._bridge.waits else None
+        return self._run(ask) if self._bridge.awaits_next_round else None
 
     async def _run(self, ask: Callable[[], Awaitable[None]]) -> list[Event]:
         try:
-            asked = self._bridge.again
+            asked = self._bridge.follow_up
             return await (self._search() if asked is None else self._next_round(asked, ask))
         except Exception as error:  # a bug of ours is no reason to leave a client hanging
             return self._bridge.fail(internal_fault(error))
 
     async def _search(self) -> list[Event]:
         if self._stopped is None:
-            found = await self._searches.outcome(self._bridge.searches)
+            found = await self._searches.outcome(self._bridge.pending_searches)
         if self._stopped is not None:
             return self._bridge.fail(self._stopped)
-        return self._bridge.settle(found)
+        return self._bridge.settle_search(found)
 
     async def _next_round(self, asked: FollowUp, ask: Callable[[], Awaitable[None]]) -> list[Event]:
         """Ask the provider again; a fault that no attempt could mend ends the answer."""
@@ -205,7 +205,7 @@ class Exchange:
         try:
             await ask()
         except UpstreamError as error:
-            return self._bridge.abandon(error.fault)
+            return self._bridge.give_up_round(error.fault)
         early, self._early = self._early, []
         return early
 
@@ -323,11 +323,12 @@ class Exchange:
         ending = terminal(events)
         if not isinstance(ending, Failed) or not all(map(_is_blank, ending.response.output)):
             return None
-        return self._bridge.fault or protocol_fault("The provider ended without a word.")
+        message = "The provider closed the stream without any output."
+        return self._bridge.fault or protocol_fault(message)
 
     def _is_meaningful(self) -> bool:
         bridge = self._bridge
-        if bridge.keeping or bridge.finishing or bridge.ended or bridge.rejected is not None:
+        if bridge.is_holding_back or bridge.finishing or bridge.ended or bridge.round_fault:
             return True
         return _has_output(self._early)
 
@@ -340,20 +341,21 @@ class Exchange:
         try:
             chunk = await self._answer.next()
         except UpstreamError as error:
-            return self._bridge.lose(self._stopped or self._fell_silent or error.fault)
+            return self._bridge.connection_lost(self._stopped or self._fell_silent or error.fault)
         finally:
             self._reading = False
         if (fault := self._stopped or self._fell_silent) is not None:
-            return self._bridge.lose(fault)
+            return self._bridge.connection_lost(fault)
         if not chunk:
             return self._bridge.close()
         return self._take(chunk)
 
     def _take(self, chunk: bytes) -> list[Event]:
-        bridge, was_finishing, frames = self._bridge, self._bridge.finishing, self._bridge.frames
+        bridge = self._bridge
+        was_finishing, frames = bridge.finishing, bridge.frame_count
         events = bridge.feed(self._journey.raw.feed(chunk))
         # A comment keeps the line alive, but it is no answer; and grace is given once.
-        self._heard = bridge.frames != frames and not bridge.finishing
+        self._heard = bridge.frame_count != frames and not bridge.finishing
         if bridge.finishing and not was_finishing and self._silence is not None:
             self._silence.reset(_GRACE_S)
         return events

@@ -1,4 +1,4 @@
-"""Leaked markup for the tests of the guards, and what the guards make of it."""
+"""Leaked markup for the tests of its filters, and what the filters make of it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from antiphon.core.filters.filter import DeltaFilter
+from antiphon.core.filters.order import BYPASS, filter_whole_answer, make_markup_filters
 from antiphon.core.stream.deltas import Delta, Reasoning, Text, ToolCall
-from antiphon.dialects.guard import build_guards, guarded
 
 Call = tuple[str, Any]
 Arguments = Mapping[str, Any]
 
 
 def read(names: Sequence[str], fragments: Iterable[str]) -> list[Delta]:
-    return guarded([Text(fragment) for fragment in fragments], build_guards(names))
+    return filter_whole_answer(
+        [Text(fragment) for fragment in fragments], make_markup_filters(names)
+    )
+
+
+def stream(filters: Iterable[DeltaFilter], deltas: Iterable[Delta]) -> list[Delta]:
+    """The deltas of a stream behind these filters."""
+    for each in filters:
+        passed: list[Delta] = []
+        for delta in deltas:
+            passed += [delta] if type(delta) in BYPASS else each.feed(delta)
+        deltas = passed + each.close(final=True)
+    return list(deltas)
 
 
 def pieces(text: str, cuts: Iterable[int]) -> list[str]:

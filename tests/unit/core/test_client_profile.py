@@ -146,7 +146,7 @@ def test_a_refusal_becomes_text_and_is_noted_once() -> None:
     desk.diagnostics.clear()
     assert passed(desk, Refusal(" Sorry.")) == [Text(" Sorry.")]
     assert desk.diagnostics == []
-    assert desk.again is None
+    assert desk.follow_up is None
 
 
 def test_without_a_refusal_nothing_changes_and_nothing_is_noted() -> None:

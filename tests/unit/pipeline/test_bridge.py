@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from antiphon import config
 from antiphon.core.faults.fault import protocol_fault, timeout_fault
 from antiphon.core.stream.deltas import Failure, Finish, Reasoning, Refusal, Start, Text, ToolCall
 from antiphon.dialects.dialect import resolve
-from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidTransition
 from antiphon.pipeline.bridge import Bridge
 from tests.support.machines import Document, Lines, Script, Step, documents, machine, run_steps
@@ -25,7 +23,7 @@ def chat_bridge() -> Bridge:
 def answered(*deltas: Any) -> list[Document]:
     """What a bridge tells for a whole answer that says these deltas."""
     bridge = Bridge(machine(), Script(Lines([deltas])))
-    events = documents(bridge.answer(b"{}"))
+    events = documents(bridge.feed_whole(b"{}"))
     check(events)
     return events
 
@@ -192,7 +190,7 @@ def test_a_whole_answer_that_is_an_error_has_no_output() -> None:
 
 def test_a_whole_answer_that_breaks_its_decoder_is_a_failure() -> None:
     bridge = Bridge(machine(), Script(Lines([KeyError("x")])))
-    events = documents(bridge.answer(b"{}"))
+    events = documents(bridge.feed_whole(b"{}"))
     check(events)
     assert events[-1]["type"] == "response.failed"
 
@@ -204,22 +202,18 @@ LEAKY: list[Step] = [[Text("<think>Hm.</think>Hel"), Text("lo"), Finish("stop")]
 
 
 def test_what_a_model_leaks_is_taken_out_of_a_stream() -> None:
-    bridge = Bridge(machine(), Script(Lines(LEAKY)), ["think"])
+    bridge = Bridge(machine(), Script(Lines(LEAKY)), guards=["think"])
     events = documents(bridge.feed(b"x") + bridge.close())
     check(events)
     assert kinds(events) == ["reasoning", "message"]
 
 
 def test_what_a_model_leaks_is_taken_out_of_a_whole_answer() -> None:
-    events = documents(Bridge(machine(), Script(Lines(LEAKY)), ["think"]).answer(b"{}"))
+    events = documents(Bridge(machine(), Script(Lines(LEAKY)), guards=["think"]).feed_whole(b"{}"))
     check(events)
     assert kinds(events) == ["reasoning", "message"]
 
 
 def test_without_a_guard_text_stays_as_it_is() -> None:
-    events = documents(Bridge(machine(), Script(Lines(LEAKY))).answer(b"{}"))
+    events = documents(Bridge(machine(), Script(Lines(LEAKY))).feed_whole(b"{}"))
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "<think>Hm.</think>Hello"
-
-
-def test_the_configuration_knows_every_guard() -> None:
-    assert set(get_args(config.Guard)) == set(GUARDS)

@@ -150,7 +150,7 @@ def test_a_round_that_is_over_ends_its_message() -> None:
     assert desk.close(final=True) == []
     [citation] = citations(desk.feed(Text("[1]")))
     assert citation["start_index"] == 0
-    assert (desk.again, desk.diagnostics) == (None, [])
+    assert (desk.follow_up, desk.diagnostics) == (None, [])
 
 
 def test_a_source_that_is_found_later_can_be_cited_from_then_on() -> None:

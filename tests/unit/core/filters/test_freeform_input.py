@@ -49,8 +49,8 @@ def codes(subject: DeltaFilter) -> list[str]:
 
 
 def asked(subject: DeltaFilter) -> FollowUp:
-    assert subject.again is not None
-    return subject.again
+    assert subject.follow_up is not None
+    return subject.follow_up
 
 
 def told(subject: DeltaFilter, *deltas: Delta) -> list[Delta]:
@@ -76,7 +76,7 @@ def test_sound_input_streams_as_it_is_written() -> None:
     assert told(subject, ToolCall(0, arguments="\n"), ToolEnd(0)) == []
     assert told(subject, Finish("tool_calls")) == [Finish("tool_calls")]
     assert subject.close(final=True) == []
-    assert (subject.again, subject.diagnostics) == (None, [])
+    assert (subject.follow_up, subject.diagnostics) == (None, [])
 
 
 def test_free_text_of_a_custom_call_is_the_input() -> None:
@@ -250,7 +250,7 @@ def test_a_correction_goes_on_where_the_first_try_was_left() -> None:
     assert {call.call_id for call in calls} == {"c1", None}
     assert len(calls) > first + 2, "the correction should stream"
     assert inputs(deltas) == {0: GOOD}
-    assert subject.again is None
+    assert subject.follow_up is None
     assert codes(subject) == [Code.INPUT_CORRECTED]
 
 
@@ -277,7 +277,7 @@ def test_a_second_mistake_goes_out_as_it_is() -> None:
     worse = BAD.replace("two", "three")
     assert answered(subject, called(arguments(BAD)), worse) == worse
     assert codes(subject) == [Code.INPUT_INVALID]
-    assert subject.again is None
+    assert subject.follow_up is None
 
 
 def test_without_a_correction_the_first_try_goes_out() -> None:
@@ -292,7 +292,7 @@ def test_a_desk_that_is_closed_once_more_gives_up() -> None:
     subject = desk()
     deltas = heard(subject, called(arguments(BAD)))
     assert inputs(deltas + subject.close(final=True)) == {0: BAD}
-    assert subject.again is None
+    assert subject.follow_up is None
 
 
 def test_several_invalid_calls_are_asked_for_in_one_round_and_corrected_in_order() -> None:
@@ -382,7 +382,7 @@ def test_a_call_that_was_cut_off_is_incomplete_and_not_asked_for_again() -> None
     subject = desk()
     deltas = heard(subject, called(arguments(GOOD)[:-9]), "length")
     assert deltas[-1] == ToolEnd(0, complete=False)
-    assert (subject.again, subject.diagnostics) == (None, [])
+    assert (subject.follow_up, subject.diagnostics) == (None, [])
     deltas = heard(
         desk(), [ToolCall(0, "c1", "apply_patch", GOOD[:30], "custom"), ToolEnd(0, False)]
     )
@@ -393,7 +393,7 @@ def test_an_invalid_call_in_an_answer_that_was_cut_off_goes_out_as_it_is() -> No
     subject = desk()
     deltas = heard(subject, called(arguments(BAD)), "length")
     assert (inputs(deltas), deltas[-1]) == ({0: BAD}, ToolEnd(0))
-    assert subject.again is None
+    assert subject.follow_up is None
     assert codes(subject) == [Code.INPUT_INVALID]
 
 
@@ -401,7 +401,7 @@ def test_without_a_finish_reason_nobody_is_asked() -> None:
     subject = desk()
     told(subject, *called(arguments(BAD)))
     assert subject.close(final=True)[-1] == ToolEnd(0)
-    assert subject.again is None
+    assert subject.follow_up is None
 
 
 # --- what a client sees ---------------------------------------------------------------------------

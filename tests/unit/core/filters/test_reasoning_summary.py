@@ -20,7 +20,7 @@ def seal(states: Sequence[ReasoningState], text: str) -> str:
 
 def told(*deltas: Delta) -> list[Document]:
     lines = Lines([[delta] for delta in (*deltas, Finish("stop"))])
-    bridge = Bridge(machine(seal=seal), Script(lines), desks=[ReasoningSummaryFilter()])
+    bridge = Bridge(machine(seal=seal), Script(lines), [ReasoningSummaryFilter()])
     events = [event for _ in (*deltas, 0) for event in bridge.feed(b"x")] + bridge.close()
     found = documents(events)
     check(found)

@@ -13,7 +13,7 @@ def told(*deltas: Delta) -> tuple[list[Delta], list[str]]:
     desk = SingleCallFilter()
     out = [each for delta in deltas for each in desk.feed(delta)]
     assert desk.close(final=True) == []
-    assert desk.again is None
+    assert desk.follow_up is None
     return out, [note.code for note in desk.diagnostics]
 
 

@@ -97,7 +97,7 @@ def test_text_that_was_asked_for_natively_streams_as_it_comes() -> None:
     assert desk.feed(Text('ty"')) == [Text('ty"')]
     assert desk.feed(CITE) == [CITE]
     assert desk.close(final=True) == []
-    assert desk.again is None
+    assert desk.follow_up is None
 
 
 @pytest.mark.parametrize("before", ["```json\n", "Sure: ", "\ufeff", "true that: "])
@@ -142,7 +142,7 @@ def test_text_waits_for_the_end_of_the_round(contract: OutputContract) -> None:
     assert fed(desk, *deltas) == [thought, usage, ItemEnd(), note, STOP]
     assert fed(desk, Text(ULM[5:])) == []
     assert desk.close(final=True) == [Text(ULM[:5]), Text(ULM[5:])]
-    assert (desk.again, codes(desk)) == (None, [])
+    assert (desk.follow_up, codes(desk)) == (None, [])
 
 
 def test_an_untouched_answer_keeps_its_probabilities_and_citations() -> None:
@@ -176,16 +176,16 @@ def test_the_one_value_that_fits_is_the_answer(said: str) -> None:
     desk = StructuredOutputFilter(TOLD)
     fed(desk, Text(said), STOP)
     assert desk.close(final=True) == [Text(ULM)]
-    assert (desk.again, codes(desk)) == (None, ["format.trimmed"])
+    assert (desk.follow_up, codes(desk)) == (None, ["format.trimmed"])
 
 
 # --- asking once more -----------------------------------------------------------------------------
 
 
 def complaint(desk: StructuredOutputFilter) -> str:
-    assert desk.again is not None
-    assert desk.again.tool_choice is None
-    last = desk.again.steps[-1]
+    assert desk.follow_up is not None
+    assert desk.follow_up.tool_choice is None
+    last = desk.follow_up.steps[-1]
     assert isinstance(last, Said | Answered)
     [part] = last.parts
     assert isinstance(part, TextPart)
@@ -199,8 +199,8 @@ def test_what_does_not_fit_is_asked_for_once_more_with_the_reasons() -> None:
     assert "- /city: 7 is not of type" in complaint(desk)
     assert '- /days: "two" is not of type "integer" (type)' in complaint(desk)
     assert "nothing else" in complaint(desk)
-    assert desk.again is not None
-    assert desk.again.steps[0] == Said("assistant", (TextPart(WRONG),))
+    assert desk.follow_up is not None
+    assert desk.follow_up.steps[0] == Said("assistant", (TextPart(WRONG),))
     assert codes(desk) == []
     assert fed(desk, Text(ULM), STOP) == [STOP]
     assert desk.close(final=True) == [Text(ULM)]
@@ -213,7 +213,7 @@ def test_what_does_not_fit_again_is_told_as_it_is() -> None:
     assert desk.close(final=True) == []
     fed(desk, Text("Still"), CITE, Text(" none."), STOP)
     assert desk.close(final=True) == [Text("Still"), CITE, Text(" none.")]
-    assert desk.again is None
+    assert desk.follow_up is None
 
 
 def test_a_desk_that_may_not_ask_gives_up_when_it_is_closed_once_more() -> None:
@@ -221,15 +221,15 @@ def test_a_desk_that_may_not_ask_gives_up_when_it_is_closed_once_more() -> None:
     fed(desk, Text(WRONG), STOP)
     assert desk.close(final=True) == []
     assert desk.close(final=True) == [Text(WRONG)]
-    assert (desk.again, codes(desk)) == (None, [])
+    assert (desk.follow_up, codes(desk)) == (None, [])
 
 
 def test_an_answer_without_a_word_leaves_nothing_to_repeat() -> None:
     desk = StructuredOutputFilter(NATIVE)
     fed(desk, STOP)
     assert desk.close(final=True) == []
-    assert desk.again is not None
-    assert [type(step) for step in desk.again.steps] == [Said]
+    assert desk.follow_up is not None
+    assert [type(step) for step in desk.follow_up.steps] == [Said]
     assert "not valid JSON" in complaint(desk)
 
 
@@ -266,7 +266,7 @@ def test_a_loose_schema_asks_only_for_json() -> None:
     assert desk.close(final=True) == [Text(WRONG)]
     broken = StructuredOutputFilter(structs.replace(TOLD, strict=False))
     fed(broken, Text("{"), STOP)
-    assert (broken.close(final=True), broken.again is None) == ([], False)
+    assert (broken.close(final=True), broken.follow_up is None) == ([], False)
 
 
 def test_json_without_a_schema_is_an_object() -> None:
@@ -287,7 +287,7 @@ def test_text_before_a_call_of_the_client_goes_before_it(contract: OutputContrac
     more: list[Delta] = [ToolCall(0, arguments="{}"), ToolEnd(0), Text("So."), Finish("tool_calls")]
     assert fed(desk, *more) == more
     assert desk.close(final=True) == []
-    assert desk.again is None
+    assert desk.follow_up is None
 
 
 def test_an_item_that_the_client_has_to_answer_is_a_call() -> None:
@@ -302,7 +302,7 @@ def test_an_item_that_the_client_has_to_answer_is_a_call() -> None:
 def test_a_refusal_is_an_answer_of_its_own_kind() -> None:
     desk = StructuredOutputFilter(TOLD)
     assert fed(desk, Text("Hm."), Refusal("No."), STOP) == [Text("Hm."), Refusal("No."), STOP]
-    assert (desk.close(final=True), desk.again) == ([], None)
+    assert (desk.close(final=True), desk.follow_up) == ([], None)
 
 
 def test_a_failure_comes_after_what_was_said() -> None:
@@ -319,13 +319,13 @@ def test_an_answer_that_did_not_end_well_is_told_as_far_as_it_came(reason: str |
     by_tool = StructuredOutputFilter(BY_TOOL)
     fed(by_tool, answering('{"city": "U'), Finish(reason))
     assert text(by_tool.close(final=True)) == '{"city": "U'
-    assert (desk.again, by_tool.again) == (None, None)
+    assert (desk.follow_up, by_tool.follow_up) == (None, None)
 
 
 def test_the_last_reason_with_a_word_counts() -> None:
     desk = StructuredOutputFilter(TOLD)
     fed(desk, Text(WRONG), STOP, Finish(None))
-    assert (desk.close(final=True), desk.again is None) == ([], False)
+    assert (desk.close(final=True), desk.follow_up is None) == ([], False)
 
 
 def test_what_is_said_before_another_round_is_told_as_reasoning() -> None:
@@ -348,7 +348,7 @@ def test_what_the_answer_tool_is_called_with_is_the_answer() -> None:
     pieces: list[Delta] = [answering(ULM[:4]), ToolCall(0, arguments=ULM[4:]), ToolEnd(0)]
     assert fed(desk, *pieces, Finish("tool_calls")) == [Finish("tool_calls")]
     assert desk.close(final=True) == [Text(ULM)]
-    assert (desk.again, codes(desk)) == (None, [])
+    assert (desk.follow_up, codes(desk)) == (None, [])
 
 
 def test_a_name_may_come_in_pieces_or_again_and_again() -> None:
@@ -401,8 +401,8 @@ def test_a_call_that_does_not_fit_is_answered_with_the_reasons() -> None:
     fed(desk, answering(WRONG), STOP)
     assert desk.close(final=True) == []
     assert "Call answer_trip once" in complaint(desk)
-    assert desk.again is not None
-    called, answered = desk.again.steps
+    assert desk.follow_up is not None
+    called, answered = desk.follow_up.steps
     assert called == Called("call_0", "answer_trip", WRONG)
     assert isinstance(answered, Answered)
     assert (answered.call_id, answered.name) == ("call_0", "answer_trip")
@@ -415,12 +415,12 @@ def test_calls_that_are_no_objects_are_still_fit_for_a_history() -> None:
     desk = StructuredOutputFilter(BY_TOOL)
     fed(desk, ToolCall(0, None, "answer_trip", "{"), ToolCall(1, None, "answer_trip", "[1]"), STOP)
     assert desk.close(final=True) == []
-    assert desk.again is not None
-    assert desk.again.steps[:2] == (
+    assert desk.follow_up is not None
+    assert desk.follow_up.steps[:2] == (
         Called("call_answer_0", "answer_trip", '{"_malformed":"{"}'),
         Called("call_answer_1", "answer_trip", '{"_malformed":"[1]"}'),
     )
-    assert len(desk.again.steps) == 4
+    assert len(desk.follow_up.steps) == 4
 
 
 def test_calls_that_do_not_fit_again_are_told_as_they_are() -> None:
@@ -438,7 +438,7 @@ def test_an_answer_beside_a_call_of_the_client_is_told_as_text() -> None:
     looking = call("look", "{}", 1)
     assert fed(desk, answering(ULM), looking, STOP) == [looking, STOP]
     assert desk.close(final=True) == [Text(ULM)]
-    assert desk.again is None
+    assert desk.follow_up is None
 
 
 def test_an_answer_before_another_round_is_only_a_draft() -> None:

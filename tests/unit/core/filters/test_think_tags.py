@@ -15,12 +15,11 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
-from tests.support.dialect_samples.leaked_markup import read, text_of, thought_of
+from tests.support.dialect_samples.leaked_markup import read, stream, text_of, thought_of
 
 
 def fed(*deltas: Delta, opened: bool = False) -> list[Delta]:
-    guard = ThinkTagFilter(opened=opened)
-    return [out for delta in deltas for out in guard.feed(delta)] + guard.close()
+    return stream([ThinkTagFilter(opened=opened)], deltas)
 
 
 @pytest.mark.parametrize(

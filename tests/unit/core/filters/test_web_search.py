@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.filters.web_search import SearchCall, SearchOutcome, WebSearchFilter
+from antiphon.core.filters.web_search import WebSearchFilter
 from antiphon.core.history.steps import Answered, Called, Said, Step, TextPart
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan, ToolChoice
@@ -25,6 +25,7 @@ from antiphon.core.stream.deltas import (
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.core.web_search.memory import recalled
 from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.search_call import SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
 from tests.support.machines import counting_ids
 
@@ -66,15 +67,14 @@ def settled(at: WebSearchFilter, *results: SearchResult, failed: bool = False) -
     """Every pending search, with the same outcome."""
     told: list[Delta] = []
     while at.pending:
-        call = at.pending[0]
-        told += at.begin(call)
-        told += at.settle(call, SearchOutcome(results=results, failed=failed))
+        told += at.begin_next()
+        told += at.settle(SearchOutcome(results=results, failed=failed))
     return told
 
 
 def asked(at: WebSearchFilter) -> FollowUp:
-    assert at.again is not None
-    return at.again
+    assert at.follow_up is not None
+    return at.follow_up
 
 
 def answers(at: WebSearchFilter) -> list[str]:
@@ -98,7 +98,7 @@ def test_what_is_not_a_search_passes_untouched() -> None:
         ToolEnd(0),
     ]
     assert heard(at, *deltas, DONE) == [*deltas, DONE]
-    assert (at.pending, at.again) == ([], None)
+    assert (at.pending, at.follow_up) == ([], None)
 
 
 def test_a_search_is_taken_off_the_stream_and_waits() -> None:
@@ -107,7 +107,7 @@ def test_a_search_is_taken_off_the_stream_and_waits() -> None:
     [call] = at.pending
     assert (call.call_id, call.queries) == ("call_0", ("berlin",))
     assert (call.arguments, call.rules) == ('{"query":"berlin"}', SearchRules())
-    assert at.again is None
+    assert at.follow_up is None
 
 
 def test_a_search_that_found_something_asks_again_with_numbered_sources() -> None:
@@ -202,7 +202,7 @@ def test_a_search_that_fails_is_told_to_client_and_model() -> None:
 def test_why_a_search_failed_is_told_to_whoever_reads_diagnostics() -> None:
     at = desk()
     heard(at, search(), DONE)
-    at.settle(at.pending[0], SearchOutcome(failed=True, problem="It took too long."))
+    at.settle(SearchOutcome(failed=True, problem="It took too long."))
     assert at.diagnostics[0].message.endswith("It took too long.")
 
 
@@ -340,7 +340,7 @@ def test_beside_a_clients_call_there_is_a_search_but_no_further_round() -> None:
     assert heard(at, search(), theirs, DONE) == [theirs, DONE]
     told = settled(at, BERLIN)
     assert [type(delta) for delta in told] == [SearchBegun, SearchEnded, ReasoningState]
-    assert at.again is None
+    assert at.follow_up is None
 
 
 def test_where_another_round_comes_anyway_the_search_joins_it() -> None:
@@ -355,14 +355,14 @@ def test_siblings_of_one_round_do_not_stop_the_next() -> None:
     heard(at, ToolCall(0, "c1", "read", "{}"), DONE)
     heard(at, search(), DONE)
     settled(at)
-    assert at.again is not None
+    assert at.follow_up is not None
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter", "error", None])
 def test_an_answer_that_was_cut_off_is_not_searched_for(reason: str | None) -> None:
     at = desk()
     assert heard(at, Reasoning("hm"), search(), Finish(reason)) == [Reasoning("hm"), Finish(reason)]
-    assert (at.pending, at.again) == ([], None)
+    assert (at.pending, at.follow_up) == ([], None)
 
 
 def test_an_empty_word_does_not_replace_why_the_provider_stopped() -> None:
@@ -392,7 +392,7 @@ def test_a_model_that_goes_on_is_forbidden_to_and_then_not_asked_again() -> None
         choices.append(asked(at).tool_choice)
     assert choices == [None, ToolChoice("none")]
     assert heard(at, search(), DONE) == [DONE]
-    assert (at.pending, at.again) == ([], None)
+    assert (at.pending, at.follow_up) == ([], None)
 
 
 @pytest.mark.parametrize("arguments", ['{"query":"x"}', "not even JSON"])
@@ -402,7 +402,7 @@ def test_no_answer_takes_rounds_without_end(arguments: str) -> None:
     for _ in range(100):
         heard(at, ToolCall(0, "c", "web_search", arguments), DONE)
         settled(at)
-        rounds += at.again is not None
+        rounds += at.follow_up is not None
     assert 10 < rounds < 15
 
 
@@ -429,15 +429,21 @@ def test_a_later_round_without_a_search_asks_for_nothing() -> None:
     at = desk(history=(Said("user", (TextPart("hello"),)),))
     heard(at, search(), DONE)
     settled(at)
-    assert at.again is not None
+    assert at.follow_up is not None
     assert heard(at, Text("So."), Finish("stop")) == [Text("So."), Finish("stop")]
-    assert at.again is None
+    assert at.follow_up is None
 
 
 def test_a_search_is_settled_once() -> None:
     at = desk()
     heard(at, search(), DONE)
-    [call] = at.pending
-    at.settle(call, SearchOutcome())
-    assert isinstance(call, SearchCall)
+    at.settle(SearchOutcome())
     assert at.pending == []
+
+
+def test_a_search_that_cannot_be_followed_up_is_dropped() -> None:
+    at = desk()
+    heard(at, search(), DONE)
+    assert at.wants_round
+    assert at.give_up() == []
+    assert not at.wants_round

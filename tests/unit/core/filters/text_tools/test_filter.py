@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.filters.order import make_markup_filters
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -19,7 +20,6 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.dialects.guard import build_guards
 from antiphon.wire.items import FunctionCall
 from tests.support.dialect_samples.leaked_markup import (
     CALL_GUARDS,
@@ -28,6 +28,7 @@ from tests.support.dialect_samples.leaked_markup import (
     Writer,
     calls_of,
     read,
+    stream,
     text_of,
 )
 from tests.support.machines import machine
@@ -41,8 +42,7 @@ ARGUMENTS: dict[str, Any] = {
 
 
 def fed(names: list[str], *deltas: Delta) -> list[Delta]:
-    [guard] = build_guards(names)
-    return [out for delta in deltas for out in guard.feed(delta)] + guard.close()
+    return stream(make_markup_filters(names), deltas)
 
 
 @pytest.mark.parametrize(("guard", "write"), [*JSON_FORMS, *TAG_FORMS])
@@ -187,7 +187,7 @@ def test_a_broken_block_does_not_hide_the_next_one(broken: str) -> None:
 
 
 def test_text_is_held_only_while_it_may_be_a_block() -> None:
-    [guard] = build_guards(["hermes", "mistral"])
+    [guard] = make_markup_filters(["hermes", "mistral"])
     plain = Text("a > b", logprobs=[{"token": "a > b"}])
     assert guard.feed(plain) == [plain]
     assert guard.feed(Text("a <b> [c] <tool")) == [Text("a <b> [c] ")]
@@ -195,7 +195,7 @@ def test_text_is_held_only_while_it_may_be_a_block() -> None:
     assert guard.feed(Text("x<tool_call> ")) == [Text("x")]
     assert guard.feed(Text("is a tag [")) == [Text("<tool_call> is a tag ")]
     assert guard.feed(Text("TOO")) == []
-    assert guard.close() == [Text("[TOO")]
+    assert guard.close(final=True) == [Text("[TOO")]
 
 
 def test_what_is_held_goes_before_what_comes_next() -> None:
@@ -247,7 +247,7 @@ def test_a_call_that_the_server_told_as_well_is_told_once() -> None:
         ToolCall(0, None, None, '"a":1}'),
     ]
     for deltas in ([leaked, *theirs], [*theirs, leaked]):
-        assert fed(["hermes"], *deltas) == [*theirs, Extra("call_told_twice", "f")]
+        assert fed(["hermes"], *deltas) == [*theirs, Extra("duplicate_call", "f")]
     twice = fed(["hermes"], leaked, *theirs, leaked)
     assert calls_of(twice[-1:]) == [("f", {"a": 1, "b": "é"})]
 
@@ -271,13 +271,13 @@ def test_log_probabilities_of_a_block_go_with_it() -> None:
 def test_an_answer_that_stopped_completes_with_the_call_it_leaked() -> None:
     block = json.dumps({"name": "get_weather", "arguments": {"city": "Oslo"}})
     deltas = fed(["hermes"], Text(f"<tool_call>{block}</tool_call>"), Finish("stop"))
-    heart = machine()
-    heart.start()
+    subject = machine()
+    subject.start()
     for delta in deltas:
-        heart.feed(delta)
-    heart.finish()
-    [item] = heart.snapshot.output
-    assert heart.snapshot.status == "completed"
+        subject.feed(delta)
+    subject.finish()
+    [item] = subject.snapshot.output
+    assert subject.snapshot.status == "completed"
     assert isinstance(item, FunctionCall)
     assert (item.name, item.status) == ("get_weather", "completed")
     assert json.loads(item.arguments) == {"city": "Oslo"}
