@@ -15,9 +15,9 @@ from tests.support.corpus import ABSENT, Case, cases
 from tests.support.dialect_samples.leaked_markup import (
     CALL_GUARDS,
     calls_of,
+    reasoning_of,
     stream,
     text_of,
-    thought_of,
 )
 from tests.support.machines import run
 from tests.support.recordings import every
@@ -51,7 +51,7 @@ def decoded(case: Case, *names: str) -> list[Delta]:
 def test_tagged_reasoning_is_taken_out_and_nothing_else(case: Case) -> None:
     content = text_of(decoded(case))
     deltas = decoded(case, "think", *CALL_GUARDS)
-    thought, answer = thought_of(deltas), text_of(deltas)
+    thought, answer = reasoning_of(deltas), text_of(deltas)
     *blocks, rest = TAG.split(content)
     assert blocks
     assert answer == rest.lstrip("\n")

@@ -349,7 +349,7 @@ UNCUT: list[list[int]] = [[]] * 6
 @example(one_at_a_time(), [spoken(READING, PATCHED), spoken(MENDED)], [SearchOutcome()], UNCUT)
 @example(one_at_a_time(), [spoken(LOOKED, PATCHED), spoken(MENDED)], [SearchOutcome()], UNCUT)
 @given(requests(), rounds_said, outcomes, st.lists(cut_lists, min_size=6, max_size=6))
-def test_what_models_say_is_told_once_and_paid_for_once(
+def test_output_and_usage_of_all_rounds_are_counted_once(
     asked: tuple[bytes, Capabilities, str],
     said: list[Round],
     found: list[SearchOutcome],
@@ -387,7 +387,7 @@ def test_what_models_say_is_told_once_and_paid_for_once(
 
 
 @given(requests(), rounds_said, outcomes, st.data())
-def test_an_answer_may_fail_between_any_two_words(
+def test_an_answer_may_fail_after_any_delta(
     asked: tuple[bytes, Capabilities, str],
     said: list[Round],
     found: list[SearchOutcome],

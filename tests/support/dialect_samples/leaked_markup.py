@@ -40,7 +40,7 @@ def text_of(deltas: Iterable[Delta]) -> str:
     return "".join(delta.text for delta in deltas if isinstance(delta, Text))
 
 
-def thought_of(deltas: Iterable[Delta]) -> str:
+def reasoning_of(deltas: Iterable[Delta]) -> str:
     return "".join(delta.text for delta in deltas if isinstance(delta, Reasoning))
 
 

@@ -26,11 +26,11 @@ def test_a_filter_that_only_feeds_wants_nothing() -> None:
     assert (list(plain.pending), plain.diagnostics) == ([], [])
 
 
-def test_a_follow_up_is_a_wish_for_a_round() -> None:
+def test_a_filter_with_a_follow_up_wants_a_round() -> None:
     plain = Plain()
     plain.follow_up = FollowUp(steps=())
     assert plain.wants_round
 
 
-def test_to_give_up_is_to_close_for_good() -> None:
+def test_giving_up_closes_the_filter_for_good() -> None:
     assert Holding().give_up() == [Text("True")]

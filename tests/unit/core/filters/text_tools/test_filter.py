@@ -41,7 +41,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-def fed(names: list[str], *deltas: Delta) -> list[Delta]:
+def feed_all(names: list[str], *deltas: Delta) -> list[Delta]:
     return stream(make_markup_filters(names), deltas)
 
 
@@ -82,13 +82,13 @@ def test_several_calls_may_share_a_block() -> None:
     assert calls_of(read(["mistral"], [array])) == [("f", {}), ("g", {})]
 
 
-def test_arguments_are_told_as_they_were_written() -> None:
+def test_arguments_are_sent_as_they_were_written() -> None:
     written = '{"b":1.0, "a" :1e3,"b":  "\\u00e9"}'
     [call] = read(["hermes"], [f'<tool_call>{{"name":"f","arguments":{written}}}</tool_call>'])
     assert call == ToolCall(0, None, "f", written)
 
 
-def test_a_value_without_a_type_is_what_it_reads_as() -> None:
+def test_a_tagged_value_that_parses_as_json_is_that_value() -> None:
     values = {
         "3": 3,
         "1.50": 1.5,
@@ -198,14 +198,14 @@ def test_text_is_held_only_while_it_may_be_a_block() -> None:
     assert guard.close(final=True) == [Text("[TOO")]
 
 
-def test_what_is_held_goes_before_what_comes_next() -> None:
+def test_held_back_text_is_sent_before_the_next_delta() -> None:
     half = '<tool_call>{"name": '
-    assert fed(["hermes"], Text(half), Text('"f"'), Reasoning("a"), Text("}</tool_call>")) == [
+    assert feed_all(["hermes"], Text(half), Text('"f"'), Reasoning("a"), Text("}</tool_call>")) == [
         Text(f'{half}"f"'),
         Reasoning("a"),
         Text("}</tool_call>"),
     ]
-    assert fed(["hermes"], Text("a<"), Annotation({}), Text("tool_call>")) == [
+    assert feed_all(["hermes"], Text("a<"), Annotation({}), Text("tool_call>")) == [
         Text("a"),
         Text("<"),
         Annotation({}),
@@ -213,8 +213,10 @@ def test_what_is_held_goes_before_what_comes_next() -> None:
     ]
 
 
-def test_counts_pass_by_a_block() -> None:
-    deltas = fed(["hermes"], Text(GOOD[:9]), Usage(1), Text(GOOD[9:]), Usage(2), Finish("stop"))
+def test_token_counts_do_not_end_a_block() -> None:
+    deltas = feed_all(
+        ["hermes"], Text(GOOD[:9]), Usage(1), Text(GOOD[9:]), Usage(2), Finish("stop")
+    )
     assert deltas == [
         Usage(1),
         Usage(2),
@@ -224,45 +226,45 @@ def test_counts_pass_by_a_block() -> None:
 
 
 def test_calls_come_after_those_of_the_server_and_before_the_end() -> None:
-    theirs = ToolCall(1, "x", "g", "{}")
+    server_calls = ToolCall(1, "x", "g", "{}")
     failure = Failure(protocol_fault("no"))
     for end in (Finish("stop"), failure):
-        assert fed(["hermes"], Text(GOOD), theirs, Text(" a"), end) == [
-            theirs,
+        assert feed_all(["hermes"], Text(GOOD), server_calls, Text(" a"), end) == [
+            server_calls,
             Text(" a"),
             ToolCall(2, name="f", arguments="{}"),
             end,
         ]
 
 
-def test_a_call_after_the_finish_reason_is_told_at_the_end() -> None:
-    deltas = fed(["hermes"], Text(GOOD), Finish("stop"), Text(GOOD))
+def test_a_call_after_the_finish_reason_is_sent_at_the_end() -> None:
+    deltas = feed_all(["hermes"], Text(GOOD), Finish("stop"), Text(GOOD))
     assert [delta.index for delta in deltas if isinstance(delta, ToolCall)] == [0, 1]
 
 
-def test_a_call_that_the_server_told_as_well_is_told_once() -> None:
+def test_a_call_that_the_server_sent_as_well_is_sent_once() -> None:
     leaked = Text('<tool_call>{"name": "f", "arguments": {"a": 1, "b": "é"}}</tool_call>')
-    theirs: list[Delta] = [
+    server_calls: list[Delta] = [
         ToolCall(0, "x", "f", '{"b":"\\u00e9",'),
         ToolCall(0, None, None, '"a":1}'),
     ]
-    for deltas in ([leaked, *theirs], [*theirs, leaked]):
-        assert fed(["hermes"], *deltas) == [*theirs, Extra("duplicate_call", "f")]
-    twice = fed(["hermes"], leaked, *theirs, leaked)
+    for deltas in ([leaked, *server_calls], [*server_calls, leaked]):
+        assert feed_all(["hermes"], *deltas) == [*server_calls, Extra("duplicate_call", "f")]
+    twice = feed_all(["hermes"], leaked, *server_calls, leaked)
     assert calls_of(twice[-1:]) == [("f", {"a": 1, "b": "é"})]
 
 
 def test_a_call_of_the_server_that_cannot_be_read_is_another_call() -> None:
-    theirs = ToolCall(0, "x", "f", "{")
-    assert fed(["hermes"], theirs, Text(GOOD)) == [
-        theirs,
+    server_calls = ToolCall(0, "x", "f", "{")
+    assert feed_all(["hermes"], server_calls, Text(GOOD)) == [
+        server_calls,
         ToolCall(1, name="f", arguments="{}"),
     ]
 
 
-def test_log_probabilities_of_a_block_go_with_it() -> None:
+def test_log_probabilities_of_a_block_are_dropped() -> None:
     tokens = [{"token": part} for part in ("a", GOOD, "b")]
-    assert fed(["hermes"], Text(f"a{GOOD}b", logprobs=tokens))[:2] == [
+    assert feed_all(["hermes"], Text(f"a{GOOD}b", logprobs=tokens))[:2] == [
         Text("a", (tokens[0],)),
         Text("b", (tokens[2],)),
     ]
@@ -270,7 +272,7 @@ def test_log_probabilities_of_a_block_go_with_it() -> None:
 
 def test_an_answer_that_stopped_completes_with_the_call_it_leaked() -> None:
     block = json.dumps({"name": "get_weather", "arguments": {"city": "Oslo"}})
-    deltas = fed(["hermes"], Text(f"<tool_call>{block}</tool_call>"), Finish("stop"))
+    deltas = feed_all(["hermes"], Text(f"<tool_call>{block}</tool_call>"), Finish("stop"))
     subject = machine()
     subject.start()
     for delta in deltas:
