@@ -1,4 +1,4 @@
-"""Whatever the network, the framer or the decoder does, a bridge tells a whole story."""
+"""Whatever the network, the framer or the decoder does, a bridge gives a valid stream."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_junk_frame_anywhere_still_gives_a_well_formed_stream(position: int, d
 
 @given(junk)
 def test_any_frame_is_read_without_an_exception(data: bytes) -> None:
-    """What the guard of the bridge would catch must not happen in the first place."""
+    """The exceptions that the bridge would catch must not happen in the first place."""
     decoder = ChatDialect().decoder()
     assert isinstance(decoder.feed(Frame(data)), list)
     assert isinstance(ChatDialect().decode(data), list)

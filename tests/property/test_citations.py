@@ -1,4 +1,4 @@
-"""Whatever an answer says, and wherever it is cut: the same citations, and each where it says."""
+"""Citations do not depend on how the text is cut, and each has the right position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guards lose nothing, invent nothing, and do not care where the text was cut."""
+"""Filters for leaked markup lose nothing, invent nothing, and do not depend on how text is cut."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ BURDENS = {
     "calls": '<tool_call>{"name": "f"}</tool_call>',
     "sections": "<|tool_calls_section_begin|><|tool_call_begin|>f:0 ",
     "half marks": "[TOOL_<|tool_",
-    "thoughts": "<think></think>",
+    "reasoning": "<think></think>",
     "white space": " ",
 }
 

@@ -1,4 +1,4 @@
-"""Strict means strict: whatever a model does, the answer fits its schema, or it fails and says so.
+"""With a strict schema, a completed answer is valid, whatever the model sends; others fail.
 
 Every schema meets every behaviour, on every rung of the ladder, with a second answer that is right
 and with one that is as wrong as the first.
@@ -137,7 +137,7 @@ def contract_of(schema: Document, rung: str) -> OutputContract:
 
 
 def deltas_of(contract: OutputContract, text: str, cut: int = 3) -> list[Delta]:
-    """How a model says it on this rung, in pieces."""
+    """The deltas of an answer with this strategy, in pieces."""
     pieces = [text[at : at + cut] for at in range(0, len(text), cut)]
     if contract.tool is None:
         return [*map(Text, pieces), Finish("stop")]

@@ -129,7 +129,7 @@ DAMAGES: Mapping[str, Callable[[str], str]] = {
 }
 
 
-# How a desk hears of it
+# Calls as the filter for freeform input gets them
 
 
 def called(
@@ -150,7 +150,7 @@ def arguments(text: str) -> str:
 def run_round(
     subject: FreeformInputFilter, deltas: list[Delta], reason: str | None = "tool_calls"
 ) -> list[Delta]:
-    """What a desk tells of one round."""
+    """The deltas of one round behind the filter."""
     deltas = [out for delta in [*deltas, Finish(reason)] for out in subject.feed(delta)]
     return deltas + subject.close(final=True)
 
@@ -162,7 +162,7 @@ def inputs(deltas: list[Delta]) -> dict[int, str]:
     for delta in deltas:
         match delta:
             case ToolCall(kind="custom"):
-                assert delta.index not in ended, "a call was told on after its end"
+                assert delta.index not in ended, "a call went on after its end"
                 texts[delta.index] = texts.get(delta.index, "") + delta.arguments
             case ToolRevision():
                 texts[delta.index] = delta.text

@@ -17,8 +17,6 @@ from antiphon.core.client_profile import (
 )
 from antiphon.core.diagnostic import Decision
 from antiphon.core.faults.fault import classify
-from antiphon.core.filters.refusal_text import RefusalTextFilter
-from antiphon.core.stream.deltas import Delta, Finish, ItemEnd, Reasoning, Refusal, Text
 
 CODEX = PROFILES["codex"]
 
@@ -128,40 +126,3 @@ def test_a_changed_code_names_the_true_one() -> None:
 def test_a_comment_in_place_of_an_event_names_the_client() -> None:
     told = keepalive_as_comment(OTHER)
     assert (told.code, told.subject) == ("client.keepalive", "other")
-
-
-# --- refusals -------------------------------------------------------------------------------------
-
-
-def passed(desk: RefusalTextFilter, *deltas: Delta) -> list[Delta]:
-    told = [each for delta in deltas for each in desk.feed(delta)]
-    return told + desk.close(final=True)
-
-
-def test_a_refusal_becomes_text_and_is_noted_once() -> None:
-    desk = RefusalTextFilter(CODEX)
-    assert passed(desk, Refusal("I can"), Refusal("not.")) == [Text("I can"), Text("not.")]
-    [told] = desk.diagnostics
-    assert (told.code, told.subject) == ("client.refusal_as_text", "codex")
-    desk.diagnostics.clear()
-    assert passed(desk, Refusal(" Sorry.")) == [Text(" Sorry.")]
-    assert desk.diagnostics == []
-    assert desk.follow_up is None
-
-
-def test_without_a_refusal_nothing_changes_and_nothing_is_noted() -> None:
-    desk = RefusalTextFilter(CODEX)
-    deltas: list[Delta] = [Reasoning("Hm."), Text("Yes"), Text("."), Finish("stop")]
-    assert passed(desk, *deltas) == deltas
-    assert desk.diagnostics == []
-
-
-def test_a_refusal_stands_in_a_message_of_its_own() -> None:
-    told = passed(RefusalTextFilter(CODEX), Text("Let me see."), Refusal("No."), Text("But:"))
-    assert told == [Text("Let me see."), ItemEnd(), Text("No."), ItemEnd(), Text("But:")]
-
-
-def test_a_refusal_that_says_nothing_is_none() -> None:
-    desk = RefusalTextFilter(CODEX)
-    assert passed(desk, Text("a"), Refusal(""), Text("b")) == [Text("a"), Refusal(""), Text("b")]
-    assert desk.diagnostics == []

@@ -1,4 +1,4 @@
-"""From bytes to events: started when there is something to tell, ended once, whatever happens."""
+"""From bytes to events: one start, and one terminal event, whatever happens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def chat_bridge() -> Bridge:
 
 
 def answer_whole(*deltas: Any) -> list[Document]:
-    """What a bridge tells for a whole answer that says these deltas."""
+    """The events of a whole answer of these deltas."""
     bridge = Bridge(machine(), Script(Lines([deltas])))
     events = documents(bridge.feed_whole(b"{}"))
     check(events)
@@ -195,7 +195,7 @@ def test_a_whole_answer_that_breaks_its_decoder_is_a_failure() -> None:
     assert events[-1]["type"] == "response.failed"
 
 
-# Guards
+# Leaked markup
 
 
 LEAKY: list[Step] = [[Text("<think>Hm.</think>Hel"), Text("lo"), Finish("stop")]]

@@ -1,4 +1,4 @@
-"""Rounds of a bridge: a desk that wants another one gets it, and every answer still ends once."""
+"""Rounds of a bridge: filters get the rounds they want, and every answer still ends once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOTE = Diagnostic(code=Code.TOOL_DEGRADED, decision=Decision.DEGRADED, param="x"
 
 
 class AskingFilter(DeltaFilter):
-    """A desk that keeps all text back, and asks so many times whether that is all."""
+    """A filter that holds back all text, and wants so many further rounds."""
 
     def __init__(self, follow_ups: int, choice: ToolChoice | None = None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Marks in an answer that become citations, at the right place, however the text is cut."""
+"""Citation marks in an answer become annotations, at the right position, however it is cut."""
 
 from __future__ import annotations
 

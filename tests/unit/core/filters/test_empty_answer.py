@@ -1,4 +1,4 @@
-"""A model that only thinks is asked once more, and never twice."""
+"""A model that sends only reasoning is asked once more, and never twice."""
 
 from __future__ import annotations
 

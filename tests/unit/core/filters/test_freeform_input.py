@@ -1,4 +1,4 @@
-"""The desk of freeform tools: input streams, is checked, and is asked for again if it is wrong."""
+"""The filter for freeform tools: input streams, is checked, and is corrected if it is invalid."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def test_without_a_correction_the_first_input_is_sent() -> None:
 def test_giving_up_sends_the_invalid_input() -> None:
     subject = make_filter()
     deltas = run_round(subject, called(arguments(BAD)))
-    assert inputs(deltas + subject.close(final=True)) == {0: BAD}
+    assert inputs(deltas + subject.give_up()) == {0: BAD}
     assert subject.follow_up is None
 
 

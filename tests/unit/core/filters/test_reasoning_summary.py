@@ -1,4 +1,4 @@
-"""Raw thought is told as a summary to whoever asks for one, and kept as what it was."""
+"""Raw reasoning is shown as a summary if one is requested, and sealed as raw reasoning."""
 
 from __future__ import annotations
 

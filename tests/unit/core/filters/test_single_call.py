@@ -1,4 +1,4 @@
-"""A client that wants one call at a time gets one."""
+"""With `parallel_tool_calls: false` a client gets one call at most."""
 
 from __future__ import annotations
 

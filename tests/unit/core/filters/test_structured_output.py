@@ -1,4 +1,4 @@
-"""The desk for answers with a form: what streams, what waits, what is asked for once more."""
+"""Structured outputs: what streams, what is held back, and what is asked for once more."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def answer_call(arguments: str, index: int = 0) -> ToolCall:
     return call("answer_trip", arguments, index)
 
 
-# --- which answers have a desk --------------------------------------------------------------------
+# --- which requests have the filter ---------------------------------------------------------------
 
 
 def plan(contract: OutputContract, **fields: Any) -> Plan:
@@ -141,9 +141,9 @@ def test_the_schema_decides_how_an_answer_may_begin(
 )
 def test_text_is_held_back_until_the_round_ends(contract: OutputContract) -> None:
     subject = StructuredOutputFilter(contract)
-    thought, usage, note = Reasoning("Hm."), Usage(output_tokens=3), Extra("x")
-    deltas: Sequence[Delta] = (thought, Text(ULM[:5]), usage, ItemEnd(), note, STOP)
-    assert feed_all(subject, *deltas) == [thought, usage, ItemEnd(), note, STOP]
+    reasoning, usage, note = Reasoning("Hm."), Usage(output_tokens=3), Extra("x")
+    deltas: Sequence[Delta] = (reasoning, Text(ULM[:5]), usage, ItemEnd(), note, STOP)
+    assert feed_all(subject, *deltas) == [reasoning, usage, ItemEnd(), note, STOP]
     assert feed_all(subject, Text(ULM[5:])) == []
     assert subject.close(final=True) == [Text(ULM[:5]), Text(ULM[5:])]
     assert (subject.follow_up, codes(subject)) == (None, [])
@@ -224,7 +224,7 @@ def test_giving_up_sends_the_invalid_answer() -> None:
     subject = StructuredOutputFilter(AS_TEXT)
     feed_all(subject, Text(WRONG), STOP)
     assert subject.close(final=True) == []
-    assert subject.close(final=True) == [Text(WRONG)]
+    assert subject.give_up() == [Text(WRONG)]
     assert (subject.follow_up, codes(subject)) == (None, [])
 
 
@@ -441,9 +441,9 @@ def test_invalid_calls_of_the_second_attempt_are_sent_as_they_are() -> None:
     feed_all(subject, answer_call(ULM), answer_call('{"city": "Bonn"}', 1), STOP)
     assert subject.close(final=True) == []
     feed_all(subject, Text("Hm."), answer_call(ULM), answer_call('{"city": "Bonn"}', 1), STOP)
-    *aside, told = subject.close(final=True)
+    *aside, answer = subject.close(final=True)
     assert aside == [ItemEnd(), Reasoning("Hm.", kind="summary")]
-    assert told == Text(f'{ULM}\n{{"city": "Bonn"}}')
+    assert answer == Text(f'{ULM}\n{{"city": "Bonn"}}')
 
 
 def test_an_answer_beside_a_client_call_is_sent_as_text() -> None:

@@ -1,4 +1,4 @@
-"""Tagged thought becomes reasoning, at the beginning of the text and nowhere else."""
+"""Tagged reasoning becomes reasoning, at the beginning of the text and nowhere else."""
 
 from __future__ import annotations
 
@@ -91,8 +91,10 @@ def test_with_think_open_the_answer_begins_inside_the_block(
 
 
 def test_reasoning_streams_except_for_a_possible_closing_tag() -> None:
-    guard = ThinkTagFilter()
-    deltas = [guard.feed(Text(fragment)) for fragment in ("<think>a<", "b</th", "is</thin", "k>c")]
+    subject = ThinkTagFilter()
+    deltas = [
+        subject.feed(Text(fragment)) for fragment in ("<think>a<", "b</th", "is</thin", "k>c")
+    ]
     assert deltas == [
         [Reasoning("a")],
         [Reasoning("<b")],
@@ -108,13 +110,13 @@ def test_text_that_cannot_become_the_expected_tag_is_not_held_back() -> None:
 
 
 def test_text_streams_once_no_block_can_begin() -> None:
-    guard = ThinkTagFilter()
-    assert guard.feed(Text("\n")) == []
-    assert guard.feed(Text("<thi")) == []
-    assert guard.feed(Text("s")) == []
-    assert guard.feed(Text(">")) == [Text("\n<this>")]
+    subject = ThinkTagFilter()
+    assert subject.feed(Text("\n")) == []
+    assert subject.feed(Text("<thi")) == []
+    assert subject.feed(Text("s")) == []
+    assert subject.feed(Text(">")) == [Text("\n<this>")]
     later = Text("<think>", logprobs=[{"token": "<think>"}])
-    assert guard.feed(later) == [later]
+    assert subject.feed(later) == [later]
 
 
 def test_held_back_text_is_sent_before_the_next_delta() -> None:
@@ -160,28 +162,3 @@ def test_with_separate_reasoning_the_text_does_not_begin_inside_a_block() -> Non
         Reasoning("b"),
         Text("c"),
     ]
-
-
-def token(text: str) -> dict[str, object]:
-    return {"token": text, "logprob": -1.0}
-
-
-def test_log_probabilities_stay_with_their_text() -> None:
-    first = Text("\n<x", logprobs=[token("\n"), token("<"), token("x")])
-    second = Text("> a", logprobs=[token(">"), token(" a")])
-    assert feed_all(first, second) == [
-        Text("\n<x> a", (*first.logprobs, *second.logprobs)),
-    ]
-
-
-def test_log_probabilities_of_reasoning_and_tags_are_dropped() -> None:
-    spelled = [token(part) for part in ("<think>", "a", "</think>", "b", "c")]
-    assert feed_all(Text("<think>a</think>bc", logprobs=spelled)) == [
-        Reasoning("a"),
-        Text("bc", (token("b"), token("c"))),
-    ]
-
-
-def test_log_probabilities_that_do_not_spell_the_text_are_kept() -> None:
-    odd = (token("something"), token("longer"))
-    assert feed_all(Text(" a", logprobs=odd)) == [Text(" a", odd)]

@@ -1,4 +1,4 @@
-"""The desk that takes searches off the stream: what passes, what is asked, what is remembered."""
+"""Managed web search: which calls pass, which searches are made, and what is stored."""
 
 from __future__ import annotations
 
