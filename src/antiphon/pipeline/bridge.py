@@ -117,9 +117,13 @@ class Bridge:
 
     # Input
 
-    def start(self) -> list[Event]:
-        """Begin before the provider has sent anything; nothing happens if the answer has begun."""
-        return self._start()
+    def start(self, deltas: Sequence[Delta] = ()) -> list[Event]:
+        """Begin the response; nothing happens if it has begun. It may begin before the provider
+        has sent anything. `deltas` may name the model, if the request did not."""
+        if self._machine.phase is not _IDLE:
+            return []
+        models = (delta.model for delta in deltas if isinstance(delta, Start))
+        return self._machine.start(next(models, None))
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events of one read of the network."""
@@ -137,7 +141,7 @@ class Bridge:
         """End the answer with an error; nothing happens to one that has ended."""
         if self.ended:
             return []
-        return self._start() + self._machine.fail(fault)
+        return self.start() + self._machine.fail(fault)
 
     def connection_lost(self, fault: ProviderFault) -> list[Event]:
         """End the round: the connection broke."""
@@ -161,12 +165,6 @@ class Bridge:
             events += self.fail(internal_fault(error))
         return events
 
-    def _start(self, deltas: Sequence[Delta] = ()) -> list[Event]:
-        if self._machine.phase is not _IDLE:
-            return []
-        models = (delta.model for delta in deltas if isinstance(delta, Start))
-        return self._machine.start(next(models, None))
-
     def _read(self, frames: Sequence[Frame], events: list[Event]) -> None:
         self.frame_count += len(frames)
         for frame in frames:
@@ -188,14 +186,14 @@ class Bridge:
         if not self._is_over:
             self._take(self._decoder.close(), events)
         if not self._is_over:
-            events += self._start()
+            events += self.start()
             self._end_round(events)
 
     def _read_whole(self, body: bytes, events: list[Event]) -> None:
         deltas, first = self._chain.filter_markup(self._dialect.decode(body))
         self._take(deltas, events, first)
         if not self._is_over:
-            events += self._start()
+            events += self.start()
             self._lacks_message = not any(map(_makes_answer, deltas))
             self._end_round(events)
 
@@ -204,7 +202,7 @@ class Bridge:
     def _take(self, deltas: Sequence[Delta], events: list[Event], first: int = 0) -> None:
         """Pass decoded deltas through the filters, from the first one on, to the machine."""
         if deltas:
-            events += self._start(deltas)
+            events += self.start(deltas)
         for delta in deltas:
             if type(delta) in BYPASS:
                 events += self._machine.feed(delta)
