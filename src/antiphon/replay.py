@@ -46,7 +46,7 @@ def _replay_events(
     )
     bridge = Bridge(machine, dialect)
     if _is_complete_body(data, dialect.framer()):
-        return bridge.answer(data)
+        return bridge.feed_whole(data)
     events: list[Event] = []
     for chunk in _split_at(data, cuts):
         events += bridge.feed(chunk)

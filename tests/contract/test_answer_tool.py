@@ -37,7 +37,7 @@ ULM = '{"city":"Ulm","days":2}'
 FORCED = ("tool_choice", "toolChoice", "toolConfig")
 
 every_scripted_provider = pytest.mark.parametrize(
-    "scripted", SCRIPTED_PROVIDERS.values(), ids=SCRIPTED_PROVIDERS
+    "speaker", SCRIPTED_PROVIDERS.values(), ids=SCRIPTED_PROVIDERS
 )
 
 
@@ -90,22 +90,22 @@ def test_what_does_not_fit_is_asked_for_once_more_in_the_same_thread(
     plan = planned(scripted, SCHEMA, [LOOK])
     desk = StructuredOutputFilter.of(plan)
     assert desk is not None
-    bridge = Bridge(machine(()), scripted.dialect, desks=[desk])
+    bridge = Bridge(machine(()), scripted.dialect, [desk])
     turn = Turn(number=1, calls=(Call("answer_trip", said, ""),))
     bridge.feed(scripted.stream_bytes(turn))
     bridge.close()
-    assert bridge.again is not None
+    assert bridge.follow_up is not None
     items = tuple(msgspec.to_builtins(item) for item in bridge.round_items)
     sealer = Sealer(["a key"], new_nonce=bytes, now=lambda: 1)
     then = plan_next_round(
-        plan, FinishedRound(items, bridge.again), issuer=scripted.name, unseal=sealer.open
+        plan, FinishedRound(items, bridge.follow_up), issuer=scripted.name, unseal=sealer.open
     )
     assert then.tool_choice == plan.tool_choice
     body = scripted.dialect.encode(then, stream=True).body
     assert scripted.problems(body) == []
     assert "does not have the form" in body.decode()
-    bridge.next_round()
-    bridge.turn_to(scripted.dialect)
+    bridge.begin_next_round()
+    bridge.use_dialect(scripted.dialect)
     right = Turn(number=2, calls=(Call("answer_trip", ULM, ""),))
     told = bridge.feed(scripted.stream_bytes(right))
     [*_, ending] = documents([*told, *bridge.close()])

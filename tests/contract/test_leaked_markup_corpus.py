@@ -1,4 +1,4 @@
-"""Recordings in which thought or calls leak, guarded; and those in which nothing leaks."""
+"""Recordings with leaked reasoning or calls behind the filters; and those without any."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.filters.order import filter_whole_answer, make_markup_filters
 from antiphon.core.stream.deltas import Delta, Extra
 from antiphon.dialects.chat import decode as chat
-from antiphon.dialects.guard import GuardedDecoder, build_guards, guarded
 from antiphon.wire.sse import SSEDecoder
 from tests.support.corpus import ABSENT, Case, cases
-from tests.support.dialect_samples.leaked_markup import CALL_GUARDS, calls_of, text_of, thought_of
+from tests.support.dialect_samples.leaked_markup import (
+    CALL_GUARDS,
+    calls_of,
+    reasoning_of,
+    stream,
+    text_of,
+)
 from tests.support.machines import run
 from tests.support.recordings import every
 from tests.support.stream_validator import check
@@ -31,21 +37,21 @@ pytestmark = pytest.mark.skipif(not CASES, reason=ABSENT)
 
 
 def decoded(case: Case, *names: str) -> list[Delta]:
-    """The deltas of a recording behind these guards."""
-    guards = build_guards(names)
+    """The deltas of a recording behind the filters of these names."""
+    filters = make_markup_filters(names)
     if case.meta["wire"] != "sse":
-        return guarded(chat.decode(case.data), guards)
-    decoder = GuardedDecoder(chat.ChatDecoder(), guards)
-    framer = SSEDecoder()
+        return filter_whole_answer(chat.decode(case.data), filters)
+    decoder, framer = chat.ChatDecoder(), SSEDecoder()
     frames = framer.feed(case.data) + framer.close()
-    return [delta for frame in frames for delta in decoder.feed(frame)] + decoder.close()
+    deltas = [delta for frame in frames for delta in decoder.feed(frame)] + decoder.close()
+    return stream(filters, deltas)
 
 
 @every(TAGGED)
-def test_tagged_thought_is_taken_out_and_nothing_else(case: Case) -> None:
+def test_tagged_reasoning_is_taken_out_and_nothing_else(case: Case) -> None:
     content = text_of(decoded(case))
     deltas = decoded(case, "think", *CALL_GUARDS)
-    thought, answer = thought_of(deltas), text_of(deltas)
+    thought, answer = reasoning_of(deltas), text_of(deltas)
     *blocks, rest = TAG.split(content)
     assert blocks
     assert answer == rest.lstrip("\n")
@@ -59,7 +65,7 @@ def test_tagged_thought_is_taken_out_and_nothing_else(case: Case) -> None:
 
 
 @every(TAGGED)
-def test_calls_beside_tagged_thought_are_left_alone(case: Case) -> None:
+def test_calls_beside_tagged_reasoning_are_left_alone(case: Case) -> None:
     def others(deltas: list[Delta]) -> list[Any]:
         return [delta for delta in deltas if not hasattr(delta, "text")]
 
@@ -67,7 +73,7 @@ def test_calls_beside_tagged_thought_are_left_alone(case: Case) -> None:
 
 
 @every([*TAGGED, *MARKED])
-def test_a_guarded_recording_is_a_valid_stream_that_thinks_before_it_acts(case: Case) -> None:
+def test_a_filtered_recording_is_a_valid_stream_with_reasoning_first(case: Case) -> None:
     events = run(decoded(case, "think", *CALL_GUARDS))
     check(events)
     response = events[-1]["response"]
@@ -79,7 +85,7 @@ def test_a_guarded_recording_is_a_valid_stream_that_thinks_before_it_acts(case: 
 
 
 @every(MARKED)
-def test_a_call_that_came_as_markup_too_is_told_once(case: Case) -> None:
+def test_a_call_that_came_as_markup_too_is_sent_once(case: Case) -> None:
     plain, deltas = decoded(case), decoded(case, *CALL_GUARDS)
     assert "<tool_call>" in text_of(plain)
     assert text_of(deltas).strip() == ""
@@ -87,7 +93,7 @@ def test_a_call_that_came_as_markup_too_is_told_once(case: Case) -> None:
     assert any(isinstance(delta, Extra) for delta in deltas)
 
 
-def test_recordings_in_which_nothing_leaks_are_the_same_behind_every_guard() -> None:
+def test_recordings_without_leaked_markup_are_the_same_behind_every_filter() -> None:
     assert CLEAN
     for case in CLEAN:
         plain, deltas = decoded(case), decoded(case, "think", *CALL_GUARDS)

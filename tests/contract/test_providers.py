@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from antiphon.config import Config
+from antiphon.core.filters.order import GUARDS
 from antiphon.core.planning.make_plan import EFFORTS
 from antiphon.core.planning.parameters import PARAMETERS, Rule
 from antiphon.core.stream.deltas import Delta, Failure, Finish, Reasoning, Text, ToolCall, Usage
 from antiphon.core.stream.finish import map_finish_reason
 from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidRequest
 from antiphon.providers import cerebras, echo
 from antiphon.providers.registry import SPECS, Provider, build_providers

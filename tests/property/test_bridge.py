@@ -1,4 +1,4 @@
-"""Whatever the network, the framer or the decoder does, a bridge tells a whole story."""
+"""Whatever the network, the framer or the decoder does, a bridge gives a valid stream."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def drive(bridge: Bridge, chunks: list[bytes]) -> list[Document]:
     return documents(events + bridge.close())
 
 
-def test_the_sample_stream_is_a_good_one() -> None:
+def test_the_sample_stream_is_valid() -> None:
     events = replay(STREAM)
     check(events)
     types = [item["type"] for item in events[-1]["response"]["output"]]
@@ -93,7 +93,7 @@ def test_the_sample_stream_is_a_good_one() -> None:
     st.sampled_from(["\n", "\r", "\r\n"]),
 )
 @example(list(range(len(STREAM) + 40)), "\r\n")
-def test_where_the_network_cuts_is_of_no_consequence(cuts: list[int], end: str) -> None:
+def test_chunk_boundaries_make_no_difference(cuts: list[int], end: str) -> None:
     stream = b"".join(frames(CHUNKS, end))
     assert replay(stream, cuts=cuts) == replay(STREAM)
 
@@ -133,9 +133,9 @@ junk = (
 @example(3, b"[" * 100_000)
 @example(3, b'{"choices":[{"delta":{"content":' + b"[" * 100_000)
 @example(0, b'{"choices":[{"delta":{"reasoning":"x","reasoning_details":[{"type":[]}]}}]}')
-def test_a_junk_frame_anywhere_still_gives_a_well_formed_stream(place: int, data: bytes) -> None:
+def test_a_junk_frame_anywhere_still_gives_a_well_formed_stream(position: int, data: bytes) -> None:
     lines = frames(CHUNKS)
-    lines.insert(place, b"data: " + data + b"\n\n")
+    lines.insert(position, b"data: " + data + b"\n\n")
     events = replay(b"".join(lines))
     check(events)
     assert len(terminals(events)) == 1
@@ -143,7 +143,7 @@ def test_a_junk_frame_anywhere_still_gives_a_well_formed_stream(place: int, data
 
 @given(junk)
 def test_any_frame_is_read_without_an_exception(data: bytes) -> None:
-    """What the guard of the bridge would catch must not happen in the first place."""
+    """The exceptions that the bridge would catch must not happen in the first place."""
     decoder = ChatDialect().decoder()
     assert isinstance(decoder.feed(Frame(data)), list)
     assert isinstance(ChatDialect().decode(data), list)
@@ -170,22 +170,22 @@ errors = st.sampled_from(
 
 @given(st.lists(st.lists(deltas | failures, max_size=3), max_size=8), errors, st.data())
 def test_a_decoder_that_breaks_anywhere_ends_the_answer_once(
-    said: list[list[Delta]], error: Exception, data: st.DataObject
+    steps: list[list[Delta]], error: Exception, data: st.DataObject
 ) -> None:
-    place = data.draw(st.integers(0, len(said)))
-    steps: list[Step] = [*said[:place], error, *said[place:]]
-    events = run_steps(steps, machine())
+    position = data.draw(st.integers(0, len(steps)))
+    broken: list[Step] = [*steps[:position], error, *steps[position:]]
+    events = run_steps(broken, machine())
     check(events)
     assert len(terminals(events)) == 1
-    if not any(isinstance(delta, Failure) for step in said for delta in step):
+    if not any(isinstance(delta, Failure) for step in steps for delta in step):
         assert terminals(events) == ["response.failed"]
 
 
 @given(st.lists(st.lists(deltas, max_size=3), max_size=6), errors)
 def test_a_decoder_that_breaks_at_its_close_ends_the_answer_once(
-    said: list[list[Delta]], error: Exception
+    steps: list[list[Delta]], error: Exception
 ) -> None:
-    events = run_steps(said, machine(), error)
+    events = run_steps(steps, machine(), error)
     check(events)
     assert terminals(events) == ["response.failed"]
 
@@ -213,32 +213,32 @@ class FaultyFramer(Frames):
 
 @given(st.lists(st.lists(deltas, max_size=3), max_size=6), errors, st.data())
 def test_a_framer_that_breaks_anywhere_ends_the_answer_once(
-    said: list[list[Delta]], error: Exception, data: st.DataObject
+    steps: list[list[Delta]], error: Exception, data: st.DataObject
 ) -> None:
-    framer = FaultyFramer(data.draw(st.integers(0, len(said))), error)
-    bridge = Bridge(machine(), Script(Lines(said), framer))
-    events = drive(bridge, [b"x"] * len(said))
+    framer = FaultyFramer(data.draw(st.integers(0, len(steps))), error)
+    bridge = Bridge(machine(), Script(Lines(steps), framer))
+    events = drive(bridge, [b"x"] * len(steps))
     check(events)
     assert terminals(events) == ["response.failed"]
 
 
 @given(st.lists(st.lists(deltas | failures, max_size=3), max_size=6), st.data())
 def test_a_failure_from_outside_ends_the_answer_once(
-    said: list[list[Delta]], data: st.DataObject
+    steps: list[list[Delta]], data: st.DataObject
 ) -> None:
-    bridge = Bridge(machine(), Script(Lines(said)))
-    place = data.draw(st.integers(0, len(said)))
-    events = [event for _ in said[:place] for event in bridge.feed(b"x")]
+    bridge = Bridge(machine(), Script(Lines(steps)))
+    position = data.draw(st.integers(0, len(steps)))
+    events = [event for _ in steps[:position] for event in bridge.feed(b"x")]
     events += bridge.fail(timeout_fault("idle"))
     events += bridge.fail(protocol_fault("too late"))
-    events += [event for _ in said[place:] for event in bridge.feed(b"x")]
-    told = documents(events + bridge.close())
-    check(told)
-    assert len(terminals(told)) == 1
+    events += [event for _ in steps[position:] for event in bridge.feed(b"x")]
+    seen = documents(events + bridge.close())
+    check(seen)
+    assert len(terminals(seen)) == 1
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=5), st.lists(st.integers(0, 400)))
-def test_text_comes_through_to_the_letter(pieces: list[str], cuts: list[int]) -> None:
+def test_text_comes_through_unchanged(pieces: list[str], cuts: list[int]) -> None:
     chunks: list[dict[str, Any]] = [
         {"choices": [{"delta": {"content": piece}}]} for piece in pieces
     ]
@@ -250,11 +250,11 @@ def test_text_comes_through_to_the_letter(pieces: list[str], cuts: list[int]) ->
 
 
 @given(st.lists(st.lists(deltas, max_size=3), max_size=6))
-def test_nothing_is_told_after_the_end(said: list[list[Delta]]) -> None:
-    bridge = Bridge(machine(), Script(Lines([*said, [Text("x"), Finish("stop")]] * 2)))
-    drive(bridge, [b"x"] * (len(said) + 1))
+def test_no_events_after_the_end(steps: list[list[Delta]]) -> None:
+    bridge = Bridge(machine(), Script(Lines([*steps, [Text("x"), Finish("stop")]] * 2)))
+    drive(bridge, [b"x"] * (len(steps) + 1))
     assert bridge.ended
-    assert bridge.feed(b"x") == bridge.close() == bridge.answer(b"x") == []
+    assert bridge.feed(b"x") == bridge.close() == bridge.feed_whole(b"x") == []
 
 
 def test_a_real_framer_survives_what_it_is_fed() -> None:

@@ -1,4 +1,4 @@
-"""Whatever an answer says, and wherever it is cut: the same citations, and each where it says."""
+"""Citations do not depend on how the text is cut, and each has the right position."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ pieces = st.sampled_from(
 texts = st.lists(pieces, max_size=30).map("".join)
 
 
-def desk() -> CitationFilter:
+def subject() -> CitationFilter:
     sources = NumberedSources()
     sources.add(SearchResult(title="One", url=URL))
     sources.add(SearchResult(title="Two", url="https://b.example/"))
     return CitationFilter(sources)
 
 
-def fed(texts: list[str]) -> list[Delta]:
-    at = desk()
+def feed_all(texts: list[str]) -> list[Delta]:
+    at = subject()
     return [out for text in texts for out in at.feed(Text(text))]
 
 
@@ -38,18 +38,22 @@ def citations(deltas: list[Delta]) -> list[dict[str, object]]:
 def test_citations_do_not_depend_on_how_the_text_is_cut(text: str, cuts: list[int]) -> None:
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     chunks = [text[a:b] for a, b in pairwise(places)]
-    assert citations(fed(chunks)) == citations(fed([text])) == citations(fed(list(text)))
+    assert (
+        citations(feed_all(chunks))
+        == citations(feed_all([text]))
+        == citations(feed_all(list(text)))
+    )
 
 
 @given(texts)
 def test_a_citation_marks_brackets_and_follows_the_text_that_completes_it(text: str) -> None:
-    said = ""
-    for delta in fed(list(text)):
+    text = ""
+    for delta in feed_all(list(text)):
         if isinstance(delta, Text):
-            said += delta.text
+            text += delta.text
         elif isinstance(delta, Annotation):
             start, end = delta.annotation["start_index"], delta.annotation["end_index"]
-            assert end == len(said)
-            assert said[start] in "[【"
-            assert said[end - 1] in "])】"
-    assert said == text
+            assert end == len(text)
+            assert text[start] in "[【"
+            assert text[end - 1] in "])】"
+    assert text == text

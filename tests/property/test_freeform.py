@@ -17,13 +17,13 @@ from tests.support.patches import (
     DAMAGES,
     TOOLS,
     WRAPPERS,
-    answered,
     arguments,
     called,
-    heard,
+    final_input,
     inputs,
     is_sound,
     patch,
+    run_round,
     sound_patches,
 )
 
@@ -53,76 +53,78 @@ def corpus() -> Iterator[tuple[str, str]]:
     for number, text in enumerate(sound_patches()):
         for style in styles:
             yield f"{number} in {style}", WRAPPERS[style](text)
-        for place, damage in enumerate(DAMAGES):
-            for style in (styles[0], styles[(number + place) % len(styles)]):
+        for position, damage in enumerate(DAMAGES):
+            for style in (styles[0], styles[(number + position) % len(styles)]):
                 yield f"{number} with {damage} in {style}", WRAPPERS[style](DAMAGES[damage](text))
 
 
-def test_nearly_all_calls_end_in_sound_input_if_the_second_answer_is_right() -> None:
+def test_nearly_all_calls_end_with_valid_input_if_the_correction_is_valid() -> None:
     results = {}
     for number, (name, text) in enumerate(corpus()):
         free: list[Delta] = [ToolCall(0, "c1", "apply_patch", text, "custom")]
         first = free if number % 2 else called(arguments(text))
-        results[name] = is_sound(answered(FreeformInputFilter(TOOLS), first, RIGHT))
+        results[name] = is_sound(final_input(FreeformInputFilter(TOOLS), first, RIGHT))
     wrong = [name for name, sound in results.items() if not sound]
     assert len(results) >= 500
     assert len(wrong) <= len(results) // 100, wrong
 
 
-def test_what_is_only_wrapped_needs_no_second_answer() -> None:
+def test_input_that_is_only_wrapped_needs_no_correction() -> None:
     for text in sound_patches():
         for style, wrap in WRAPPERS.items():
-            desk = FreeformInputFilter(TOOLS)
-            deltas = heard(desk, called(arguments(wrap(text))))
-            assert desk.again is None, style
+            subject = FreeformInputFilter(TOOLS)
+            deltas = run_round(subject, called(arguments(wrap(text))))
+            assert subject.follow_up is None, style
             assert inputs(deltas)[0].strip("\n") == text.strip("\n"), style
 
 
-def outcome(desk: FreeformInputFilter, pieces: list[str]) -> object:
+def outcome(subject: FreeformInputFilter, pieces: list[str]) -> object:
     """All that a round comes to, whatever the pieces it came in."""
     first: list[Delta] = [ToolCall(0, "c1", "apply_patch")]
-    deltas = heard(desk, first + [ToolCall(0, arguments=piece) for piece in pieces])
-    told = "".join(delta.arguments for delta in deltas if isinstance(delta, ToolCall))
+    deltas = run_round(subject, first + [ToolCall(0, arguments=piece) for piece in pieces])
+    sent = "".join(delta.arguments for delta in deltas if isinstance(delta, ToolCall))
     ends = [delta for delta in deltas if isinstance(delta, ToolEnd | ToolRevision)]
-    return told, ends, desk.again, list(desk.diagnostics)
+    return sent, ends, subject.follow_up, list(subject.diagnostics)
 
 
 @pytest.mark.parametrize("damage", [None, *DAMAGES])
 @pytest.mark.parametrize("style", ["nothing", "patch fence", "shell list", "late field"])
-def test_a_cut_anywhere_changes_nothing(style: str, damage: str | None) -> None:
+def test_one_cut_at_any_position_makes_no_difference(style: str, damage: str | None) -> None:
     text = DAMAGES[damage](RIGHT) if damage else RIGHT
     text = arguments(WRAPPERS[style](text))
     expected = outcome(FreeformInputFilter(TOOLS), [text])
-    for place in range(len(text) + 1):
-        assert outcome(FreeformInputFilter(TOOLS), [text[:place], text[place:]]) == expected
+    for position in range(len(text) + 1):
+        assert outcome(FreeformInputFilter(TOOLS), [text[:position], text[position:]]) == expected
     assert outcome(FreeformInputFilter(TOOLS), list(text)) == expected
 
 
 @given(patches, wrappers, damages | st.none(), cut_lists)
-def test_cuts_change_nothing(text: str, style: str, damage: str | None, cuts: list[int]) -> None:
+def test_chunk_boundaries_make_no_difference(
+    text: str, style: str, damage: str | None, cuts: list[int]
+) -> None:
     text = arguments(WRAPPERS[style](DAMAGES[damage](text) if damage else text))
-    places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
-    pieces = [text[a:b] for a, b in pairwise(places)]
+    positions = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    pieces = [text[a:b] for a, b in pairwise(positions)]
     assert outcome(FreeformInputFilter(TOOLS), pieces) == outcome(
         FreeformInputFilter(TOOLS), [text]
     )
 
 
 @given(patches, wrappers)
-def test_sound_patches_survive_their_wrappers(text: str, style: str) -> None:
-    desk = FreeformInputFilter(TOOLS)
-    found = inputs(heard(desk, called(arguments(WRAPPERS[style](text)), size=11)))
+def test_valid_patches_are_unwrapped(text: str, style: str) -> None:
+    subject = FreeformInputFilter(TOOLS)
+    found = inputs(run_round(subject, called(arguments(WRAPPERS[style](text)), size=11)))
     assert found[0].strip("\n") == text.strip("\n")
-    assert desk.again is None
+    assert subject.follow_up is None
 
 
 @given(patches, wrappers, damages, patches, wrappers)
-def test_a_right_correction_always_wins(
+def test_a_valid_correction_is_always_sent(
     text: str, style: str, damage: str, right: str, second_style: str
 ) -> None:
-    desk = FreeformInputFilter(TOOLS)
+    subject = FreeformInputFilter(TOOLS)
     first = called(arguments(WRAPPERS[style](DAMAGES[damage](text))))
-    assert is_sound(answered(desk, first, WRAPPERS[second_style](right)))
+    assert is_sound(final_input(subject, first, WRAPPERS[second_style](right)))
 
 
 @given(st.text(), st.lists(st.integers(0, 100), max_size=5), st.booleans())
@@ -130,9 +132,9 @@ def test_unwrapping_any_text_does_not_depend_on_its_cuts(
     text: str, cuts: list[int], declared: bool
 ) -> None:
     whole = Unwrapper(declared=declared)
-    places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    positions = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     fresh = Unwrapper(declared=declared)
-    pieces = [fresh.feed(text[a:b]) for a, b in pairwise(places)]
+    pieces = [fresh.feed(text[a:b]) for a, b in pairwise(positions)]
     assert "".join(pieces) + fresh.close() == whole.feed(text) + whole.close()
 
 
@@ -153,14 +155,14 @@ def test_unwrapping_marks_does_not_depend_on_cuts(text: str, cut: int, declared:
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 20])
-def test_sound_input_is_told_with_every_chunk(size: int) -> None:
+def test_valid_input_is_sent_with_every_chunk(size: int) -> None:
     for text in sound_patches():
-        desk = FreeformInputFilter(TOOLS)
-        desk.feed(ToolCall(0, "c1", "apply_patch", '{"input": "'))
-        for place in range(0, len(text), size):
-            piece = text[place : place + size]
+        subject = FreeformInputFilter(TOOLS)
+        subject.feed(ToolCall(0, "c1", "apply_patch", '{"input": "'))
+        for position in range(0, len(text), size):
+            piece = text[position : position + size]
             written = arguments(piece)[len('{"input": "') : -2]
-            assert desk.feed(ToolCall(0, arguments=written)) == [
+            assert subject.feed(ToolCall(0, arguments=written)) == [
                 ToolCall(0, arguments=piece, kind="custom")
             ]
 
@@ -169,10 +171,10 @@ def test_the_cost_of_a_chunk_does_not_grow() -> None:
     line = "+" + "x" * 78 + "\n"
 
     def seconds(count: int) -> float:
-        desk = FreeformInputFilter(TOOLS)
+        subject = FreeformInputFilter(TOOLS)
         deltas = called(arguments(patch("*** Add File: a\n" + line * count)), size=40)
         began = time.perf_counter()
-        heard(desk, deltas)
+        run_round(subject, deltas)
         return time.perf_counter() - began
 
     seconds(10)
@@ -180,6 +182,6 @@ def test_the_cost_of_a_chunk_does_not_grow() -> None:
     assert long < short * 10 * 4
 
 
-def test_a_desk_that_hears_nothing_of_its_tools_says_nothing() -> None:
-    deltas = heard(FreeformInputFilter(TOOLS), [])
+def test_a_filter_without_freeform_calls_changes_nothing() -> None:
+    deltas = run_round(FreeformInputFilter(TOOLS), [])
     assert deltas == [Finish("tool_calls")]

@@ -1,4 +1,4 @@
-"""Guards lose nothing, invent nothing, and do not care where the text was cut."""
+"""Filters for leaked markup lose nothing, invent nothing, and do not depend on how text is cut."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.core.filters.order import GUARDS, make_markup_filters
 from antiphon.core.stream.deltas import Reasoning, Text
-from antiphon.dialects.guard import GUARDS, build_guards
 from tests.support.dialect_samples.leaked_markup import (
     CALL_GUARDS,
     JSON_FORMS,
@@ -20,8 +20,9 @@ from tests.support.dialect_samples.leaked_markup import (
     calls_of,
     pieces,
     read,
+    reasoning_of,
+    stream,
     text_of,
-    thought_of,
 )
 
 MARKS = """
@@ -74,25 +75,25 @@ def test_text_without_a_mark_passes_unchanged(text: str, names: list[str], cuts:
 
 
 @given(markup, guards, cut_lists)
-def test_the_cuts_make_no_difference(text: str, names: list[str], cuts: list[int]) -> None:
-    def told(fragments: list[str]) -> tuple[str, str, Any]:
+def test_chunk_boundaries_make_no_difference(text: str, names: list[str], cuts: list[int]) -> None:
+    def read_all(fragments: list[str]) -> tuple[str, str, Any]:
         deltas = read(names, fragments)
-        return thought_of(deltas), text_of(deltas), calls_of(deltas)
+        return reasoning_of(deltas), text_of(deltas), calls_of(deltas)
 
-    assert told(pieces(text, cuts)) == told(list(text)) == told([text])
+    assert read_all(pieces(text, cuts)) == read_all(list(text)) == read_all([text])
 
 
 @given(markup, cut_lists, st.booleans())
-def test_thought_and_text_are_all_but_the_tags(text: str, cuts: list[int], opened: bool) -> None:
+def test_nothing_is_dropped_but_the_tags(text: str, cuts: list[int], opened: bool) -> None:
     deltas = read(["think_open" if opened else "think"], pieces(text, cuts))
     kinds = [type(delta) for delta in deltas]
     assert kinds == sorted(kinds, key=[Reasoning, Text].index)
-    kept = thought_of(deltas) + text_of(deltas)
+    kept = reasoning_of(deltas) + text_of(deltas)
     tags = re.compile(r"(</?(?:mm:)?(?:think|thinking|reasoning)>)").split(text)
     # Between the tags everything is kept; of the tags, those that opened and closed a block go.
     rest = kept
-    for place, part in enumerate(tags):
-        if place % 2 and not rest.startswith(part):
+    for position, part in enumerate(tags):
+        if position % 2 and not rest.startswith(part):
             continue
         assert rest.startswith(part)
         rest = rest.removeprefix(part)
@@ -100,7 +101,7 @@ def test_thought_and_text_are_all_but_the_tags(text: str, cuts: list[int], opene
 
 
 @given(markup, st.lists(st.sampled_from(CALL_GUARDS), unique=True), cut_lists)
-def test_what_is_not_a_call_is_still_there(text: str, names: list[str], cuts: list[int]) -> None:
+def test_text_that_is_not_a_call_is_kept(text: str, names: list[str], cuts: list[int]) -> None:
     deltas = read(names, pieces(text, cuts))
     if calls_of(deltas):
         assert len(text_of(deltas)) < len(text)
@@ -168,14 +169,14 @@ BURDENS = {
     "calls": '<tool_call>{"name": "f"}</tool_call>',
     "sections": "<|tool_calls_section_begin|><|tool_call_begin|>f:0 ",
     "half marks": "[TOOL_<|tool_",
-    "thoughts": "<think></think>",
+    "reasoning": "<think></think>",
     "white space": " ",
 }
 
 
 @pytest.mark.parametrize("burden", BURDENS)
 @pytest.mark.parametrize("size", [LONG, 50], ids=["whole", "in pieces"])
-def test_the_work_grows_with_the_text_and_no_faster(burden: str, size: int) -> None:
+def test_the_work_is_linear_in_the_text(burden: str, size: int) -> None:
     def seconds(length: int) -> float:
         text = (BURDENS[burden] * length)[:length]
         fragments = [text[start : start + size] for start in range(0, length, size)]
@@ -189,5 +190,5 @@ def test_the_work_grows_with_the_text_and_no_faster(burden: str, size: int) -> N
 
 
 @given(guards)
-def test_guards_that_were_fed_nothing_say_nothing(names: list[str]) -> None:
-    assert [guard.close() for guard in build_guards(names)] == [[] for _ in build_guards(names)]
+def test_filters_that_were_fed_nothing_give_nothing(names: list[str]) -> None:
+    assert stream(make_markup_filters(names), []) == []

@@ -1,7 +1,7 @@
-"""Whatever a model says in whatever round, and whoever looks at it: one response, one end.
+"""Whatever a model sends in any round, and whatever filters there are: one valid response.
 
-Real desks in all their combinations, driven as the engine drives them. Rounds are searched for,
-asked again, refused and cut off anywhere.
+Real filters in all their combinations, driven as the engine drives them. Rounds have searches, are
+retried, fail and are cut off anywhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from antiphon.core.client_profile import PROFILES
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.filters.order import make_filters
-from antiphon.core.filters.web_search import SearchOutcome
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.core.planning.make_plan import make_plan
@@ -41,6 +40,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.web_search.search_call import SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.pipeline.bridge import Bridge
@@ -63,7 +63,7 @@ FOUND = SearchResult(title="Rain", url="https://weather.example/rain", snippet="
 LOST = protocol_fault("The line broke.")
 
 
-# Who looks
+# Requests
 
 
 mostly = st.sampled_from([True, True, True, False])
@@ -87,12 +87,12 @@ def requests(draw: st.DrawFn) -> tuple[bytes, Capabilities, str]:
     return json.dumps(body).encode(), able, draw(st.sampled_from(["other", "codex"]))
 
 
-def planned(asked: tuple[bytes, Capabilities, str]) -> Plan:
-    body, able, _ = asked
+def planned(request: tuple[bytes, Capabilities, str]) -> Plan:
+    body, able, _ = request
     return make_plan(Request.parse(body), [], provider="p", model="m", capabilities=able)
 
 
-# Who drives
+# Driving the bridge
 
 
 @dataclass
@@ -102,7 +102,8 @@ class Run:
     plan: Plan
     profile: str
     outcomes: list[SearchOutcome]
-    asked: int = 0
+    request_count: int = 0
+    guards: tuple[str, ...] = ()
     rejected: int = 0
     searched: int = 0
     events: list[Event] = field(default_factory=list)
@@ -118,42 +119,45 @@ class Run:
             seal=partial(self._sealer.seal, "i", "m"),
             empty_arguments="{}",
         )
-        desks = make_filters(self.plan, PROFILES[self.profile], new_id)
-        self.bridge = Bridge(self._machine, Script(Lines([])), desks=desks)
+        filters = make_filters(self.plan, PROFILES[self.profile], new_id)
+        self.bridge = Bridge(self._machine, Script(Lines([])), filters)
 
     def play(self, rounds: Sequence[Sequence[Sequence[Delta]]]) -> list[Document]:
         """Each round is a list of reads. When there are no more, no further round can be had."""
         for reads in rounds:
-            self.asked += 1
-            self.bridge.turn_to(Script(Lines(reads)))
+            self.request_count += 1
+            self.bridge.use_dialect(Script(Lines(reads)), self.guards)
             for _ in reads:
                 self.events += self.bridge.feed(b"x")
             self.events += self.bridge.close()
             if self._is_over():
                 break
         if not self.bridge.ended:
-            self.events += self.bridge.abandon(LOST)
+            self.events += self.bridge.give_up_round(LOST)
         return documents(self.events)
 
     def _is_over(self) -> bool:
         bridge = self.bridge
-        while bridge.search is not None:
+        while bridge.pending_searches:
             found = self.outcomes[self.searched % len(self.outcomes)]
             self.searched += 1
-            self.events += bridge.settle(found)
-        if bridge.rejected is not None:
+            self.events += bridge.settle_search(found)
+        if bridge.round_fault is not None:
             self.rejected += 1
-        elif (asked := bridge.again) is not None:
-            told = msgspec.to_builtins(bridge.round_items)
+        elif (follow_up := bridge.follow_up) is not None:
+            items = msgspec.to_builtins(bridge.round_items)
             self.plan = plan_next_round(
-                self.plan, FinishedRound(tuple(told), asked), issuer="i", unseal=self._sealer.open
+                self.plan,
+                FinishedRound(tuple(items), follow_up),
+                issuer="i",
+                unseal=self._sealer.open,
             )
             assert problems(ChatDialect().encode(self.plan, stream=True).body) == []
-            bridge.next_round()
+            bridge.begin_next_round()
         return bridge.ended
 
 
-def judged(events: list[Document], *, rounds: int = 1) -> Document:
+def check_response(events: list[Document], *, rounds: int = 1) -> Document:
     """The response; its events keep every rule but one: a later round may revise an input."""
     events = _as_if_never_revised(events) if rounds else events
     check(events)
@@ -170,12 +174,12 @@ def _as_if_never_revised(events: list[Document]) -> list[Document]:
         if item["type"] == "custom_tool_call"
     }
     kept: list[Document] = []
-    told: set[str] = set()
+    revised: set[str] = set()
     for event in events:
         if event["type"] == "response.custom_tool_call_input.delta":
             item = event["item_id"]
-            event = {**event, "delta": "" if item in told else inputs[item]}
-            told.add(item)
+            event = {**event, "delta": "" if item in revised else inputs[item]}
+            revised.add(item)
         kept.append(event)
     return kept
 
@@ -205,25 +209,30 @@ odd_calls = st.builds(
     arguments=pieces,
     kind=st.sampled_from(["function", "function", "custom"]),
 )
-odd = st.one_of(odd_calls, any_deltas, failures, st.builds(Finish, st.just("stop")))
+markup = st.sampled_from(
+    ["<think>", "</think>", "<tool_call>", '{"name": "read"}', "</tool_call>", "<th", "\n"]
+).map(Text)
+guard_names = st.sampled_from([(), ("think",), ("think_open", "hermes"), ("hermes",)])
+odd = st.one_of(odd_calls, any_deltas, failures, markup, st.builds(Finish, st.just("stop")))
 odd_rounds = st.lists(
     st.lists(st.lists(odd, max_size=3), max_size=5).map(lambda reads: [*reads, [Finish("stop")]]),
     max_size=5,
 )
 
 
-@given(requests(), odd_rounds, outcomes)
+@given(requests(), odd_rounds, outcomes, guard_names)
 def test_any_deltas_in_any_rounds_are_one_well_formed_response(
-    asked: tuple[bytes, Capabilities, str],
+    request: tuple[bytes, Capabilities, str],
     rounds: list[list[list[Delta]]],
     found: list[SearchOutcome],
+    guards: tuple[str, ...],
 ) -> None:
-    run = Run(planned(asked), asked[2], found)
-    response = judged(run.play(rounds), rounds=run.bridge.rounds)
+    run = Run(planned(request), request[2], found, guards=guards)
+    response = check_response(run.play(rounds), rounds=run.bridge.rounds)
     assert response["status"] in ("completed", "incomplete", "failed")
 
 
-# What models say
+# What models send
 
 
 @dataclass(frozen=True)
@@ -244,7 +253,7 @@ CALLS = (
     Call("answer_trip", ULM),
     Call("answer_trip", '{"town": 1}'),
 )
-sayings = st.one_of(
+outputs = st.one_of(
     st.sampled_from(["It rains [1].", ULM, "Ulm.", f"So: {ULM}", " "]).map(Text),
     st.sampled_from(["Hm.", "Oh."]).map(Reasoning),
     st.just(ReasoningState("sig", "x")),
@@ -256,7 +265,7 @@ sayings = st.one_of(
 
 @dataclass(frozen=True)
 class Round:
-    said: tuple[Any, ...]
+    sent: tuple[Any, ...]
     finish: str
     usage: Usage | None
     ends: bool
@@ -266,7 +275,7 @@ class Round:
     def deltas(self, number: int) -> list[Delta]:
         deltas: list[Delta] = [Start("m")]
         index = 0
-        for each in self.said:
+        for each in self.sent:
             if isinstance(each, Call):
                 mark = "" if self.counts else f"_{number}"
                 deltas += self._called(each, index, f"call_{index}{mark}")
@@ -284,10 +293,10 @@ class Round:
 
 
 counts = st.integers(0, 90)
-rounds_said = st.lists(
+rounds_of_outputs = st.lists(
     st.builds(
         Round,
-        said=st.lists(sayings, max_size=4).map(tuple),
+        sent=st.lists(outputs, max_size=4).map(tuple),
         finish=st.sampled_from(["stop", "tool_calls", "stop", "tool_calls", "length"]),
         usage=st.none() | st.builds(Usage, counts, counts),
         ends=st.booleans(),
@@ -314,7 +323,7 @@ def client_calls(response: Document) -> list[tuple[str, str]]:
 
 
 def ours(plan: Plan) -> set[str]:
-    """Tools that no client hears of."""
+    """Tools whose calls no client sees."""
     hosted = {"web_search"} if plan.search is not None else set()
     return hosted | ({plan.contract.tool} if plan.contract.tool is not None else set())
 
@@ -325,8 +334,8 @@ def one_at_a_time() -> tuple[bytes, Capabilities, str]:
     return json.dumps(body).encode(), Capabilities(web_search="managed"), "other"
 
 
-def spoken(*said: Any) -> Round:
-    return Round(said, "stop", Usage(5, 2), ends=False, counts=True)
+def script_of(*sent: Any) -> Round:
+    return Round(sent, "stop", Usage(5, 2), ends=False, counts=True)
 
 
 PATCHED, LOOKED = Call("apply_patch", json.dumps({"input": BROKEN})), CALLS[2]
@@ -336,45 +345,47 @@ UNCUT: list[list[int]] = [[]] * 6
 
 @example(
     one_at_a_time(),
-    [spoken(PATCHED), spoken(Reasoning("Hm.")), spoken(READING)],
+    [script_of(PATCHED), script_of(Reasoning("Hm.")), script_of(READING)],
     [SearchOutcome()],
     UNCUT,
 )
 @example(
     one_at_a_time(),
-    [spoken(READING, PATCHED), spoken(LOOKED), spoken(READING)],
+    [script_of(READING, PATCHED), script_of(LOOKED), script_of(READING)],
     [SearchOutcome()],
     UNCUT,
 )
-@example(one_at_a_time(), [spoken(READING, PATCHED), spoken(MENDED)], [SearchOutcome()], UNCUT)
-@example(one_at_a_time(), [spoken(LOOKED, PATCHED), spoken(MENDED)], [SearchOutcome()], UNCUT)
-@given(requests(), rounds_said, outcomes, st.lists(cut_lists, min_size=6, max_size=6))
-def test_what_models_say_is_told_once_and_paid_for_once(
-    asked: tuple[bytes, Capabilities, str],
-    said: list[Round],
+@example(
+    one_at_a_time(), [script_of(READING, PATCHED), script_of(MENDED)], [SearchOutcome()], UNCUT
+)
+@example(one_at_a_time(), [script_of(LOOKED, PATCHED), script_of(MENDED)], [SearchOutcome()], UNCUT)
+@given(requests(), rounds_of_outputs, outcomes, st.lists(cut_lists, min_size=6, max_size=6))
+def test_output_and_usage_of_all_rounds_are_counted_once(
+    request: tuple[bytes, Capabilities, str],
+    rounds_sent: list[Round],
     found: list[SearchOutcome],
     cuts: list[list[int]],
 ) -> None:
-    plan = planned(asked)
-    run = Run(plan, asked[2], found)
-    rounds = [each.deltas(number) for number, each in enumerate(said)]
+    plan = planned(request)
+    run = Run(plan, request[2], found)
+    rounds = [each.deltas(number) for number, each in enumerate(rounds_sent)]
     events = run.play([read_in(*each) for each in zip(rounds, cuts, strict=False)])
-    response = judged(events, rounds=run.bridge.rounds)
+    response = check_response(events, rounds=run.bridge.rounds)
 
-    usages = [each.usage or Usage() for each in said[: run.asked]]
-    told = response["usage"]
-    assert told["input_tokens"] == sum(usage.input_tokens for usage in usages)
-    assert told["output_tokens"] == sum(usage.output_tokens for usage in usages)
+    usages = [each.usage or Usage() for each in rounds_sent[: run.request_count]]
+    usage = response["usage"]
+    assert usage["input_tokens"] == sum(each.input_tokens for each in usages)
+    assert usage["output_tokens"] == sum(each.output_tokens for each in usages)
 
-    again = Run(plan, asked[2], found)
-    assert judged(again.play([[[delta] for delta in each] for each in rounds])) == response
+    again = Run(plan, request[2], found)
+    assert check_response(again.play([[[delta] for delta in each] for each in rounds])) == response
 
     assert len(client_calls(response)) <= 1 or not plan.single_call
     if response["status"] == "completed" and not plan.single_call:
         made = [
             (call.name, call.arguments)
-            for each in said[: run.asked]
-            for call in each.said
+            for each in rounds_sent[: run.request_count]
+            for call in each.sent
             if isinstance(call, Call) and call.name not in ours(plan)
         ]
         plain = Counter(call for call in made if call[0] != "apply_patch")
@@ -386,18 +397,18 @@ def test_what_models_say_is_told_once_and_paid_for_once(
         assert {text for _, text in patches} <= written | {text for _, text in first}
 
 
-@given(requests(), rounds_said, outcomes, st.data())
-def test_an_answer_may_fail_between_any_two_words(
-    asked: tuple[bytes, Capabilities, str],
-    said: list[Round],
+@given(requests(), rounds_of_outputs, outcomes, st.data())
+def test_an_answer_may_fail_after_any_delta(
+    request: tuple[bytes, Capabilities, str],
+    rounds_sent: list[Round],
     found: list[SearchOutcome],
     data: st.DataObject,
 ) -> None:
-    run = Run(planned(asked), asked[2], found)
-    rounds = [each.deltas(number) for number, each in enumerate(said)]
+    run = Run(planned(request), request[2], found)
+    rounds = [each.deltas(number) for number, each in enumerate(rounds_sent)]
     for each in rounds:
         if data.draw(st.booleans()):
             place = data.draw(st.integers(0, len(each)))
             each[place:] = data.draw(st.sampled_from([[], [Failure(LOST)], [Finish("error")]]))
-    judged(run.play([[[delta] for delta in each] for each in rounds]))
+    check_response(run.play([[[delta] for delta in each] for each in rounds]))
     assert run.bridge.ended

@@ -1,4 +1,4 @@
-"""Strict means strict: whatever a model does, the answer fits its schema, or it fails and says so.
+"""With a strict schema, a completed answer is valid, whatever the model sends; others fail.
 
 Every schema meets every behaviour, on every rung of the ladder, with a second answer that is right
 and with one that is as wrong as the first.
@@ -38,36 +38,36 @@ def record(**properties: Any) -> Document:
     }
 
 
-WORD: Document = {"type": "string"}
+STRING: Document = {"type": "string"}
 COUNT: Document = {"type": "integer"}
-TREE: Document = record(label=WORD, children={"type": "array", "items": {"$ref": "#/$defs/tree"}})
+TREE: Document = record(label=STRING, children={"type": "array", "items": {"$ref": "#/$defs/tree"}})
 SHAPES: Mapping[str, tuple[Document, Any, Any]] = {
-    "one word": (record(city=WORD), {"city": "Ulm"}, {"city": "Bonn"}),
-    "braces in a word": (record(code=WORD), {"code": "a{b}[c]```"}, {"code": '"}'}),
+    "one word": (record(city=STRING), {"city": "Ulm"}, {"city": "Bonn"}),
+    "braces in a word": (record(code=STRING), {"code": "a{b}[c]```"}, {"code": '"}'}),
     "a number": (record(n=COUNT), {"n": 1}, {"n": -2}),
     "a range": (record(n={**COUNT, "minimum": 1, "maximum": 5}), {"n": 1}, {"n": 5}),
     "a fraction": (record(x={"type": "number"}), {"x": 0.5}, {"x": 1e9}),
     "a choice": (record(mood={"enum": ["good", "bad"]}), {"mood": "good"}, {"mood": "bad"}),
-    "a constant": (record(v={"const": 2}, w=WORD), {"v": 2, "w": "a"}, {"v": 2, "w": "b"}),
-    "a pattern": (record(day={**WORD, "pattern": "^[a-z]{3}$"}), {"day": "mon"}, {"day": "tue"}),
-    "a length": (record(id={**WORD, "minLength": 3}), {"id": "abc"}, {"id": "abcd"}),
+    "a constant": (record(v={"const": 2}, w=STRING), {"v": 2, "w": "a"}, {"v": 2, "w": "b"}),
+    "a pattern": (record(day={**STRING, "pattern": "^[a-z]{3}$"}), {"day": "mon"}, {"day": "tue"}),
+    "a length": (record(id={**STRING, "minLength": 3}), {"id": "abc"}, {"id": "abcd"}),
     "maybe null": (record(v={"type": ["string", "null"]}), {"v": None}, {"v": "x"}),
     "a switch": (record(on={"type": "boolean"}), {"on": True}, {"on": False}),
-    "a list": (record(tags={"type": "array", "items": WORD}), {"tags": ["a"]}, {"tags": []}),
+    "a list": (record(tags={"type": "array", "items": STRING}), {"tags": ["a"]}, {"tags": []}),
     "a full list": (
         record(tags={"type": "array", "items": COUNT, "minItems": 2}),
         {"tags": [1, 2]},
         {"tags": [3, 4, 5]},
     ),
-    "a union": (record(v={"anyOf": [COUNT, record(w=WORD)]}), {"v": 1}, {"v": {"w": "x"}}),
+    "a union": (record(v={"anyOf": [COUNT, record(w=STRING)]}), {"v": 1}, {"v": {"w": "x"}}),
     "one of": (
-        record(v={"oneOf": [record(a=WORD), record(b=WORD)]}),
+        record(v={"oneOf": [record(a=STRING), record(b=STRING)]}),
         {"v": {"a": "x"}},
         {"v": {"b": "y"}},
     ),
     "nested": (record(a=record(b=record(c=COUNT))), {"a": {"b": {"c": 1}}}, {"a": {"b": {"c": 2}}}),
     "a list of records": (
-        record(rows={"type": "array", "items": record(k=WORD, v=COUNT)}),
+        record(rows={"type": "array", "items": record(k=STRING, v=COUNT)}),
         {"rows": [{"k": "a", "v": 1}, {"k": "b", "v": 2}]},
         {"rows": [{"k": "c", "v": 3}]},
     ),
@@ -77,22 +77,22 @@ SHAPES: Mapping[str, tuple[Document, Any, Any]] = {
         {"label": "c", "children": []},
     ),
     "itself again": (
-        record(value=WORD, next={"anyOf": [{"type": "null"}, {"$ref": "#"}]}),
+        record(value=STRING, next={"anyOf": [{"type": "null"}, {"$ref": "#"}]}),
         {"value": "a", "next": {"value": "b", "next": None}},
         {"value": "c", "next": None},
     ),
-    "a date": (record(at={**WORD, "format": "date"}), {"at": "2026-01-02"}, {"at": "2026-02-03"}),
-    "other letters": (record(näme=WORD), {"näme": "Jürgen 🎈"}, {"näme": "日本"}),
+    "a date": (record(at={**STRING, "format": "date"}), {"at": "2026-01-02"}, {"at": "2026-02-03"}),
+    "other letters": (record(näme=STRING), {"näme": "Jürgen 🎈"}, {"näme": "日本"}),
     "an array": ({"type": "array", "items": COUNT}, [1, 2], [3]),
-    "an array of records": ({"type": "array", "items": record(a=WORD)}, [{"a": "x"}], []),
+    "an array of records": ({"type": "array", "items": record(a=STRING)}, [{"a": "x"}], []),
     "a bare choice": ({"enum": ["yes", "no"]}, "yes", "no"),
     "a bare number": ({"type": "integer"}, 42, 43),
     "a referred root": (
-        {"$ref": "#/$defs/r", "$defs": {"r": record(a=WORD)}},
+        {"$ref": "#/$defs/r", "$defs": {"r": record(a=STRING)}},
         {"a": "x"},
         {"a": ""},
     ),
-    "a union at the top": ({"anyOf": [record(a=WORD), record(b=WORD)]}, {"a": "x"}, {"b": "y"}),
+    "a union at the top": ({"anyOf": [record(a=STRING), record(b=STRING)]}, {"a": "x"}, {"b": "y"}),
 }
 
 
@@ -121,7 +121,7 @@ BEHAVIOURS: Mapping[str, Callable[[Any, Any], str]] = {
     "a missing key": lambda value, other: json.dumps(lacking(value)),
     "prose alone": lambda value, other: "I cannot say {that} in [JSON].",
 }
-STRATEGIES: Mapping[str, Capabilities] = {
+EFFORTS: Mapping[str, Capabilities] = {
     "native": Capabilities(),
     "tool": Capabilities(formats=frozenset()),
     "json_object": Capabilities(formats=frozenset({"json_object"}), tools=False),
@@ -129,49 +129,49 @@ STRATEGIES: Mapping[str, Capabilities] = {
 }
 
 every_shape = pytest.mark.parametrize("shape", SHAPES)
-every_rung = pytest.mark.parametrize("rung", STRATEGIES)
+every_rung = pytest.mark.parametrize("rung", EFFORTS)
 
 
 def contract_of(schema: Document, rung: str) -> OutputContract:
     contract = OutputContract(requested="json_schema", name="it", schema=schema, strict=True)
     return choose_output_strategy(
-        contract, "text.format", DeclaredTools(), None, STRATEGIES[rung]
+        contract, "text.format", DeclaredTools(), None, EFFORTS[rung]
     ).contract
 
 
-def deltas_of(contract: OutputContract, said: str, cut: int = 3) -> list[Delta]:
-    """How a model says it on this rung, in pieces."""
-    pieces = [said[at : at + cut] for at in range(0, len(said), cut)]
+def deltas_of(contract: OutputContract, text: str, cut: int = 3) -> list[Delta]:
+    """The deltas of an answer with this strategy, in pieces."""
+    pieces = [text[at : at + cut] for at in range(0, len(text), cut)]
     if contract.tool is None:
         return [*map(Text, pieces), Finish("stop")]
     named = ToolCall(0, "call_1", contract.tool)
     return [named, *(ToolCall(0, arguments=piece) for piece in pieces), Finish("tool_calls")]
 
 
-def in_tool(contract: OutputContract, said: str, value: Any) -> str:
+def in_tool(contract: OutputContract, text: str, value: Any) -> str:
     """What the tool is called with, where its arguments are a wrapper around the answer."""
     written = json.dumps(value)
-    wrapped = contract.wrapped and written in said
-    return said.replace(written, json.dumps({"value": value})) if wrapped else said
+    wrapped = contract.wrapped and written in text
+    return text.replace(written, json.dumps({"value": value})) if wrapped else text
 
 
-def told(contract: OutputContract, rounds: Sequence[Sequence[Delta]]) -> tuple[Document, int]:
+def run_rounds(contract: OutputContract, rounds: Sequence[Sequence[Delta]]) -> tuple[Document, int]:
     """The response that a client gets, and how many rounds it took."""
-    desk, heart = StructuredOutputFilter(contract), machine(())
+    subject, subject_machine = StructuredOutputFilter(contract), machine(())
     stage = ContractStage(contract, provider="somebody")
-    heart.start()
+    subject_machine.start()
     taken = 0
     for deltas in rounds:
         taken += 1
         for delta in deltas:
-            feed(heart.feed, desk.feed(delta))
-        feed(heart.feed, desk.close(final=True))
-        if desk.again is None:
+            feed(subject_machine.feed, subject.feed(delta))
+        feed(subject_machine.feed, subject.close(final=True))
+        if subject.follow_up is None:
             break
-        heart.end_round()
-        heart.next_round()
-    assert desk.again is None, "it would have gone on"
-    [ending] = documents(stage.on_terminal(Batch(heart.finish())).events[-1:])
+        subject_machine.end_round()
+        subject_machine.next_round()
+    assert subject.follow_up is None, "it would have gone on"
+    [ending] = documents(stage.on_terminal(Batch(subject_machine.finish())).events[-1:])
     response: Document = ending["response"]
     return response, taken
 
@@ -220,7 +220,7 @@ def test_an_answer_is_valid_after_at_most_one_repair(shape: str, rung: str) -> N
     right = deltas_of(contract, in_tool(contract, json.dumps(value), value))
     for behave in BEHAVIOURS.values():
         first = deltas_of(contract, in_tool(contract, behave(value, other), value))
-        response, rounds = told(contract, [first, right])
+        response, rounds = run_rounds(contract, [first, right])
         assert_valid_or_failed(schema, response)
         assert rounds <= 2
         if rung != "native":  # where text has streamed already, nothing can be taken back
@@ -233,11 +233,11 @@ def test_an_answer_that_stays_wrong_fails_and_is_not_lost(shape: str, rung: str)
     schema, value, other = SHAPES[shape]
     contract = contract_of(schema, rung)
     for behave in BEHAVIOURS.values():
-        said = in_tool(contract, behave(value, other), value)
-        response, rounds = told(contract, [deltas_of(contract, said)] * 2)
+        text = in_tool(contract, behave(value, other), value)
+        response, rounds = run_rounds(contract, [deltas_of(contract, text)] * 2)
         assert_valid_or_failed(schema, response)
         if response["status"] == "failed":
-            assert text_of(response) == said
+            assert text_of(response) == text
             assert rung == "native" or rounds == 2
 
 
@@ -245,19 +245,19 @@ def test_an_answer_that_stays_wrong_fails_and_is_not_lost(shape: str, rung: str)
 @every_rung
 def test_a_refusal_is_passed_on(shape: str, rung: str) -> None:
     contract = contract_of(SHAPES[shape][0], rung)
-    response, rounds = told(contract, [[Refusal("No."), Finish("stop")]])
+    response, rounds = run_rounds(contract, [[Refusal("No."), Finish("stop")]])
     assert (response["status"], rounds) == ("completed", 1)
     [item] = response["output"]
     assert item["content"] == [{"type": "refusal", "refusal": "No."}]
 
 
 @every_shape
-def test_what_fits_at_once_is_never_asked_for_again(shape: str) -> None:
+def test_a_valid_answer_is_never_asked_for_again(shape: str) -> None:
     schema, value, _ = SHAPES[shape]
-    for rung in STRATEGIES:
+    for rung in EFFORTS:
         contract = contract_of(schema, rung)
-        said = in_tool(contract, json.dumps(value), value)
-        response, rounds = told(contract, [deltas_of(contract, said)])
+        text = in_tool(contract, json.dumps(value), value)
+        response, rounds = run_rounds(contract, [deltas_of(contract, text)])
         assert (response["status"], rounds) == ("completed", 1)
         assert json.loads(text_of(response)) == value
 
@@ -270,35 +270,35 @@ noise = st.lists(
     | st.sampled_from([json.dumps({"city": "Ulm"}), '{"city": ', '{"value": 1}', "[1]", "\ufeff"])
 ).map("".join)
 shapes = st.sampled_from(sorted(SHAPES))
-rungs = st.sampled_from(sorted(STRATEGIES))
+rungs = st.sampled_from(sorted(EFFORTS))
 
 
 @given(shape=shapes, rung=rungs, first=noise, second=noise)
-def test_no_words_of_a_model_are_told_as_an_answer_that_they_are_not(
+def test_no_invalid_text_is_sent_as_a_completed_answer(
     shape: str, rung: str, first: str, second: str
 ) -> None:
     schema = SHAPES[shape][0]
     contract = contract_of(schema, rung)
-    response, _ = told(contract, [deltas_of(contract, first), deltas_of(contract, second)])
+    response, _ = run_rounds(contract, [deltas_of(contract, first), deltas_of(contract, second)])
     assert_valid_or_failed(schema, response)
 
 
-@given(rung=rungs, said=noise, cut=st.integers(1, 20))
-def test_the_cuts_of_a_stream_change_nothing(rung: str, said: str, cut: int) -> None:
+@given(rung=rungs, text=noise, cut=st.integers(1, 20))
+def test_chunk_boundaries_make_no_difference(rung: str, text: str, cut: int) -> None:
     contract = contract_of(SHAPES["one word"][0], rung)
-    one = told(contract, [deltas_of(contract, said, cut)] * 2)
-    other = told(contract, [deltas_of(contract, said, len(said) or 1)] * 2)
+    one = run_rounds(contract, [deltas_of(contract, text, cut)] * 2)
+    other = run_rounds(contract, [deltas_of(contract, text, len(text) or 1)] * 2)
     assert (text_of(one[0]), one[0]["status"], one[1]) == (
         (text_of(other[0]), other[0]["status"], other[1])
     )
 
 
 @given(before=noise, after=noise)
-def test_an_answer_is_told_as_it_was_written(before: str, after: str) -> None:
+def test_an_answer_is_sent_as_it_was_written(before: str, after: str) -> None:
     schema = SHAPES["one word"][0]
     contract = contract_of(schema, "text")
     written = '{ "city":"\\u0055lm" }'
-    said = deltas_of(contract, f"{before}{written}{after}")
-    response, _ = told(contract, [said, said])
+    deltas = deltas_of(contract, f"{before}{written}{after}")
+    response, _ = run_rounds(contract, [deltas, deltas])
     text = text_of(response)
     assert response["status"] == "failed" or "\\u" not in text or text.strip() == written

@@ -129,7 +129,7 @@ DAMAGES: Mapping[str, Callable[[str], str]] = {
 }
 
 
-# How a desk hears of it
+# Calls as the filter for freeform input gets them
 
 
 def called(
@@ -147,22 +147,22 @@ def arguments(text: str) -> str:
     return json.dumps({"input": text})
 
 
-def heard(
-    desk: FreeformInputFilter, deltas: list[Delta], reason: str | None = "tool_calls"
+def run_round(
+    subject: FreeformInputFilter, deltas: list[Delta], reason: str | None = "tool_calls"
 ) -> list[Delta]:
-    """What a desk tells of one round."""
-    told = [out for delta in [*deltas, Finish(reason)] for out in desk.feed(delta)]
-    return told + desk.close(final=True)
+    """The deltas of one round behind the filter."""
+    deltas = [out for delta in [*deltas, Finish(reason)] for out in subject.feed(delta)]
+    return deltas + subject.close(final=True)
 
 
-def inputs(told: list[Delta]) -> dict[int, str]:
+def inputs(deltas: list[Delta]) -> dict[int, str]:
     """The input of each custom call that has ended, as a machine would have it."""
     texts: dict[int, str] = {}
     ended: set[int] = set()
-    for delta in told:
+    for delta in deltas:
         match delta:
             case ToolCall(kind="custom"):
-                assert delta.index not in ended, "a call was told on after its end"
+                assert delta.index not in ended, "a call went on after its end"
                 texts[delta.index] = texts.get(delta.index, "") + delta.arguments
             case ToolRevision():
                 texts[delta.index] = delta.text
@@ -173,10 +173,10 @@ def inputs(told: list[Delta]) -> dict[int, str]:
     return {index: text for index, text in texts.items() if index in ended}
 
 
-def answered(desk: FreeformInputFilter, first: list[Delta], second: str) -> str:
+def final_input(subject: FreeformInputFilter, first: list[Delta], second: str) -> str:
     """The input that one call ends with, where the model would write this if asked again."""
-    told = heard(desk, first)
-    if desk.again is not None:
-        told += heard(desk, called(arguments(second), call_id="c2"))
-    (text,) = inputs(told).values()
+    deltas = run_round(subject, first)
+    if subject.follow_up is not None:
+        deltas += run_round(subject, called(arguments(second), call_id="c2"))
+    (text,) = inputs(deltas).values()
     return text

@@ -69,7 +69,7 @@ def history_of(case: Case) -> tuple[Step, ...]:
         machine((), seal=partial(sealer.seal, "p", "m")), resolve(case.meta["protocol"])
     )
     streamed = case in streams([case])
-    events = bridge.feed(case.data) + bridge.close() if streamed else bridge.answer(case.data)
+    events = bridge.feed(case.data) + bridge.close() if streamed else bridge.feed_whole(case.data)
     told = documents(events)
     check(told)
     output = json.loads(json.dumps(final(told)["output"]))

@@ -72,7 +72,7 @@ class Answer:
             self._bridge = None
         else:
             guards, dialect = target.capabilities.guards, target.provider.dialect
-            self._bridge.turn_to(dialect, guards, self._seal(target))
+            self._bridge.use_dialect(dialect, guards, self._seal(target))
 
     def use_diagnostics(self, plan: Plan) -> None:
         self.diagnostics = (*plan.diagnostics, *self._found)
@@ -105,7 +105,7 @@ class Answer:
         )
         profile, reminders = self._prepared.caller.profile, services.attempts.reminders
         filters = make_filters(plan, profile, runtime.new_id, reminders=reminders)
-        return Bridge(machine, target.provider.dialect, target.capabilities.guards, filters)
+        return Bridge(machine, target.provider.dialect, filters, guards=target.capabilities.guards)
 
     def _seal(self, target: Target) -> Seal:
         return partial(self._services.sealer.seal, target.provider.issuer, target.model)
@@ -114,14 +114,19 @@ class Answer:
         """Read a whole body. Some servers stream although a whole answer was requested."""
         body, bridge = self._trace.raw.feed(body), self.bridge
         if body.lstrip().startswith(b"{"):
-            return bridge.answer(body)
+            return bridge.feed_whole(body)
         return bridge.feed(body) + bridge.close()
 
     @property
     def has_output(self) -> bool:
         """Whether the provider has sent enough to commit to this attempt."""
         bridge = self.bridge
-        if bridge.keeping or bridge.finishing or bridge.ended or bridge.rejected is not None:
+        if (
+            bridge.is_holding_back
+            or bridge.finishing
+            or bridge.ended
+            or bridge.round_fault is not None
+        ):
             return True
         return any(not isinstance(event, Created | InProgress | Failed) for event in self.early)
 
@@ -129,7 +134,7 @@ class Answer:
         """Return why a round failed, if it failed without output that a client could use."""
         bridge = self.bridge
         if bridge.rounds:  # what earlier rounds brought stays
-            return bridge.rejected
+            return bridge.round_fault
         ending = terminal(events)
         if not isinstance(ending, Failed) or not all(map(_is_blank, ending.response.output)):
             return None

@@ -164,7 +164,9 @@ class Run:
         bridge = answer.bridge
         while not bridge.ended:
             try:
-                events = await (self._continue(self._open_round) if bridge.waits else self._read())
+                events = await (
+                    self._continue(self._open_round) if bridge.awaits_next_round else self._read()
+                )
                 events = await answer.release(events) if events else []
             except Exception as error:  # a bug is no reason to leave a client without an end
                 self._log_crash(error)
@@ -201,16 +203,16 @@ class Run:
         try:
             chunk = await attempt.read()
         except UpstreamError as error:
-            return bridge.lose(self._stopped or attempt.idle_fault or error.fault)
+            return bridge.connection_lost(self._stopped or attempt.idle_fault or error.fault)
         if (fault := self._stopped or attempt.idle_fault) is not None:
-            return bridge.lose(fault)
+            return bridge.connection_lost(fault)
         if not chunk:
             return bridge.close()
-        was_finishing, frames = bridge.finishing, bridge.frames
+        was_finishing, frames = bridge.finishing, bridge.frame_count
         events = bridge.feed(self._trace.raw.feed(chunk))
         is_finishing = bridge.finishing
         # A comment keeps the connection alive, but it is not output; and grace is given once.
-        attempt.is_active = bridge.frames != frames and not is_finishing
+        attempt.is_active = bridge.frame_count != frames and not is_finishing
         if is_finishing and not was_finishing:
             attempt.expect_end()
         return events
@@ -221,9 +223,11 @@ class Run:
         """Return the finished response; raises `UpstreamError`."""
         answer = self._answer
         events = await self._try_until_output("total", self._read_whole_round)
-        if answer.bridge.waits:  # the first round had a limit of its own; this is for all others
+        if (
+            answer.bridge.awaits_next_round
+        ):  # the first round had a limit of its own; this is for all others
             self._set_deadline()
-        while answer.bridge.waits:
+        while answer.bridge.awaits_next_round:
             events += await self._continue(self._open_whole_round)
         ending = terminal(await answer.release(events))
         assert ending is not None
@@ -294,7 +298,7 @@ class Run:
         services, answer, target = self._services, self._answer, self._next.target
         plan, outbound = self._encoding.encode(target)
         answer.use_diagnostics(plan)
-        answer.bridge.asked_bytes = len(outbound.body)
+        answer.bridge.request_bytes = len(outbound.body)
         self._trace.outbound.feed(outbound.body)
         upstream = services.in_process if target.provider.spec.in_process else services.http
         self._attempt = Attempt(target, self._next.key, outbound, upstream)
@@ -347,7 +351,7 @@ class Run:
         self.state = State.BETWEEN_ROUNDS
         bridge = self._answer.bridge
         try:
-            if (follow_up := bridge.again) is None:
+            if (follow_up := bridge.follow_up) is None:
                 return await self._search()
             return await self._next_round(follow_up, open_round)
         except Exception as error:  # a bug is no reason to leave a client without an end
@@ -364,10 +368,10 @@ class Run:
         if self._searches is None:
             self._searches = Searches(self._services.search)
         if self._stopped is None:
-            found = await self._searches.outcome(bridge.searches)
+            found = await self._searches.outcome(bridge.pending_searches)
         if self._stopped is not None:
             return bridge.fail(self._stopped)
-        return bridge.settle(found)
+        return bridge.settle_search(found)
 
     async def _next_round(
         self, follow_up: FollowUp, open_round: Callable[[], Awaitable[None]]
@@ -376,12 +380,12 @@ class Run:
         answer, bridge = self._answer, self._answer.bridge
         items = tuple(msgspec.to_builtins(bridge.round_items))
         self._encoding.add_round(FinishedRound(items, follow_up))
-        bridge.next_round()
+        bridge.begin_next_round()
         self._trace.raw.keep()
         can_take_over = partial(self._encoding.can_take_over, plan=answer.plan)
         self._take(self._policy.next_round(self._next, can_take_over))
         try:
             await open_round()
         except UpstreamError as error:
-            return bridge.abandon(error.fault)
+            return bridge.give_up_round(error.fault)
         return answer.take_early()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from antiphon.core.filters.web_search import SearchCall, SearchOutcome
+from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 
 Search: TypeAlias = Callable[[SearchCall], Awaitable[SearchOutcome]]
 """Never raises: a search that fails is an outcome, too."""

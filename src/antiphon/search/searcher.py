@@ -12,8 +12,8 @@ from itertools import chain, zip_longest
 import aiohttp
 
 from antiphon.config import Config
-from antiphon.core.filters.web_search import SearchCall, SearchOutcome
 from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.errors import SearchError
 from antiphon.search.backend import SearchBackend, SearchOptions

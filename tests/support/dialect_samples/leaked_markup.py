@@ -1,4 +1,4 @@
-"""Samples of leaked markup (tool calls and reasoning as text), and helpers to filter them."""
+"""Leaked markup for the tests of its filters, and what the filters make of it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from antiphon.core.filters.filter import DeltaFilter
+from antiphon.core.filters.order import BYPASS, filter_whole_answer, make_markup_filters
 from antiphon.core.stream.deltas import Delta, Reasoning, Text, ToolCall
-from antiphon.dialects.guard import build_guards, guarded
 
 Call = tuple[str, Any]
 Arguments = Mapping[str, Any]
 
 
 def read(names: Sequence[str], fragments: Iterable[str]) -> list[Delta]:
-    return guarded([Text(fragment) for fragment in fragments], build_guards(names))
+    return filter_whole_answer(
+        [Text(fragment) for fragment in fragments], make_markup_filters(names)
+    )
+
+
+def stream(filters: Iterable[DeltaFilter], deltas: Iterable[Delta]) -> list[Delta]:
+    """The deltas of a stream behind these filters."""
+    for each in filters:
+        passed: list[Delta] = []
+        for delta in deltas:
+            passed += [delta] if type(delta) in BYPASS else each.feed(delta)
+        deltas = passed + each.close(final=True)
+    return list(deltas)
 
 
 def pieces(text: str, cuts: Iterable[int]) -> list[str]:
@@ -27,12 +40,12 @@ def text_of(deltas: Iterable[Delta]) -> str:
     return "".join(delta.text for delta in deltas if isinstance(delta, Text))
 
 
-def thought_of(deltas: Iterable[Delta]) -> str:
+def reasoning_of(deltas: Iterable[Delta]) -> str:
     return "".join(delta.text for delta in deltas if isinstance(delta, Reasoning))
 
 
 def calls_of(deltas: Iterable[Delta]) -> list[Call]:
-    """Names and arguments of the calls, in the order of their indices."""
+    """Names and arguments, in the order of their indexes."""
     calls = sorted(
         (delta for delta in deltas if isinstance(delta, ToolCall)), key=lambda call: call.index
     )
@@ -53,7 +66,7 @@ def _hermes_string(name: str, arguments: Arguments) -> str:
 
 
 def _printed(value: Any) -> str:
-    """A value as chat templates print it into a tag."""
+    """A value as templates print it into a tag."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

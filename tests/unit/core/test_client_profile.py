@@ -151,7 +151,7 @@ def test_a_refusal_becomes_text_with_one_diagnostic() -> None:
     refusal_filter.diagnostics.clear()
     assert filter_all(refusal_filter, Refusal(" Sorry.")) == [Text(" Sorry.")]
     assert refusal_filter.diagnostics == []
-    assert refusal_filter.again is None
+    assert refusal_filter.follow_up is None
 
 
 def test_without_a_refusal_nothing_changes() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from antiphon.core.filters.web_search import SearchCall, SearchOutcome
 from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.engine.searches import Searches, find_nothing
 

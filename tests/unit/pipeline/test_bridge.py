@@ -1,17 +1,15 @@
-"""From bytes to events: started when there is something to tell, ended once, whatever happens."""
+"""From bytes to events: one start, and one terminal event, whatever happens."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from antiphon import config
 from antiphon.core.faults.fault import protocol_fault, timeout_fault
 from antiphon.core.stream.deltas import Failure, Finish, Reasoning, Refusal, Start, Text, ToolCall
 from antiphon.dialects.dialect import resolve
-from antiphon.dialects.guard import GUARDS
 from antiphon.errors import InvalidTransition
 from antiphon.pipeline.bridge import Bridge
 from tests.support.machines import Document, Lines, Script, Step, documents, machine, run_steps
@@ -22,10 +20,10 @@ def chat_bridge() -> Bridge:
     return Bridge(machine(), resolve("chat"))
 
 
-def answered(*deltas: Any) -> list[Document]:
-    """What a bridge tells for a whole answer that says these deltas."""
+def answer_whole(*deltas: Any) -> list[Document]:
+    """The events of a whole answer of these deltas."""
     bridge = Bridge(machine(), Script(Lines([deltas])))
-    events = documents(bridge.answer(b"{}"))
+    events = documents(bridge.feed_whole(b"{}"))
     check(events)
     return events
 
@@ -37,7 +35,7 @@ def kinds(events: list[Document]) -> list[str]:
 # Streams
 
 
-def test_nothing_is_told_before_the_provider_says_something() -> None:
+def test_no_events_before_the_provider_sends_something() -> None:
     bridge = chat_bridge()
     assert bridge.feed(b": waiting\n\n") == bridge.feed(b"data: {") == []
     assert not bridge.ended
@@ -45,7 +43,7 @@ def test_nothing_is_told_before_the_provider_says_something() -> None:
     assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
 
 
-def test_an_answer_may_start_before_its_provider_says_anything() -> None:
+def test_an_answer_may_start_before_its_provider_sends_anything() -> None:
     bridge = chat_bridge()
     events = bridge.start()
     assert [event["type"] for event in documents(events)] == [
@@ -53,8 +51,8 @@ def test_an_answer_may_start_before_its_provider_says_anything() -> None:
         "response.in_progress",
     ]
     assert bridge.start() == []
-    told = documents(events + bridge.close())
-    check(told)
+    documents_seen = documents(events + bridge.close())
+    check(documents_seen)
 
 
 def test_the_model_is_the_one_that_answers_if_the_request_named_none() -> None:
@@ -63,13 +61,13 @@ def test_the_model_is_the_one_that_answers_if_the_request_named_none() -> None:
     assert created["response"]["model"] == "answering"
 
 
-def test_an_upstream_that_says_nothing_at_all_is_a_failure() -> None:
+def test_an_empty_stream_fails() -> None:
     events = documents(chat_bridge().close())
     check(events)
     assert events[-1]["response"]["error"]["message"] == "Provider returned no finish reason."
 
 
-def test_the_end_marker_ends_the_answer_before_the_line_is_closed() -> None:
+def test_the_end_marker_ends_the_answer_before_the_connection_closes() -> None:
     bridge = chat_bridge()
     bridge.feed(b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n')
     assert (bridge.finishing, bridge.ended) == (True, False)
@@ -95,7 +93,7 @@ def test_what_follows_the_end_marker_is_not_read() -> None:
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "a"
 
 
-def test_what_a_decoder_says_at_its_close_is_told() -> None:
+def test_deltas_from_closing_the_decoder_are_used() -> None:
     events = run_steps([[Text("a")]], machine(), [Text("b"), Finish("stop")])
     check(events)
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "ab"
@@ -107,7 +105,7 @@ def test_a_failure_at_the_close_of_a_decoder_is_the_end() -> None:
     assert events[-1]["type"] == "response.failed"
 
 
-def test_what_follows_a_failure_is_not_told() -> None:
+def test_deltas_after_a_failure_are_ignored() -> None:
     steps: list[Step] = [[Text("a"), Failure(protocol_fault("x")), Text("b")], [Text("c")]]
     events = run_steps(steps, machine())
     check(events)
@@ -121,7 +119,7 @@ def test_what_follows_a_failure_is_not_told() -> None:
         (InvalidTransition("odd"), "invalid_transition", "protocol"),
     ],
 )
-def test_whatever_breaks_the_answer_keeps_what_it_has_earned(
+def test_after_an_exception_the_earlier_events_are_kept(
     error: Exception, code: str, kind: str
 ) -> None:
     bridge = Bridge(machine(), Script(Lines([[Text("a")], error])))
@@ -176,50 +174,46 @@ def test_a_failure_from_outside_ends_the_answer(fed: bool) -> None:
 def test_a_whole_answer_has_a_message_unless_it_only_calls(
     deltas: list[Any], expected: list[str]
 ) -> None:
-    assert kinds(answered(*deltas)) == expected
+    assert kinds(answer_whole(*deltas)) == expected
 
 
-def test_a_whole_answer_that_says_nothing_fails_like_a_stream() -> None:
-    events = answered()
+def test_an_empty_whole_answer_fails_like_a_stream() -> None:
+    events = answer_whole()
     assert events[-1]["response"]["error"]["message"] == "Provider returned no finish reason."
     assert kinds(events) == ["message"]
 
 
 def test_a_whole_answer_that_is_an_error_has_no_output() -> None:
-    events = answered(Failure(protocol_fault("x")))
+    events = answer_whole(Failure(protocol_fault("x")))
     assert kinds(events) == []
 
 
 def test_a_whole_answer_that_breaks_its_decoder_is_a_failure() -> None:
     bridge = Bridge(machine(), Script(Lines([KeyError("x")])))
-    events = documents(bridge.answer(b"{}"))
+    events = documents(bridge.feed_whole(b"{}"))
     check(events)
     assert events[-1]["type"] == "response.failed"
 
 
-# Guards
+# Leaked markup
 
 
 LEAKY: list[Step] = [[Text("<think>Hm.</think>Hel"), Text("lo"), Finish("stop")]]
 
 
-def test_what_a_model_leaks_is_taken_out_of_a_stream() -> None:
-    bridge = Bridge(machine(), Script(Lines(LEAKY)), ["think"])
+def test_leaked_markup_is_taken_out_of_a_stream() -> None:
+    bridge = Bridge(machine(), Script(Lines(LEAKY)), guards=["think"])
     events = documents(bridge.feed(b"x") + bridge.close())
     check(events)
     assert kinds(events) == ["reasoning", "message"]
 
 
-def test_what_a_model_leaks_is_taken_out_of_a_whole_answer() -> None:
-    events = documents(Bridge(machine(), Script(Lines(LEAKY)), ["think"]).answer(b"{}"))
+def test_leaked_markup_is_taken_out_of_a_whole_answer() -> None:
+    events = documents(Bridge(machine(), Script(Lines(LEAKY)), guards=["think"]).feed_whole(b"{}"))
     check(events)
     assert kinds(events) == ["reasoning", "message"]
 
 
-def test_without_a_guard_text_stays_as_it_is() -> None:
-    events = documents(Bridge(machine(), Script(Lines(LEAKY))).answer(b"{}"))
+def test_without_guards_text_stays_as_it_is() -> None:
+    events = documents(Bridge(machine(), Script(Lines(LEAKY))).feed_whole(b"{}"))
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "<think>Hm.</think>Hello"
-
-
-def test_the_configuration_knows_every_guard() -> None:
-    assert set(get_args(config.TextLeak)) == set(GUARDS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from antiphon.core.filters.web_search import SearchCall, SearchOutcome
 from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.errors import SearchError
 from antiphon.search.backend import SearchOptions

@@ -1,8 +1,8 @@
-"""The desk for answers that never come: a model that only thought is asked once more.
+"""Filter for answers without output: a model that only reasoned is asked once more to answer.
 
 Some models end their turn with nothing but reasoning. A client would see a turn that is complete
-and empty, so the model is reminded, once; if it still says nothing, the client is told so. Of one
-that was cut off while it thought, the response says so itself.
+and empty, so the model is reminded, once; if it still does not answer, a diagnostic says so.
+Nothing is done about a model that was cut off while it reasoned: the response is `incomplete`.
 """
 
 from __future__ import annotations
@@ -15,48 +15,52 @@ from antiphon.core.stream.deltas import Delta, Finish, RawItem, Reasoning, Refus
 from antiphon.core.stream.finish import map_finish_reason
 
 _REMINDER = "You have thought, but neither answered nor called a tool. Please answer now."
-_ONLY_THOUGHT = "The model only thought; it was asked to answer."
-_SILENT = "The model thought, but it did not answer."
+_REMINDED = "The model sent only reasoning; it was asked once more to answer."
+_EMPTY = "The model sent reasoning, but no answer; the output has no message."
 
 
 class EmptyAnswerFilter(DeltaFilter):
-    """The first desk: what another one keeps back was said all the same."""
+    """Stands before the filters that hold back output: what they hold back counts as an answer."""
 
     def __init__(self, *, reminds: bool = True) -> None:
         super().__init__()
-        self._thought = False
-        self._spoke = False
+        self._has_reasoning = False
+        self._has_answer = False
         self._reminds = reminds
         self._reminded = False
         self._reason: str | None = None
 
     def feed(self, delta: Delta) -> list[Delta]:
-        if not self._spoke:  # then nothing else matters any more
-            self._listen(delta)
+        if not self._has_answer:  # after that, no delta changes anything
+            self._note_output(delta)
         return [delta]
 
-    def _listen(self, delta: Delta) -> None:
+    def _note_output(self, delta: Delta) -> None:
         if isinstance(delta, Reasoning):
-            self._thought = True
+            self._has_reasoning = True
         elif isinstance(delta, ToolCall | RawItem):
-            self._spoke = True
+            self._has_answer = True
         elif isinstance(delta, Text | Refusal):
-            self._spoke = bool(delta.text)
+            self._has_answer = bool(delta.text)
         elif isinstance(delta, Finish):
             self._reason = delta.reason or self._reason
 
     def close(self, *, final: bool) -> list[Delta]:
-        self.again = None
-        silent = self._thought and not self._spoke
-        whole = map_finish_reason(self._reason).status == "completed"
-        self._thought = self._spoke = False
+        is_empty = self._has_reasoning and not self._has_answer
+        is_complete = map_finish_reason(self._reason).status == "completed"
+        self.follow_up = None
+        self._has_reasoning = self._has_answer = False
         self._reason = None
-        if not silent:
+        if not is_empty:
             return []
-        if self._reminded or (whole and not self._reminds):
-            self._note(Code.ANSWER_EMPTY, "output", _SILENT)
-        elif whole:
-            self._thought = self._reminded = True
-            self._note(Code.ANSWER_REMINDED, "output", _ONLY_THOUGHT)
-            self.again = FollowUp(steps=(MessageStep("user", (TextPart(_REMINDER),)),))
+        if self._reminded or (is_complete and not self._reminds):
+            self._note(Code.ANSWER_EMPTY, "output", _EMPTY)
+        elif is_complete:
+            self._remind()
         return []
+
+    def _remind(self) -> None:
+        self._reminded = True
+        self._has_reasoning = True  # the next round counts as empty even if it has no reasoning
+        self._note(Code.ANSWER_REMINDED, "output", _REMINDED)
+        self.follow_up = FollowUp(steps=(MessageStep("user", (TextPart(_REMINDER),)),))

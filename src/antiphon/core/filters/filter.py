@@ -1,37 +1,67 @@
-"""Desks: where the deltas of an answer are looked at before the machine tells them.
+"""Delta filters: they change, hold back or add deltas between the decoder and the state machine.
 
-A *round* is one question to the provider and what it says to that; most answers have one. A desk
-takes deltas and gives deltas, over all rounds of one answer. When a round is over it may ask for
-another: then the answer goes on, in the same response, with what the desk wants to have said.
+A *round* is one request to the provider and its answer; most answers take one. A filter takes
+deltas and gives deltas, over all rounds of one answer. When a round is over, a filter may want a
+further one: the answer then goes on, in the same response, with the filter's steps added to the
+history. `Start`, `Usage` and `Extra` bypass the filters: they say who answers and what it costs,
+and have no position among the output items.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.stream.deltas import Delta
+from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 
 
 class DeltaFilter(ABC):
+    """One filter of one answer. Only `feed` is required; most filters need no more."""
+
+    pending: Sequence[SearchCall] = ()
+    """Searches to be made before a further round, in order; see `begin_next` and `settle`."""
+    requires_next_round = False
+    """Whether the answer fails if the round in `follow_up` cannot be had: without it the model
+    never sees the results of its calls. Otherwise `give_up` releases what is held back."""
+
     def __init__(self) -> None:
-        self.again: FollowUp | None = None
-        """What `close` asks for; None: nothing."""
+        self.follow_up: FollowUp | None = None
+        """The further round that `close` or `settle` wants; None: no further round."""
         self.diagnostics: list[Diagnostic] = []
-        """What became of the answer at this desk that a client should know."""
+        """Changes to the answer that the client should know of; the bridge collects them."""
 
     @abstractmethod
     def feed(self, delta: Delta) -> list[Delta]:
-        """What becomes of a word of the answer. Who answers and what that costs passes no desk."""
+        """Return what takes the place of this delta: itself, nothing, or others."""
 
     def close(self, *, final: bool) -> list[Delta]:
-        """The round is over: what was held back, and `again` if this is not the end.
+        """End the round: release what is held back, or set `follow_up` or `pending`.
 
-        `final` is False where another desk has asked for a round already."""
+        `final` is False if another filter wants a further round already."""
+        return []
+
+    def give_up(self) -> list[Delta]:
+        """Release everything: the further round that was wanted cannot be had."""
+        return self.close(final=True)
+
+    @property
+    def wants_round(self) -> bool:
+        """Whether the answer cannot end yet."""
+        return self.follow_up is not None or bool(self.pending)
+
+    def begin_next(self) -> list[Delta]:
+        """Announce the first pending search: it is about to be made."""
+        return []
+
+    def settle(self, result: SearchOutcome) -> list[Delta]:
+        """Take the outcome of the first pending search; after the last one, set `follow_up`."""
         return []
 
     def _note(self, code: Code, param: str, message: str, subject: str = "") -> None:
+        """Add a diagnostic."""
         self.diagnostics.append(
             Diagnostic(
                 code=code,

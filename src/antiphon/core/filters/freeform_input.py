@@ -1,11 +1,11 @@
-"""The desk of freeform tools: their input is unwrapped, checked and, if need be, asked for again.
+"""Filter for freeform tools: their input is unwrapped, checked against its grammar, and corrected.
 
-1. Input streams as it is written. From the first place where it breaks the grammar of its tool on,
+1. Input streams as it is written. From the first position where it breaks the grammar of its tool,
    it is held back, and its call stays open; everything else passes, in order.
-2. When the round is over, the model is told what was wrong, once in an answer. The next calls of
-   the same tools are the corrections: they go on under the index and the id of the first tries.
-3. Whatever comes, each call ends with one input. What nobody mended goes out as it was written, and
-   a diagnostic says so. A call that was cut off ends as incomplete; nobody is asked about it.
+2. When the round is over, the model is told what is wrong, once in an answer. The next calls of the
+   same tools are the corrections: they go on under the index and the call id of the first attempts.
+3. Each call ends with one input. What was not corrected goes out as it was written, with a
+   diagnostic. A call that was cut off ends as incomplete, without a correction.
 """
 
 from __future__ import annotations
@@ -32,151 +32,186 @@ from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.stream.partial_call import PartialCall
 from antiphon.core.tools.identity import Grammar, ToolIdentityMap
 
-_ROUND = 1000
-"""No provider makes so many calls in a round: from here on, indices are free for the next one."""
+_INDICES_PER_ROUND = 1000
+"""Providers count their calls from 0 in every round; the machine needs indices that are new. No
+provider makes this many calls in a round."""
 
 _TORN = "the arguments end before the text in them does"
 _MESSAGES = {
-    Code.INPUT_UNWRAPPED: "What the model had put around the input was removed.",
-    Code.INPUT_CORRECTED: "The input broke the grammar of the tool; the model has corrected it.",
-    Code.INPUT_INVALID: "The input breaks the grammar of the tool, and the model did not mend it.",
+    Code.INPUT_UNWRAPPED: "The wrapper that the model wrote around the input of `{}` was removed.",
+    Code.INPUT_CORRECTED: "The input of `{}` broke its grammar; the model corrected it.",
+    Code.INPUT_INVALID: "The input of `{}` breaks its grammar, and the model did not correct it.",
 }
 
 
 class FreeformInputFilter(DeltaFilter):
-    """Over all rounds of one answer."""
+    """The freeform calls of one answer, over all of its rounds.
+
+    A call goes through these states: *partial* (its name is not complete), *open* (its input is
+    being written), *ended*, and then either released or, if its input breaks the grammar,
+    *rejected* until a later round corrects it.
+    """
 
     def __init__(self, tools: ToolIdentityMap) -> None:
         super().__init__()
         self._tools = tools
-        self._grammars = _grammars(tools)
-        self._asked = False
-        self._awaited: list[_Call] = []
-        """Held over from the round before, until they are corrected."""
-        self._shift = 0
+        self._grammars = _read_grammars(tools)
+        self._has_asked = False
+        self._awaiting: list[_FreeformCall] = []
+        """Rejected in an earlier round, until they are corrected."""
+        self._index_offset = 0
         self._begin_round()
 
     @classmethod
     def of(cls, plan: Plan) -> FreeformInputFilter | None:
-        """The desk for the answer to a plan; none if no tool has a grammar."""
-        return cls(plan.identities) if _grammars(plan.identities) else None
+        """The filter for the answer to a plan; None if no tool has a grammar."""
+        return cls(plan.identities) if _read_grammars(plan.identities) else None
 
     def _begin_round(self) -> None:
         self._reason: str | None = None
-        self._heard: dict[int, PartialCall] = {}
-        self._others: set[int] = set()
-        self._calls: dict[int, _Call] = {}
-        self._held: list[_Call] = []
+        self._partial: dict[int, PartialCall] = {}
+        self._other_calls: set[int] = set()
+        self._calls: dict[int, _FreeformCall] = {}
+        self._rejected: list[_FreeformCall] = []
 
-    # Listening
+    # During a round
 
     def feed(self, delta: Delta) -> list[Delta]:
         if isinstance(delta, ToolCall):
-            return self._hear(delta)
+            return self._feed_call(delta)
         if isinstance(delta, ToolEnd):
-            return self._end(delta)
+            return self._end_call(delta)
         if isinstance(delta, Finish):
             self._reason = delta.reason or self._reason
         return [delta]
 
-    def _hear(self, delta: ToolCall) -> list[Delta]:
-        if delta.index in self._others:
-            return [self._moved(delta)]
+    def _feed_call(self, delta: ToolCall) -> list[Delta]:
+        if delta.index in self._other_calls:
+            return [self._renumber(delta)]
         if delta.index in self._calls:
-            return self._grow(self._calls[delta.index], delta)
-        is_first = delta.index not in self._heard
-        heard = self._heard.setdefault(delta.index, PartialCall(self._tools))
-        heard.add(delta)
-        if self._is_known(heard):
-            return self._decide(delta.index)
-        if not is_first or self._awaited:
-            return []
-        return [self._moved(ToolCall(delta.index, delta.call_id))]  # so that it keeps its place
+            return self._extend(self._calls[delta.index], delta)
+        return self._feed_partial(delta)
 
-    def _is_known(self, heard: PartialCall) -> bool:
-        """Whether its name is certain: no more of it could make it another tool's."""
-        if not heard.name or heard.arguments:
-            return bool(heard.name)
-        begun = [name for name in self._tools if name.startswith(heard.name)]
-        return begun == [heard.name] or self._grammars.keys().isdisjoint(begun)
+    def _feed_partial(self, delta: ToolCall) -> list[Delta]:
+        """The name may come in pieces: `{"name": "apply_"}`, then `{"name": "patch"}`."""
+        is_first = delta.index not in self._partial
+        call = self._partial.setdefault(delta.index, PartialCall(self._tools))
+        call.add(delta)
+        if self._is_named(call):
+            return self._identify(delta.index)
+        if is_first and not self._awaiting:  # the call gets its position among the items now
+            return [self._renumber(ToolCall(delta.index, delta.call_id))]
+        return []
 
-    def _decide(self, index: int) -> list[Delta]:
-        """It is clear whose call it is: tell what was heard of it."""
-        heard = self._heard.pop(index)
-        grammar = self._grammars.get(heard.name)
+    def _is_named(self, call: PartialCall) -> bool:
+        """Whether the name is complete: no further piece could make it that of another tool."""
+        if not call.name or call.arguments:
+            return bool(call.name)
+        possible = [name for name in self._tools if name.startswith(call.name)]
+        return possible == [call.name] or self._grammars.keys().isdisjoint(possible)
+
+    def _identify(self, index: int) -> list[Delta]:
+        """The name is complete: begin a freeform call, a correction, or pass another's call."""
+        partial_call = self._partial.pop(index)
+        grammar = self._grammars.get(partial_call.name)
         checker = None if grammar is None else build_checker(grammar)
         if grammar is None or checker is None:
-            self._others.add(index)
-            return [self._moved(delta) for delta in heard.deltas]
-        text = _Input(grammar, checker, declared=_is_declared(heard))
-        first = next((call for call in self._awaited if call.name == heard.name), None)
-        if first is None:
-            call = _Call(index + self._shift, heard.name, text, is_patient=not self._asked)
-            call.call_id = heard.call_id
-            told: list[Delta] = [ToolCall(call.index, call.call_id, call.name, kind="custom")]
-        else:
-            self._awaited.remove(first)
-            call, told = first.again(text), []
-        self._calls[index] = call
-        return told + self._grow(call, ToolCall(index, arguments=heard.arguments))
+            self._other_calls.add(index)
+            return [self._renumber(delta) for delta in partial_call.deltas]
+        text = _FreeformInput(grammar, checker, declared=_is_declared(partial_call))
+        deltas = self._begin_call(index, partial_call, text)
+        arguments = ToolCall(index, arguments=partial_call.arguments)
+        return deltas + self._extend(self._calls[index], arguments)
 
-    def _grow(self, call: _Call, delta: ToolCall) -> list[Delta]:
-        if call.is_over:
+    def _begin_call(self, index: int, call: PartialCall, text: _FreeformInput) -> list[Delta]:
+        first = next((each for each in self._awaiting if each.name == call.name), None)
+        if first is not None:  # its beginning has been sent, in an earlier round
+            self._awaiting.remove(first)
+            self._calls[index] = first.begin_correction(text)
             return []
-        told = call.feed(delta.arguments)
+        begun = _FreeformCall(
+            index + self._index_offset, call.name, text, stops_at_problem=not self._has_asked
+        )
+        begun.call_id = call.call_id
+        self._calls[index] = begun
+        return [ToolCall(begun.index, begun.call_id, begun.name, kind="custom")]
+
+    def _extend(self, call: _FreeformCall, delta: ToolCall) -> list[Delta]:
+        if call.ended:
+            return []
+        deltas = call.feed(delta.arguments)
         if delta.call_id and call.call_id is None:
             call.call_id = delta.call_id
-            told = [ToolCall(call.index, delta.call_id), *told]
-        is_whole = call.input.is_closed and call.call_id is not None
-        return told + self._settle(call) if is_whole else told
+            deltas = [ToolCall(call.index, delta.call_id), *deltas]
+        is_complete = call.input.is_closed and call.call_id is not None
+        return deltas + self._end_input(call) if is_complete else deltas
 
-    def _end(self, delta: ToolEnd) -> list[Delta]:
-        before = self._decide(delta.index) if delta.index in self._heard else []
+    def _end_call(self, delta: ToolEnd) -> list[Delta]:
+        """The provider says that a call is complete. Many do not: then `close` ends the call."""
+        before = self._identify(delta.index) if delta.index in self._partial else []
         call = self._calls.get(delta.index)
         if call is None:
-            return [*before, self._moved(delta)]
-        return before + ([] if call.is_over else self._settle(call, complete=delta.complete))
+            return [*before, self._renumber(delta)]
+        return before + ([] if call.ended else self._end_input(call, complete=delta.complete))
 
-    def _moved(self, delta: ToolCall | ToolEnd | ToolRevision) -> Delta:
-        return structs.replace(delta, index=delta.index + self._shift)
+    def _end_input(self, call: _FreeformCall, *, complete: bool = True) -> list[Delta]:
+        """No more input comes: release the call, or reject it."""
+        deltas = call.close()
+        if complete and call.input.flaw and not self._has_asked:
+            self._rejected.append(call)
+            return deltas
+        return deltas + self._release(call, complete=complete)
 
-    # Ending
-
-    def _settle(self, call: _Call, *, complete: bool = True) -> list[Delta]:
-        """Nothing more comes of this call."""
-        told = call.close()
-        if complete and call.input.flaw and not self._asked:
-            self._held.append(call)
-            return told
-        return told + self._release(call, complete=complete)
-
-    def _release(self, call: _Call, *, complete: bool = True) -> list[Delta]:
-        """The call goes out with the input that it has now."""
+    def _release(self, call: _FreeformCall, *, complete: bool = True) -> list[Delta]:
+        """Send the call with the input that it has now."""
         if complete:
             self._report(call)
-        return [*call.rest(), ToolEnd(call.index, complete=complete and not call.input.is_torn)]
+        return [
+            *call.send_rest(),
+            ToolEnd(call.index, complete=complete and not call.input.is_torn),
+        ]
+
+    def _renumber(self, delta: ToolCall | ToolEnd | ToolRevision) -> Delta:
+        return structs.replace(delta, index=delta.index + self._index_offset)
+
+    # The end of a round
 
     def close(self, *, final: bool) -> list[Delta]:
-        """The end of a round. Desks may ask for the next one together."""
-        ended_well = map_finish_reason(self._reason).status == "completed"
-        deltas = [delta for index in list(self._heard) for delta in self._decide(index)]
-        for call in self._calls.values():
-            if not call.is_over:
-                deltas += self._settle(call, complete=ended_well or call.input.is_closed)
-        held = [*self._awaited, *self._held]
-        self.again, self._awaited = None, []
-        if self._held and ended_well and not self._asked:
-            self.again = _ask(held)
-            self._asked, self._awaited, held = True, held, []
-        elif not final:  # there is another round anyway: it may bring what this one did not
-            self._awaited, held = held, []
-        for call in held:
-            deltas += self._release(call)
-        self._shift += _ROUND
+        is_complete = map_finish_reason(self._reason).status == "completed"
+        deltas = self._end_open_calls(is_complete=is_complete)
+        self.follow_up = None
+        if self._rejected and is_complete and not self._has_asked:
+            self._ask_for_corrections()
+        elif final:  # nothing more comes
+            deltas += self._release_all()
+        else:  # another filter wants a round: it may bring the corrections that this one did not
+            self._awaiting += self._rejected
+        self._index_offset += _INDICES_PER_ROUND
         self._begin_round()
         return deltas
 
-    def _report(self, call: _Call) -> None:
+    def give_up(self) -> list[Delta]:
+        self.follow_up = None
+        return self._release_all()
+
+    def _end_open_calls(self, *, is_complete: bool) -> list[Delta]:
+        deltas = [delta for index in list(self._partial) for delta in self._identify(index)]
+        for call in self._calls.values():
+            if not call.ended:
+                deltas += self._end_input(call, complete=is_complete or call.input.is_closed)
+        return deltas
+
+    def _ask_for_corrections(self) -> None:
+        self._has_asked = True
+        self._awaiting += self._rejected
+        self.follow_up = _make_follow_up(self._awaiting)
+
+    def _release_all(self) -> list[Delta]:
+        calls = [*self._awaiting, *self._rejected]
+        self._awaiting, self._rejected = [], []
+        return [delta for call in calls for delta in self._release(call)]
+
+    def _report(self, call: _FreeformCall) -> None:
         codes = [Code.INPUT_UNWRAPPED] if call.input.is_wrapped else []
         if call.input.flaw:
             codes.append(Code.INPUT_INVALID)
@@ -185,21 +220,26 @@ class FreeformInputFilter(DeltaFilter):
         identity = self._tools.by_provider_name(call.name)
         name = identity.requested_name if identity else call.name
         for code in codes:
-            self._note(code, name, _MESSAGES[code])
+            self._note(code, name, _MESSAGES[code].format(name))
 
 
-def _grammars(tools: ToolIdentityMap) -> dict[str, Grammar]:
-    found = {name: tools.by_provider_name(name) for name in tools}
-    return {name: each.grammar for name, each in found.items() if each and each.grammar}
+def _read_grammars(tools: ToolIdentityMap) -> dict[str, Grammar]:
+    """The grammars of the tools, by the provider's names for them."""
+    identities = {name: tools.by_provider_name(name) for name in tools}
+    return {name: each.grammar for name, each in identities.items() if each and each.grammar}
 
 
-def _is_declared(heard: PartialCall) -> bool:
-    """The input comes in the JSON object that was asked for, and not as free text."""
-    return not any(isinstance(each, ToolCall) and each.kind == "custom" for each in heard.deltas)
+def _is_declared(call: PartialCall) -> bool:
+    """Whether the input comes in a JSON object, as the tool was declared, and not as free text.
+
+    Declared as a function: `{"name": "apply_patch", "arguments": "{\\"input\\": \\"*** Begin"}`.
+    Declared as a custom tool: `{"name": "apply_patch", "input": "*** Begin"}`.
+    """
+    return not any(isinstance(each, ToolCall) and each.kind == "custom" for each in call.deltas)
 
 
-def _ask(calls: list[_Call]) -> FollowUp:
-    """All that is wrong, each call with its own answer."""
+def _make_follow_up(calls: list[_FreeformCall]) -> FollowUp:
+    """The rejected calls, and after them an answer to each that says what is wrong."""
     steps: list[Step] = []
     answers: list[Step] = []
     for call in calls:
@@ -214,8 +254,8 @@ def _ask(calls: list[_Call]) -> FollowUp:
     return FollowUp(steps=(*steps, *answers))
 
 
-class _Input:
-    """The text that a call is made with, as the model writes it."""
+class _FreeformInput:
+    """The input of a call while the model writes it: unwrapped, and checked."""
 
     def __init__(self, grammar: Grammar, checker: GrammarChecker, *, declared: bool) -> None:
         self.problem: GrammarViolation | None = None
@@ -231,7 +271,7 @@ class _Input:
 
     @property
     def flaw(self) -> str:
-        """What is wrong with it, in words; empty if it is sound."""
+        """What is wrong with it, for the model; empty if it is valid."""
         if self.problem is not None:
             return self.problem.message
         return _TORN if self.is_torn else ""
@@ -260,66 +300,72 @@ class _Input:
         return piece
 
 
-class _Call:
-    """A freeform call: told as far as it may be, until it goes out whole."""
+class _FreeformCall:
+    """A freeform call: how much of its input has been sent, and what may be sent next.
 
-    def __init__(self, index: int, name: str, text: _Input, *, is_patient: bool) -> None:
-        """One that is patient stops where its input breaks the grammar."""
+    A correction that begins with the input that was sent continues it: after `*** Begin\\n+one\\n`
+    of a first attempt, the correction `*** Begin\\n+one\\n+two\\n` sends `+two\\n`. One that begins
+    differently revises the whole input when it ends (`ToolRevision`).
+    """
+
+    def __init__(
+        self, index: int, name: str, text: _FreeformInput, *, stops_at_problem: bool
+    ) -> None:
         self.index = index
         self.name = name
         self.input = text
         self.call_id: str | None = None
-        self.is_over = False
+        self.ended = False
         self.is_correction = False
-        self._is_patient = is_patient
-        self._before = ""  # what a first try told, as long as this one has not said it again
-        self._departs = False  # it will never have
-        self._told = 0  # so many characters
+        self._stops_at_problem = stops_at_problem
+        self._sent_before = ""  # by the first attempt, until this one has repeated it
+        self._differs = False  # this one does not begin with it
+        self._sent_length = 0
 
-    def again(self, text: _Input) -> _Call:
-        """A second try, in the place of this one."""
-        call = _Call(self.index, self.name, text, is_patient=False)
+    def begin_correction(self, text: _FreeformInput) -> _FreeformCall:
+        """Return a second attempt, under the index and the id of this one."""
+        call = _FreeformCall(self.index, self.name, text, stops_at_problem=False)
         call.call_id = self.call_id
         call.is_correction = True
-        call._before = self.input.text[: self._told]
+        call._sent_before = self.input.text[: self._sent_length]
         return call
 
     def feed(self, arguments: str) -> list[Delta]:
-        return self._deltas(self._sound(self.input.feed(arguments)))
+        return self._make_deltas(self._sendable(self.input.feed(arguments)))
 
     def close(self) -> list[Delta]:
-        self.is_over = True
-        return self._deltas(self._sound(self.input.close()))
+        self.ended = True
+        return self._make_deltas(self._sendable(self.input.close()))
 
-    def rest(self) -> list[Delta]:
-        """What makes the input whole that was told so far."""
-        if self._before:
+    def send_rest(self) -> list[Delta]:
+        """Return what completes the input that has been sent."""
+        if self._sent_before:
             return [ToolRevision(self.index, self.input.text)]
-        return self._deltas(self.input.text[self._told :])
+        return self._make_deltas(self.input.text[self._sent_length :])
 
-    def _deltas(self, piece: str) -> list[Delta]:
+    def _make_deltas(self, piece: str) -> list[Delta]:
         return [ToolCall(self.index, arguments=piece, kind="custom")] if piece else []
 
-    def _sound(self, piece: str) -> str:
-        """What may be told of the newest piece, or now of earlier ones."""
+    def _sendable(self, piece: str) -> str:
+        """Return what may be sent of the newest piece, or now of earlier ones."""
         start = self.input.length - len(piece)
-        if self._before:
-            return self._catch_up()
-        if self._told < start:  # it has stopped
+        if self._sent_before:
+            return self._continue_first_attempt()
+        if self._sent_length < start:  # a problem has stopped it
             return ""
-        if self._is_patient and self.input.problem is not None:
+        if self._stops_at_problem and self.input.problem is not None:
             piece = piece[: self.input.problem.offset - start]
-        self._told += len(piece)
+        self._sent_length += len(piece)
         return piece
 
-    def _catch_up(self) -> str:
-        """Go on where the first try was left, if this one begins like it."""
-        if self._departs or self.input.length < len(self._before):
+    def _continue_first_attempt(self) -> str:
+        """Return what a correction adds to the first attempt, as soon as it has repeated that."""
+        if self._differs or self.input.length < len(self._sent_before):
             return ""
-        text, before = self.input.text, self._before
-        self._departs = not text.startswith(before)
-        if self._departs:
+        text, before = self.input.text, self._sent_before
+        self._differs = not text.startswith(before)
+        if self._differs:
             return ""
-        self._before = ""
-        self._told = len(text)
+        self._sent_before = ""
+        self._sent_length = len(text)
         return text[len(before) :]

@@ -1,7 +1,8 @@
-"""Thought that a client will see: many read summaries only, and most models give raw thought.
+"""Filter that shows raw reasoning as a summary.
 
-A client that asks for a summary is told raw thought as one. It is sealed as what it was, so the
-provider gets its own words back.
+Many clients show reasoning summaries only, and most models give raw reasoning only. A client that
+requests a summary gets raw reasoning as one. The sealed state still says what it was, so that the
+provider gets its own reasoning back in the next turn.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from antiphon.core.stream.deltas import Delta, Reasoning
 
 
 class ReasoningSummaryFilter(DeltaFilter):
+    """For requests with `reasoning.summary`."""
+
     def feed(self, delta: Delta) -> list[Delta]:
         if isinstance(delta, Reasoning) and delta.kind == "raw":
             return [structs.replace(delta, kind="raw_as_summary")]

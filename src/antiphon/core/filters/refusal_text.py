@@ -1,4 +1,4 @@
-"""Refusals as text, for clients that drop a refusal part."""
+"""Filter that turns refusals into text, for clients that drop a refusal part."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from antiphon.core.stream.deltas import Delta, ItemEnd, Refusal, Text
 
 
 class RefusalTextFilter(DeltaFilter):
-    """Tells a refusal as text, in a message of its own. The last desk: others know a refusal."""
+    """Puts a refusal into a message of its own. The last filter: others recognize `Refusal`."""
 
     def __init__(self, profile: Profile) -> None:
         super().__init__()
         self._profile = profile
-        self._spoken: type[Delta] | None = None
+        self._last_kind: type[Delta] | None = None
         self._noted = False
 
     def feed(self, delta: Delta) -> list[Delta]:
         if not isinstance(delta, Text | Refusal) or not delta.text:
             return [delta]
-        turned = self._spoken is not None and self._spoken is not type(delta)
-        self._spoken = type(delta)
-        before: list[Delta] = [ItemEnd()] if turned else []
-        return [*before, self._told(delta) if isinstance(delta, Refusal) else delta]
+        changed = self._last_kind is not None and self._last_kind is not type(delta)
+        self._last_kind = type(delta)
+        before: list[Delta] = [ItemEnd()] if changed else []
+        return [*before, self._as_text(delta) if isinstance(delta, Refusal) else delta]
 
-    def _told(self, refusal: Refusal) -> Text:
+    def _as_text(self, refusal: Refusal) -> Text:
         if not self._noted:
             self._noted = True
             name = self._profile.name
-            message = f"The refusal is told as text: {name} would drop the message."
+            message = f"The refusal is sent as text: {name} ignores refusal parts."
             self._note(Code.CLIENT_REFUSAL_AS_TEXT, "client", message, name)
         return Text(refusal.text)

@@ -1,7 +1,7 @@
-"""One call at a time: where a client allows no parallel calls, it never gets two.
+"""Filter for `parallel_tool_calls: false`: the client gets one call at most.
 
-Some providers cannot be told, and some models do not listen. The first call stands; the model makes
-the others again when it has seen the first one's answer.
+Some providers have no such parameter, and some models ignore it. The first call is kept; the model
+makes the others again when it has seen the output of the first.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from antiphon.core.diagnostic import Code
 from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.stream.deltas import Delta, ToolCall, ToolEnd, ToolRevision
 
-_DROPPED = "The model made several calls at once: only the first one is told."
+_DROPPED = (
+    "The model made several calls at once, which `parallel_tool_calls: false` forbids; only the"
+    " first one is kept."
+)
 
 
 class SingleCallFilter(DeltaFilter):
-    """Behind the desks that make calls of their own out of what a model says."""
+    """Stands behind the filters that take calls out of the stream or put calls into it."""
 
     def __init__(self) -> None:
         super().__init__()

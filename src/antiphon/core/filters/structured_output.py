@@ -1,13 +1,13 @@
-"""The desk where an answer has to have the form that was promised.
+"""Filter for structured outputs: the answer must have the requested format (`text.format`).
 
-1. Where the provider was asked for the form, text that begins as it should streams on as it comes.
-   All other text is held back until the round is over, and so is a call of the answer tool.
-2. What was held back is told if it fits: the JSON value alone, as the model wrote it. If it does
-   not, the model is asked once more, with the reasons. What does not fit then is told as it is, and
-   the contract makes the response fail.
-3. Only a round that ended well can be a whole answer. One with a call for the client, a refusal or
-   an error has promised nothing: what was held back is told in its place, untouched.
-4. A client reads all messages as one. What was said beside the answer is told as reasoning.
+1. Where the provider enforces the format, text that begins like an answer streams as it comes. All
+   other text is held back until the round is over, and so is a call of the answer tool.
+2. When the round is over, what was held back is sent if it is valid: the JSON value alone, as the
+   model wrote it. If it is not, the model is asked once more, with the reasons. What is not valid
+   then is sent as it is, and the output contract makes the response fail.
+3. Only a round that completed can be an answer. One with a call for the client, a refusal or an
+   error has promised nothing: what was held back is sent where it was, unchanged.
+4. A client reads all messages as one. Text beside the answer is sent as reasoning.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from collections.abc import Iterable
 
 from antiphon.core.diagnostic import Code
 from antiphon.core.filters.filter import DeltaFilter
-from antiphon.core.filters.structured_repair import Draft, fitting, objected
+from antiphon.core.filters.structured_repair import (
+    AnswerDraft,
+    ask_for_correction,
+    find_valid_answers,
+)
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import (
@@ -41,157 +45,167 @@ _PARAM = "text.format"
 
 
 class StructuredOutputFilter(DeltaFilter):
-    """One answer with a contract, over all of its rounds."""
+    """One answer with an output contract, over all of its rounds."""
 
     def __init__(self, contract: OutputContract, *, holds: bool = False) -> None:
-        """`holds` keeps back even what could stream: another desk may yet ask for a round."""
+        """`holds` holds back even what could stream: another filter may yet want a round."""
         super().__init__()
         self._contract = contract
-        self._openings = "" if holds or contract.degraded else _openings(contract)
-        self._round = _Round()
-        self._asked_again = False
+        self._openings = "" if holds or contract.degraded else _first_characters(contract)
+        self._round = _AnswerRound()
+        self._has_asked = False
 
     @classmethod
     def of(cls, plan: Plan) -> StructuredOutputFilter | None:
-        """The desk for the answer to a plan; none if any text will do."""
+        """The filter for the answer to a plan; None if no format is requested."""
         if plan.contract.requested == "text":
             return None
         return cls(plan.contract, holds=plan.search is not None)
 
-    # Feeding
+    # During a round
 
     def feed(self, delta: Delta) -> list[Delta]:
-        if self._round.rejected and _says_something(delta):
-            self._begin_again()
+        if self._round.rejected and _begins_answer(delta):
+            self._begin_second_attempt()
         match delta:
             case Text():
-                return self._text(delta)
+                return self._feed_text(delta)
             case Annotation() if self._round.held:
                 self._round.held.append(delta)
                 return []
             case ToolCall() | ToolEnd() | ToolRevision():
-                return self._call(delta)
+                return self._feed_call(delta)
             case Refusal() | Failure():
-                return [*self._round.let_go(), delta]
+                return [*self._round.release_text(), delta]
             case RawItem(document) if is_client_call(document):
-                return [*self._round.let_go(), delta]
+                return [*self._round.release_text(), delta]
             case Finish(reason):
                 self._round.reason = reason or self._round.reason
         return [delta]
 
-    def _begin_again(self) -> None:
-        self._round = _Round()
-        message = "The answer did not have the form that was asked for: it was asked for once more."
+    def _begin_second_attempt(self) -> None:
+        self._round = _AnswerRound()
+        message = "The answer did not match `text.format`; the model was asked to correct it."
         self._note(Code.FORMAT_REPAIRED, _PARAM, message)
 
-    def _text(self, delta: Text) -> list[Delta]:
+    def _feed_text(self, delta: Text) -> list[Delta]:
         current = self._round
         if current.streams:
             return [delta]
         current.held.append(delta)
-        begins = "" if current.begun else delta.text.lstrip(_SPACE)
-        if not begins:
+        beginning = "" if current.begun else delta.text.lstrip(_SPACE)
+        if not beginning:
             return []
         current.begun = True
-        return current.let_go() if begins[0] in self._openings else []
+        return current.release_text() if beginning[0] in self._openings else []
 
-    def _call(self, delta: ToolCall | ToolEnd | ToolRevision) -> list[Delta]:
+    def _feed_call(self, delta: ToolCall | ToolEnd | ToolRevision) -> list[Delta]:
         current, tool = self._round, self._contract.tool
         if delta.index in current.answers:
             current.answers[delta.index].add(delta)
             return []
-        if tool is None or delta.index in current.others:
-            return [*current.let_go(), delta]
-        call = current.heard.setdefault(delta.index, PartialCall((tool,)))
+        if tool is None or delta.index in current.client_calls:
+            return [*current.release_text(), delta]
+        call = current.partial.setdefault(delta.index, PartialCall((tool,)))
         call.add(delta)
         if not _is_named(call, tool):
             return []
-        del current.heard[delta.index]
+        del current.partial[delta.index]
         if call.name == tool:
             current.answers[delta.index] = call
             return []
-        current.others.add(delta.index)
-        return [*current.let_go(), *call.deltas]
+        current.client_calls.add(delta.index)
+        return [*current.release_text(), *call.deltas]
 
-    # Closing
+    # The end of a round
 
     def close(self, *, final: bool) -> list[Delta]:
-        self.again = None
+        self.follow_up = None
+        deltas = self._round.release_partial_calls()
         current = self._round
-        deltas = current.calls_after_all()
-        if current.rejected:  # nobody was asked again: this is how it ends
-            deltas += self._given_up()
+        if current.rejected:  # the second attempt has no answer: the first one is sent
+            deltas += self._send_as_it_is()
         elif current.streams or map_finish_reason(current.reason).status != "completed":
-            deltas += [*current.let_go(), *map(Text, current.arguments)]
-        elif final:
-            return self._judged()
+            # It has been sent, or promises nothing: `{"city": "Ul` with finish reason `length`.
+            deltas += self._send_unchecked()
+        elif not final:  # another filter wants a round: the answer comes in that one
+            deltas += self._send_as_reasoning([current.text, *current.arguments])
         else:
-            deltas += self._aside([current.text, *current.arguments])
-        self._round = _Round()
+            return self._send_checked()
+        self._round = _AnswerRound()
         return deltas
 
-    def _judged(self) -> list[Delta]:
-        """The answer if it fits; else it is asked for once more, or told all the same."""
-        current = self._round
-        drafts = current.drafts()
-        found = fitting(self._contract, drafts)
-        certain = len(found) == 1
-        if not certain and not self._asked_again:
-            self._asked_again = current.rejected = True
-            self.again = FollowUp(steps=objected(self._contract, drafts))
+    def give_up(self) -> list[Delta]:
+        self.follow_up = None
+        deltas = self._round.release_partial_calls()
+        deltas += self._send_as_it_is() if self._round.rejected else self._send_unchecked()
+        self._round = _AnswerRound()
+        return deltas
+
+    def _send_checked(self) -> list[Delta]:
+        """Send the answer if there is exactly one that is valid; otherwise ask for it, once."""
+        drafts = self._round.drafts()
+        valid = find_valid_answers(self._contract, drafts)
+        if len(valid) == 1:
+            deltas = self._send_answer(valid[0])
+        elif self._has_asked:
+            deltas = self._send_as_it_is()
+        else:
+            self._has_asked = self._round.rejected = True
+            self.follow_up = FollowUp(steps=ask_for_correction(self._contract, drafts))
             return []
-        deltas = self._told(found[0]) if certain else self._given_up()
-        self._round = _Round()
+        self._round = _AnswerRound()
         return deltas
 
-    def _told(self, answer: str) -> list[Delta]:
+    def _send_answer(self, answer: str) -> list[Delta]:
         current = self._round
-        if current.answers:
-            return [*self._aside([current.text]), Text(answer)]
-        if answer == current.text:
+        if current.answers:  # a call of the answer tool
+            return [*self._send_as_reasoning([current.text]), Text(answer)]
+        if answer == current.text:  # deltas as they came, with their log probabilities
             return [*current.held]
-        if answer != current.text.strip():
-            message = "What stood around the JSON value was left out."
+        if answer != current.text.strip():  # `Here it is: {"city": "Ulm"}`
+            message = "The text around the JSON value was removed."
             self._note(Code.FORMAT_TRIMMED, _PARAM, message)
-        notes = [delta for delta in current.held if isinstance(delta, Annotation)]
-        return [Text(answer), *notes]
+        annotations = [delta for delta in current.held if isinstance(delta, Annotation)]
+        return [Text(answer), *annotations]
 
-    def _given_up(self) -> list[Delta]:
-        """The answer as it came: nothing is lost, and the contract will see it."""
+    def _send_as_it_is(self) -> list[Delta]:
+        """Send an answer that is not valid: nothing is lost, and the contract will reject it."""
         current = self._round
         if not current.answers:
             return [*current.held]
-        return [*self._aside([current.text]), Text("\n".join(current.arguments))]
+        return [*self._send_as_reasoning([current.text]), Text("\n".join(current.arguments))]
 
-    def _aside(self, texts: Iterable[str]) -> list[Delta]:
-        """What is no part of the answer, in an item of its own."""
-        said = "\n\n".join(text.strip() for text in texts if text.strip())
-        if not said:
+    def _send_unchecked(self) -> list[Delta]:
+        return [*self._round.release_text(), *map(Text, self._round.arguments)]
+
+    def _send_as_reasoning(self, texts: Iterable[str]) -> list[Delta]:
+        """Send text that is not part of the answer, in an item of its own."""
+        text = "\n\n".join(text.strip() for text in texts if text.strip())
+        if not text:
             return []
-        message = "What the model said beside its answer is told as reasoning."
+        message = "The text beside the answer is sent as reasoning."
         self._note(Code.FORMAT_COMMENTARY, _PARAM, message)
-        return [ItemEnd(), Reasoning(said, kind="summary")]
+        return [ItemEnd(), Reasoning(text, kind="summary")]
 
 
-# What a round has brought so far
+class _AnswerRound:
+    """What the current round has brought so far."""
 
-
-class _Round:
     def __init__(self) -> None:
         self.held: list[Text | Annotation] = []
         self.begun = False
-        """There was text that is more than space."""
+        """There was text other than white space."""
         self.streams = False
         """Nothing is held back any more."""
         self.reason: str | None = None
-        self.heard: dict[int, PartialCall] = {}
-        """The calls of which it is not certain yet whose they are."""
-        self.others: set[int] = set()
-        """The calls that are the client's."""
+        self.partial: dict[int, PartialCall] = {}
+        """Calls whose name is not complete yet."""
+        self.client_calls: set[int] = set()
         self.answers: dict[int, PartialCall] = {}
-        """The calls of the answer tool."""
+        """Calls of the answer tool."""
         self.rejected = False
-        """It does not fit, and the model is asked once more."""
+        """The answer is not valid, and the model is asked once more."""
 
     @property
     def text(self) -> str:
@@ -199,46 +213,44 @@ class _Round:
 
     @property
     def arguments(self) -> list[str]:
-        """What the answer tool was called with."""
+        """The arguments of the calls of the answer tool."""
         return [call.arguments for call in self.answers.values()]
 
-    def drafts(self) -> list[Draft]:
-        """What may be the answer: the calls of its tool, else the text."""
+    def drafts(self) -> list[AnswerDraft]:
+        """What may be the answer: the calls of the answer tool, or else the text."""
         drafts = [
-            Draft(call.arguments, call.call_id or f"call_answer_{place}")
-            for place, call in enumerate(self.answers.values())
+            AnswerDraft(call.arguments, call.call_id or f"call_answer_{index}")
+            for index, call in enumerate(self.answers.values())
         ]
-        return drafts or [Draft(self.text)]
+        return drafts or [AnswerDraft(self.text)]
 
-    def let_go(self) -> list[Delta]:
+    def release_text(self) -> list[Delta]:
         self.streams = True
         released, self.held = self.held, []
         return [*released]
 
-    def calls_after_all(self) -> list[Delta]:
-        """Calls without a name will not get one any more: they are not of the answer tool."""
+    def release_partial_calls(self) -> list[Delta]:
+        """Calls without a complete name will not get one any more: they are the client's."""
         deltas: list[Delta] = []
-        for call in self.heard.values():
-            deltas += [*self.let_go(), *call.deltas]
-        self.heard.clear()
+        for call in self.partial.values():
+            deltas += [*self.release_text(), *call.deltas]
+        self.partial.clear()
         return deltas
 
 
 def _is_named(call: PartialCall, tool: str) -> bool:
-    """Whether it is certain which tool is called: nothing else goes before the arguments."""
-    whole = call.name == tool or not tool.startswith(call.name)
-    return whole or bool(call.name and call.arguments)
+    """Whether the name is complete: only names come before the arguments."""
+    is_decided = call.name == tool or not tool.startswith(call.name)
+    return is_decided or bool(call.name and call.arguments)
 
 
-def _says_something(delta: Delta) -> bool:
-    """Whether a draft that was rejected may be forgotten: another one has begun."""
+def _begins_answer(delta: Delta) -> bool:
+    """Whether a second attempt begins with this delta, so that the first may be forgotten."""
     return isinstance(delta, ToolCall | Refusal) or (isinstance(delta, Text) and bool(delta.text))
 
 
-# How an answer begins
-
 _SPACE = " \t\r\n"
-_OPENINGS = {
+_FIRST_CHARACTERS = {
     "object": "{",
     "array": "[",
     "string": '"',
@@ -249,10 +261,10 @@ _OPENINGS = {
 }
 
 
-def _openings(contract: OutputContract) -> str:
-    """What an answer can begin with."""
+def _first_characters(contract: OutputContract) -> str:
+    """The characters that a JSON value of the schema can begin with."""
     if contract.schema is None:
-        return _OPENINGS["object"]
-    kinds = contract.schema.get("type", list(_OPENINGS))
-    named = kinds if isinstance(kinds, list) else [kinds]
-    return "".join(_OPENINGS[kind] for kind in named)
+        return _FIRST_CHARACTERS["object"]
+    kinds = contract.schema.get("type", list(_FIRST_CHARACTERS))
+    types = kinds if isinstance(kinds, list) else [kinds]
+    return "".join(_FIRST_CHARACTERS[kind] for kind in types)

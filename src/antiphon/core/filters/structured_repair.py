@@ -1,6 +1,6 @@
-"""Drafts of an answer that has to have a form: the value in them that fits, or what is wrong.
+"""Drafts of a structured answer: find the valid JSON value in them, or ask for a correction.
 
-The model may see its own words again: whatever is said of a draft is said to its author.
+The reasons quote the draft. They go to the model, which wrote it; never to a client or a log.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from antiphon.core.planning.output_strategy import WRAPPER
 from antiphon.core.structured_output.contract import OutputContract, SchemaViolation
 from antiphon.core.structured_output.json_in_text import find_json_values
 
-_MOST_OBJECTIONS = 10
-_MOST_CHARACTERS = 300
+_MAX_OBJECTIONS = 10
+_MAX_CHARACTERS = 300
 
 
-class Draft(Struct, frozen=True):
-    """What was said, or what the answer tool was called with by this id."""
+class AnswerDraft(Struct, frozen=True):
+    """A text, or the arguments of the call of the answer tool with this id."""
 
     text: str
     call_id: str | None = None
 
 
-def fitting(contract: OutputContract, drafts: Sequence[Draft]) -> list[str]:
-    """The different values among them that fit; only one of them can be the answer."""
+def find_valid_answers(contract: OutputContract, drafts: Sequence[AnswerDraft]) -> list[str]:
+    """Return the different valid values in the drafts; only if there is one, it is the answer."""
     found: dict[str, None] = {}
     for draft in drafts:
-        plain = _unwrapped(draft.text, contract)
-        candidates = [plain] if contract.is_valid(plain) else _candidates(contract, draft)
+        plain = _unwrap(draft.text, contract)
+        candidates = [plain] if contract.is_valid(plain) else _find_values(contract, draft)
         found |= {each: None for each in candidates if contract.is_valid(each)}
     return [*found]
 
 
-def _candidates(contract: OutputContract, draft: Draft) -> list[str]:
-    return [_unwrapped(value, contract) for value in find_json_values(draft.text)]
+def _find_values(contract: OutputContract, draft: AnswerDraft) -> list[str]:
+    return [_unwrap(value, contract) for value in find_json_values(draft.text)]
 
 
-def _unwrapped(text: str, contract: OutputContract) -> str:
-    """The value without the wrapper that its tool put around it, as it is written there."""
+def _unwrap(text: str, contract: OutputContract) -> str:
+    """Return the value in the one field of the answer tool: `{"value": [1]}` is `[1]`."""
     if not contract.wrapped:
         return text
     try:
@@ -53,38 +53,37 @@ def _unwrapped(text: str, contract: OutputContract) -> str:
     return bytes(fields[WRAPPER]).decode() if fields.keys() == {WRAPPER} else text
 
 
-# Asking once more
-
-
-def objected(contract: OutputContract, drafts: Sequence[Draft]) -> tuple[Step, ...]:
-    """The steps that ask for the answer once more: each draft, and what is wrong with them."""
-    complaint = (TextPart(_complaint(contract, drafts)),)
+def ask_for_correction(contract: OutputContract, drafts: Sequence[AnswerDraft]) -> tuple[Step, ...]:
+    """Return the steps that ask for the answer once more: each draft, and what is wrong."""
+    complaint = (TextPart(_write_complaint(contract, drafts)),)
     steps: list[Step] = []
     replies: list[Step] = []
     for draft in drafts:
         if draft.call_id is not None and contract.tool is not None:
-            steps.append(ToolCallStep(draft.call_id, contract.tool, _object_text(draft.text)))
+            steps.append(ToolCallStep(draft.call_id, contract.tool, _as_object_text(draft.text)))
             replies.append(ToolResultStep(draft.call_id, complaint, contract.tool))
         elif draft.text.strip():
             steps.append(MessageStep("assistant", (TextPart(draft.text),)))
     return (*steps, *(replies or [MessageStep("user", complaint)]))
 
 
-def _complaint(contract: OutputContract, drafts: Sequence[Draft]) -> str:
-    if fitting(contract, drafts):
+def _write_complaint(contract: OutputContract, drafts: Sequence[AnswerDraft]) -> str:
+    if find_valid_answers(contract, drafts):
         wrong = ["It has several JSON values, and it is not certain which one is meant."]
     else:
-        candidates = [each for draft in drafts for each in _candidates(contract, draft)]
+        candidates = [each for draft in drafts for each in _find_values(contract, draft)]
         text = max(candidates or [draft.text for draft in drafts], key=len)
-        wrong = [_reason(each) for each in islice(contract.find_violations(text), _MOST_OBJECTIONS)]
+        wrong = [
+            _describe(each) for each in islice(contract.find_violations(text), _MAX_OBJECTIONS)
+        ]
     again = "Answer again with the whole corrected JSON value and nothing else: no prose."
     if contract.tool is not None:
         again = f"Call {contract.tool} once, with the whole corrected answer."
     return "\n".join(["Your answer does not have the form that was asked for.", *wrong, again])
 
 
-def _object_text(arguments: str) -> str:
-    """The arguments of a call in the history: always a JSON object, whatever they were."""
+def _as_object_text(arguments: str) -> str:
+    """Return arguments for the history, where providers accept JSON objects only."""
     try:
         msgspec.json.decode(arguments, type=dict)
     except (msgspec.DecodeError, RecursionError):
@@ -92,10 +91,10 @@ def _object_text(arguments: str) -> str:
     return arguments
 
 
-def _reason(objection: SchemaViolation) -> str:
+def _describe(objection: SchemaViolation) -> str:
     message = objection.message
-    if len(message) > _MOST_CHARACTERS:  # it quotes the answer first, and then says what is wrong
-        half = _MOST_CHARACTERS // 2
+    if len(message) > _MAX_CHARACTERS:  # it begins with a quote and ends with the reason
+        half = _MAX_CHARACTERS // 2
         message = f"{message[:half]} … {message[-half:]}"
     steps = (step.replace("~", "~0").replace("/", "~1") for step in objection.path)
     pointer = "".join(f"/{step}" for step in steps)

@@ -1,14 +1,15 @@
-"""What the guards have in common: text goes in, and each stretch of it meets one of three fates.
+"""Common part of the filters for leaked markup: split text into text, reasoning and markup.
 
-1. The stretches of all fates, joined, are the text that came: nothing is lost, moved or invented.
-2. Text is held back only while its fate is open. Before a delta that has a place in the answer,
-   and at the end, what is held is let go.
-3. Log probabilities follow their tokens: those of text stay with it, the others go with the rest.
+1. The pieces, joined, are the text that came: nothing is lost, moved or invented.
+2. Text is held back only while it is undecided. Before any other delta, and at the end, what is
+   held back is released.
+3. Log probabilities follow their tokens: those of text stay with it, the others are dropped with
+   the piece that they belong to.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from enum import Enum
@@ -16,85 +17,83 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
 
-from antiphon.core.stream.deltas import Delta, Extra, Reasoning, Start, Text, Usage
+from antiphon.core.filters.filter import DeltaFilter
+from antiphon.core.stream.deltas import Delta, Reasoning, Text
 from antiphon.wire.items import Document
 
 
-class Fate(Enum):
+class PieceKind(Enum):
+    """What a piece of text is to the client."""
+
     TEXT = "text"
-    THOUGHT = "thought"
-    GONE = "gone"  # markup: the reader's business, not the client's
+    REASONING = "reasoning"
+    MARKUP = "markup"  # removed
 
 
-Piece: TypeAlias = tuple[Fate, str]
-
-# Counts and notes have no place among the items. Some servers send them with every chunk, so they
-# must not end what is held.
-_PLACELESS = (Usage, Start, Extra)
+Piece: TypeAlias = tuple[PieceKind, str]
 
 
-class _Scores:
-    """Which log probabilities belong to which stretch of the text."""
+class _LogprobQueue:
+    """Log probabilities, by the position of their tokens in the text."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, Document]] = deque()
-        self._written = 0
-        self._read = 0
+        self._added = 0
+        self._taken = 0
 
     def add(self, text: str, logprobs: Sequence[Document]) -> None:
-        start = self._written
-        self._written += len(text)
+        start = self._added
+        self._added += len(text)
         for token in logprobs:  # tokens that do not spell the text stay with its end
-            self._waiting.append((min(start, self._written - 1), token))
+            self._waiting.append((min(start, self._added - 1), token))
             start += len(token["token"])
 
     def take(self, length: int) -> tuple[Document, ...]:
-        """Those of the next characters."""
-        self._read += length
+        """Return those of the next characters."""
+        self._taken += length
         taken: list[Document] = []
-        while self._waiting and self._waiting[0][0] < self._read:
+        while self._waiting and self._waiting[0][0] < self._taken:
             taken.append(self._waiting.popleft()[1])
         return tuple(taken)
 
 
-class TextScanFilter(ABC):
-    """A filter over deltas that looks into the text and leaves the rest alone."""
+class TextScanFilter(DeltaFilter):
+    """A filter that reads the text and passes all other deltas."""
 
     def __init__(self) -> None:
-        self._scores = _Scores()
+        super().__init__()
+        self._logprobs = _LogprobQueue()
 
     def feed(self, delta: Delta) -> list[Delta]:
         if isinstance(delta, Text):
-            if self._harmless(delta.text):
+            if self._is_plain(delta.text):
                 return [delta]
-            self._scores.add(delta.text, delta.logprobs)
-            return self._told(self._read(delta.text))
-        if isinstance(delta, _PLACELESS):
-            return [delta]
-        return [*self._told(self._flush()), delta]
+            self._logprobs.add(delta.text, delta.logprobs)
+            return self._make_deltas(self._scan(delta.text))
+        return [*self._make_deltas(self._flush()), delta]
 
-    def close(self) -> list[Delta]:
-        return self._told(self._flush())
+    def close(self, *, final: bool) -> list[Delta]:
+        return self._make_deltas(self._flush())
 
     @abstractmethod
-    def _harmless(self, text: str) -> bool:
-        """Nothing is held, and nothing in this text could be what we look for."""
+    def _is_plain(self, text: str) -> bool:
+        """Whether nothing is held back, and no markup can begin in this text."""
 
     @abstractmethod
-    def _read(self, fragment: str) -> list[Piece]:
-        """What is decided now, in order: of what was held, and of this."""
+    def _scan(self, fragment: str) -> list[Piece]:
+        """Return the pieces that are decided now, in order: of what was held back, and of this."""
 
     @abstractmethod
     def _flush(self) -> list[Piece]:
-        """Decide what is held as if nothing more came."""
+        """Decide what is held back as if nothing more came."""
 
-    def _told(self, pieces: Sequence[Piece]) -> list[Delta]:
+    def _make_deltas(self, pieces: Sequence[Piece]) -> list[Delta]:
         deltas: list[Delta] = []
-        for fate, run in groupby(pieces, key=itemgetter(0)):
-            text = "".join(stretch for _, stretch in run)
-            logprobs = self._scores.take(len(text))
-            if text and fate is Fate.TEXT:
+        for kind, run in groupby(pieces, key=itemgetter(0)):
+            text = "".join(piece for _, piece in run)
+            logprobs = self._logprobs.take(len(text))
+            if text and kind is PieceKind.TEXT:
                 deltas.append(Text(text, logprobs))
-            elif text and fate is Fate.THOUGHT:
+            elif text and kind is PieceKind.REASONING:
                 deltas.append(Reasoning(text))
         return deltas

@@ -1,4 +1,4 @@
-"""Marks in an answer that become citations, at the right place, however the text is cut."""
+"""Citation marks in an answer become annotations, at the right position, however it is cut."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ URLS = ["https://a.example/1", "https://b.example/x_(y)"]
 
 def sources() -> NumberedSources:
     known = NumberedSources()
-    for place, url in enumerate(URLS, 1):
-        known.add(SearchResult(title=f"Source {place}", url=url))
+    for number, url in enumerate(URLS, 1):
+        known.add(SearchResult(title=f"Source {number}", url=url))
     return known
 
 
@@ -37,19 +37,19 @@ def citations(deltas: list[Delta]) -> list[Any]:
     return [delta.annotation for delta in deltas if isinstance(delta, Annotation)]
 
 
-def cited(*texts: str) -> list[tuple[str, str]]:
+def find_citations(*texts: str) -> list[tuple[str, str]]:
     """What is marked in a text, and which source it cites."""
-    desk = CitationFilter(sources())
+    subject = CitationFilter(sources())
     whole = "".join(texts)
-    deltas = [out for text in texts for out in desk.feed(Text(text))]
+    deltas = [out for text in texts for out in subject.feed(Text(text))]
     assert "".join(delta.text for delta in deltas if isinstance(delta, Text)) == whole
     return [
         (whole[each["start_index"] : each["end_index"]], each["url"]) for each in citations(deltas)
     ]
 
 
-def test_a_mark_is_a_citation_in_the_shape_of_the_api() -> None:
-    desk = CitationFilter(sources())
+def test_a_citation_mark_becomes_a_url_citation_annotation() -> None:
+    subject = CitationFilter(sources())
     citation = {
         "type": "url_citation",
         "start_index": 9,
@@ -57,7 +57,10 @@ def test_a_mark_is_a_citation_in_the_shape_of_the_api() -> None:
         "url": URLS[0],
         "title": "Source 1",
     }
-    assert desk.feed(Text("It rains.[1] So.")) == [Text("It rains.[1] So."), Annotation(citation)]
+    assert subject.feed(Text("It rains.[1] So.")) == [
+        Text("It rains.[1] So."),
+        Annotation(citation),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -81,8 +84,10 @@ def test_a_mark_is_a_citation_in_the_shape_of_the_api() -> None:
         ("[not `closed [1]` yet]", []),
     ],
 )
-def test_marks_and_links_cite(text: str, expected: list[tuple[str, int]]) -> None:
-    assert cited(text) == [(mark, URLS[place]) for mark, place in expected]
+def test_numbers_in_brackets_and_links_become_citations(
+    text: str, expected: list[tuple[str, int]]
+) -> None:
+    assert find_citations(text) == [(mark, URLS[number]) for mark, number in expected]
 
 
 @pytest.mark.parametrize(
@@ -103,13 +108,13 @@ def test_marks_and_links_cite(text: str, expected: list[tuple[str, int]]) -> Non
         f"[a]({URLS[0]}{'x' * 3000})",
     ],
 )
-def test_everything_else_is_text(text: str) -> None:
-    assert cited(text) == []
+def test_other_brackets_are_text(text: str) -> None:
+    assert find_citations(text) == []
 
 
 def test_a_mark_that_begins_a_message_may_be_cut_anywhere() -> None:
     text = f"[x]({URLS[0]}) [1]"
-    assert cited(*text) == cited(text) != []
+    assert find_citations(*text) == find_citations(text) != []
 
 
 ENDINGS: list[Delta] = [
@@ -130,33 +135,33 @@ BESIDES: list[Delta] = [
 
 
 @pytest.mark.parametrize("between", ENDINGS, ids=lambda delta: type(delta).__name__)
-def test_places_are_counted_from_the_start_of_the_message(between: Delta) -> None:
-    desk = CitationFilter(sources())
-    deltas = [out for delta in (Text("ab["), between, Text("1][1]")) for out in desk.feed(delta)]
+def test_positions_count_from_the_start_of_the_message(between: Delta) -> None:
+    subject = CitationFilter(sources())
+    deltas = [out for delta in (Text("ab["), between, Text("1][1]")) for out in subject.feed(delta)]
     assert between in deltas
     assert [each["start_index"] for each in citations(deltas)] == [2]
 
 
 @pytest.mark.parametrize("between", BESIDES, ids=lambda delta: type(delta).__name__)
-def test_what_makes_no_item_does_not_end_a_message(between: Delta) -> None:
-    desk = CitationFilter(sources())
-    deltas = [out for delta in (Text("ab["), between, Text("1]")) for out in desk.feed(delta)]
+def test_deltas_that_make_no_item_do_not_end_a_message(between: Delta) -> None:
+    subject = CitationFilter(sources())
+    deltas = [out for delta in (Text("ab["), between, Text("1]")) for out in subject.feed(delta)]
     assert [each["start_index"] for each in citations(deltas)] == [2]
 
 
-def test_a_round_that_is_over_ends_its_message() -> None:
-    desk = CitationFilter(sources())
-    desk.feed(Text("Let me see."))
-    assert desk.close(final=True) == []
-    [citation] = citations(desk.feed(Text("[1]")))
+def test_the_end_of_a_round_ends_its_message() -> None:
+    subject = CitationFilter(sources())
+    subject.feed(Text("Let me see."))
+    assert subject.close(final=True) == []
+    [citation] = citations(subject.feed(Text("[1]")))
     assert citation["start_index"] == 0
-    assert (desk.again, desk.diagnostics) == (None, [])
+    assert (subject.follow_up, subject.diagnostics) == (None, [])
 
 
 def test_a_source_that_is_found_later_can_be_cited_from_then_on() -> None:
     known = sources()
-    desk = CitationFilter(known)
-    assert citations(desk.feed(Text("[3]"))) == []
+    subject = CitationFilter(known)
+    assert citations(subject.feed(Text("[3]"))) == []
     known.add(SearchResult(title="Third", url="https://c.example/"))
-    [citation] = citations(desk.feed(Text("[3]")))
+    [citation] = citations(subject.feed(Text("[3]")))
     assert (citation["start_index"], citation["title"]) == (3, "Third")

@@ -1,4 +1,4 @@
-"""A model that only thinks is asked once more, and never twice."""
+"""A model that sends only reasoning is asked once more, and never twice."""
 
 from __future__ import annotations
 
@@ -7,59 +7,59 @@ import pytest
 from antiphon.core.filters.empty_answer import EmptyAnswerFilter
 from antiphon.core.stream.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
 
-THOUGHT, STOP = Reasoning("Hm."), Finish("stop")
+REASONING, STOP = Reasoning("Hm."), Finish("stop")
 
 
-def closed(*deltas: Delta, reminds: bool = True) -> EmptyAnswerFilter:
-    desk = EmptyAnswerFilter(reminds=reminds)
-    assert [out for delta in deltas for out in desk.feed(delta)] == list(deltas)
-    assert desk.close(final=True) == []
-    return desk
+def close_round(*deltas: Delta, reminds: bool = True) -> EmptyAnswerFilter:
+    subject = EmptyAnswerFilter(reminds=reminds)
+    assert [out for delta in deltas for out in subject.feed(delta)] == list(deltas)
+    assert subject.close(final=True) == []
+    return subject
 
 
-def test_thought_alone_is_no_answer() -> None:
-    desk = closed(THOUGHT, Text(""), STOP, Finish(None))
-    assert desk.again is not None
-    assert [note.code for note in desk.diagnostics] == ["answer.reminded"]
+def test_a_model_that_sends_only_reasoning_is_asked_once_more() -> None:
+    subject = close_round(REASONING, Text(""), STOP, Finish(None))
+    assert subject.follow_up is not None
+    assert [note.code for note in subject.diagnostics] == ["answer.reminded"]
 
 
 @pytest.mark.parametrize(
-    "word", [Text("a"), Refusal("no"), ToolCall(0, name="f"), RawItem({"type": "program"})]
+    "output", [Text("a"), Refusal("no"), ToolCall(0, name="f"), RawItem({"type": "program"})]
 )
-def test_whoever_says_anything_is_not_reminded(word: Delta) -> None:
-    desk = closed(THOUGHT, word, STOP)
-    assert (desk.again, desk.diagnostics) == (None, [])
+def test_any_output_counts_as_an_answer(output: Delta) -> None:
+    subject = close_round(REASONING, output, STOP)
+    assert (subject.follow_up, subject.diagnostics) == (None, [])
 
 
-def test_nothing_at_all_is_none_of_its_business() -> None:
-    assert closed(STOP).again is None
+def test_an_answer_without_reasoning_is_not_asked_for_again() -> None:
+    assert close_round(STOP).follow_up is None
 
 
-def test_a_second_silence_is_told_and_not_asked_about() -> None:
-    desk = closed(THOUGHT, STOP)
-    desk.again = None
-    desk.feed(THOUGHT)
-    desk.close(final=True)
-    assert desk.again is None
-    assert [note.code for note in desk.diagnostics] == ["answer.reminded", "answer.empty"]
+def test_a_second_empty_answer_is_noted_and_not_asked_for_again() -> None:
+    subject = close_round(REASONING, STOP)
+    subject.follow_up = None
+    subject.feed(REASONING)
+    subject.close(final=True)
+    assert subject.follow_up is None
+    assert [note.code for note in subject.diagnostics] == ["answer.reminded", "answer.empty"]
 
 
-def test_where_nobody_is_reminded_silence_is_told_all_the_same() -> None:
-    desk = closed(THOUGHT, STOP, reminds=False)
-    assert desk.again is None
-    assert [note.code for note in desk.diagnostics] == ["answer.empty"]
-    assert closed(THOUGHT, Finish("length"), reminds=False).diagnostics == []
+def test_without_reminders_an_empty_answer_is_only_noted() -> None:
+    subject = close_round(REASONING, STOP, reminds=False)
+    assert subject.follow_up is None
+    assert [note.code for note in subject.diagnostics] == ["answer.empty"]
+    assert close_round(REASONING, Finish("length"), reminds=False).diagnostics == []
 
 
-def test_an_answer_after_the_reminder_ends_it() -> None:
-    desk = closed(THOUGHT, STOP)
-    desk.again = None
-    desk.feed(Text("Here."))
-    desk.close(final=True)
-    assert [note.code for note in desk.diagnostics] == ["answer.reminded"]
+def test_an_answer_after_the_reminder_is_not_noted_as_empty() -> None:
+    subject = close_round(REASONING, STOP)
+    subject.follow_up = None
+    subject.feed(Text("Here."))
+    subject.close(final=True)
+    assert [note.code for note in subject.diagnostics] == ["answer.reminded"]
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter", None])
-def test_a_thought_that_was_cut_off_is_not_taken_for_silence(reason: str | None) -> None:
-    desk = closed(THOUGHT, Finish(reason))
-    assert (desk.again, desk.diagnostics) == (None, [])
+def test_reasoning_that_was_cut_off_is_not_asked_about(reason: str | None) -> None:
+    subject = close_round(REASONING, Finish(reason))
+    assert (subject.follow_up, subject.diagnostics) == (None, [])

@@ -1,4 +1,4 @@
-"""Raw thought is told as a summary to whoever asks for one, and kept as what it was."""
+"""Raw reasoning is shown as a summary if one is requested, and sealed as raw reasoning."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def seal(states: Sequence[ReasoningState], text: str) -> str:
     return "sealed"
 
 
-def told(*deltas: Delta) -> list[Document]:
+def passed(*deltas: Delta) -> list[Document]:
     lines = Lines([[delta] for delta in (*deltas, Finish("stop"))])
-    bridge = Bridge(machine(seal=seal), Script(lines), desks=[ReasoningSummaryFilter()])
+    bridge = Bridge(machine(seal=seal), Script(lines), [ReasoningSummaryFilter()])
     events = [event for _ in (*deltas, 0) for event in bridge.feed(b"x")] + bridge.close()
     found = documents(events)
     check(found)
     return found
 
 
-def test_raw_thought_is_told_as_one_summary() -> None:
-    events = told(Reasoning("Two "), Reasoning("and two."), Text("Four."))
+def test_raw_reasoning_is_shown_as_one_summary() -> None:
+    events = passed(Reasoning("Two "), Reasoning("and two."), Text("Four."))
     item = events[-1]["response"]["output"][0]
     assert item["summary"] == [{"type": "summary_text", "text": "Two and two."}]
     assert "content" not in item
@@ -37,14 +37,14 @@ def test_raw_thought_is_told_as_one_summary() -> None:
     assert not [kind for kind in kinds if kind.startswith("response.reasoning_text")]
 
 
-def test_it_is_sealed_as_the_raw_thought_it_was() -> None:
+def test_the_sealed_state_keeps_the_raw_reasoning() -> None:
     sealed.clear()
-    told(Reasoning("Two and two."), Text("Four."))
+    passed(Reasoning("Two and two."), Text("Four."))
     assert sealed == ["Two and two."]
 
 
 def test_a_summary_stays_a_summary_and_is_not_sealed() -> None:
     sealed.clear()
-    item = told(Reasoning("In short.", "summary"), Text("Four."))[-1]["response"]["output"][0]
+    item = passed(Reasoning("In short.", "summary"), Text("Four."))[-1]["response"]["output"][0]
     assert item["summary"] == [{"type": "summary_text", "text": "In short."}]
     assert sealed == []

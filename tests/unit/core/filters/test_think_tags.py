@@ -1,4 +1,4 @@
-"""Tagged thought becomes reasoning, at the beginning of the text and nowhere else."""
+"""Tagged reasoning becomes reasoning, at the beginning of the text and nowhere else."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
-from tests.support.dialect_samples.leaked_markup import read, text_of, thought_of
+from tests.support.dialect_samples.leaked_markup import read, reasoning_of, stream, text_of
 
 
-def fed(*deltas: Delta, opened: bool = False) -> list[Delta]:
-    guard = ThinkTagFilter(opened=opened)
-    return [out for delta in deltas for out in guard.feed(delta)] + guard.close()
+def feed_all(*deltas: Delta, opened: bool = False) -> list[Delta]:
+    return stream([ThinkTagFilter(opened=opened)], deltas)
 
 
 @pytest.mark.parametrize(
-    ("text", "thought", "answer"),
+    ("text", "reasoning", "answer"),
     [
         ("<think>a</think>b", "a", "b"),
         ("<thinking>a</thinking>b", "a", "b"),
@@ -59,17 +58,17 @@ def fed(*deltas: Delta, opened: bool = False) -> list[Delta]:
         ("", "", ""),
     ],
 )
-def test_the_block_at_the_beginning_is_thought_at_any_cut(
-    text: str, thought: str, answer: str | None
+def test_a_tagged_block_at_the_beginning_is_reasoning_at_any_cut(
+    text: str, reasoning: str, answer: str | None
 ) -> None:
-    expected = thought, text if answer is None else answer
+    expected = reasoning, text if answer is None else answer
     for fragments in ([text], list(text)):
         deltas = read(["think"], fragments)
-        assert (thought_of(deltas), text_of(deltas)) == expected
+        assert (reasoning_of(deltas), text_of(deltas)) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "thought", "answer"),
+    ("text", "reasoning", "answer"),
     [
         ("a</think>\n\nb", "a\n\n", "b"),
         ("\na<b</thinking>c</think>", "\na<b", "c</think>"),
@@ -83,16 +82,20 @@ def test_the_block_at_the_beginning_is_thought_at_any_cut(
         ("  ", "  ", ""),
     ],
 )
-def test_an_answer_may_begin_inside_of_the_block(text: str, thought: str, answer: str) -> None:
+def test_with_think_open_the_answer_begins_inside_the_block(
+    text: str, reasoning: str, answer: str
+) -> None:
     for fragments in ([text], list(text)):
         deltas = read(["think_open"], fragments)
-        assert (thought_of(deltas), text_of(deltas)) == (thought, answer)
+        assert (reasoning_of(deltas), text_of(deltas)) == (reasoning, answer)
 
 
-def test_thought_leaves_as_it_comes_but_for_what_may_be_its_end() -> None:
-    guard = ThinkTagFilter()
-    told = [guard.feed(Text(fragment)) for fragment in ("<think>a<", "b</th", "is</thin", "k>c")]
-    assert told == [
+def test_reasoning_streams_except_for_a_possible_closing_tag() -> None:
+    subject = ThinkTagFilter()
+    deltas = [
+        subject.feed(Text(fragment)) for fragment in ("<think>a<", "b</th", "is</thin", "k>c")
+    ]
+    assert deltas == [
         [Reasoning("a")],
         [Reasoning("<b")],
         [Reasoning("</this")],
@@ -100,48 +103,51 @@ def test_thought_leaves_as_it_comes_but_for_what_may_be_its_end() -> None:
     ]
 
 
-def test_another_tag_is_not_waited_for() -> None:
+def test_text_that_cannot_become_the_expected_tag_is_not_held_back() -> None:
     assert ThinkTagFilter().feed(Text("<think>a</rea")) == [Reasoning("a</rea")]
     assert ThinkTagFilter().feed(Text("<xsl:t")) == []
     assert ThinkTagFilter().feed(Text("<xsl:te")) == [Text("<xsl:te")]
 
 
-def test_text_leaves_at_once_when_no_block_can_come_any_more() -> None:
-    guard = ThinkTagFilter()
-    assert guard.feed(Text("\n")) == []
-    assert guard.feed(Text("<thi")) == []
-    assert guard.feed(Text("s")) == []
-    assert guard.feed(Text(">")) == [Text("\n<this>")]
+def test_text_streams_once_no_block_can_begin() -> None:
+    subject = ThinkTagFilter()
+    assert subject.feed(Text("\n")) == []
+    assert subject.feed(Text("<thi")) == []
+    assert subject.feed(Text("s")) == []
+    assert subject.feed(Text(">")) == [Text("\n<this>")]
     later = Text("<think>", logprobs=[{"token": "<think>"}])
-    assert guard.feed(later) == [later]
+    assert subject.feed(later) == [later]
 
 
-def test_what_is_held_goes_before_what_comes_next() -> None:
-    assert fed(Text("<thi"), Refusal("a"), Text("nk>b")) == [
+def test_held_back_text_is_sent_before_the_next_delta() -> None:
+    assert feed_all(Text("<thi"), Refusal("a"), Text("nk>b")) == [
         Text("<thi"),
         Refusal("a"),
         Text("nk>b"),
     ]
-    assert fed(Text("<think>a</"), ToolCall(0), Text("b</think>c")) == [
+    assert feed_all(Text("<think>a</"), ToolCall(0), Text("b</think>c")) == [
         Reasoning("a"),
         Reasoning("</"),
         ToolCall(0),
         Reasoning("b"),
         Text("c"),
     ]
-    assert fed(Text("<thi"), Finish("stop"), opened=True) == [Reasoning("<thi"), Finish("stop")]
+    assert feed_all(Text("<thi"), Finish("stop"), opened=True) == [
+        Reasoning("<thi"),
+        Finish("stop"),
+    ]
 
 
-def test_white_space_before_a_call_does_not_end_the_beginning() -> None:
-    assert fed(Text("\n"), ToolCall(0), Text("<think>a")) == [
+def test_a_block_may_begin_after_white_space_and_a_call() -> None:
+    assert feed_all(Text("\n"), ToolCall(0), Text("<think>a")) == [
         Text("\n"),
         ToolCall(0),
         Reasoning("a"),
     ]
 
 
-def test_counts_and_notes_pass_by_what_is_held() -> None:
-    assert fed(Text("<th"), Usage(1), Text("ink>a</"), Extra("x"), Text("think>b")) == [
+def test_token_counts_and_notes_do_not_release_held_back_text() -> None:
+    assert feed_all(Text("<th"), Usage(1), Text("ink>a</"), Extra("x"), Text("think>b")) == [
         Usage(1),
         Reasoning("a"),
         Extra("x"),
@@ -149,35 +155,10 @@ def test_counts_and_notes_pass_by_what_is_held() -> None:
     ]
 
 
-def test_a_server_that_sends_thought_apart_has_taken_the_block_out() -> None:
-    assert fed(Reasoning("a"), Text("b"), opened=True) == [Reasoning("a"), Text("b")]
-    assert fed(Reasoning("a"), Text("<think>b</think>c")) == [
+def test_with_separate_reasoning_the_text_does_not_begin_inside_a_block() -> None:
+    assert feed_all(Reasoning("a"), Text("b"), opened=True) == [Reasoning("a"), Text("b")]
+    assert feed_all(Reasoning("a"), Text("<think>b</think>c")) == [
         Reasoning("a"),
         Reasoning("b"),
         Text("c"),
     ]
-
-
-def token(text: str) -> dict[str, object]:
-    return {"token": text, "logprob": -1.0}
-
-
-def test_log_probabilities_stay_with_their_text() -> None:
-    first = Text("\n<x", logprobs=[token("\n"), token("<"), token("x")])
-    second = Text("> a", logprobs=[token(">"), token(" a")])
-    assert fed(first, second) == [
-        Text("\n<x> a", (*first.logprobs, *second.logprobs)),
-    ]
-
-
-def test_log_probabilities_of_thought_go_with_the_tags() -> None:
-    spelled = [token(part) for part in ("<think>", "a", "</think>", "b", "c")]
-    assert fed(Text("<think>a</think>bc", logprobs=spelled)) == [
-        Reasoning("a"),
-        Text("bc", (token("b"), token("c"))),
-    ]
-
-
-def test_log_probabilities_that_do_not_spell_the_text_are_kept() -> None:
-    odd = (token("something"), token("longer"))
-    assert fed(Text(" a", logprobs=odd)) == [Text(" a", odd)]

@@ -1,4 +1,4 @@
-"""The desk that takes searches off the stream: what passes, what is asked, what is remembered."""
+"""Managed web search: which calls pass, which searches are made, and what is stored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.filters.web_search import SearchCall, SearchOutcome, WebSearchFilter
+from antiphon.core.filters.web_search import WebSearchFilter
 from antiphon.core.history.steps import MessageStep, Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan, ToolChoice
@@ -25,18 +25,19 @@ from antiphon.core.stream.deltas import (
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.core.web_search.memory import decode_past_searches
 from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.search_call import SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
 from tests.support.machines import counting_ids
 
-OURS = ToolIdentity("web_search", "web_search", "web_search", "")
-THEIRS = ToolIdentity("read", "read")
+HOSTED_SEARCH = ToolIdentity("web_search", "web_search", "web_search", "")
+CLIENT_TOOL = ToolIdentity("read", "read")
 PREFIX = ToolIdentity("web", "web")
 DONE = Finish("tool_calls")
 BERLIN = SearchResult(title="Berlin", url="https://a.example/berlin", snippet="A city.")
 PARIS = SearchResult(title="Paris", url="https://b.example/paris", snippet="Another.")
 
 
-def desk(
+def make_filter(
     *tools: ToolIdentity,
     choice: ToolChoice | None = None,
     history: tuple[Step, ...] = (),
@@ -46,7 +47,7 @@ def desk(
         provider="p",
         model="m",
         history=history,
-        identities=ToolIdentityMap(tools or (OURS, THEIRS)),
+        identities=ToolIdentityMap(tools or (HOSTED_SEARCH, CLIENT_TOOL)),
         tool_choice=choice or ToolChoice(),
     )
     return WebSearchFilter(plan, SearchRules(**rules), counting_ids())
@@ -57,67 +58,70 @@ def search(query: str = "berlin", index: int = 0, call_id: str | None = None) ->
     return ToolCall(index, call_id or f"call_{index}", "web_search", arguments)
 
 
-def heard(at: WebSearchFilter, *deltas: Delta, final: bool = True) -> list[Delta]:
+def run_round(subject: WebSearchFilter, *deltas: Delta, final: bool = True) -> list[Delta]:
     """One round: what is passed on."""
-    return [*(out for delta in deltas for out in at.feed(delta)), *at.close(final=final)]
+    return [*(out for delta in deltas for out in subject.feed(delta)), *subject.close(final=final)]
 
 
-def settled(at: WebSearchFilter, *results: SearchResult, failed: bool = False) -> list[Delta]:
+def settle_all(
+    subject: WebSearchFilter, *results: SearchResult, failed: bool = False
+) -> list[Delta]:
     """Every pending search, with the same outcome."""
-    told: list[Delta] = []
-    while at.pending:
-        call = at.pending[0]
-        told += at.begin(call)
-        told += at.settle(call, SearchOutcome(results=results, failed=failed))
-    return told
+    deltas: list[Delta] = []
+    while subject.pending:
+        deltas += subject.begin_next()
+        deltas += subject.settle(SearchOutcome(results=results, failed=failed))
+    return deltas
 
 
-def asked(at: WebSearchFilter) -> FollowUp:
-    assert at.again is not None
-    return at.again
+def follow_up_of(subject: WebSearchFilter) -> FollowUp:
+    assert subject.follow_up is not None
+    return subject.follow_up
 
 
-def answers(at: WebSearchFilter) -> list[str]:
-    parts = [step.parts[0] for step in asked(at).steps if isinstance(step, ToolResultStep)]
+def answers(subject: WebSearchFilter) -> list[str]:
+    parts = [
+        step.parts[0] for step in follow_up_of(subject).steps if isinstance(step, ToolResultStep)
+    ]
     return [part.text for part in parts if isinstance(part, TextPart)]
 
 
-def queries(at: WebSearchFilter) -> list[tuple[str, ...]]:
-    return [call.queries for call in at.pending]
+def queries(subject: WebSearchFilter) -> list[tuple[str, ...]]:
+    return [call.queries for call in subject.pending]
 
 
 # --- one round ------------------------------------------------------------------------------------
 
 
-def test_what_is_not_a_search_passes_untouched() -> None:
-    at = desk()
+def test_other_deltas_pass_unchanged() -> None:
+    subject = make_filter()
     deltas: list[Delta] = [
         Text("hi"),
         ToolCall(0, "c", "read", "{}"),
         ToolCall(0, arguments=" "),
         ToolEnd(0),
     ]
-    assert heard(at, *deltas, DONE) == [*deltas, DONE]
-    assert (at.pending, at.again) == ([], None)
+    assert run_round(subject, *deltas, DONE) == [*deltas, DONE]
+    assert (subject.pending, subject.follow_up) == ([], None)
 
 
-def test_a_search_is_taken_off_the_stream_and_waits() -> None:
-    at = desk()
-    assert heard(at, Text("Wait. "), search(), ToolEnd(0), DONE) == [Text("Wait. "), DONE]
-    [call] = at.pending
+def test_a_search_call_is_removed_from_the_stream_and_pending() -> None:
+    subject = make_filter()
+    assert run_round(subject, Text("Wait. "), search(), ToolEnd(0), DONE) == [Text("Wait. "), DONE]
+    [call] = subject.pending
     assert (call.call_id, call.queries) == ("call_0", ("berlin",))
     assert (call.arguments, call.rules) == ('{"query":"berlin"}', SearchRules())
-    assert at.again is None
+    assert subject.follow_up is None
 
 
-def test_a_search_that_found_something_asks_again_with_numbered_sources() -> None:
-    at = desk()
-    heard(at, search(), DONE)
-    told = settled(at, BERLIN, PARIS)
+def test_results_are_sent_in_the_follow_up_as_numbered_sources() -> None:
+    subject = make_filter()
+    run_round(subject, search(), DONE)
+    deltas = settle_all(subject, BERLIN, PARIS)
     text = "[1] Berlin\nhttps://a.example/berlin\nA city.\n\n[2] Paris\nhttps://b.example/paris\n"
     action = {"type": "search", "query": "berlin", "queries": ["berlin"]}
-    assert told[:2] == [SearchStarted(action), SearchEnded(action, "completed")]
-    assert asked(at) == FollowUp(
+    assert deltas[:2] == [SearchStarted(action), SearchEnded(action, "completed")]
+    assert follow_up_of(subject) == FollowUp(
         steps=(
             ToolCallStep("call_0", "web_search", '{"query":"berlin"}'),
             ToolResultStep("call_0", (TextPart(f"{text}Another."),), "web_search"),
@@ -125,16 +129,18 @@ def test_a_search_that_found_something_asks_again_with_numbered_sources() -> Non
     )
 
 
-def test_what_is_remembered_is_what_the_next_round_is_asked_with() -> None:
-    at = desk()
-    heard(at, search(), search("paris", 1), DONE)
-    *_, state = settled(at, BERLIN)
+def test_the_stored_state_holds_the_same_searches_as_the_follow_up() -> None:
+    subject = make_filter()
+    run_round(subject, search(), search("paris", 1), DONE)
+    *_, state = settle_all(subject, BERLIN)
     assert isinstance(state, ReasoningState)
     assert (state.scheme, state.attach) == ("search", "turn")
     steps, others = decode_past_searches([state])
     assert others == ()
     assert [(step.call_id, step.parts) for step in steps if isinstance(step, ToolResultStep)] == [
-        (step.call_id, step.parts) for step in asked(at).steps if isinstance(step, ToolResultStep)
+        (step.call_id, step.parts)
+        for step in follow_up_of(subject).steps
+        if isinstance(step, ToolResultStep)
     ]
     assert [
         (step.arguments, step.namespace) for step in steps if isinstance(step, ToolCallStep)
@@ -144,12 +150,12 @@ def test_what_is_remembered_is_what_the_next_round_is_asked_with() -> None:
     ]
 
 
-def test_several_searches_of_a_round_are_told_one_by_one_and_remembered_once() -> None:
-    at = desk()
-    heard(at, search(), search("paris", 1), DONE)
-    kinds = [type(delta) for delta in settled(at)]
+def test_several_searches_are_shown_one_by_one_and_stored_once() -> None:
+    subject = make_filter()
+    run_round(subject, search(), search("paris", 1), DONE)
+    kinds = [type(delta) for delta in settle_all(subject)]
     assert kinds == [SearchStarted, SearchEnded, SearchStarted, SearchEnded, ReasoningState]
-    assert [type(step) for step in asked(at).steps] == [
+    assert [type(step) for step in follow_up_of(subject).steps] == [
         ToolCallStep,
         ToolCallStep,
         ToolResultStep,
@@ -157,134 +163,138 @@ def test_several_searches_of_a_round_are_told_one_by_one_and_remembered_once() -
     ]
 
 
-def test_numbers_go_on_over_rounds_and_stay_with_their_address() -> None:
-    at = desk()
-    heard(at, search(), DONE)
-    settled(at, BERLIN)
-    heard(at, search("paris", call_id="call_9"), DONE)
-    settled(at, PARIS, BERLIN)
-    [text] = answers(at)
+def test_source_numbers_continue_over_rounds_and_stay_with_their_url() -> None:
+    subject = make_filter()
+    run_round(subject, search(), DONE)
+    settle_all(subject, BERLIN)
+    run_round(subject, search("paris", call_id="call_9"), DONE)
+    settle_all(subject, PARIS, BERLIN)
+    [text] = answers(subject)
     assert text.startswith("[2] Paris")
     assert "\n\n[1] Berlin" in text
 
 
-def test_numbers_of_earlier_turns_are_not_given_again() -> None:
+def test_source_numbers_of_earlier_turns_are_not_reused() -> None:
     found = ToolResultStep(
         "old", (TextPart("[3] Berlin\nhttps://a.example/berlin\nA city."),), "web_search"
     )
-    at = desk(history=(ToolCallStep("old", "web_search", "{}", ""), found))
-    heard(at, search(), DONE)
-    settled(at, PARIS)
-    assert answers(at) == ["[4] Paris\nhttps://b.example/paris\nAnother."]
+    subject = make_filter(history=(ToolCallStep("old", "web_search", "{}", ""), found))
+    run_round(subject, search(), DONE)
+    settle_all(subject, PARIS)
+    assert answers(subject) == ["[4] Paris\nhttps://b.example/paris\nAnother."]
 
 
-def test_nothing_found_is_an_answer() -> None:
-    at = desk()
-    heard(at, search(), DONE)
-    settled(at)
-    assert answers(at) == ["Nothing was found."]
+def test_a_search_without_results_has_not_failed() -> None:
+    subject = make_filter()
+    run_round(subject, search(), DONE)
+    settle_all(subject)
+    assert answers(subject) == ["Nothing was found."]
 
 
-@pytest.mark.parametrize("tells", [True, False])
-def test_sources_are_told_to_a_client_that_asked_for_them(tells: bool) -> None:
-    at = desk(include_sources=tells)
-    heard(at, search(), DONE)
-    _, ended, _ = settled(at, BERLIN)
+@pytest.mark.parametrize("includes", [True, False])
+def test_sources_are_sent_to_a_client_that_includes_them(includes: bool) -> None:
+    subject = make_filter(include_sources=includes)
+    run_round(subject, search(), DONE)
+    _, ended, _ = settle_all(subject, BERLIN)
     assert isinstance(ended, SearchEnded)
     sources = [{"type": "url", "url": BERLIN.url}]
-    assert ended.action.get("sources") == (sources if tells else None)
+    assert ended.action.get("sources") == (sources if includes else None)
 
 
-def test_a_search_that_fails_is_told_to_client_and_model() -> None:
-    at = desk()
-    heard(at, search(), DONE)
-    _, ended, _ = settled(at, failed=True)
+def test_a_failed_search_is_reported_to_client_and_model() -> None:
+    subject = make_filter()
+    run_round(subject, search(), DONE)
+    _, ended, _ = settle_all(subject, failed=True)
     assert isinstance(ended, SearchEnded)
     assert ended.status == "failed"
-    assert "failed" in answers(at)[0]
-    [diagnostic] = at.diagnostics
+    assert "failed" in answers(subject)[0]
+    [diagnostic] = subject.diagnostics
     assert (diagnostic.code, diagnostic.subject) == ("search.failed", "web_search")
 
 
-def test_why_a_search_failed_is_told_to_whoever_reads_diagnostics() -> None:
-    at = desk()
-    heard(at, search(), DONE)
-    at.settle(at.pending[0], SearchOutcome(failed=True, problem="It took too long."))
-    assert at.diagnostics[0].message.endswith("It took too long.")
+def test_the_diagnostic_says_why_a_search_failed() -> None:
+    subject = make_filter()
+    run_round(subject, search(), DONE)
+    subject.settle(SearchOutcome(failed=True, problem="It took too long."))
+    assert subject.diagnostics[0].message.endswith("It took too long.")
 
 
 # --- names and pieces -----------------------------------------------------------------------------
 
 
 def test_a_search_in_any_pieces_is_one_search() -> None:
-    at = desk()
+    subject = make_filter()
     pieces = [
         ToolCall(0, "c"),
         ToolCall(0, name="web_"),
         ToolCall(0, name="search", arguments='{"que'),
         ToolCall(0, arguments='ry":"x"}'),
     ]
-    assert heard(at, *pieces, DONE) == [DONE]
-    assert queries(at) == [("x",)]
+    assert run_round(subject, *pieces, DONE) == [DONE]
+    assert queries(subject) == [("x",)]
 
 
-def test_a_name_may_come_again_or_grow() -> None:
-    at = desk()
+def test_the_name_of_the_search_may_be_repeated_or_grow() -> None:
+    subject = make_filter()
     names = ["web", "web_search", "web_search"]
-    assert heard(at, *(ToolCall(0, "c", name) for name in names), search(index=1), DONE) == [DONE]
-    assert [call.call_id for call in at.pending] == ["call_1"]
+    assert run_round(
+        subject, *(ToolCall(0, "c", name) for name in names), search(index=1), DONE
+    ) == [DONE]
+    assert [call.call_id for call in subject.pending] == ["call_1"]
 
 
-def test_a_tool_whose_name_only_begins_like_ours_is_not_ours() -> None:
-    at = desk(OURS, THEIRS, ToolIdentity("web_search_more", "web_search_more"))
+def test_a_tool_whose_name_begins_with_that_of_the_search_is_another_tool() -> None:
+    subject = make_filter(
+        HOSTED_SEARCH, CLIENT_TOOL, ToolIdentity("web_search_more", "web_search_more")
+    )
     pieces = [ToolCall(0, "c", "web_search"), ToolCall(0, name="_more", arguments="{}")]
-    assert at.feed(pieces[0]) == []
-    assert at.feed(pieces[1]) == pieces
-    assert at.close(final=True) == []
+    assert subject.feed(pieces[0]) == []
+    assert subject.feed(pieces[1]) == pieces
+    assert subject.close(final=True) == []
 
 
-def test_a_tool_whose_name_ours_begins_with_is_not_held_back() -> None:
-    at = desk(OURS, PREFIX)
-    assert at.feed(ToolCall(0, "c", "web", "{}")) == [ToolCall(0, "c", "web", "{}")]
+def test_a_tool_whose_name_is_the_beginning_of_the_search_is_not_held_back() -> None:
+    subject = make_filter(HOSTED_SEARCH, PREFIX)
+    assert subject.feed(ToolCall(0, "c", "web", "{}")) == [ToolCall(0, "c", "web", "{}")]
 
 
-def test_a_call_that_never_got_its_name_passes_when_the_round_is_over() -> None:
-    at = desk()
+def test_a_call_without_a_name_passes_when_the_round_is_over() -> None:
+    subject = make_filter()
     nameless: list[Delta] = [ToolCall(0, "c", arguments="{}"), ToolEnd(0)]
-    assert heard(at, *nameless, search(index=1), DONE) == [DONE, *nameless]
-    assert len(at.pending) == 1
+    assert run_round(subject, *nameless, search(index=1), DONE) == [DONE, *nameless]
+    assert len(subject.pending) == 1
 
 
 def test_a_clients_function_of_the_same_name_is_left_alone() -> None:
     """GodeX took such a function for its own."""
     marked = ToolIdentity("web_search_1a2b", "web_search", "web_search", "")
-    at = desk(ToolIdentity("web_search", "web_search"), marked)
-    theirs = ToolCall(0, "c0", "web_search", '{"query":"x"}')
-    ours = ToolCall(1, "c1", "web_search_1a2b", '{"query":"y"}')
-    assert heard(at, theirs, ours, DONE) == [theirs, DONE]
-    assert queries(at) == [("y",)]
+    subject = make_filter(ToolIdentity("web_search", "web_search"), marked)
+    client_call = ToolCall(0, "c0", "web_search", '{"query":"x"}')
+    search_call = ToolCall(1, "c1", "web_search_1a2b", '{"query":"y"}')
+    assert run_round(subject, client_call, search_call, DONE) == [client_call, DONE]
+    assert queries(subject) == [("y",)]
 
 
-def test_a_plan_that_does_not_know_the_search_knows_its_usual_name() -> None:
-    at = desk(THEIRS)
-    assert heard(at, search(), DONE) == [DONE]
-    assert queries(at) == [("berlin",)]
+def test_without_an_identity_the_search_has_its_default_name() -> None:
+    subject = make_filter(CLIENT_TOOL)
+    assert run_round(subject, search(), DONE) == [DONE]
+    assert queries(subject) == [("berlin",)]
 
 
 @pytest.mark.parametrize("given", [None, ""])
 def test_a_call_without_an_id_gets_one(given: str | None) -> None:
-    at = desk()
-    heard(at, ToolCall(0, given, "web_search", '{"query":"x"}'), DONE)
-    assert [call.call_id for call in at.pending] == ["call_n1"]
+    subject = make_filter()
+    run_round(subject, ToolCall(0, given, "web_search", '{"query":"x"}'), DONE)
+    assert [call.call_id for call in subject.pending] == ["call_n1"]
 
 
 def test_an_id_is_used_once_in_an_answer() -> None:
-    at = desk()
-    heard(at, search(call_id="c"), search(index=1, call_id="c"), DONE)
-    assert [call.call_id for call in at.pending] == ["c", "call_n1"]
-    settled(at)
-    heard(at, search(call_id="c"), DONE)
-    assert [call.call_id for call in at.pending] == ["call_n2"]
+    subject = make_filter()
+    run_round(subject, search(call_id="c"), search(index=1, call_id="c"), DONE)
+    assert [call.call_id for call in subject.pending] == ["c", "call_n1"]
+    settle_all(subject)
+    run_round(subject, search(call_id="c"), DONE)
+    assert [call.call_id for call in subject.pending] == ["call_n2"]
 
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -299,16 +309,16 @@ def test_an_id_is_used_once_in_an_answer() -> None:
         ('{"query": "a", "queries": "b"}', ("a",)),
     ],
 )
-def test_queries_are_read_with_good_will(arguments: str, expected: tuple[str, ...]) -> None:
-    at = desk()
-    heard(at, ToolCall(0, "c", "web_search", arguments), DONE)
-    assert queries(at) == [expected]
+def test_queries_are_read_from_either_field(arguments: str, expected: tuple[str, ...]) -> None:
+    subject = make_filter()
+    run_round(subject, ToolCall(0, "c", "web_search", arguments), DONE)
+    assert queries(subject) == [expected]
 
 
-def test_a_query_without_end_is_cut() -> None:
-    at = desk()
-    heard(at, search("x" * 1000), DONE)
-    assert queries(at) == [("x" * 400,)]
+def test_a_long_query_is_truncated() -> None:
+    subject = make_filter()
+    run_round(subject, search("x" * 1000), DONE)
+    assert queries(subject) == [("x" * 400,)]
 
 
 @pytest.mark.parametrize(
@@ -322,19 +332,19 @@ def test_a_query_without_end_is_cut() -> None:
         ("[" * 100_000, None),
     ],
 )
-def test_bad_arguments_are_told_to_the_model_and_nobody_else(
+def test_malformed_arguments_are_reported_to_the_model_only(
     arguments: str, kept: str | None
 ) -> None:
-    at = desk()
-    [_, state] = heard(at, ToolCall(0, "c", "web_search", arguments), DONE)
+    subject = make_filter()
+    [_, state] = run_round(subject, ToolCall(0, "c", "web_search", arguments), DONE)
     assert isinstance(state, ReasoningState)
-    [called, answered] = asked(at).steps
+    [called, answered] = follow_up_of(subject).steps
     assert isinstance(called, ToolCallStep)
     assert isinstance(msgspec.json.decode(called.arguments), dict)
     assert kept in (None, called.arguments)
-    assert '{"query": "some words"}' in answers(at)[0]
+    assert '{"query": "some words"}' in answers(subject)[0]
     assert isinstance(answered, ToolResultStep)
-    assert at.pending == []
+    assert subject.pending == []
 
 
 # --- beside the client's calls --------------------------------------------------------------------
@@ -342,111 +352,120 @@ def test_bad_arguments_are_told_to_the_model_and_nobody_else(
 
 def test_beside_a_clients_call_there_is_a_search_but_no_further_round() -> None:
     """GodeX left the sibling's block open, and the next turn's call was made of both."""
-    at = desk()
-    theirs = ToolCall(1, "c1", "read", "{}")
-    assert heard(at, search(), theirs, DONE) == [theirs, DONE]
-    told = settled(at, BERLIN)
-    assert [type(delta) for delta in told] == [SearchStarted, SearchEnded, ReasoningState]
-    assert at.again is None
+    subject = make_filter()
+    client_call = ToolCall(1, "c1", "read", "{}")
+    assert run_round(subject, search(), client_call, DONE) == [client_call, DONE]
+    deltas = settle_all(subject, BERLIN)
+    assert [type(delta) for delta in deltas] == [SearchStarted, SearchEnded, ReasoningState]
+    assert subject.follow_up is None
 
 
-def test_where_another_round_comes_anyway_the_search_joins_it() -> None:
-    at = desk()
-    heard(at, search(), ToolCall(1, "c1", "read", "{}"), DONE, final=False)
-    settled(at, BERLIN)
-    assert [step.call_id for step in asked(at).steps if isinstance(step, ToolCallStep)] == [
-        "call_0"
-    ]
+def test_in_a_round_that_another_filter_wants_the_results_are_included() -> None:
+    subject = make_filter()
+    run_round(subject, search(), ToolCall(1, "c1", "read", "{}"), DONE, final=False)
+    settle_all(subject, BERLIN)
+    assert [
+        step.call_id for step in follow_up_of(subject).steps if isinstance(step, ToolCallStep)
+    ] == ["call_0"]
 
 
-def test_siblings_of_one_round_do_not_stop_the_next() -> None:
-    at = desk()
-    heard(at, ToolCall(0, "c1", "read", "{}"), DONE)
-    heard(at, search(), DONE)
-    settled(at)
-    assert at.again is not None
+def test_client_calls_of_an_earlier_round_do_not_prevent_a_follow_up() -> None:
+    subject = make_filter()
+    run_round(subject, ToolCall(0, "c1", "read", "{}"), DONE)
+    run_round(subject, search(), DONE)
+    settle_all(subject)
+    assert subject.follow_up is not None
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter", "error", None])
 def test_an_answer_that_was_cut_off_is_not_searched_for(reason: str | None) -> None:
-    at = desk()
-    assert heard(at, Reasoning("hm"), search(), Finish(reason)) == [Reasoning("hm"), Finish(reason)]
-    assert (at.pending, at.again) == ([], None)
+    subject = make_filter()
+    assert run_round(subject, Reasoning("hm"), search(), Finish(reason)) == [
+        Reasoning("hm"),
+        Finish(reason),
+    ]
+    assert (subject.pending, subject.follow_up) == ([], None)
 
 
-def test_an_empty_word_does_not_replace_why_the_provider_stopped() -> None:
-    at = desk()
-    heard(at, search(), DONE, Finish(None))
-    assert len(at.pending) == 1
+def test_an_empty_finish_reason_does_not_replace_an_earlier_one() -> None:
+    subject = make_filter()
+    run_round(subject, search(), DONE, Finish(None))
+    assert len(subject.pending) == 1
 
 
 # --- budgets --------------------------------------------------------------------------------------
 
 
 def test_a_search_beyond_the_budget_is_not_made_but_answered() -> None:
-    at = desk(max_calls=1)
-    heard(at, search(), search("paris", 1), DONE)
-    assert queries(at) == [("berlin",)]
-    settled(at, BERLIN)
-    assert "limit" in answers(at)[1]
-    assert asked(at).tool_choice is None
-    assert [each.code for each in at.diagnostics] == ["search.limited"]
+    subject = make_filter(max_calls=1)
+    run_round(subject, search(), search("paris", 1), DONE)
+    assert queries(subject) == [("berlin",)]
+    settle_all(subject, BERLIN)
+    assert "limit" in answers(subject)[1]
+    assert follow_up_of(subject).tool_choice is None
+    assert [each.code for each in subject.diagnostics] == ["search.limited"]
 
 
-def test_a_model_that_goes_on_is_forbidden_to_and_then_not_asked_again() -> None:
-    at = desk(max_calls=0)
+def test_a_model_over_the_budget_gets_tool_choice_none_and_then_no_round() -> None:
+    subject = make_filter(max_calls=0)
     choices = []
     for _ in range(2):
-        heard(at, search(), DONE)
-        choices.append(asked(at).tool_choice)
+        run_round(subject, search(), DONE)
+        choices.append(follow_up_of(subject).tool_choice)
     assert choices == [None, ToolChoice("none")]
-    assert heard(at, search(), DONE) == [DONE]
-    assert (at.pending, at.again) == ([], None)
+    assert run_round(subject, search(), DONE) == [DONE]
+    assert (subject.pending, subject.follow_up) == ([], None)
 
 
 @pytest.mark.parametrize("arguments", ['{"query":"x"}', "not even JSON"])
-def test_no_answer_takes_rounds_without_end(arguments: str) -> None:
-    at = desk()
+def test_the_number_of_rounds_is_limited(arguments: str) -> None:
+    subject = make_filter()
     rounds = 0
     for _ in range(100):
-        heard(at, ToolCall(0, "c", "web_search", arguments), DONE)
-        settled(at)
-        rounds += at.again is not None
+        run_round(subject, ToolCall(0, "c", "web_search", arguments), DONE)
+        settle_all(subject)
+        rounds += subject.follow_up is not None
     assert 10 < rounds < 15
 
 
 def test_searches_are_limited_whatever_the_client_allows() -> None:
-    at = desk(max_calls=1000)
-    heard(at, *(search(index=index) for index in range(50)), DONE)
-    assert len(at.pending) == 20
+    subject = make_filter(max_calls=1000)
+    run_round(subject, *(search(index=index) for index in range(50)), DONE)
+    assert len(subject.pending) == 20
 
 
 @pytest.mark.parametrize(
     ("mode", "following"),
     [("auto", None), ("required", ToolChoice("auto")), ("function", ToolChoice("auto"))],
 )
-def test_what_had_to_be_called_need_not_be_called_twice(
+def test_a_forced_tool_choice_is_auto_in_later_rounds(
     mode: Any, following: ToolChoice | None
 ) -> None:
-    at = desk(choice=ToolChoice(mode))
-    heard(at, search(), DONE)
-    settled(at)
-    assert asked(at).tool_choice == following
+    subject = make_filter(choice=ToolChoice(mode))
+    run_round(subject, search(), DONE)
+    settle_all(subject)
+    assert follow_up_of(subject).tool_choice == following
 
 
-def test_a_later_round_without_a_search_asks_for_nothing() -> None:
-    at = desk(history=(MessageStep("user", (TextPart("hello"),)),))
-    heard(at, search(), DONE)
-    settled(at)
-    assert at.again is not None
-    assert heard(at, Text("So."), Finish("stop")) == [Text("So."), Finish("stop")]
-    assert at.again is None
+def test_a_later_round_without_a_search_has_no_follow_up() -> None:
+    subject = make_filter(history=(MessageStep("user", (TextPart("hello"),)),))
+    run_round(subject, search(), DONE)
+    settle_all(subject)
+    assert subject.follow_up is not None
+    assert run_round(subject, Text("So."), Finish("stop")) == [Text("So."), Finish("stop")]
+    assert subject.follow_up is None
 
 
 def test_a_search_is_settled_once() -> None:
-    at = desk()
-    heard(at, search(), DONE)
-    [call] = at.pending
-    at.settle(call, SearchOutcome())
-    assert isinstance(call, SearchCall)
-    assert at.pending == []
+    subject = make_filter()
+    run_round(subject, search(), DONE)
+    subject.settle(SearchOutcome())
+    assert subject.pending == []
+
+
+def test_giving_up_drops_the_pending_searches() -> None:
+    subject = make_filter()
+    run_round(subject, search(), DONE)
+    assert subject.wants_round
+    assert subject.give_up() == []
+    assert not subject.wants_round

@@ -1,8 +1,8 @@
-"""The forms in which models write tool calls, for when a server fails to read them.
+"""The formats in which models write tool calls, for servers that fail to parse them.
 
-A form is a reader of one block, from just after its opening mark to its end, and gives the calls
-in it. It is strict: what it does not know for a call is none. Where a form says where values end
-only by a tag, a value may hold that tag, too, unless the next tag of the form follows it.
+A format is a reader of one block, from just after its opening mark to its end, that returns the
+calls in it. It is strict: a block that does not match it exactly has no call. In formats whose
+values end with a tag, a value may contain that tag, unless the next tag of the format follows it.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.filters.text_tools.scanner import Source, Steps
-from antiphon.errors import FormatMismatch
+from antiphon.core.filters.text_tools.scanner import FormatMismatch, MarkupScanner, Scan
 
 
-class Call(Struct, frozen=True):
+class WrittenToolCall(Struct, frozen=True):
     """A call as the model wrote it; the arguments are the text of a JSON object."""
 
     name: str
     arguments: str
 
 
-Form: TypeAlias = Callable[[Source], Steps[list[Call]]]
+CallFormat: TypeAlias = Callable[[MarkupScanner], Scan[list[WrittenToolCall]]]
 
 _NAME = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
 _KIMI_ID = re.compile(r"(?:functions\.)?(?P<name>.+):[0-9]+")
@@ -34,83 +33,83 @@ _KIMI_ID = re.compile(r"(?:functions\.)?(?P<name>.+):[0-9]+")
 # Calls in JSON
 
 
-class _Written(Struct, forbid_unknown_fields=True):
-    # A field of another name may be the arguments by another name: no guessing.
+class _JSONToolCall(Struct, forbid_unknown_fields=True):
+    # An unknown field may hold the arguments under another name: such a block is not a call.
     name: str
     arguments: msgspec.Raw = msgspec.Raw(b"{}")
     id: Any = None
     type: Any = None
 
 
-_read_call = msgspec.json.Decoder(_Written).decode
-_read_calls = msgspec.json.Decoder(list[_Written]).decode
-_read_value = msgspec.json.Decoder().decode
+_decode_call = msgspec.json.Decoder(_JSONToolCall).decode
+_decode_calls = msgspec.json.Decoder(list[_JSONToolCall]).decode
+_decode_json = msgspec.json.Decoder().decode
 
 
-def hermes(source: Source) -> Steps[list[Call]]:
+def hermes(scanner: MarkupScanner) -> Scan[list[WrittenToolCall]]:
     """`<tool_call>{"name": …, "arguments": {…}}</tool_call>`"""
-    text = yield from source.json((yield from source.expect("{")))
-    yield from source.expect("</tool_call>")
-    return [_call(_read_call(text))]
+    text = yield from scanner.json((yield from scanner.expect("{")))
+    yield from scanner.expect("</tool_call>")
+    return [_convert_call(_decode_call(text))]
 
 
-def mistral(source: Source) -> Steps[list[Call]]:
+def mistral(scanner: MarkupScanner) -> Scan[list[WrittenToolCall]]:
     """`[TOOL_CALLS][{"name": …, "arguments": {…}}, …]` or `[TOOL_CALLS]NAME[ARGS]{…}`
 
-    Servers that hide control tokens from the text may hide `[ARGS]`, too; some versions have
+    Servers that remove control tokens from the text may remove `[ARGS]`, too; some versions have
     `[CALL_ID]` and an id before it.
     """
-    yield from source.spaces()
-    if bracket := (yield from source.mark("[")):
-        text = yield from source.json(bracket)
-        return [_call(written) for written in _some(_read_calls(text))]
-    name = yield from source.word()
-    mark = yield from source.expect("[CALL_ID]", "[ARGS]", "{")
+    yield from scanner.spaces()
+    if bracket := (yield from scanner.mark("[")):
+        text = yield from scanner.json(bracket)
+        return [_convert_call(written) for written in _check_not_empty(_decode_calls(text))]
+    name = yield from scanner.name()
+    mark = yield from scanner.expect("[CALL_ID]", "[ARGS]", "{")
     if mark == "[CALL_ID]":
-        yield from source.word()
-        mark = yield from source.expect("[ARGS]")
+        yield from scanner.name()
+        mark = yield from scanner.expect("[ARGS]")
     if mark == "[ARGS]":
-        mark = yield from source.expect("{")
-    return [Call(name, _object((yield from source.json(mark))))]
+        mark = yield from scanner.expect("{")
+    return [WrittenToolCall(name, _check_object((yield from scanner.json(mark))))]
 
 
-def kimi_section(source: Source) -> Steps[list[Call]]:
+def kimi_section(scanner: MarkupScanner) -> Scan[list[WrittenToolCall]]:
     """`<|tool_calls_section_begin|>`, calls, `<|tool_calls_section_end|>`"""
-    calls: list[Call] = []
-    mark = yield from source.expect("<|tool_call_begin|>")
+    calls: list[WrittenToolCall] = []
+    mark = yield from scanner.expect("<|tool_call_begin|>")
     while mark == "<|tool_call_begin|>":
-        calls += yield from kimi(source)
-        mark = yield from source.expect("<|tool_call_begin|>", "<|tool_calls_section_end|>")
+        calls += yield from kimi(scanner)
+        mark = yield from scanner.expect("<|tool_call_begin|>", "<|tool_calls_section_end|>")
     return calls
 
 
-def kimi(source: Source) -> Steps[list[Call]]:
+def kimi(scanner: MarkupScanner) -> Scan[list[WrittenToolCall]]:
     """`<|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`"""
-    found = _KIMI_ID.fullmatch((yield from source.word()))
+    found = _KIMI_ID.fullmatch((yield from scanner.name()))
     if found is None:
         raise FormatMismatch
-    yield from source.expect("<|tool_call_argument_begin|>")
-    text = yield from source.json((yield from source.expect("{")))
-    yield from source.expect("<|tool_call_end|>")
-    return [Call(found["name"], _object(text))]
+    yield from scanner.expect("<|tool_call_argument_begin|>")
+    text = yield from scanner.json((yield from scanner.expect("{")))
+    yield from scanner.expect("<|tool_call_end|>")
+    return [WrittenToolCall(found["name"], _check_object(text))]
 
 
-def _call(written: _Written) -> Call:
+def _convert_call(written: _JSONToolCall) -> WrittenToolCall:
     if not _NAME.fullmatch(written.name):
         raise FormatMismatch
     raw = bytes(written.arguments)
     text = msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
-    return Call(written.name, _object(text))
+    return WrittenToolCall(written.name, _check_object(text))
 
 
-def _object(text: str) -> str:
-    """The same text, if it is an object."""
-    if not isinstance(_read_value(text), dict):
+def _check_object(text: str) -> str:
+    """Return the same text if it is a JSON object."""
+    if not isinstance(_decode_json(text), dict):
         raise FormatMismatch
     return text
 
 
-def _some(calls: list[_Written]) -> list[_Written]:
+def _check_not_empty(calls: list[_JSONToolCall]) -> list[_JSONToolCall]:
     if not calls:
         raise FormatMismatch
     return calls
@@ -119,80 +118,82 @@ def _some(calls: list[_Written]) -> list[_Written]:
 # Calls in tags
 
 
-def qwen_xml(source: Source) -> Steps[list[Call]]:
+def qwen_xml(scanner: MarkupScanner) -> Scan[list[WrittenToolCall]]:
     """`<tool_call><function=NAME>…</function></tool_call>`"""
-    yield from source.expect("<function=")
-    calls = yield from qwen_function(source)
-    yield from source.expect("</tool_call>")
+    yield from scanner.expect("<function=")
+    calls = yield from qwen_function(scanner)
+    yield from scanner.expect("</tool_call>")
     return calls
 
 
-def qwen_function(source: Source) -> Steps[list[Call]]:
+def qwen_function(scanner: MarkupScanner) -> Scan[list[WrittenToolCall]]:
     """`<function=NAME><parameter=KEY>VALUE</parameter>…</function>`, each on lines of its own.
 
-    The line breaks right inside of a parameter are the template's, not the value's.
+    The line breaks right inside a parameter belong to the template, not to the value.
     """
-    name = yield from source.word()
-    yield from source.expect(">")
+    name = yield from scanner.name()
+    yield from scanner.expect(">")
     arguments: dict[str, str] = {}
-    mark = yield from source.expect("<parameter=", "</function>")
+    mark = yield from scanner.expect("<parameter=", "</function>")
     while mark == "<parameter=":
-        key = yield from source.until(">")
-        value, mark = yield from _value(source, "</parameter>", "<parameter=", "</function>")
-        _add(arguments, key, value.removeprefix("\n").removesuffix("\n"))
-    return [Call(name, _joined(arguments))]
+        key = yield from scanner.until(">")
+        value, mark = yield from _tagged_value(
+            scanner, "</parameter>", "<parameter=", "</function>"
+        )
+        _add_argument(arguments, key, value.removeprefix("\n").removesuffix("\n"))
+    return [WrittenToolCall(name, _join_arguments(arguments))]
 
 
-def glm(source: Source) -> Steps[list[Call]]:
+def glm(scanner: MarkupScanner) -> Scan[list[WrittenToolCall]]:
     """`<tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value>…</tool_call>`
 
     Older models put every tag on a line of its own.
     """
-    name = yield from source.word()
+    name = yield from scanner.name()
     arguments: dict[str, str] = {}
-    mark = yield from source.expect("<arg_key>", "</tool_call>")
+    mark = yield from scanner.expect("<arg_key>", "</tool_call>")
     while mark == "<arg_key>":
-        key = yield from source.until("</arg_key>")
-        yield from source.expect("<arg_value>")
-        value, mark = yield from _value(source, "</arg_value>", "<arg_key>", "</tool_call>")
-        _add(arguments, key, value)
-    return [Call(name, _joined(arguments))]
+        key = yield from scanner.until("</arg_key>")
+        yield from scanner.expect("<arg_value>")
+        value, mark = yield from _tagged_value(scanner, "</arg_value>", "<arg_key>", "</tool_call>")
+        _add_argument(arguments, key, value)
+    return [WrittenToolCall(name, _join_arguments(arguments))]
 
 
-def _value(source: Source, end: str, *followers: str) -> Steps[tuple[str, str]]:
-    """Everything up to an end tag that one of the followers follows; and which one it is."""
+def _tagged_value(scanner: MarkupScanner, end: str, *followers: str) -> Scan[tuple[str, str]]:
+    """Return the text up to an end tag that one of the followers follows, and which one it is."""
     passed: list[str] = []
     while True:
-        passed.append((yield from source.until(end)))
-        gap = yield from source.spaces()
-        follower = yield from source.mark(*followers)
+        passed.append((yield from scanner.until(end)))
+        gap = yield from scanner.spaces()
+        follower = yield from scanner.mark(*followers)
         if follower is not None:
             return "".join(passed), follower
         passed += [end, gap]
 
 
-def _add(arguments: dict[str, str], key: str, value: str) -> None:
+def _add_argument(arguments: dict[str, str], key: str, value: str) -> None:
     if not key or key in arguments:
         raise FormatMismatch
-    arguments[key] = _literal(value)
+    arguments[key] = _to_json(value)
 
 
-# Templates print what is neither text nor a container as Python does.
+# Chat templates print booleans and null as Python does.
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
-def _literal(text: str) -> str:
-    """A value in JSON. Tags tell no types: what reads as anything but text is what it reads as."""
+def _to_json(text: str) -> str:
+    """Return a value as JSON. Tags carry no types: what parses as JSON is that, or else text."""
     if text in _PYTHON:
         return _PYTHON[text]
     try:
-        is_text = isinstance(_read_value(text), str)
+        is_text = isinstance(_decode_json(text), str)
     except (msgspec.DecodeError, RecursionError):
         is_text = True
     return _encode(text) if is_text else text
 
 
-def _joined(arguments: Mapping[str, str]) -> str:
+def _join_arguments(arguments: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{_encode(key)}: {text}" for key, text in arguments.items()) + "}"
 
 
@@ -200,11 +201,11 @@ def _encode(text: str) -> str:
     return msgspec.json.encode(text).decode()
 
 
-FORMS: Mapping[str, Mapping[str, Form]] = {
+CALL_FORMATS: Mapping[str, Mapping[str, CallFormat]] = {
     "hermes": {"<tool_call>": hermes},
     "qwen_xml": {"<tool_call>": qwen_xml, "<function=": qwen_function},
     "kimi": {"<|tool_calls_section_begin|>": kimi_section, "<|tool_call_begin|>": kimi},
     "glm": {"<tool_call>": glm},
     "mistral": {"[TOOL_CALLS]": mistral},
 }
-"""By the names that provider data uses: which mark opens a block of which form."""
+"""By the names that the `guards` of a model use: the marks that open a block, and their readers."""

@@ -1,10 +1,10 @@
-"""Markup while it is being written: small readers that wait where the text has not come yet.
+"""Incremental scanner for markup: generators that wait for text that has not come yet.
 
-A reader is a generator that yields when it needs more text, and returns what it read, so that a
-form of calls (`dialects.call_form`) is written down as its grammar. Every character is looked at a
-bounded number of times, and only an unfinished mark or name is kept from one fragment to the next.
-Where the text does not fit, `FormatMismatch` is raised, and the source stands before what did not
-fit, wherever the text was cut.
+A scan is a generator that yields when it needs more text, and returns what it read, so that a
+format of calls (`formats.py`) reads like its grammar. Every character is looked at a bounded number
+of times, and only an unfinished mark or name is kept from one fragment to the next. Where the text
+does not match, `FormatMismatch` is raised, and the scanner stands before what did not match, wherever the
+text was cut.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ import re
 from collections.abc import Generator
 from typing import TypeAlias, TypeVar
 
-from antiphon.errors import FormatMismatch
-
 T = TypeVar("T")
-Steps: TypeAlias = Generator[None, None, T]
+Scan: TypeAlias = Generator[None, None, T]
 
 _SPACES = re.compile(r"\s*")
-_LONGEST_WORD = 128
-_WORD = re.compile(rf"[\w.:/-]{{0,{_LONGEST_WORD + 1}}}", re.ASCII)
-_LONGEST_MARK = 40
+_MAX_NAME_CHARS = 128
+_NAME = re.compile(rf"[\w.:/-]{{0,{_MAX_NAME_CHARS + 1}}}", re.ASCII)
+_MAX_MARK_CHARS = 40
 
-# JSON in tokens, outside of strings and inside; whether they make sense is for a parser to say.
+# JSON tokens outside of strings and inside. Whether they are valid JSON is left to a parser.
 _PLAIN = re.compile(r'[-+.,:\w\s]+|["{}\[\]]', re.ASCII)
 _QUOTED = re.compile(r'[^"\\]+|\\.|"', re.DOTALL)
 _DEPTHS = {"{": 1, "[": 1, "}": -1, "]": -1}
 
 
-class Source:
-    """The text of one block, from just after the mark that opened it."""
+class FormatMismatch(Exception):
+    """The text does not match the expected format."""
+
+
+class MarkupScanner:
+    """Scanner of one block, from just after the mark that opened it."""
 
     def __init__(self, text: str, position: int) -> None:
         self._text = text
@@ -47,20 +49,20 @@ class Source:
         self._text = self._text[self._position :] + fragment
         self._position = 0
 
-    def spaces(self) -> Steps[str]:
-        """White space, perhaps none."""
+    def spaces(self) -> Scan[str]:
+        """Read white space, perhaps none."""
         skipped: list[str] = []
         while True:
-            skipped.append(self._run(_SPACES))
+            skipped.append(self._match(_SPACES))
             self._position += len(skipped[-1])
             if self._position < len(self._text):
                 return "".join(skipped)
             yield
 
-    def mark(self, *options: str) -> Steps[str | None]:
-        """The one that stands here, if one of them does."""
+    def mark(self, *options: str) -> Scan[str | None]:
+        """Read one of these marks; None if none of them comes next."""
         while True:
-            ahead = self._text[self._position : self._position + _LONGEST_MARK]
+            ahead = self._text[self._position : self._position + _MAX_MARK_CHARS]
             for option in options:
                 if ahead.startswith(option):
                     self._position += len(option)
@@ -69,16 +71,16 @@ class Source:
                 return None
             yield
 
-    def expect(self, *options: str) -> Steps[str]:
-        """White space, and then one of these."""
+    def expect(self, *options: str) -> Scan[str]:
+        """Read white space, then one of these marks."""
         yield from self.spaces()
         found = yield from self.mark(*options)
         if found is None:
             raise FormatMismatch
         return found
 
-    def until(self, mark: str) -> Steps[str]:
-        """Everything before the mark, which is read, too."""
+    def until(self, mark: str) -> Scan[str]:
+        """Read everything up to and including the mark; return what is before it."""
         passed: list[str] = []
         while (end := self._text.find(mark, self._position)) < 0:
             last = self._text.rfind(mark[0], self._position)
@@ -91,20 +93,20 @@ class Source:
         self._position = end + len(mark)
         return "".join(passed)
 
-    def word(self) -> Steps[str]:
-        """White space, and then a name as tools have them."""
+    def name(self) -> Scan[str]:
+        """Read white space, then a name as tools have them."""
         yield from self.spaces()
         while True:
-            word = self._run(_WORD)
-            if not word or len(word) > _LONGEST_WORD:
+            name = self._match(_NAME)
+            if not name or len(name) > _MAX_NAME_CHARS:
                 raise FormatMismatch
-            if self._position + len(word) < len(self._text):
-                self._position += len(word)
-                return word
+            if self._position + len(name) < len(self._text):
+                self._position += len(name)
+                return name
             yield
 
-    def json(self, bracket: str) -> Steps[str]:
-        """An object or array whose opening bracket has been read, as it stands."""
+    def json(self, bracket: str) -> Scan[str]:
+        """Read the rest of an object or array whose opening bracket has been read."""
         tokens = [bracket]
         depth = 1
         quoted = False
@@ -123,6 +125,6 @@ class Source:
                 raise FormatMismatch
         return "".join(tokens)
 
-    def _run(self, pattern: re.Pattern[str]) -> str:
+    def _match(self, pattern: re.Pattern[str]) -> str:
         found = pattern.match(self._text, self._position)
         return found[0] if found else ""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.filters.order import make_markup_filters
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -19,7 +20,6 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.dialects.guard import build_guards
 from antiphon.wire.items import FunctionCall
 from tests.support.dialect_samples.leaked_markup import (
     CALL_GUARDS,
@@ -28,6 +28,7 @@ from tests.support.dialect_samples.leaked_markup import (
     Writer,
     calls_of,
     read,
+    stream,
     text_of,
 )
 from tests.support.machines import machine
@@ -40,9 +41,8 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-def fed(names: list[str], *deltas: Delta) -> list[Delta]:
-    [guard] = build_guards(names)
-    return [out for delta in deltas for out in guard.feed(delta)] + guard.close()
+def feed_all(names: list[str], *deltas: Delta) -> list[Delta]:
+    return stream(make_markup_filters(names), deltas)
 
 
 @pytest.mark.parametrize(("guard", "write"), [*JSON_FORMS, *TAG_FORMS])
@@ -73,100 +73,6 @@ def test_a_block_that_is_cut_off_is_text(guard: str, write: Writer) -> None:
         assert read([guard], [whole[:size]]) == [Text(whole[:size])]
 
 
-def test_several_calls_may_share_a_block() -> None:
-    one = "<|tool_call_begin|>{}:{}<|tool_call_argument_begin|>{{}}<|tool_call_end|>"
-    both = one.format("functions.f", 0) + "\n" + one.format("g.h", 12)
-    section = f"<|tool_calls_section_begin|>\n{both}\n<|tool_calls_section_end|>"
-    assert calls_of(read(["kimi"], [section])) == [("f", {}), ("g.h", {})]
-    array = '[TOOL_CALLS] [{"name": "f"}, {"name": "g", "arguments": "{}", "id": "x"}]'
-    assert calls_of(read(["mistral"], [array])) == [("f", {}), ("g", {})]
-
-
-def test_arguments_are_told_as_they_were_written() -> None:
-    written = '{"b":1.0, "a" :1e3,"b":  "\\u00e9"}'
-    [call] = read(["hermes"], [f'<tool_call>{{"name":"f","arguments":{written}}}</tool_call>'])
-    assert call == ToolCall(0, None, "f", written)
-
-
-def test_a_value_without_a_type_is_what_it_reads_as() -> None:
-    values = {
-        "3": 3,
-        "1.50": 1.5,
-        "007": "007",
-        "true": True,
-        "True": True,
-        "False": False,
-        "None": None,
-        "null": None,
-        " [1, 2] ": [1, 2],
-        '{"a": 1}': {"a": 1},
-        '"quoted"': '"quoted"',
-        "{broken": "{broken",
-        "[" * 100_000: "[" * 100_000,
-        " plain ": " plain ",
-    }
-    for text, value in values.items():
-        block = f"<tool_call>f<arg_key>k</arg_key><arg_value>{text}</arg_value></tool_call>"
-        assert calls_of(read(["glm"], [block])) == [("f", {"k": value})]
-
-
-def test_a_value_may_hold_its_own_end_tag() -> None:
-    value = "x</parameter>\n<y></parameter></function"
-    text = f"<function=f>\n<parameter=k>\n{value}\n</parameter>\n</function>"
-    for fragments in ([text], list(text)):
-        assert calls_of(read(["qwen_xml"], fragments)) == [("f", {"k": value})]
-
-
-NO_CALLS = [
-    "<tool_call>",
-    "<tool_call></tool_call>",
-    "<tool_call>{}</tool_call>",
-    '<tool_call>{"name": "f", "arguments": {"a": 1}</tool_call>',
-    '<tool_call>{"name": "f", "arguments": {"a": 1}}}</tool_call>',
-    '<tool_call>{"name": "f", "arguments": [1]}</tool_call>',
-    '<tool_call>{"name": "f", "arguments": "[1]"}</tool_call>',
-    '<tool_call>{"name": "f", "arguments": "{"}</tool_call>',
-    '<tool_call>{"name": "f", "arguments": null}</tool_call>',
-    '<tool_call>{"name": "f", "parameters": {"a": 1}}</tool_call>',
-    '<tool_call>{"name": "", "arguments": {}}</tool_call>',
-    '<tool_call>{"name": "a tool", "arguments": {}}</tool_call>',
-    '<tool_call>{"name": 1, "arguments": {}}</tool_call>',
-    '<tool_call>{"name": "f", "arguments": {"a": "line\nbreak"}}</tool_call>',
-    '<tool_call>{"name": "f", "arguments": {"a": ' + "[" * 9999 + "]" * 9999 + "}}</tool_call>",
-    '<tool_call>{"name": "f", "arguments": {"a": "\ud800"}}</tool_call>',
-    '<tool_call>{"name": "f", arguments: {}}</tool_call>',
-    '<tool_call>{"name": "f"} and so on</tool_call>',
-    '<tool_call>{"name": <b>}</tool_call>',
-    "<tool_call>a b</tool_call>",
-    f"<tool_call>{'f' * 129}</tool_call>",
-    "<tool_call>f<arg_key>k</arg_key>v</tool_call>",
-    "<tool_call>f<arg_key></arg_key><arg_value>v</arg_value></tool_call>",
-    "<tool_call>f<arg_key>k</arg_key><arg_value>\ud800</arg_value></tool_call>",
-    "<tool_call><function=f></function>",
-    "<tool_call><function=f></function> </tool>",
-    "<function=>x</function>",
-    "<function=f>x</function>",
-    "<function=f><parameter=k>1</parameter><parameter=k>2</parameter></function>",
-    "<|tool_call_begin|>f<|tool_call_argument_begin|>{}<|tool_call_end|>",
-    "<|tool_call_begin|>f:0<|tool_call_argument_begin|>{]<|tool_call_end|>",
-    "<|tool_calls_section_begin|><|tool_calls_section_end|>",
-    "[TOOL_CALLS]",
-    "[TOOL_CALLS][]",
-    "[TOOL_CALLS][1]",
-    "[TOOL_CALLS][TOOL_CALLS]",
-    "[TOOL_CALLS]f[ARGS]x",
-    "[TOOL_CALLS]f[ARGS]{x}",
-]
-
-
-@pytest.mark.parametrize("text", NO_CALLS)
-def test_a_block_that_is_no_call_is_text_at_any_cut(text: str) -> None:
-    for fragments in ([f"a {text} b"], list(f"a {text} b")):
-        deltas = read(CALL_GUARDS, fragments)
-        assert calls_of(deltas) == []
-        assert text_of(deltas) == f"a {text} b"
-
-
 GOOD = '<tool_call>{"name": "f"}</tool_call>'
 
 
@@ -187,7 +93,7 @@ def test_a_broken_block_does_not_hide_the_next_one(broken: str) -> None:
 
 
 def test_text_is_held_only_while_it_may_be_a_block() -> None:
-    [guard] = build_guards(["hermes", "mistral"])
+    [guard] = make_markup_filters(["hermes", "mistral"])
     plain = Text("a > b", logprobs=[{"token": "a > b"}])
     assert guard.feed(plain) == [plain]
     assert guard.feed(Text("a <b> [c] <tool")) == [Text("a <b> [c] ")]
@@ -195,17 +101,17 @@ def test_text_is_held_only_while_it_may_be_a_block() -> None:
     assert guard.feed(Text("x<tool_call> ")) == [Text("x")]
     assert guard.feed(Text("is a tag [")) == [Text("<tool_call> is a tag ")]
     assert guard.feed(Text("TOO")) == []
-    assert guard.close() == [Text("[TOO")]
+    assert guard.close(final=True) == [Text("[TOO")]
 
 
-def test_what_is_held_goes_before_what_comes_next() -> None:
+def test_held_back_text_is_sent_before_the_next_delta() -> None:
     half = '<tool_call>{"name": '
-    assert fed(["hermes"], Text(half), Text('"f"'), Reasoning("a"), Text("}</tool_call>")) == [
+    assert feed_all(["hermes"], Text(half), Text('"f"'), Reasoning("a"), Text("}</tool_call>")) == [
         Text(f'{half}"f"'),
         Reasoning("a"),
         Text("}</tool_call>"),
     ]
-    assert fed(["hermes"], Text("a<"), Annotation({}), Text("tool_call>")) == [
+    assert feed_all(["hermes"], Text("a<"), Annotation({}), Text("tool_call>")) == [
         Text("a"),
         Text("<"),
         Annotation({}),
@@ -213,8 +119,10 @@ def test_what_is_held_goes_before_what_comes_next() -> None:
     ]
 
 
-def test_counts_pass_by_a_block() -> None:
-    deltas = fed(["hermes"], Text(GOOD[:9]), Usage(1), Text(GOOD[9:]), Usage(2), Finish("stop"))
+def test_token_counts_do_not_end_a_block() -> None:
+    deltas = feed_all(
+        ["hermes"], Text(GOOD[:9]), Usage(1), Text(GOOD[9:]), Usage(2), Finish("stop")
+    )
     assert deltas == [
         Usage(1),
         Usage(2),
@@ -224,45 +132,45 @@ def test_counts_pass_by_a_block() -> None:
 
 
 def test_calls_come_after_those_of_the_server_and_before_the_end() -> None:
-    theirs = ToolCall(1, "x", "g", "{}")
+    server_calls = ToolCall(1, "x", "g", "{}")
     failure = Failure(protocol_fault("no"))
     for end in (Finish("stop"), failure):
-        assert fed(["hermes"], Text(GOOD), theirs, Text(" a"), end) == [
-            theirs,
+        assert feed_all(["hermes"], Text(GOOD), server_calls, Text(" a"), end) == [
+            server_calls,
             Text(" a"),
             ToolCall(2, name="f", arguments="{}"),
             end,
         ]
 
 
-def test_a_call_after_the_finish_reason_is_told_at_the_end() -> None:
-    deltas = fed(["hermes"], Text(GOOD), Finish("stop"), Text(GOOD))
+def test_a_call_after_the_finish_reason_is_sent_at_the_end() -> None:
+    deltas = feed_all(["hermes"], Text(GOOD), Finish("stop"), Text(GOOD))
     assert [delta.index for delta in deltas if isinstance(delta, ToolCall)] == [0, 1]
 
 
-def test_a_call_that_the_server_told_as_well_is_told_once() -> None:
+def test_a_call_that_the_server_sent_as_well_is_sent_once() -> None:
     leaked = Text('<tool_call>{"name": "f", "arguments": {"a": 1, "b": "é"}}</tool_call>')
-    theirs: list[Delta] = [
+    server_calls: list[Delta] = [
         ToolCall(0, "x", "f", '{"b":"\\u00e9",'),
         ToolCall(0, None, None, '"a":1}'),
     ]
-    for deltas in ([leaked, *theirs], [*theirs, leaked]):
-        assert fed(["hermes"], *deltas) == [*theirs, Extra("call_told_twice", "f")]
-    twice = fed(["hermes"], leaked, *theirs, leaked)
+    for deltas in ([leaked, *server_calls], [*server_calls, leaked]):
+        assert feed_all(["hermes"], *deltas) == [*server_calls, Extra("duplicate_call", "f")]
+    twice = feed_all(["hermes"], leaked, *server_calls, leaked)
     assert calls_of(twice[-1:]) == [("f", {"a": 1, "b": "é"})]
 
 
 def test_a_call_of_the_server_that_cannot_be_read_is_another_call() -> None:
-    theirs = ToolCall(0, "x", "f", "{")
-    assert fed(["hermes"], theirs, Text(GOOD)) == [
-        theirs,
+    server_calls = ToolCall(0, "x", "f", "{")
+    assert feed_all(["hermes"], server_calls, Text(GOOD)) == [
+        server_calls,
         ToolCall(1, name="f", arguments="{}"),
     ]
 
 
-def test_log_probabilities_of_a_block_go_with_it() -> None:
+def test_log_probabilities_of_a_block_are_dropped() -> None:
     tokens = [{"token": part} for part in ("a", GOOD, "b")]
-    assert fed(["hermes"], Text(f"a{GOOD}b", logprobs=tokens))[:2] == [
+    assert feed_all(["hermes"], Text(f"a{GOOD}b", logprobs=tokens))[:2] == [
         Text("a", (tokens[0],)),
         Text("b", (tokens[2],)),
     ]
@@ -270,14 +178,14 @@ def test_log_probabilities_of_a_block_go_with_it() -> None:
 
 def test_an_answer_that_stopped_completes_with_the_call_it_leaked() -> None:
     block = json.dumps({"name": "get_weather", "arguments": {"city": "Oslo"}})
-    deltas = fed(["hermes"], Text(f"<tool_call>{block}</tool_call>"), Finish("stop"))
-    heart = machine()
-    heart.start()
+    deltas = feed_all(["hermes"], Text(f"<tool_call>{block}</tool_call>"), Finish("stop"))
+    subject = machine()
+    subject.start()
     for delta in deltas:
-        heart.feed(delta)
-    heart.finish()
-    [item] = heart.snapshot.output
-    assert heart.snapshot.status == "completed"
+        subject.feed(delta)
+    subject.finish()
+    [item] = subject.snapshot.output
+    assert subject.snapshot.status == "completed"
     assert isinstance(item, FunctionCall)
     assert (item.name, item.status) == ("get_weather", "completed")
     assert json.loads(item.arguments) == {"city": "Oslo"}
