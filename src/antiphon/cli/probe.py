@@ -16,7 +16,7 @@ from antiphon.engine.engine import Caller, Engine
 from antiphon.engine.upstream import UpstreamError
 from antiphon.errors import AntiphonError
 from antiphon.providers.registry import Provider
-from antiphon.server.serve import open_engine
+from antiphon.server.wiring import open_engine
 from antiphon.store.redact import Redactor
 from antiphon.wire.request import Request
 

@@ -106,8 +106,8 @@ def test_a_model_without_a_ladder_has_no_levels_and_no_default() -> None:
 
 def test_a_switch_is_not_described_as_a_measure() -> None:
     off, on = known("zhipu/glm-4.6")["supported_reasoning_levels"]
-    assert off["description"] == "Answers without thinking first"
-    assert on["description"] == "Thinks first; how long is up to the model"
+    assert off["description"] == "No reasoning"
+    assert on["description"] == "Reasoning; the model decides how long"
     levels = known("openai/gpt-5")["supported_reasoning_levels"]
     assert len({level["description"] for level in levels}) == len(levels)
 
@@ -160,7 +160,7 @@ def test_where_images_are_described_to_the_blind_they_may_be_sent_to_all() -> No
     router = make_router(config, build_providers(config, KEYS))
     assert {"image"} == {
         kind
-        for each in model_list(router, sees=True)["models"]
+        for each in model_list(router, describes_images=True)["models"]
         for kind in each["input_modalities"][1:]
     }
     assert ["text"] in [each["input_modalities"] for each in model_list(router)["models"]]
