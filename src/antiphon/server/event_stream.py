@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, suppress
 
 from antiphon.config import ServerConfig
@@ -88,7 +88,7 @@ class EventStream:
             self._report(error)
             raise
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         taken = asyncio.Semaphore(0)  # the writer waits until the reader asks for more
 
@@ -169,7 +169,8 @@ class EventStream:
 
 async def _cancel(task: asyncio.Task[None]) -> None:
     """Cancel a task and wait for its end; its exception, if any, counts as handled."""
-    task.cancel()
-    await asyncio.wait((task,))
+    if not task.done():
+        task.cancel()
+        await asyncio.wait((task,))
     if not task.cancelled():
         task.exception()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -55,7 +55,7 @@ class StreamingBody(Protocol):
     async def write_to(self, write: Write) -> None:
         """Write the whole body. May be called once."""
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncGenerator[bytes, None]:
         """Read the whole body instead of having it written; closes it when left."""
 
     async def close(self) -> None:

@@ -34,23 +34,28 @@ async def open_engine(
     emit: Callable[[Entry], None],
     runtime: Runtime | None = None,
 ) -> AsyncIterator[Engine]:
-    """Open everything that lives as long as the process, and close it in reverse order."""
+    """Build and open everything that lives as long as the process; close it in the end.
+
+    Whatever can fail because of the configuration is built before anything is opened.
+    """
     providers = build_providers(config, environment)
+    router = make_router(config, providers)
     runtime = runtime or Runtime()
     data = data_directory(environment)
+    sealer = _make_sealer(config, data, runtime)
     store = _make_store(config, data, runtime)
     await store.open()
     tracer = open_tracer(config.trace, data, runtime, _list_secrets(config, providers))
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
         engine = Engine(
-            router=make_router(config, providers),
+            router=router,
             search=open_searcher(config, session) or find_nothing,
             http=HTTPUpstream(),
             in_process=EchoUpstream(),
             store=store,
             tracer=tracer,
             emit=emit,
-            sealer=_make_sealer(config, data, runtime),
+            sealer=sealer,
             policy=config.attempts,
             rim=runtime,
         )
