@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 
 from antiphon.config import ServerConfig
 from antiphon.core.client_profile import Profile, keepalive_as_comment
@@ -125,8 +125,9 @@ class EventStream:
         except UpstreamError as error:
             yield await self._run.fail(error.fault)
             return
-        async for events in self._run.batches():
-            yield events
+        async with aclosing(self._run.batches()) as batches:
+            async for events in batches:
+                yield events
 
     async def _write_events(self, write: Write) -> None:
         assert self._batches is not None

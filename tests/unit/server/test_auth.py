@@ -84,10 +84,18 @@ def test_loopback_names_and_addresses_are_recognised(host: str, expected: bool) 
     assert is_loopback(host) is expected
 
 
-def test_binding_to_a_reachable_address_needs_keys_that_are_not_empty() -> None:
-    reject_open_bind("127.0.0.1", {})
-    reject_open_bind("0.0.0.0", {"alice": "secret"})
-    with pytest.raises(ConfigError, match=r"server.host is '0.0.0.0'.*api_keys"):
-        reject_open_bind("0.0.0.0", {})
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "gateway.example", ""])
+def test_binding_to_a_reachable_address_needs_keys(host: str) -> None:
+    reject_open_bind(host, {"alice": "secret"})
+    with pytest.raises(ConfigError, match=r"server.host is '.*', which others can reach.*api_keys"):
+        reject_open_bind(host, {})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_binding_to_a_loopback_address_needs_no_keys(host: str) -> None:
+    reject_open_bind(host, {})
+
+
+def test_an_empty_key_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"server.api_keys.alice: must not be empty"):
         reject_open_bind("127.0.0.1", {"alice": " "})
