@@ -85,7 +85,7 @@ async def leaving(
             listener.leave()
             await script.gone.wait()
     await until(lambda: not stage.gateway.engine.active, "the exchange is over")
-    assert stage.gateway.engine.idle.is_set()
+    await stage.gateway.engine.active.wait_idle()
     await until(lambda: asyncio.all_tasks() <= before, "no task is left behind")
     assert not [entry for entry in stage.gateway.log if entry.level == "error"]
     return script.gone_at - left_at

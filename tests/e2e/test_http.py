@@ -316,7 +316,7 @@ async def test_what_goes_wrong_here_is_told_to_the_operator_and_not_to_the_clien
 ) -> None:
     """The reason names a file of ours."""
     async with opened_stage(tmp_path) as stage:
-        await stage.gateway.engine.store.close()
+        await stage.gateway.engine.services.store.close()
         answer = await stage.ask(playing(HELLO_WORLD), previous_response_id="resp_1")
         [entry] = stage.gateway.log
     assert (answer.status, answer.error["code"]) == (500, "server_error")

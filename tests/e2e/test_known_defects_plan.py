@@ -57,7 +57,7 @@ async def test_a_broken_promise_of_the_model_is_no_mistake_of_the_client(tmp_pat
             assert (response["status"], response["error"]["code"]) == ("failed", "server_error")
             assert response["usage"]["total_tokens"] == 20, "it was asked for once more"
             assert text(response) == "not JSON"
-            kept = await stage.gateway.engine.store.load(response["id"])
+            kept = await stage.gateway.engine.services.store.load(response["id"])
             assert kept is not None
             assert kept.status == "failed"
         logged = [e.facts for e in stage.gateway.log if e.event == "response.finished"]

@@ -102,7 +102,7 @@ async def test_a_turn_is_saved_before_its_terminal_event_leaves(tmp_path: Path) 
             while b"event: response.completed" not in received:
                 received += await response.content.readany()
             parent = final(events_of(received.partition(b"data: [DONE]")[0]))["id"]
-            assert await stage.gateway.engine.store.load(parent) is not None
+            assert await stage.gateway.engine.services.store.load(parent) is not None
             again = await stage.whole(previous_response_id=parent)
         assert (again["previous_response_id"], text(again)) == (parent, "Hello, world")
 
@@ -168,7 +168,7 @@ async def test_a_busy_database_holds_up_one_save_and_nothing_else(tmp_path: Path
                 assert text(await stage.whole(store=False)) == "Hello, world"
             assert not waiting.done()
             other.execute("ROLLBACK")
-        kept = await stage.gateway.engine.store.load((await waiting)["id"])
+        kept = await stage.gateway.engine.services.store.load((await waiting)["id"])
         assert kept is not None
 
 

@@ -114,7 +114,7 @@ async def test_a_client_that_leaves_takes_its_upstream_along(tmp_path: Path) -> 
         response.close()
         async with asyncio.timeout(1):
             await gone.wait()
-            await stage.gateway.engine.idle.wait()
+            await stage.gateway.engine.active.wait_idle()
         assert not stage.gateway.engine.active
 
 

@@ -73,5 +73,5 @@ async def test_streams_that_are_stored_are_all_there_when_they_end(tmp_path: Pat
         script = Together(STREAMS)
         answers = await asyncio.gather(*(stage.ask(script, stream=True) for _ in range(STREAMS)))
         ids = [answer.response["id"] for answer in answers]
-        turns = [await stage.gateway.engine.store.chain(each) for each in ids]
+        turns = [await stage.gateway.engine.services.store.chain(each) for each in ids]
     assert [turn[-1].id for turn in turns] == ids

@@ -133,7 +133,7 @@ async def test_a_chain_holds_the_items_and_not_the_references(tmp_path: Path) ->
         first = (await posted(scene, input="First.")).response
         said = first["output"][0]["id"]
         second = (await posted(scene, input=[reference(said), user("Second.")])).response
-        assert await scene.gateway.engine.store.delete(first["id"])
+        assert await scene.gateway.engine.services.store.delete(first["id"])
         third = await posted(scene, input="Third.", previous_response_id=second["id"])
         assert told(scene) == [
             ("assistant", "Hello, world"),

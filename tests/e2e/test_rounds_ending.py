@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from antiphon.config import TimeoutConfig
-from antiphon.engine.engine import Caller
+from antiphon.engine.services import Caller
 from antiphon.pipeline.stage import terminal
 from antiphon.wire.events import Event
 from antiphon.wire.request import Request
@@ -254,11 +254,11 @@ async def driven(scene: Stage, after: int, *, leave: bool) -> tuple[list[Event],
     """The events of an answer that is stopped, or left, after so many batches; and how often the
     provider had been asked by then. None: it has ended before."""
     engine = scene.gateway.engine
-    exchange = await engine.prepare(Request.parse(BODY), Caller("somebody", "req_1"))
-    await exchange.open()
+    run = await engine.create(Request.parse(BODY), Caller("somebody", "req_1"))
     told: list[Event] = []
     asked = None
-    async with aclosing(exchange.batches()) as batches:
+    async with run, aclosing(run.events()) as batches:
+        await run.open()
         async for events in batches:
             told += events
             after -= 1

@@ -22,6 +22,7 @@ from antiphon.core.planning.output_strategy import ask
 from antiphon.core.stream.deltas import Delta, Finish, Refusal, Text, ToolCall
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.pipeline.contract import ContractStage
+from antiphon.pipeline.stage import Batch
 from antiphon.wire.events import Event
 from tests.support.machines import documents, machine
 
@@ -168,7 +169,7 @@ def told(contract: OutputContract, rounds: Sequence[Sequence[Delta]]) -> tuple[D
         heart.end_round()
         heart.next_round()
     assert desk.again is None, "it would have gone on"
-    [ending] = documents(stage.feed(heart.finish())[-1:])
+    [ending] = documents(stage.on_terminal(Batch(heart.finish())).events[-1:])
     response: Document = ending["response"]
     return response, taken
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from antiphon.config import (
@@ -20,7 +20,7 @@ from antiphon.config import (
 )
 from antiphon.core.plan.plan import Outbound
 from antiphon.engine.engine import Engine
-from antiphon.engine.upstream import EchoUpstream, UpstreamAnswer
+from antiphon.engine.upstream import EchoUpstream, Upstream, UpstreamAnswer
 from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider
 from antiphon.server.application import Application
@@ -69,6 +69,11 @@ class OpenApplication:
         document = {"model": "echo/echo", "input": "Hello", **request}
         body = json.dumps(document).encode()
         return await self.request("POST", "/v1/responses", body, {**LOCAL, **(headers or {})})
+
+
+def use_upstream(engine: Engine, upstream: Upstream) -> None:
+    """Replace the built-in provider."""
+    engine.services = replace(engine.services, in_process=upstream)
 
 
 @asynccontextmanager

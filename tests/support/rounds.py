@@ -163,12 +163,12 @@ class Stage:
 
     @property
     def under_way(self) -> int:
-        """Requests that the gateway believes to be waiting for a first word."""
-        rings = [health.keyring for health in self.gateway.engine._health.values()]
-        return sum(sum(ring._under_way.values()) for ring in rings)
+        """Requests that wait for their first output, as the keyrings count them."""
+        rings = [health.keyring for health in self.gateway.engine.services.health]
+        return sum(sum(ring.active.values()) for ring in rings)
 
     def log_of(self, event: str) -> list[Document]:
-        return [entry.facts for entry in self.gateway.log if entry.event == event]
+        return [dict(entry.facts) for entry in self.gateway.log if entry.event == event]
 
 
 PATIENT = AttemptConfig(max_attempts=4, backoff_s=0.1)

@@ -24,7 +24,7 @@ from antiphon.cli.load_config import (
 from antiphon.cli.probe import Probe, probe_all
 from antiphon.cli.terminal import complain, is_terminal, make_console, make_table, write_lines
 from antiphon.config import Config
-from antiphon.engine.image_description import refuse_blind_model
+from antiphon.engine.image_description import check_vision_model
 from antiphon.engine.routing import make_router
 from antiphon.errors import AntiphonError
 from antiphon.providers.registry import Provider, build_providers
@@ -81,7 +81,7 @@ def _examine(explicit: str | None) -> Findings:
     """All that `serve` would refuse is refused here, and no file is touched."""
     config = load_settings(explicit)
     providers = build_providers(config, os.environ)
-    refuse_blind_model(config, make_router(config, providers))
+    check_vision_model(config, make_router(config, providers))
     Clients(config)
     reject_open_bind(config.server.host, config.server.api_keys)
     open_store(store_url(config), now=lambda: 0)

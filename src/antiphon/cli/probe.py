@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from antiphon.config import CapsuleConfig, Config, StoreConfig, TraceConfig
 from antiphon.core.faults.messages import describe
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.services import Caller
 from antiphon.engine.upstream import UpstreamError
 from antiphon.errors import AntiphonError
 from antiphon.providers.registry import Provider
@@ -96,9 +97,7 @@ async def _ask(engine: Engine, name: str) -> None:
         "max_output_tokens": 16,
         "store": False,
     }
-    caller = Caller("check", engine.rim.new_id("req"))
-    exchange = await engine.prepare(Request.parse(msgspec.json.encode(document)), caller)
-    try:
-        await exchange.whole()
-    finally:
-        exchange.close()
+    caller = Caller("check", engine.services.runtime.new_id("req"))
+    request = Request.parse(msgspec.json.encode(document))
+    async with await engine.create(request, caller) as run:
+        await run.response()

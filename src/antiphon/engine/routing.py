@@ -1,7 +1,7 @@
-"""A model's name → who serves it.
+"""Routing: from a model name to a provider and its model.
 
-In this order: an alias; `provider/model`; a model that a provider lists by this name, the default
-provider's first; the alias `*`; the default provider, for a name without a slash.
+Tried in this order: an alias; `provider/model`; a model that a provider lists by this name, the
+default provider's first; the alias `*`; the default provider, for a name without a slash.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from antiphon.providers.registry import Provider
 
 
 class Target(Struct, frozen=True, dict=True):
-    """Who will answer, and what the model is called there."""
+    """A provider, and the model's name there."""
 
     provider: Provider
     model: str
@@ -31,7 +31,7 @@ class Target(Struct, frozen=True, dict=True):
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """What the model takes. Looked up once, and the targets of listed models stay."""
+        """What the model supports. Looked up once for each target."""
         return self.provider.capabilities(self.model)
 
 
@@ -43,7 +43,7 @@ class Router:
         default_provider: str = "",
         fallbacks: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        """The default provider is the first one unless it is named."""
+        """Without `default_provider`, the first provider is the default."""
         self._fallbacks = fallbacks
         self._providers = providers
         self._aliases = aliases
@@ -56,11 +56,11 @@ class Router:
                 self._bare.setdefault(model, target)
 
     def resolve(self, name: str) -> Target:
-        """The target of a name; raises 404 `model_not_found` with the nearest names."""
+        """Return the target of a name; raises 404 `model_not_found` with similar names."""
         target = self._known(name) or self._fallback(name)
         if target is None:
             raise InvalidRequest(
-                f"The model {name!r} does not exist here.{self._suggestion(name)}",
+                f"The model {name!r} does not exist.{self._suggestion(name)}",
                 param="model",
                 code="model_not_found",
                 status=404,
@@ -68,14 +68,14 @@ class Router:
         return target
 
     def targets(self, name: str) -> list[Target]:
-        """Whom to ask, one after another: the target of the name, then its fallbacks."""
+        """Return the targets to try in order: the one of the name, then its fallbacks."""
         first = self.resolve(name)
         following = self._fallbacks.get(name) or self._fallbacks.get("/".join(first.name), ())
         found = [first, *filter(None, map(self.direct, following))]
         return list({target.name: target for target in found}.values())
 
     def names(self) -> list[str]:
-        """Every name that is known to work, aliases first."""
+        """Return every known model name, aliases first."""
         aliases = [alias for alias in self._aliases if alias != "*"]
         known = [
             f"{provider.name}/{model}"
@@ -85,7 +85,7 @@ class Router:
         return [*dict.fromkeys([*aliases, *known])]
 
     def default_name(self) -> str:
-        """The name for those who do not say any: who answers to unknown ones, or comes first."""
+        """Return the default model: the target of the alias `*`, else the first model."""
         if "*" in self._aliases:
             return self._aliases["*"]
         known = self._default.models()
@@ -96,7 +96,7 @@ class Router:
         return self.direct(alias or name) or self._bare.get(name)
 
     def direct(self, name: str) -> Target | None:
-        """The target of `provider/model`; the model's own name may hold slashes, too."""
+        """Return the target of `provider/model`; a model's name may contain slashes."""
         if name in self._full:
             return self._full[name]
         prefix, _, model = name.partition("/")
@@ -116,7 +116,7 @@ class Router:
 
 
 def make_router(config: Config, providers: Mapping[str, Provider]) -> Router:
-    """The router of a configuration; a name in it that leads nowhere is a mistake in the file."""
+    """Make the router of a configuration; a name in it without a target raises `ConfigError`."""
     default = config.default_provider
     if default and default not in providers:
         problem = f"there is no provider {default!r}; {hint(default, providers)}"
@@ -125,14 +125,14 @@ def make_router(config: Config, providers: Mapping[str, Provider]) -> Router:
     for name, following in config.fallbacks.items():
         for target in following:
             if router.direct(target) is None:
-                raise config.mistake(("fallbacks", name), _dead_end(target, providers))
+                raise config.mistake(("fallbacks", name), _explain_unknown(target, providers))
     for alias, target in config.models.items():
         if router.direct(target) is None:
-            raise config.mistake(("models", alias), _dead_end(target, providers))
+            raise config.mistake(("models", alias), _explain_unknown(target, providers))
     return router
 
 
-def _dead_end(target: str, providers: Mapping[str, Provider]) -> str:
+def _explain_unknown(target: str, providers: Mapping[str, Provider]) -> str:
     prefix, _, model = target.partition("/")
     if not model:
         return f"{target!r} is not of the form provider/model"

@@ -1,4 +1,4 @@
-"""Clocks and ids: made here, handed to everybody else."""
+"""Runtime: the clock, ids and randomness, created here and passed to everything else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _POOL_BYTES = 256 * _ID_BYTES
 
 
 class RandomIds:
-    """Ids that nobody can guess. The system is asked for randomness once for many of them."""
+    """Unguessable ids. One system call provides the randomness for many of them."""
 
     def __init__(self, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
         self._random_bytes = random_bytes
@@ -39,7 +39,7 @@ def _now_ms() -> int:
 
 @dataclass(frozen=True)
 class Runtime:
-    """What the heart must not know where it comes from."""
+    """Injected clock, ids and randomness."""
 
     new_id: Callable[[str], str] = field(default_factory=RandomIds)
     new_nonce: Callable[[int], bytes] = os.urandom

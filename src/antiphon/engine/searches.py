@@ -1,4 +1,4 @@
-"""The searches of one answer: begun together, told one after another."""
+"""Web searches of one answer: started together, reported in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Search: TypeAlias = Callable[[SearchCall], Awaitable[SearchOutcome]]
 
 
 async def find_nothing(call: SearchCall) -> SearchOutcome:
-    """Where no backend is configured; then no tool to search with is declared either."""
+    """Return no results, for a gateway without a search backend (no search tool is declared)."""
     return SearchOutcome()
 
 
@@ -23,12 +23,12 @@ class Searches:
         self._tasks: dict[str, asyncio.Future[SearchOutcome]] = {}
 
     async def outcome(self, calls: Sequence[SearchCall]) -> SearchOutcome:
-        """What the first of these calls finds; the others are begun meanwhile."""
+        """Return the outcome of the first call; start the others meanwhile."""
         for call in calls:
             if call.call_id not in self._tasks:
                 self._tasks[call.call_id] = asyncio.ensure_future(self._search(call))
         task = self._tasks[calls[0].call_id]
-        await asyncio.wait({task})  # a search that was called off must not call us off, too
+        await asyncio.wait({task})  # cancelling a search must not cancel the run
         if task.cancelled() or task.exception() is not None:
             return SearchOutcome(failed=True)
         return task.result()

@@ -1,4 +1,4 @@
-"""A deadline that moves with activity, for the price of a timestamp per activity."""
+"""Inactivity timer: a deadline that moves with activity, at the cost of one clock read each."""
 
 from __future__ import annotations
 
@@ -7,52 +7,54 @@ from collections.abc import Callable
 
 
 class InactivityTimer:
-    """Calls back once nothing has happened for `limit_s` seconds. `touch` says something has.
+    """Calls `on_idle` after `limit_s` seconds without a `touch`.
 
-    Touching costs one clock read: the timer looks at the time when it rings, and goes back to
-    sleep for what is left. With `repeat`, it rings again after every further silence.
+    A touch only stores the time. When the timer fires early it is scheduled again for what is
+    left. With `repeat`, it fires after every further idle period.
     """
 
-    def __init__(self, limit_s: float, ring: Callable[[], None], *, repeat: bool = False) -> None:
+    def __init__(
+        self, limit_s: float, on_idle: Callable[[], None], *, repeat: bool = False
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._limit_s = limit_s
-        self._ring = ring
+        self._on_idle = on_idle
         self._repeat = repeat
         self._touched = self._loop.time()
-        self._handle: asyncio.TimerHandle | None = self._loop.call_later(limit_s, self._look)
+        self._handle: asyncio.TimerHandle | None = self._loop.call_later(limit_s, self._fire)
 
     def touch(self) -> None:
         self._touched = self._loop.time()
 
     def reset(self, limit_s: float) -> None:
-        """Another limit from now on."""
+        """Restart with another limit."""
         self._stop()
         self._limit_s = limit_s
         self._touched = self._loop.time()
-        self._handle = self._loop.call_later(limit_s, self._look)
+        self._handle = self._loop.call_later(limit_s, self._fire)
 
     def cancel(self) -> None:
-        """For good. Whoever would have been called is forgotten, so that the two, which mostly know
-        each other, are gone as soon as nobody needs them."""
+        """Stop for good, and drop the callback: timer and owner refer to each other, and without
+        the cycle both are freed at once."""
         self._stop()
-        self._ring = _nobody
+        self._on_idle = _ignore
 
     def _stop(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
-    def _look(self) -> None:
+    def _fire(self) -> None:
         self._handle = None
         left = self._touched + self._limit_s - self._loop.time()
         if left <= 0:
             if self._repeat:
                 self._touched = self._loop.time()
-                self._handle = self._loop.call_later(self._limit_s, self._look)
-            self._ring()
+                self._handle = self._loop.call_later(self._limit_s, self._fire)
+            self._on_idle()
         else:
-            self._handle = self._loop.call_later(left, self._look)
+            self._handle = self._loop.call_later(left, self._fire)
 
 
-def _nobody() -> None:
+def _ignore() -> None:
     return

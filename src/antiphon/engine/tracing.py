@@ -1,4 +1,4 @@
-"""What an exchange leaves in the trace: who asked, what went through, how it ended."""
+"""Run trace: the rows that one run leaves in the trace, from its request to its outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.faults.messages import describe
 from antiphon.core.plan.plan import Diagnostic
 from antiphon.engine.runtime import Runtime
-from antiphon.pipeline.trace import RawTap, TraceStage
+from antiphon.pipeline.trace import PayloadTraceStage, RawTap, TraceStage
 from antiphon.store.redact import Redactor
 from antiphon.store.trace.rows import (
     TraceAttempt,
@@ -31,17 +31,10 @@ from antiphon.wire.sse import SSEEncoder
 
 @dataclass(frozen=True)
 class Tracer:
-    """Where traces go; without a store, nowhere."""
+    """Writer of trace rows; without a store it drops them."""
 
     store: TraceStore | None
     now_ms: Callable[[], int]
-
-    def begin(
-        self,
-        facts: Mapping[str, Any],
-        elapsed_ms: Callable[[], float],
-    ) -> ExchangeTrace:
-        return ExchangeTrace(self, facts, elapsed_ms)
 
     @property
     def keeps_payloads(self) -> bool:
@@ -57,8 +50,8 @@ class Tracer:
 
 
 @dataclass(frozen=True)
-class Attempted:
-    """Who was asked, and with which key: by its number, never by itself."""
+class AttemptRecord:
+    """One attempt for the trace: the provider, the model, and the key by its number."""
 
     number: int
     provider: str
@@ -66,31 +59,33 @@ class Attempted:
     key_name: str
 
 
-class ExchangeTrace:
-    """The taps of one exchange, and the rows it leaves."""
+class RunTrace:
+    """Everything one run records: its request row on creation, its outcome in `finish`."""
 
     def __init__(
-        self,
-        tracer: Tracer,
-        facts: Mapping[str, Any],
-        elapsed_ms: Callable[[], float],
+        self, tracer: Tracer, facts: Mapping[str, Any], elapsed_ms: Callable[[], float]
     ) -> None:
+        keep = tracer.keeps_payloads
         self._tracer = tracer
         self._id: str = facts["request_id"]
         self.elapsed_ms = elapsed_ms
         self._began_ms = tracer.now_ms()
-        self.request = RawTap(keep=tracer.keeps_payloads, elapsed_ms=elapsed_ms)
-        self.outbound = RawTap(keep=tracer.keeps_payloads, elapsed_ms=elapsed_ms)
-        """The body of every attempt, one after another."""
-        self.raw = RawTap(keep=tracer.keeps_payloads, elapsed_ms=elapsed_ms)
-        """Of each round, the bytes of the attempt that answered."""
-        self.transformed = TraceStage(keep=tracer.keeps_payloads, elapsed_ms=elapsed_ms)
+        self.request = RawTap(keep=keep, elapsed_ms=elapsed_ms)
+        self.outbound = RawTap(keep=keep, elapsed_ms=elapsed_ms)
+        """The request body of every attempt, one after another."""
+        self.raw = RawTap(keep=keep, elapsed_ms=elapsed_ms)
+        """The provider's bytes: of each round, those of the attempt that succeeded."""
+        self.transformed = PayloadTraceStage(elapsed_ms) if keep else TraceStage()
         tracer.record(TraceRequest(received_at_ms=self._began_ms, **facts))
 
     def attempt(
-        self, attempt: Attempted, fault: ProviderFault | None, status: int | None, latency_ms: float
+        self,
+        attempt: AttemptRecord,
+        fault: ProviderFault | None,
+        status: int | None,
+        latency_ms: float,
     ) -> None:
-        """One try is over: it failed, or the answer has begun."""
+        """Record an attempt that failed, or whose output has begun."""
         self._tracer.record(
             TraceAttempt(
                 request_id=self._id,
@@ -111,7 +106,7 @@ class ExchangeTrace:
         latency_ms: float | None,
         diagnostics: Sequence[Diagnostic],
     ) -> None:
-        """The exchange is over, one way or another."""
+        """Record the outcome of the run, whatever it is."""
         latency = None if latency_ms is None else round(latency_ms)
         for each in diagnostics:
             self._tracer.record(
@@ -124,18 +119,22 @@ class ExchangeTrace:
                 )
             )
         if fault is not None:
-            # A provider quotes what it refuses: its own words are as private as the prompt.
+            # Providers quote the prompt in their errors: their text is as private as the prompt.
             message = fault.message if self._tracer.keeps_payloads else describe(fault)
             self._tracer.record(TraceError(request_id=self._id, code=fault.code, message=message))
         self._record_streams()
         self._record_end(self.transformed.response, latency, failed=fault is not None)
 
+    def abort(self) -> None:
+        """Record the end of a run that could not be entered."""
+        self._record_end(None, None, failed=True)
+
     def _record_streams(self) -> None:
         taps = {"request": self.request, "outbound": self.outbound, "raw": self.raw}
         for kind, tap in taps.items():
             self._record_stream(kind, tap.blob, tap.offsets)
-        if self._tracer.keeps_payloads:
-            blob, offsets = _encoded(self.transformed)
+        if isinstance(self.transformed, PayloadTraceStage):
+            blob, offsets = _encode_events(self.transformed)
             self._record_stream("transformed", blob, offsets)
 
     def _record_stream(self, kind: Any, blob: bytes, offsets: Sequence[tuple[int, float]]) -> None:
@@ -166,13 +165,13 @@ class ExchangeTrace:
                 status=status,
                 duration_ms=round(self.elapsed_ms()),
                 upstream_latency_ms=latency,
-                events=self.transformed.count,
+                events=self.transformed.event_count,
             )
         )
 
 
-def _encoded(stage: TraceStage) -> tuple[bytes, list[tuple[int, float]]]:
-    """The events as the client got them, with the offset and time of every batch."""
+def _encode_events(stage: PayloadTraceStage) -> tuple[bytes, list[tuple[int, float]]]:
+    """Encode the events as the client received them, with offset and time of every batch."""
     encoder = SSEEncoder()
     pieces: list[bytes] = []
     offsets: list[tuple[int, float]] = []
@@ -184,9 +183,11 @@ def _encoded(stage: TraceStage) -> tuple[bytes, list[tuple[int, float]]]:
     return b"".join(pieces), offsets
 
 
-def open_tracer(config: TraceConfig, data: Path, rim: Runtime, secrets: Sequence[str]) -> Tracer:
+def open_tracer(
+    config: TraceConfig, data: Path, runtime: Runtime, secrets: Sequence[str]
+) -> Tracer:
     if not config.enabled:
-        return Tracer(None, rim.now_ms)
+        return Tracer(None, runtime.now_ms)
     options = TraceOptions(
         payloads=config.payloads,
         payload_max_bytes=config.payload_max_bytes,
@@ -195,6 +196,6 @@ def open_tracer(config: TraceConfig, data: Path, rim: Runtime, secrets: Sequence
     )
     path = Path(config.path) if config.path else data / "trace.db"
     redactor = Redactor(secrets)
-    store = TraceStore(path, now_ms=rim.now_ms, redactor=redactor, options=options)
+    store = TraceStore(path, now_ms=runtime.now_ms, redactor=redactor, options=options)
     store.open()
-    return Tracer(store, rim.now_ms)
+    return Tracer(store, runtime.now_ms)

@@ -1,4 +1,4 @@
-"""How a provider is reached: over HTTP, or inside the process for the built-in echo."""
+"""Upstreams: how a provider is called, over HTTP or inside the process (the built-in echo)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from antiphon.errors import AntiphonError
 from antiphon.providers import echo
 from antiphon.providers.registry import Provider
 
-_HEADER_LIMIT = 64 * 1024  # some providers' edges are talkative
+_HEADER_LIMIT = 64 * 1024  # some providers send many headers
 _ERROR_BODY_LIMIT = 1024 * 1024
 
 
 class UpstreamError(AntiphonError):
-    """A provider's fault, before anything was told to the client."""
+    """A provider's fault before anything was sent to the client."""
 
     code = "upstream"
 
@@ -33,23 +33,23 @@ class UpstreamError(AntiphonError):
 
 
 class UpstreamAnswer(Protocol):
-    """An answer whose head is here and whose body is coming."""
+    """An HTTP answer: its head has arrived, its body follows."""
 
     status: int
     headers: Mapping[str, str]
 
     async def next(self) -> bytes:
-        """Whatever has arrived; empty at the end."""
+        """Return what has arrived; empty at the end."""
 
     async def read(self) -> bytes:
-        """All of it."""
+        """Return the whole body."""
 
     def close(self) -> None:
-        """Hang up. Whoever waits for more is woken."""
+        """Disconnect. A pending read returns or raises."""
 
 
 async def error_body(answer: UpstreamAnswer) -> bytes:
-    """As much of it as came and is reasonable: the status alone says enough."""
+    """Read the body of an error answer, up to a limit; a broken connection ends it."""
     pieces: list[bytes] = []
     with suppress(UpstreamError):
         while sum(map(len, pieces)) < _ERROR_BODY_LIMIT and (piece := await answer.next()):
@@ -63,7 +63,7 @@ class Upstream(Protocol):
 
 
 class HTTPUpstream:
-    """Providers on the network, through one pool of connections."""
+    """Providers on the network, through one connection pool."""
 
     def __init__(self) -> None:
         self._session = aiohttp.ClientSession(
@@ -93,7 +93,7 @@ class HTTPUpstream:
         except aiohttp.ConnectionTimeoutError as error:
             raise UpstreamError(timeout_fault("connect")) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise _broken_line(error) from error
+            raise _connection_error(error) from error
         return _HTTPAnswer(response)
 
     async def close(self) -> None:
@@ -101,17 +101,17 @@ class HTTPUpstream:
 
 
 def _now() -> str:
-    """The time of a signature."""
+    """Return the timestamp of a request signature."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 
 
 def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
-    """Only connecting is timed here; the exchange times the rest, by what it sees."""
+    """Limit only connecting; the run limits the rest, by what it receives."""
     return aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)
 
 
-def _broken_line(error: Exception) -> UpstreamError:
-    """A line that breaks is a fault of the provider, whatever the HTTP library calls it."""
+def _connection_error(error: Exception) -> UpstreamError:
+    """Map an error of the HTTP library to a connection fault."""
     return UpstreamError(connection_fault(type(error).__name__))
 
 
@@ -126,24 +126,24 @@ class _HTTPAnswer:
         try:
             return await content.readany()
         except (aiohttp.ClientError, OSError) as error:
-            # The library forgets what it has received once the line breaks. We do not: the end of
-            # the answer may be in it.
+            # aiohttp drops received bytes when the connection breaks (3.14); the end of the
+            # answer may be among them.
             if isinstance(error, aiohttp.ClientError) and (received := content._read_nowait(-1)):
                 return received
-            raise _broken_line(error) from error
+            raise _connection_error(error) from error
 
     async def read(self) -> bytes:
         try:
             return await self._response.read()
         except (aiohttp.ClientError, OSError) as error:
-            raise _broken_line(error) from error
+            raise _connection_error(error) from error
 
     def close(self) -> None:
         self._response.close()
 
 
 class EchoUpstream:
-    """The built-in provider: the same bytes, without a network."""
+    """The built-in echo provider: real Chat Completions bytes without a network."""
 
     async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
         return _EchoAnswer(echo.answer(outbound.body))
@@ -159,7 +159,7 @@ class _EchoAnswer:
         self._chunks = deque(answer.chunks)
 
     async def next(self) -> bytes:
-        await asyncio.sleep(0)  # others get their turn, as with a socket
+        await asyncio.sleep(0)  # yields to other tasks, as a socket read does
         return self._chunks.popleft() if self._chunks else b""
 
     async def read(self) -> bytes:

@@ -38,6 +38,7 @@ from antiphon.dialects.guard import GuardedDecoder, build_guards, guarded
 from antiphon.errors import BridgeError
 from antiphon.wire.events import Event
 from antiphon.wire.items import Item, Message
+from antiphon.wire.response import Response
 from antiphon.wire.sse import Frame
 
 _MOST_ROUNDS = 24  # far beyond what any desk asks for: an answer ends
@@ -104,6 +105,11 @@ class Bridge:
     def fault(self) -> ProviderFault | None:
         """Why the answer failed, if a fault is why."""
         return self._machine.fault
+
+    @property
+    def snapshot(self) -> Response:
+        """The response as it stands."""
+        return self._machine.snapshot
 
     def start(self) -> list[Event]:
         """Begin before the provider has said anything; nothing happens if it has."""

@@ -1,33 +1,29 @@
-"""The output contract, checked where the answer is whole: at its terminal event."""
+"""Output contract stage: checks a completed response against the promised format."""
 
 from __future__ import annotations
 
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.errors import InvalidOutputFormat
-from antiphon.pipeline.stage import failed
-from antiphon.wire.events import Completed, Event
+from antiphon.pipeline.stage import Batch, Stage, failed, with_terminal
+from antiphon.wire.events import Completed
 
 
-class ContractStage:
-    """Turns a completed response into a failed one if it is not what was promised."""
+class ContractStage(Stage):
+    """Turns a completed response into a failed one if it breaks the contract.
+
+    A refusal promises nothing, so it is not checked."""
 
     def __init__(self, contract: OutputContract, *, provider: str) -> None:
         self._contract = contract
         self._provider = provider
-        self.broken: InvalidOutputFormat | None = None
-        self.waived = False
-        """The model refused to answer, so it has promised nothing."""
 
-    def feed(self, events: list[Event]) -> list[Event]:
-        if self.broken is not None:
-            return []
-        last = events[-1] if events else None
-        if self.waived or not isinstance(last, Completed):
-            return events
+    def on_terminal(self, batch: Batch) -> Batch:
+        last = batch.events[-1]
+        if batch.refused or not isinstance(last, Completed):
+            return batch
         try:
             self._contract.check(last.response, provider=self._provider)
         except InvalidOutputFormat as error:
-            self.broken = error
             message = f"{error.message} ({error.code})"
-            return [*events[:-1], failed(last.response, code="server_error", message=message)]
-        return events
+            return with_terminal(batch, failed(last.response, code="server_error", message=message))
+        return batch

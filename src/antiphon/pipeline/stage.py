@@ -1,36 +1,68 @@
-"""A stage takes a batch of events and gives a batch of events. Six of them make a pipeline.
+"""Stages: steps between the state machine and the wire, each with one responsibility.
 
-A terminal event is always the last of its batch, and is seen exactly once.
+A stage takes a `Batch` and returns one. The terminal event is the last event of its batch and is
+seen exactly once. Facts reach a stage as fields of the batch, never from the side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from antiphon.core.faults.fault import ProviderFault, internal_fault
-from antiphon.core.faults.messages import describe
+from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.faults.fault import ProviderFault
 from antiphon.wire.events import Completed, Event, Failed, Incomplete, Terminal
 from antiphon.wire.response import Response, ResponseError
 
 
-class Stage(Protocol):
-    def feed(self, events: list[Event]) -> list[Event]: ...
+class Batch(Struct, frozen=True):
+    """The events of one network read, and what is known of the answer with them."""
+
+    events: list[Event]
+    fault: ProviderFault | None = None
+    """Why the answer failed, if a fault is why."""
+    refused: bool = False
+    """Whether the model refused, however the client is shown that."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """All diagnostics of the answer so far."""
+    facts: Mapping[str, Any] = {}
+    """Names and numbers of the request and the current attempt; safe to log."""
+    upstream_latency_ms: float | None = None
+    event_count: int = 0
+    """Events of the answer up to the end of this batch."""
+    to_save: Response | None = None
+    """The response to store before the terminal event is sent."""
+
+
+class Stage:
+    """A step of the pipeline. A subclass overrides the methods it needs."""
+
+    def feed(self, batch: Batch) -> Batch:
+        """Process a batch without a terminal event. Called only where it is overridden."""
+        return batch
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        """Process the batch that ends with the terminal event."""
+        return batch
+
+    def close(self, batch: Batch) -> None:
+        """End without a terminal event, or after it: report what has not been reported."""
 
 
 _TERMINAL = (Completed, Incomplete, Failed)
 
 
 def terminal(events: Sequence[Event]) -> Terminal | None:
-    """The terminal event of a batch, if it has one."""
+    """Return the terminal event of a batch, if it has one."""
     last = events[-1] if events else None
     return last if isinstance(last, _TERMINAL) else None
 
 
 def failed(response: Response, *, code: str, message: str) -> Failed:
-    """The same response, but failed."""
+    """Return the terminal event of the same response, failed."""
     error = ResponseError(code, message)
     return Failed(
         msgspec.structs.replace(
@@ -39,28 +71,6 @@ def failed(response: Response, *, code: str, message: str) -> Failed:
     )
 
 
-class Stages:
-    """Stages in a row. One that breaks leaves the row, and the response fails for it."""
-
-    def __init__(self, stages: Sequence[Stage]) -> None:
-        self._stages = list(stages)
-        self.fault: ProviderFault | None = None
-
-    def feed(self, events: list[Event]) -> list[Event]:
-        for stage in tuple(self._stages):
-            try:
-                events = stage.feed(events)
-            except Exception as error:  # whoever drives us ends the response with this fault
-                self._stages.remove(stage)
-                self.fault = internal_fault(error)
-                events = self._spoiled(events, self.fault)
-        return events
-
-    @staticmethod
-    def _spoiled(events: list[Event], fault: ProviderFault) -> list[Event]:
-        """A response that would have ended well must not, if a stage could not see it end."""
-        ending = terminal(events)
-        if ending is None:
-            return events
-        rewritten = failed(ending.response, code=fault.public_code, message=describe(fault))
-        return [*events[:-1], rewritten]
+def with_terminal(batch: Batch, event: Event) -> Batch:
+    """Return the batch with another terminal event."""
+    return msgspec.structs.replace(batch, events=[*batch.events[:-1], event])

@@ -1,16 +1,16 @@
-"""What went through, for somebody who looks later: bytes with their times, written once."""
+"""Trace stages: the provider's bytes and the client's events, with their times."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from antiphon.pipeline.stage import terminal
+from antiphon.pipeline.stage import Batch, Stage, terminal
 from antiphon.wire.events import Event
 from antiphon.wire.response import Response
 
 
 class RawTap:
-    """The provider's bytes as they came: one blob, with the offset and time of every read."""
+    """Bytes as they arrived: one blob, with the offset and time of every read."""
 
     def __init__(self, *, keep: bool, elapsed_ms: Callable[[], float]) -> None:
         self._keep = keep
@@ -21,11 +21,11 @@ class RawTap:
         self._kept = (0, 0)
 
     def keep(self) -> None:
-        """What has come so far stays, whatever becomes of the rest."""
+        """Keep what has arrived so far, whatever `rewind` drops later."""
         self._kept = (len(self._pieces), self.size)
 
     def rewind(self) -> None:
-        """Forget what has come since: nobody will be told of it."""
+        """Drop what has arrived since `keep`: an attempt that is retried."""
         pieces, self.size = self._kept
         del self._pieces[pieces:], self.offsets[pieces:]
 
@@ -41,21 +41,37 @@ class RawTap:
         return b"".join(self._pieces)
 
 
-class TraceStage:
-    """The events as they leave, in batches; encoded only when the trace is written."""
+class TraceStage(Stage):
+    """The outcome of an answer, for the trace."""
 
-    def __init__(self, *, keep: bool, elapsed_ms: Callable[[], float]) -> None:
-        self._keep = keep
-        self._elapsed_ms = elapsed_ms
-        self.count = 0
+    def __init__(self) -> None:
+        self.event_count = 0
         self.response: Response | None = None
-        """How it ended, once it has."""
+        """The finished response, once there is one."""
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        self.event_count = batch.event_count
+        ending = terminal(batch.events)
+        if ending is not None:
+            self.response = ending.response
+        return batch
+
+    def close(self, batch: Batch) -> None:
+        self.event_count = batch.event_count
+
+
+class PayloadTraceStage(TraceStage):
+    """The outcome and all events as they were sent; encoded only when the trace is written."""
+
+    def __init__(self, elapsed_ms: Callable[[], float]) -> None:
+        super().__init__()
+        self._elapsed_ms = elapsed_ms
         self.batches: list[tuple[float, list[Event]]] = []
 
-    def feed(self, events: list[Event]) -> list[Event]:
-        self.count += len(events)
-        if self._keep and events:
-            self.batches.append((self._elapsed_ms(), events))
-        if (ending := terminal(events)) is not None:
-            self.response = ending.response
-        return events
+    def feed(self, batch: Batch) -> Batch:
+        if batch.events:
+            self.batches.append((self._elapsed_ms(), batch.events))
+        return batch
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        return super().on_terminal(self.feed(batch))

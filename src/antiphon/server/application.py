@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from antiphon.config import Config
 from antiphon.core.client_profile import Profile
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.services import Caller
 from antiphon.engine.upstream import UpstreamError
 from antiphon.errors import InvalidRequest
 from antiphon.server.auth import Authenticator
@@ -57,7 +58,7 @@ class Application:
 
         Returns as soon as the answer may begin. A streaming body must be closed by the caller.
         """
-        request_id = self._service.engine.rim.new_id("req")
+        request_id = self._service.engine.services.runtime.new_id("req")
         profile = self._clients.profile(http.headers)
         locale = self._negotiate_locale(http.headers)
         try:

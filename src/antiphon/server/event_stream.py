@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, aclosing, suppress
 from antiphon.config import ServerConfig
 from antiphon.core.client_profile import Profile, keepalive_as_comment
 from antiphon.core.faults.fault import FaultType
-from antiphon.engine.exchange import Exchange
+from antiphon.engine.run import Run
 from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.upstream import UpstreamError
 from antiphon.pipeline.stage import terminal
@@ -34,7 +34,7 @@ class EventStream:
 
     def __init__(
         self,
-        run: Exchange,
+        run: Run,
         profile: Profile,
         config: ServerConfig,
         report: Callable[[Exception], None],
@@ -45,7 +45,6 @@ class EventStream:
         self._config = config
         self._report = report
         self._resources = AsyncExitStack()
-        self._resources.callback(run.close)
         self._opening: asyncio.Task[None] | None = None
         self._first: list[Event] = []
         self._batches: AsyncGenerator[list[Event], None] | None = None
@@ -62,6 +61,7 @@ class EventStream:
         Until then the diagnostics may change, and a fault is raised as `UpstreamError`, so that it
         becomes an HTTP error. Afterwards a fault is a `response.failed` event.
         """
+        await self._resources.enter_async_context(self._run)
         opening = self._opening = asyncio.get_running_loop().create_task(self._run.open())
         await asyncio.wait((opening,), timeout=self._config.commit_after_s)
         if not opening.done():  # a slow provider must not leave the client without a byte
@@ -76,7 +76,7 @@ class EventStream:
             # Clients compact a thread only if they learn of the overflow inside of a stream.
             self._batches = self._events_after(opening)
         else:
-            self._batches = self._run.batches()
+            self._batches = self._run.events()
         self._first = await anext(self._batches)
 
     async def write_to(self, write: Write) -> None:
@@ -125,7 +125,7 @@ class EventStream:
         except UpstreamError as error:
             yield await self._run.fail(error.fault)
             return
-        async with aclosing(self._run.batches()) as batches:
+        async with aclosing(self._run.events()) as batches:
             async for events in batches:
                 yield events
 
@@ -163,7 +163,7 @@ class EventStream:
             data = _COMMENT
             if not self._comments_noted:
                 self._comments_noted = True
-                self._run.note([keepalive_as_comment(self._profile)])
+                self._run.add_diagnostic(keepalive_as_comment(self._profile))
         with suppress(ConnectionError):  # a client that is gone is noticed elsewhere
             await write(data)
 

@@ -50,7 +50,7 @@ class GatewayServer:
     async def _wait_until_idle(self, limit_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                await self._engine.idle.wait()
+                await self._engine.active.wait_idle()
 
 
 async def serve(

@@ -12,11 +12,13 @@ import aiohttp
 
 from antiphon.config import Config, data_directory
 from antiphon.core.history.capsule import Sealer
-from antiphon.engine.engine import Caller, Engine
-from antiphon.engine.image_description import Prepare, make_look
+from antiphon.engine.engine import Engine
+from antiphon.engine.health import HealthRegistry
+from antiphon.engine.image_description import CreateRun, make_image_describer
 from antiphon.engine.routing import make_router
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
+from antiphon.engine.services import Caller, Services
 from antiphon.engine.tracing import open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.errors import ConfigError
@@ -47,8 +49,7 @@ async def open_engine(
     await store.open()
     tracer = open_tracer(config.trace, data, runtime, _list_secrets(config, providers))
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
-        engine = Engine(
-            router=router,
+        services = Services(
             search=open_searcher(config, session) or find_nothing,
             http=HTTPUpstream(),
             in_process=EchoUpstream(),
@@ -56,11 +57,14 @@ async def open_engine(
             tracer=tracer,
             emit=emit,
             sealer=sealer,
-            policy=config.attempts,
-            rim=runtime,
+            health=HealthRegistry(config.attempts, runtime.monotonic),
+            attempts=config.attempts,
+            runtime=runtime,
         )
+        engine = Engine(router, services)
         try:
-            engine.look = make_look(config, engine.router, _internal_requests(engine))
+            create = _create_own_run(engine)
+            engine.describe_images = make_image_describer(config, router, create)
             yield engine
         finally:
             await engine.close()
@@ -72,9 +76,10 @@ def _list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str
     return [*keys, *config.server.api_keys.values(), *filter(None, [config.search.api_key])]
 
 
-def _internal_requests(engine: Engine) -> Prepare:
-    """Requests of the gateway itself, such as image descriptions."""
-    return lambda request: engine.prepare(request, Caller("antiphon", engine.rim.new_id("req")))
+def _create_own_run(engine: Engine) -> CreateRun:
+    """Return how the gateway itself creates a run, such as for image descriptions."""
+    new_id = engine.services.runtime.new_id
+    return lambda request: engine.create(request, Caller("antiphon", new_id("req")))
 
 
 def _make_store(config: Config, data: Path, runtime: Runtime) -> Store:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.client_profile import OTHER, PROFILES, Profile
-from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault, classify
 from antiphon.core.stream.deltas import Text
 from antiphon.pipeline.client_profile import ProfileStage
-from antiphon.pipeline.stage import failed
+from antiphon.pipeline.pipeline import Pipeline
+from antiphon.pipeline.stage import Batch, failed
 from antiphon.wire.events import Event, Failed
 from tests.support.machines import machine
 
@@ -26,10 +26,8 @@ def ended(fault: ProviderFault) -> list[Event]:
 def passed(
     profile: Profile, events: list[Event], fault: ProviderFault | None
 ) -> tuple[list[Event], list[str]]:
-    told: list[Diagnostic] = []
-    stage = ProfileStage(profile, told.extend)
-    stage.fault = fault
-    return stage.feed(events), [f"{each.code}:{each.subject}" for each in told]
+    batch = Pipeline([ProfileStage(profile)]).feed(Batch(events, fault=fault))
+    return batch.events, [f"{each.code}:{each.subject}" for each in batch.diagnostics]
 
 
 def test_a_fault_that_stays_is_told_with_a_code_that_is_final() -> None:

@@ -13,7 +13,7 @@ from antiphon.config import Config
 from antiphon.server.aiohttp_adapter import AiohttpServer
 from antiphon.server.application import Application
 from antiphon.server.wiring import open_engine
-from tests.support.applications import GatedUpstream, echo_config
+from tests.support.applications import GatedUpstream, echo_config, use_upstream
 from tests.support.client_answers import Answer
 from tests.support.stream_reader import listening
 from tests.support.waiting import until
@@ -50,7 +50,8 @@ def config() -> Config:
 @pytest.fixture
 async def served(config: Config) -> AsyncIterator[Served]:
     async with open_engine(config, {}, lambda entry: None) as engine:
-        engine.in_process = upstream = GatedUpstream()
+        upstream = GatedUpstream()
+        use_upstream(engine, upstream)
         upstream.gate.set()
         application = Application(engine, config)
         server = AiohttpServer(application, config.server)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from msgspec import structs
@@ -15,6 +15,7 @@ from antiphon.core.faults.fault import FaultType, ProviderFault, connection_faul
 from antiphon.engine.upstream import UpstreamError
 from antiphon.server.event_stream import EventStream
 from antiphon.server.http import HTTPResponse
+from antiphon.wire.sse import SSEEncoder
 from tests.support.applications import (
     GatedUpstream,
     OpenApplication,
@@ -22,6 +23,7 @@ from tests.support.applications import (
     error_of,
     open_application,
     read_stream,
+    use_upstream,
 )
 from tests.support.gateways import events_of
 from tests.support.waiting import until
@@ -41,7 +43,8 @@ async def gated_application(
 ) -> AsyncIterator[tuple[OpenApplication, GatedUpstream]]:
     """An application whose provider answers when the test opens the gate."""
     async with open_application(config or echo_config(commit_after_s=TICK_S)) as opened:
-        opened.engine.in_process = upstream = GatedUpstream()
+        upstream = GatedUpstream()
+        use_upstream(opened.engine, upstream)
         yield opened, upstream
 
 
@@ -114,7 +117,7 @@ async def test_a_fault_after_the_commit_is_an_event() -> None:
 
 async def test_a_fault_before_the_first_event_is_an_http_error() -> None:
     async with open_application() as opened:
-        opened.engine.in_process = failing(connection_fault("reset"))
+        use_upstream(opened.engine, failing(connection_fault("reset")))
         response = await opened.create(stream=True)
         assert not opened.engine.active
     assert response.status == 502
@@ -124,7 +127,7 @@ async def test_a_fault_before_the_first_event_is_an_http_error() -> None:
 async def test_a_context_overflow_is_always_streamed() -> None:
     """Codex compacts a thread only after an event inside of a stream."""
     async with open_application() as opened:
-        opened.engine.in_process = failing(OVERFLOW)
+        use_upstream(opened.engine, failing(OVERFLOW))
         response = await opened.create(stream=True)
         assert response.status == 200
         events = events_of(await read_stream(response))
@@ -203,7 +206,7 @@ async def test_closing_a_body_that_was_never_written_cancels_the_upstream() -> N
         assert isinstance(response.body, EventStream)
         await response.body.close()
         await response.body.close()
-        assert (upstream.waiting, opened.engine.active) == (0, set())
+        assert (upstream.waiting, len(opened.engine.active)) == (0, 0)
     assert [entry.event for entry in opened.log] == ["response.cancelled"]
 
 
@@ -214,7 +217,7 @@ async def test_a_request_cancelled_before_the_answer_begins_cancels_the_upstream
         creating.cancel()
         await asyncio.wait((creating,))
         assert creating.cancelled()
-        assert (upstream.waiting, opened.engine.active) == (0, set())
+        assert (upstream.waiting, len(opened.engine.active)) == (0, 0)
 
 
 async def test_a_client_that_disconnects_ends_the_run_without_a_report() -> None:
@@ -224,7 +227,7 @@ async def test_a_client_that_disconnects_ends_the_run_without_a_report() -> None
         with pytest.raises(ConnectionResetError):
             async with written_to(response, client) as writing:
                 await writing
-        assert (upstream.waiting, opened.engine.active) == (0, set())
+        assert (upstream.waiting, len(opened.engine.active)) == (0, 0)
     assert [entry.event for entry in opened.log] == ["response.cancelled"]
 
 
@@ -263,7 +266,7 @@ async def test_a_reader_that_stops_closes_the_body() -> None:
         reader = response.body.__aiter__()
         assert types(await anext(reader)) == ["response.created", "response.in_progress"]
         await reader.aclose()
-        assert (upstream.waiting, opened.engine.active) == (0, set())
+        assert (upstream.waiting, len(opened.engine.active)) == (0, 0)
 
 
 async def test_the_next_batch_is_not_produced_before_the_reader_asks_for_it() -> None:
@@ -278,12 +281,14 @@ async def test_the_next_batch_is_not_produced_before_the_reader_asks_for_it() ->
         await reader.aclose()
 
 
-async def test_an_iteration_raises_what_breaks_the_stream() -> None:
-    async with gated_application() as (opened, upstream):
+async def test_an_iteration_raises_what_breaks_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(self: SSEEncoder, events: object) -> NoReturn:
+        raise RuntimeError("a bug")
+
+    async with open_application() as opened:
         response = await opened.create(stream=True)
         assert isinstance(response.body, EventStream)
-        upstream.error = RuntimeError("a bug")
-        upstream.gate.set()
+        monkeypatch.setattr(SSEEncoder, "feed", crash)
         with pytest.raises(RuntimeError, match="a bug"):
             _ = [piece async for piece in response.body]
         assert not opened.engine.active

@@ -17,7 +17,7 @@ from antiphon.pipeline.log import Entry
 from antiphon.server import serve as serve_module
 from antiphon.server.serve import GatewayServer, serve
 from antiphon.server.wiring import open_engine
-from tests.support.applications import GatedUpstream, echo_config
+from tests.support.applications import GatedUpstream, echo_config, use_upstream
 from tests.support.gateways import events_of
 from tests.support.stream_reader import listening
 from tests.support.waiting import until
@@ -70,7 +70,7 @@ async def test_an_open_bind_without_keys_is_rejected_before_listening() -> None:
 async def test_a_stream_that_outlives_the_deadline_ends_with_a_terminal_event() -> None:
     config = echo_config(shutdown_s=0.05, commit_after_s=0.01)
     async with open_engine(config, {}, lambda entry: None) as engine:
-        engine.in_process = GatedUpstream()
+        use_upstream(engine, GatedUpstream())
         gateway = GatewayServer(engine, config)
         await gateway.start()
         async with listening(gateway.port) as client:

@@ -327,8 +327,7 @@ class ResponseMachine:
         return [*events, self._terminal(Outcome("failed", error_code=code, message=message))]
 
     def _terminal(self, how: Outcome) -> Event:
-        self.phase = Phase(how.status)
-        reason, code = how.incomplete_reason, how.error_code
+        phase, reason, code = Phase(how.status), how.incomplete_reason, how.error_code
         self._response = msgspec.structs.replace(
             self._response,
             status=how.status,
@@ -337,7 +336,8 @@ class ResponseMachine:
             error=ResponseError(code, how.message or "") if code else None,
         )
         self._meter.feed(Usage())  # numbers, even if nobody gave any
-        return TERMINALS[self.phase](self.snapshot)
+        self.phase, event = phase, TERMINALS[phase](self.snapshot)  # last: it may raise until here
+        return event
 
     def _refuse_unfinished_calls(self) -> None:
         for block in self._air.open_blocks:

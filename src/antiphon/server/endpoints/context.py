@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from antiphon.config import ServerConfig
-from antiphon.engine.engine import Caller, Engine
+from antiphon.engine.engine import Engine
+from antiphon.engine.services import Caller
 from antiphon.errors import AntiphonError
 from antiphon.pipeline.log import Entry
 from antiphon.server.http import HTTPRequest, HTTPResponse
@@ -27,10 +28,10 @@ class Service:
         messages may hold what a client sent."""
         if isinstance(error, AntiphonError):
             facts = {"request_id": request_id, "code": error.code, "reason": error.message}
-            self.engine.emit(Entry("request.failed", "error", facts))
+            self.engine.services.emit(Entry("request.failed", "error", facts))
         else:
             facts = {"request_id": request_id, "error": type(error).__name__}
-            self.engine.emit(Entry("request.crashed", "error", facts))
+            self.engine.services.emit(Entry("request.crashed", "error", facts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from functools import partial
 
 from antiphon.core.diagnostic import Diagnostic, diagnostics_header
 from antiphon.core.faults.fault import shutdown_fault
-from antiphon.engine.exchange import Exchange
+from antiphon.engine.run import Run
 from antiphon.errors import InvalidRequest
 from antiphon.server.endpoints.context import Context
 from antiphon.server.errors import (
@@ -26,17 +26,15 @@ async def create(context: Context) -> HTTPResponse:
     service = context.service
     if not service.ready:  # checked here because the body may have taken long to arrive
         return _shutdown_response(context)
-    run = await service.engine.prepare(request, context.caller)
+    run = await service.engine.create(request, context.caller)
     if request.stream:
         return await _stream(run, context)
-    try:
-        response = await run.whole()
+    async with run:
+        response = await run.response()
         return json_response(response, headers=_diagnostics(run.diagnostics))
-    finally:
-        run.close()
 
 
-async def _stream(run: Exchange, context: Context) -> HTTPResponse:
+async def _stream(run: Run, context: Context) -> HTTPResponse:
     service, caller = context.service, context.caller
     report = partial(service.report_failure, request_id=caller.request_id)
     stream = EventStream(run, caller.profile, service.config, report)

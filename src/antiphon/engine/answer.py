@@ -1,0 +1,244 @@
+"""Answer: the response of a run as it is assembled: bridge, stages and stored turn.
+
+The bridge is made for the first attempt and again for each retry. In a later round the same bridge
+goes on, in the dialect of whichever provider is called.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.faults.fault import ProviderFault, protocol_fault
+from antiphon.core.faults.messages import describe
+from antiphon.core.filters.order import make_filters
+from antiphon.core.plan.plan import Plan
+from antiphon.core.stream.blocks import Seal
+from antiphon.core.stream.machine import ResponseMachine
+from antiphon.engine.routing import Target
+from antiphon.engine.services import PreparedRequest, Services
+from antiphon.engine.tracing import RunTrace
+from antiphon.errors import AntiphonError
+from antiphon.pipeline.bridge import Bridge
+from antiphon.pipeline.log import Entry
+from antiphon.pipeline.pipeline import build_pipeline
+from antiphon.pipeline.stage import Batch, failed, terminal
+from antiphon.store.store import Turn
+from antiphon.wire.events import Completed, Created, Event, Failed, Incomplete, InProgress
+from antiphon.wire.items import Item, Message, OutputText
+from antiphon.wire.response import Response
+
+
+class Answer:
+    def __init__(
+        self, services: Services, prepared: PreparedRequest, trace: RunTrace, target: Target
+    ) -> None:
+        self._services = services
+        self._prepared = prepared
+        self._trace = trace
+        self.facts = prepared.facts()
+        self.early: list[Event] = []
+        """Events that nobody has read yet."""
+        self.fault: ProviderFault | None = None
+        self.diagnostics: tuple[Diagnostic, ...] = ()
+        """Diagnostics of the current plan, then those of the answer itself."""
+        self._found: list[Diagnostic] = []
+        self.upstream_latency_ms: float | None = None
+        self._event_count = 0
+        self._is_announced = False
+        self._bridge: Bridge | None = None
+        self._pipeline = build_pipeline(
+            prepared.plans[prepared.targets[0].name],
+            prepared.caller.profile,
+            trace.transformed,
+            services.emit,
+            elapsed_ms=trace.elapsed_ms,
+            store=prepared.request.store,
+        )
+        self.use_target(target)
+
+    def use_target(self, target: Target) -> None:
+        """Read the answer of this target from now on; drop what an attempt before it brought."""
+        self._target = target
+        self.plan = plan = self._prepared.plans[target.name]
+        self.fault = None
+        self.early.clear()
+        self.facts = {**self.facts, "provider": plan.provider, "provider_model": plan.model}
+        self.use_diagnostics(plan)
+        if self._bridge is None or not self._bridge.rounds:
+            self._bridge = None
+        else:
+            guards, dialect = target.capabilities.guards, target.provider.dialect
+            self._bridge.turn_to(dialect, guards, self._seal(target))
+
+    def use_diagnostics(self, plan: Plan) -> None:
+        self.diagnostics = (*plan.diagnostics, *self._found)
+
+    def add_diagnostic(self, diagnostic: Diagnostic) -> None:
+        self._found.append(diagnostic)
+        self.diagnostics = (*self.diagnostics, diagnostic)
+
+    # Bridge
+
+    @property
+    def bridge(self) -> Bridge:
+        if self._bridge is None:
+            self._bridge = self._make_bridge()
+            if self._is_announced:  # the client has the first events already
+                self._bridge.start()
+        return self._bridge
+
+    def _make_bridge(self) -> Bridge:
+        services, plan, target = self._services, self.plan, self._target
+        response, runtime = self._prepared.response, services.runtime
+        reasoning = {**(response.reasoning or {}), "effort": plan.effective_effort}
+        machine = ResponseMachine(
+            msgspec.structs.replace(response, reasoning=reasoning),
+            new_id=runtime.new_id,
+            now=runtime.now,
+            tools=plan.identities,
+            seal=self._seal(target),
+            empty_arguments="{}",
+        )
+        profile, reminders = self._prepared.caller.profile, services.attempts.reminders
+        filters = make_filters(plan, profile, runtime.new_id, reminders=reminders)
+        return Bridge(machine, target.provider.dialect, target.capabilities.guards, filters)
+
+    def _seal(self, target: Target) -> Seal:
+        return partial(self._services.sealer.seal, target.provider.issuer, target.model)
+
+    def read_whole(self, body: bytes) -> list[Event]:
+        """Read a whole body. Some servers stream although a whole answer was requested."""
+        body, bridge = self._trace.raw.feed(body), self.bridge
+        if body.lstrip().startswith(b"{"):
+            return bridge.answer(body)
+        return bridge.feed(body) + bridge.close()
+
+    @property
+    def has_output(self) -> bool:
+        """Whether the provider has sent enough to commit to this attempt."""
+        bridge = self.bridge
+        if bridge.keeping or bridge.finishing or bridge.ended or bridge.rejected is not None:
+            return True
+        return any(not isinstance(event, Created | InProgress | Failed) for event in self.early)
+
+    def fault_without_output(self, events: list[Event]) -> ProviderFault | None:
+        """Return why a round failed, if it failed without output that a client could use."""
+        bridge = self.bridge
+        if bridge.rounds:  # what earlier rounds brought stays
+            return bridge.rejected
+        ending = terminal(events)
+        if not isinstance(ending, Failed) or not all(map(_is_blank, ending.response.output)):
+            return None
+        message = f"{self.plan.provider} closed the stream without any output."
+        return bridge.fault or protocol_fault(message)
+
+    # Events to the reader
+
+    def take_early(self) -> list[Event]:
+        early, self.early = self.early, []
+        return early
+
+    def start(self) -> list[Event]:
+        """Begin the answer before the provider has sent output."""
+        self.early += self.bridge.start()
+        self._is_announced = True
+        return self._pipeline.feed(self._batch(self.take_early())).events
+
+    async def release(self, events: list[Event]) -> list[Event]:
+        """Pass events through the stages; save what is to be saved before they leave."""
+        bridge, pipeline = self.bridge, self._pipeline
+        batch = pipeline.feed(self._batch(events))
+        events = batch.events
+        if pipeline.fault is not None and not bridge.ended:
+            batch = pipeline.feed(self._batch(bridge.fail(pipeline.fault)))
+            events = [*events, *batch.events]
+        self.fault = bridge.fault or pipeline.fault
+        self.diagnostics = batch.diagnostics
+        if batch.to_save is not None and not await self._save(batch.to_save):
+            events = [*events[:-1], _not_stored(events[-1])]
+        return events
+
+    async def end_after_crash(self, fault: ProviderFault) -> list[Event]:
+        """End the answer after an unexpected error, also where its terminal event was lost."""
+        events = self.bridge.fail(fault)
+        if terminal(events) is None:
+            message = describe(fault)
+            events = [failed(self.bridge.snapshot, code=fault.public_code, message=message)]
+        return await self.release(events)
+
+    def _batch(self, events: list[Event]) -> Batch:
+        bridge = self._bridge
+        self._event_count += len(events)
+        if bridge is not None and bridge.diagnostics:
+            for diagnostic in bridge.diagnostics:
+                self.add_diagnostic(diagnostic)
+            bridge.diagnostics.clear()
+        return Batch(
+            events,
+            fault=self.fault if bridge is None else bridge.fault or self.fault,
+            refused=bridge is not None and bridge.refused,
+            diagnostics=self.diagnostics,
+            facts=self.facts,
+            upstream_latency_ms=self.upstream_latency_ms,
+            event_count=self._event_count,
+        )
+
+    async def _save(self, response: Response) -> bool:
+        """Store the turn; False if the store failed. A good answer stays good without it."""
+        request, facts = self._prepared.request, self.facts
+        document: dict[str, Any] = msgspec.to_builtins(response)
+        turn = Turn(
+            id=response.id,
+            previous_response_id=request.previous_response_id,
+            created_at=response.created_at,
+            status=response.status,
+            model=response.model,
+            provider=facts["provider"],
+            client=facts["client"],
+            input=request.input,
+            output=tuple(document["output"]),
+            response=document,
+        )
+        try:
+            await self._services.store.save(turn)
+        except AntiphonError as error:
+            entry = Entry("store.save_failed", "error", {**facts, "reason": error.message})
+            self._services.emit(entry)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Write the log and the trace of an answer that is over, or that nobody waits for."""
+        try:
+            self._pipeline.close(self._batch([]))
+            if self.fault is not None:
+                facts = {**self.facts, **log_fields(self.fault)}
+                self._services.emit(Entry("upstream.failed", "warning", facts))
+        finally:
+            self._trace.finish(self.fault, self.upstream_latency_ms, self.diagnostics)
+
+
+def log_fields(fault: ProviderFault) -> dict[str, Any]:
+    """Return what may be logged of a fault: our own codes, never the provider's text."""
+    return {
+        "fault": fault.type,
+        "code": fault.code,
+        "status": fault.status,
+        "retry_after_s": fault.retry_after_s,
+    }
+
+
+def _not_stored(ending: Event) -> Event:
+    """Return the terminal event with `store: false`: nothing can continue from it."""
+    assert isinstance(ending, Completed | Incomplete | Failed)
+    response = msgspec.structs.replace(ending.response, store=False)
+    return msgspec.structs.replace(ending, response=response)
+
+
+def _is_blank(item: Item) -> bool:
+    """Whether an item is the empty message that a whole answer without text has."""
+    return isinstance(item, Message) and item.content in ((), (OutputText(),))

@@ -1,0 +1,177 @@
+"""Attempt: one try at one upstream with one key, and the encoded requests of a run's attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.faults.fault import FaultType, ProviderFault, timeout_fault
+from antiphon.core.history.capsule import Unseal
+from antiphon.core.history.steps import Thought
+from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.planning.next_round import FinishedRound, followed, takes_over
+from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
+from antiphon.engine.routing import Target
+from antiphon.engine.timer import InactivityTimer
+from antiphon.engine.upstream import Upstream, UpstreamAnswer, UpstreamError, error_body
+
+_GRACE_S = 2.0  # how long usage may follow a finish reason
+
+
+@dataclass
+class RequestEncoding:
+    """Encodes the request of each attempt: the target's plan, further rounds, and without what the
+    provider rejected. Plans are made beforehand, so that no attempt can be refused later."""
+
+    plans: Mapping[tuple[str, str], Plan]
+    """By the names of provider and model."""
+    rejected: RejectedParameters
+    unseal: Unseal
+    stream: bool
+    _rounds: list[FinishedRound] = field(default_factory=list)
+    _without_state: bool = False
+    _without: list[str] = field(default_factory=list)
+    """Parameters whose values were rejected in this request."""
+
+    def encode(self, target: Target) -> tuple[Plan, Outbound]:
+        """Encode the request for a target; the plan says what was left out."""
+        provider = target.provider
+        plan = self.plans[target.name]
+        for finished in self._rounds:
+            plan = followed(plan, finished, issuer=provider.issuer, unseal=self.unseal)
+        if self._without_state:
+            plan = _remove_state(plan)
+        outbound = provider.dialect.encode(plan, stream=self.stream)
+        outbound, diagnostics = self.rejected.applied(
+            provider.name, plan.model, outbound, self._without
+        )
+        if diagnostics:
+            plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *diagnostics))
+        return plan, outbound
+
+    def add_round(self, finished: FinishedRound) -> None:
+        """Append a finished round to the history of every later request."""
+        self._rounds.append(finished)
+
+    def can_take_over(self, target: Target, plan: Plan) -> bool:
+        """Whether a target can continue an answer that was begun with this plan."""
+        return takes_over(self.plans[target.name], begun=plan)
+
+    def find_parameter(
+        self, target: Target, fault: ProviderFault, outbound: Outbound
+    ) -> str | None:
+        """Find the parameter of a request that a fault complains about, if it can be left out."""
+        if fault.type is not FaultType.invalid_request:
+            return None
+        return named_parameter(fault, outbound)
+
+    def leave_out_parameter(self, name: str, fault: ProviderFault, target: Target) -> None:
+        """Leave a parameter out: for this request if its value was rejected, else from now on."""
+        if is_about_value(fault):
+            self._without.append(name)
+        else:
+            self.rejected.learn(target.provider.name, target.model, name)
+
+    def leave_out_state(self) -> None:
+        """Leave out the sealed reasoning state of earlier turns."""
+        self._without_state = True
+
+
+def _remove_state(plan: Plan) -> Plan:
+    history = tuple(
+        msgspec.structs.replace(step, states=()) if isinstance(step, Thought) else step
+        for step in plan.history
+    )
+    diagnostic = Diagnostic(
+        code=Code.CAPSULE_UNUSED,
+        decision=Decision.DEGRADED,
+        param="input",
+        subject="refused",
+        message=f"{plan.provider} rejected the reasoning state of earlier turns (encrypted_content)"
+        f" for {plan.model}; the request was sent again without it.",
+    )
+    diagnostics = (*plan.diagnostics, diagnostic)
+    return msgspec.structs.replace(plan, history=history, diagnostics=diagnostics)
+
+
+class Attempt:
+    """One try at one upstream: the request that is sent and the answer that is read."""
+
+    def __init__(self, target: Target, key: str, outbound: Outbound, upstream: Upstream) -> None:
+        self.target = target
+        self.outbound = outbound
+        self.idle_fault: ProviderFault | None = None
+        """Set once the provider has sent nothing for too long."""
+        self._key = key
+        self._upstream = upstream
+        self._answer: UpstreamAnswer | None = None
+        self._timer: InactivityTimer | None = None
+        self._reading = False
+        self.is_active = False
+        """Whether the last read held a frame before the finish reason."""
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status of the answer; None while there is none."""
+        return None if self._answer is None else self._answer.status
+
+    async def open(self, clock: Callable[[], float]) -> float:
+        """Send the request and wait for the response head; return the latency in milliseconds."""
+        began = clock()
+        provider = self.target.provider
+        self._answer = answer = await self._upstream.open(provider, self.outbound, self._key)
+        latency_ms = round((clock() - began) * 1000, 1)
+        if answer.status >= 300:
+            body = await error_body(answer)
+            raise UpstreamError(provider.dialect.classify(answer.status, answer.headers, body))
+        return latency_ms
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the answer is one JSON body, although a stream was requested."""
+        assert self._answer is not None
+        return self._answer.headers.get("content-type", "").startswith("application/json")
+
+    async def read(self) -> bytes:
+        """Read what has arrived; empty at the end."""
+        assert self._answer is not None
+        if self.is_active and self._timer is not None:
+            self._timer.touch()  # now, not when it arrived: the client took its time meanwhile
+        self._reading = True
+        try:
+            return await self._answer.next()
+        finally:
+            self._reading = False
+
+    async def read_all(self) -> bytes:
+        assert self._answer is not None
+        return await self._answer.read()
+
+    def watch_idle(self, *, finishing: bool) -> None:
+        """Close the answer when the provider sends nothing for `idle_s` seconds."""
+        limit_s = _GRACE_S if finishing else self.target.provider.timeouts.idle_s
+        self._timer = InactivityTimer(limit_s, self._on_idle, repeat=True)
+
+    def expect_end(self) -> None:
+        """Wait only a moment longer: the finish reason is here, and usage may follow."""
+        if self._timer is not None:
+            self._timer.reset(_GRACE_S)
+
+    def _on_idle(self) -> None:
+        """Only the provider counts: while nothing is being read, the client is the slow one."""
+        if self._reading and self._answer is not None:
+            self.idle_fault = timeout_fault("idle")
+            self._answer.close()
+
+    def hang_up(self) -> None:
+        """Close the answer; whoever is reading it wakes up."""
+        if self._answer is not None:
+            self._answer.close()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.hang_up()

@@ -1,0 +1,204 @@
+"""Provider health: API keys, circuit breaker and missing models of each provider.
+
+1. Choosing a key reads this state and changes nothing. A `Lease` takes a key and, at a half-open
+   circuit, the one trial request; releasing the lease gives both back, exactly once.
+2. Only faults of the provider itself count for its circuit breaker. A rate limit concerns a key.
+3. A key cools down after a fault of its own, for as long as the provider asked. A key that was
+   rejected altogether is not used again. A key may be barred from one model and serve others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from antiphon.config import AttemptConfig
+from antiphon.core.faults.fault import FaultType, ProviderFault, Scope, cooldown_s
+from antiphon.providers.registry import Provider
+
+NO_KEY = ""  # for providers without authentication
+_ALL_MODELS = ""
+
+Clock: TypeAlias = Callable[[], float]
+
+
+class Keyring:
+    """API keys of one provider: the least used key first, then the one with the fewest requests."""
+
+    def __init__(self, keys: Sequence[str], clock: Clock) -> None:
+        self._clock = clock
+        self._keys = list(keys) or [NO_KEY]
+        self._used = dict.fromkeys(self._keys, 0)
+        self._active = dict.fromkeys(self._keys, 0)
+        self._cooling_until: dict[tuple[str, str], float] = {}
+
+    @property
+    def active(self) -> dict[str, int]:
+        """Requests in flight by key."""
+        return dict(self._active)
+
+    def pick(self, without: Collection[str] = (), *, model: str = _ALL_MODELS) -> str | None:
+        """Choose the key to use now; None if every key is cooling down or excluded."""
+        now = self._clock()
+        ready = [key for key in self._keys if key not in without and self._until(key, model) <= now]
+        return min(ready, key=lambda key: (self._used[key], self._active[key]), default=None)
+
+    def pick_soonest(self, model: str = _ALL_MODELS) -> str:
+        """Choose the key whose cool-down ends first, for when no other key is left."""
+        return min(self._keys, key=lambda key: self._until(key, model))
+
+    def _until(self, key: str, model: str) -> float:
+        until = self._cooling_until.get
+        return max(until((key, _ALL_MODELS), 0.0), until((key, model), 0.0))
+
+    def acquire(self, key: str) -> None:
+        self._used[key] += 1
+        self._active[key] += 1
+
+    def release(self, key: str) -> None:
+        self._active[key] -= 1
+
+    def cool_down(self, key: str, seconds: float, *, model: str = _ALL_MODELS) -> None:
+        """Leave the key alone for so many seconds (infinity: for good), with one model or all."""
+        now = self._clock()
+        until = max(now + seconds, self._cooling_until.get((key, model), 0.0))
+        current = {pair: end for pair, end in self._cooling_until.items() if end > now}
+        self._cooling_until = current | {(key, model): until}
+
+    def number(self, key: str) -> int:
+        """The position of a key in the configuration, counting from 1. Logs name keys by it."""
+        return self._keys.index(key) + 1
+
+
+class CircuitBreaker:
+    """Circuit breaker: open after `threshold` faults in a row, half-open after `rest_s` seconds.
+
+    At a half-open circuit one trial request at a time is allowed.
+    """
+
+    def __init__(self, clock: Clock, *, threshold: int = 5, rest_s: float = 30.0) -> None:
+        self._clock = clock
+        self._threshold = threshold
+        self._rest_s = rest_s
+        self._failures = 0
+        self._open_until = 0.0
+        self._trial = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self._failures < self._threshold
+
+    @property
+    def in_trial(self) -> bool:
+        """Whether a trial request is in flight."""
+        return self._trial
+
+    def allows(self) -> bool:
+        """Whether a request may be sent now."""
+        return self.is_closed or (not self._trial and self._clock() >= self._open_until)
+
+    def begin_trial(self) -> bool:
+        """Take the trial of a half-open circuit; False if there is none to take."""
+        taken = not self.is_closed and self.allows()
+        self._trial = self._trial or taken
+        return taken
+
+    def end_trial(self) -> None:
+        self._trial = False
+
+    def record_success(self) -> None:
+        self._failures = 0
+
+    def record_failure(self) -> None:
+        self._failures += 1
+        if not self.is_closed:
+            self._open_until = self._clock() + self._rest_s
+
+
+@dataclass
+class ProviderHealth:
+    """What is known of one provider, across all requests."""
+
+    keyring: Keyring
+    breaker: CircuitBreaker
+    clock: Clock
+    missing: dict[str, float] = field(default_factory=dict)
+    """Models that the provider reported as unknown, and until when that is believed."""
+
+    def pick_key(self, model: str) -> str | None:
+        """Choose a key for a model that may be requested now; None if it may not."""
+        if self.missing.get(model, 0.0) > self.clock() or not self.breaker.allows():
+            return None
+        return self.keyring.pick(model=model)
+
+
+class Lease:
+    """A key in use and, at a half-open circuit, the trial request; released exactly once."""
+
+    def __init__(self, health: ProviderHealth, key: str) -> None:
+        self._health = health
+        self._key = key
+        self._has_key = False
+        self._has_trial = False
+
+    def acquire(self) -> None:
+        self._health.keyring.acquire(self._key)
+        self._has_key = True
+        self._has_trial = self._health.breaker.begin_trial()
+
+    @property
+    def key_name(self) -> str:
+        return f"key {self._health.keyring.number(self._key)}"
+
+    def succeed(self) -> None:
+        """Release after output arrived: the provider works."""
+        self._health.breaker.record_success()
+        self.release()
+
+    def fail(self, fault: ProviderFault, model: str, *, has_other_targets: bool) -> None:
+        """Release after a fault, and remember what it says of the key, model or provider."""
+        health = self._health
+        self.release()
+        seconds = cooldown_s(fault) or 0.0
+        if fault.scope is Scope.key:
+            barred = model if fault.type is FaultType.permission else _ALL_MODELS
+            health.keyring.cool_down(self._key, seconds, model=barred)
+        elif fault.scope is Scope.model and has_other_targets:
+            health.missing[model] = health.clock() + seconds
+        elif fault.scope is Scope.provider:
+            health.breaker.record_failure()
+
+    def release(self) -> None:
+        """Release without a verdict, as when the client disconnects."""
+        if self._has_trial:
+            self._health.breaker.end_trial()
+            self._has_trial = False
+        if self._has_key:
+            self._health.keyring.release(self._key)
+            self._has_key = False
+
+
+class HealthRegistry:
+    """Provider health by provider name, kept from the first request on."""
+
+    def __init__(self, config: AttemptConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._health: dict[str, ProviderHealth] = {}
+
+    def of(self, provider: Provider) -> ProviderHealth:
+        health = self._health.get(provider.name)
+        if health is None:
+            breaker = CircuitBreaker(
+                self._clock,
+                threshold=self._config.breaker_threshold,
+                rest_s=self._config.breaker_rest_s,
+            )
+            keyring = Keyring(provider.api_keys, self._clock)
+            health = ProviderHealth(keyring, breaker, self._clock)
+            self._health[provider.name] = health
+        return health
+
+    def __iter__(self) -> Iterator[ProviderHealth]:
+        return iter(self._health.values())

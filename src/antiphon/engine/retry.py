@@ -1,0 +1,206 @@
+"""Retry policy: which attempt follows a fault, if any.
+
+1. Retries happen only before the commit point: the client has not received an event yet.
+2. The scope of a fault decides. A fault of a key moves on to another key; a fault of the provider
+   is retried there after a pause, then at the next target; a fault of the request or its content
+   is final.
+3. One budget of attempts and seconds covers a round.
+
+The policy reads provider health and changes none of it; whoever makes an attempt takes the lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from msgspec import Struct
+
+from antiphon.config import AttemptConfig
+from antiphon.core.faults.fault import FaultType, ProviderFault, Scope
+from antiphon.engine.health import HealthRegistry
+from antiphon.engine.routing import Target
+
+_LONGEST_PAUSE_S = 60.0
+_FINAL_SCOPES = frozenset({Scope.request, Scope.content, Scope.client})
+# Retries at the same target for fault types where one is not enough.
+_SAME_TARGET_RETRIES = {FaultType.provider_overloaded: 2, FaultType.connection: 2}
+
+
+class Change(StrEnum):
+    """What an attempt does differently from the one before."""
+
+    NONE = "none"
+    WITHOUT_PARAMETER = "without_parameter"
+    WITHOUT_STATE = "without_state"
+
+
+class NextAttempt(Struct, frozen=True):
+    """Where and how to try next: a target, a key, and a pause before."""
+
+    number: int
+    target: Target
+    key: str
+    delay_s: float = 0.0
+    change: Change = Change.NONE
+
+
+@dataclass
+class RetryPolicy:
+    """The attempts of one request: a fault in, the next attempt or None out."""
+
+    targets: Sequence[Target]
+    health: HealthRegistry
+    config: AttemptConfig
+    clock: Callable[[], float]
+    random: Callable[[], float]
+    """Between 0 and 1, for the jitter of pauses."""
+    _position: int = 0
+    """Index of the current target."""
+    _number: int = 0
+    _earlier_rounds: int = 0
+    """Attempts that belong to earlier rounds."""
+    _same_target: int = 0
+    """Retries at the current target."""
+    _tried_keys: set[str] = field(default_factory=set)
+    _changes: set[Change] = field(default_factory=set)
+    _began: float = 0.0
+
+    def first(self) -> NextAttempt:
+        """Start at the first target that is available and has a key.
+
+        If none is, the first target is tried all the same: failing without a request would help
+        nobody."""
+        self._began = self.clock()
+        for position in range(len(self.targets)):
+            self._position = position
+            if (attempt := self._current_target()) is not None:
+                return self._chosen(attempt)
+        self._position = 0
+        target = self.targets[0]
+        key = self.health.of(target.provider).keyring.pick_soonest(target.model)
+        return self._chosen(NextAttempt(1, target, key))
+
+    def next_round(
+        self, attempt: NextAttempt, can_take_over: Callable[[Target], bool]
+    ) -> NextAttempt:
+        """Send a further round to the same target, with a new budget.
+
+        From here on, only targets that understand the answer so far remain as fallbacks."""
+        after = self._position + 1
+        remaining = [target for target in self.targets[after:] if can_take_over(target)]
+        self.targets = [*self.targets[:after], *remaining]
+        self._earlier_rounds, self._same_target = self._number, 0
+        self._tried_keys.clear()
+        self._began = self.clock()
+        return self._chosen(NextAttempt(self._number + 1, attempt.target, attempt.key))
+
+    def after(
+        self, attempt: NextAttempt, fault: ProviderFault, *, names_parameter: bool
+    ) -> NextAttempt | None:
+        """Choose the attempt after a fault; None: the fault is final.
+
+        `names_parameter`: the fault names a request parameter that can be left out."""
+        if fault.scope is Scope.key:
+            self._tried_keys.add(attempt.key)
+        used = self._number - self._earlier_rounds
+        if used >= self.config.max_attempts or self._is_over_budget():
+            return None
+        following = self._changed(attempt, fault, names_parameter=names_parameter)
+        following = following or self._elsewhere(attempt, fault)
+        return None if following is None else self._chosen(following)
+
+    def _chosen(self, attempt: NextAttempt) -> NextAttempt:
+        self._number = attempt.number
+        return attempt
+
+    def _changed(
+        self, attempt: NextAttempt, fault: ProviderFault, *, names_parameter: bool
+    ) -> NextAttempt | None:
+        """Retry without what was rejected, once for each kind of change."""
+        if fault.code == "reasoning_rejected":
+            change = Change.WITHOUT_STATE
+        elif fault.type is FaultType.invalid_request and names_parameter:
+            change = Change.WITHOUT_PARAMETER
+        else:
+            return None
+        if change in self._changes:
+            return None
+        self._changes.add(change)
+        return NextAttempt(self._number + 1, attempt.target, attempt.key, change=change)
+
+    def _elsewhere(self, attempt: NextAttempt, fault: ProviderFault) -> NextAttempt | None:
+        if fault.type is FaultType.context_length:
+            return self._next_target(fault)
+        if fault.scope in _FINAL_SCOPES:
+            return None
+        if fault.scope is Scope.key:
+            return self._other_key(attempt, fault) or self._next_target(fault)
+        return self._same_after_pause(attempt, fault) or self._next_target(fault)
+
+    def _other_key(self, attempt: NextAttempt, fault: ProviderFault) -> NextAttempt | None:
+        if fault.type is FaultType.permission and len(self._tried_keys) > 1:
+            return None  # two keys without permission: the account has none
+        keyring = self.health.of(attempt.target.provider).keyring
+        key = keyring.pick(self._tried_keys, model=attempt.target.model)
+        if key is not None:
+            return NextAttempt(self._number + 1, attempt.target, key)
+        return self._same_key_after_cooldown(attempt, fault)
+
+    def _same_key_after_cooldown(
+        self, attempt: NextAttempt, fault: ProviderFault
+    ) -> NextAttempt | None:
+        """Wait for the only key, if its provider gave a short delay and no other target is left."""
+        wait_s = fault.retry_after_s
+        if wait_s is None or not fault.retryable or self._has_next() or self._is_too_long(wait_s):
+            return None
+        return NextAttempt(self._number + 1, attempt.target, attempt.key, wait_s)
+
+    def _same_after_pause(self, attempt: NextAttempt, fault: ProviderFault) -> NextAttempt | None:
+        """Retry at the same target; not where the pause is too long, and not at an open circuit
+        while another target is left."""
+        if not fault.retryable or self._same_target >= _SAME_TARGET_RETRIES.get(fault.type, 1):
+            return None
+        self._same_target += 1
+        pause_s = self._backoff_s(fault)
+        breaker = self.health.of(attempt.target.provider).breaker
+        if self._is_too_long(pause_s) or (self._has_next() and not breaker.allows()):
+            return None
+        return NextAttempt(self._number + 1, attempt.target, attempt.key, pause_s)
+
+    def _next_target(self, fault: ProviderFault) -> NextAttempt | None:
+        """Fall back to the next target; after a context overflow, only to a larger window."""
+        window = self._context_window() if fault.type is FaultType.context_length else None
+        while self._has_next():
+            self._position += 1
+            self._same_target = 0
+            self._tried_keys.clear()
+            if window is not None and self._context_window() <= window:
+                continue
+            if (attempt := self._current_target()) is not None:
+                return attempt
+        return None
+
+    def _current_target(self) -> NextAttempt | None:
+        target = self.targets[self._position]
+        key = self.health.of(target.provider).pick_key(target.model)
+        return None if key is None else NextAttempt(self._number + 1, target, key)
+
+    def _has_next(self) -> bool:
+        return self._position + 1 < len(self.targets)
+
+    def _context_window(self) -> int:
+        return self.targets[self._position].capabilities.context_window or 0
+
+    def _backoff_s(self, fault: ProviderFault) -> float:
+        grown = self.config.backoff_s * float(2 ** (self._same_target - 1))
+        spread = min(grown, self.config.max_backoff_s) * (0.5 + self.random() / 2)
+        return max(spread, fault.retry_after_s or 0.0)
+
+    def _is_too_long(self, pause_s: float) -> bool:
+        """Whether a client is better served by the fault, and how long it lasts."""
+        return pause_s > _LONGEST_PAUSE_S or self._is_over_budget(pause_s)
+
+    def _is_over_budget(self, delay_s: float = 0.0) -> bool:
+        return self.clock() - self._began + delay_s > self.config.max_s

@@ -1,0 +1,387 @@
+"""Run: one response being generated, from an accepted request to its stored turn.
+
+1. A run is inert until it is entered. Entering it takes a key, the circuit breaker's trial and a
+   trace row; leaving it releases all of them and closes the upstream, on every path.
+2. Until the first output nothing has been sent to the client: a fault is an `UpstreamError`, and
+   attempts go on. After it, a fault is a `response.failed`.
+3. One network read, one feed, one batch of events: nothing is awaited per delta.
+4. The turn is saved before its terminal event leaves.
+5. An answer may take several rounds: searches are made and the provider is called again until the
+   answer is complete. In each round, attempts go on until its first output.
+
+A run knows nothing of HTTP: its reader may be a socket, a background job or a library user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import ExitStack
+from enum import StrEnum
+from functools import partial
+from typing import Literal, Self, TypeAlias, TypeVar
+
+import msgspec
+
+from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.faults.fault import (
+    FaultType,
+    ProviderFault,
+    internal_fault,
+    protocol_fault,
+    timeout_fault,
+)
+from antiphon.core.faults.kinds import Kind
+from antiphon.core.plan.follow_up import FollowUp
+from antiphon.core.planning.next_round import FinishedRound
+from antiphon.engine.answer import Answer, log_fields
+from antiphon.engine.attempt import Attempt, RequestEncoding
+from antiphon.engine.health import Lease
+from antiphon.engine.retry import Change, NextAttempt, RetryPolicy
+from antiphon.engine.searches import Searches
+from antiphon.engine.services import PreparedRequest, Services
+from antiphon.engine.timer import InactivityTimer
+from antiphon.engine.tracing import AttemptRecord, RunTrace
+from antiphon.engine.upstream import UpstreamError
+from antiphon.pipeline.log import Entry
+from antiphon.pipeline.stage import terminal
+from antiphon.wire.events import Event
+from antiphon.wire.response import Response
+
+_T = TypeVar("_T")
+_Limit: TypeAlias = Literal["first_token", "total"]
+
+
+class State(StrEnum):
+    """Where a run is. `ENDED` is final."""
+
+    PREPARED = "prepared"
+    OPENING = "opening"
+    STREAMING = "streaming"
+    BETWEEN_ROUNDS = "between_rounds"
+    ENDED = "ended"
+
+
+class Run:
+    """Use as `async with run:`, then `open` and `events` for a stream, or `response` for a whole
+    answer."""
+
+    def __init__(self, services: Services, prepared: PreparedRequest) -> None:
+        self.state = State.PREPARED
+        self._services = services
+        self._prepared = prepared
+        self._stopped: ProviderFault | None = None
+        self._attempt: Attempt | None = None
+        self._searches: Searches | None = None
+        self._opening: asyncio.Timeout | None = None
+        self._deadline: InactivityTimer | None = None
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All diagnostics so far: of the current plan, and of the answer itself."""
+        return self._answer.diagnostics
+
+    def add_diagnostic(self, diagnostic: Diagnostic) -> None:
+        self._answer.add_diagnostic(diagnostic)
+
+    # Acquire and release
+
+    async def __aenter__(self) -> Self:
+        services, prepared = self._services, self._prepared
+        self.state = State.OPENING
+        with ExitStack() as undo:
+            services.active.add(self)
+            undo.callback(services.active.discard, self)
+            clock = services.runtime.monotonic
+            began = clock()
+            trace = RunTrace(services.tracer, prepared.facts(), lambda: (clock() - began) * 1000)
+            undo.callback(trace.abort)
+            self._policy = RetryPolicy(
+                prepared.targets, services.health, services.attempts, clock, services.runtime.random
+            )
+            self._next = self._policy.first()
+            self._lease = Lease(services.health.of(self._next.target.provider), self._next.key)
+            undo.callback(self._lease.release)
+            self._lease.acquire()
+            self._trace = trace
+            self._encoding = RequestEncoding(
+                prepared.plans, services.rejected, services.sealer.open, prepared.request.stream
+            )
+            self._answer = Answer(services, prepared, trace, self._next.target)
+            if services.tracer.keeps_payloads:
+                trace.request.feed(msgspec.json.encode(prepared.request.raw))
+            undo.pop_all()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.state = State.ENDED
+        try:
+            with ExitStack() as release:  # each step runs, whatever another one raises
+                release.callback(self._services.active.discard, self)
+                release.callback(self._answer.close)
+                release.callback(self._lease.release)
+                if self._attempt is not None:
+                    release.callback(self._attempt.close)
+                if self._searches is not None:
+                    release.callback(self._searches.close)
+                if self._deadline is not None:
+                    release.callback(self._deadline.cancel)
+        except Exception as error:  # the answer is over: only the operator can be told
+            facts = {**self._answer.facts, "error": type(error).__name__}
+            self._services.emit(Entry("run.close_failed", "error", facts))
+
+    def stop(self, fault: ProviderFault) -> None:
+        """End the answer from outside: disconnect, and let the reader find the fault."""
+        self._stopped = self._stopped or fault
+        if self._opening is not None and not self._opening.expired():
+            self._opening.reschedule(0)
+        if self._attempt is not None:
+            self._attempt.hang_up()
+        if self._searches is not None:
+            self._searches.close()
+
+    def _set_deadline(self) -> None:
+        total_s = self._next.target.provider.timeouts.total_s
+        self._deadline = InactivityTimer(total_s, lambda: self.stop(timeout_fault("total")))
+
+    # A streamed answer
+
+    async def open(self) -> None:
+        """Call the provider and wait for its first output; raises `UpstreamError`."""
+        self._set_deadline()
+        await self._open_round()
+
+    def start(self) -> list[Event]:
+        """Begin the answer before the provider has sent output, for a client that should not wait
+        any longer."""
+        return self._answer.start()
+
+    async def events(self) -> AsyncGenerator[list[Event], None]:
+        """Yield the events in batches, up to the terminal one."""
+        answer = self._answer
+        if early := answer.take_early():
+            yield await answer.release(early)
+        bridge = answer.bridge
+        while not bridge.ended:
+            try:
+                events = await (self._continue(self._open_round) if bridge.waits else self._read())
+                events = await answer.release(events) if events else []
+            except Exception as error:  # a bug is no reason to leave a client without an end
+                self._log_crash(error)
+                events = await answer.end_after_crash(internal_fault(error))
+            if events:
+                yield events
+
+    async def fail(self, fault: ProviderFault) -> list[Event]:
+        """End a stream whose opening failed: the events not yet read, and `response.failed`."""
+        answer = self._answer
+        return await answer.release(answer.take_early() + answer.bridge.fail(fault))
+
+    async def _open_round(self) -> None:
+        attempt = await self._try_until_output("first_token", self._read_first_output)
+        attempt.watch_idle(finishing=self._answer.bridge.finishing)
+
+    async def _read_first_output(self) -> Attempt:
+        attempt, answer = await self._call_provider(), self._answer
+        while not answer.has_output:
+            if attempt.is_whole:
+                events = answer.read_whole(await attempt.read_all())
+            else:
+                events = await self._read()
+            answer.early += events  # after the await: `start` may have taken the others meanwhile
+        fault = answer.fault_without_output(answer.early)
+        if fault is not None:
+            raise UpstreamError(fault)
+        return attempt
+
+    async def _read(self) -> list[Event]:
+        """Read the network once; return the events that come of it."""
+        attempt, bridge = self._attempt, self._answer.bridge
+        assert attempt is not None
+        try:
+            chunk = await attempt.read()
+        except UpstreamError as error:
+            return bridge.lose(self._stopped or attempt.idle_fault or error.fault)
+        if (fault := self._stopped or attempt.idle_fault) is not None:
+            return bridge.lose(fault)
+        if not chunk:
+            return bridge.close()
+        was_finishing, frames = bridge.finishing, bridge.frames
+        events = bridge.feed(self._trace.raw.feed(chunk))
+        is_finishing = bridge.finishing
+        # A comment keeps the connection alive, but it is not output; and grace is given once.
+        attempt.is_active = bridge.frames != frames and not is_finishing
+        if is_finishing and not was_finishing:
+            attempt.expect_end()
+        return events
+
+    # A whole answer
+
+    async def response(self) -> Response:
+        """Return the finished response; raises `UpstreamError`."""
+        answer = self._answer
+        events = await self._try_until_output("total", self._read_whole_round)
+        if answer.bridge.waits:  # the first round had a limit of its own; this is for all others
+            self._set_deadline()
+        while answer.bridge.waits:
+            events += await self._continue(self._open_whole_round)
+        ending = terminal(await answer.release(events))
+        assert ending is not None
+        return ending.response
+
+    async def _open_whole_round(self) -> None:
+        self._answer.early += await self._try_until_output("total", self._read_whole_round)
+
+    async def _read_whole_round(self) -> list[Event]:
+        attempt, answer = await self._call_provider(), self._answer
+        events = answer.read_whole(await attempt.read_all())
+        fault = answer.fault_without_output(events)
+        if not answer.bridge.rounds:
+            fault = answer.bridge.fault or fault
+        if fault is None:
+            return events
+        if fault.type is FaultType.unknown:  # a 200 whose body has nothing we know
+            fault = protocol_fault(fault.message)
+        raise UpstreamError(fault)
+
+    # Attempts
+
+    async def _try_until_output(self, limit: _Limit, step: Callable[[], Awaitable[_T]]) -> _T:
+        """Make attempts until one has output, or no attempt is left."""
+        self.state = State.OPENING
+        if self._stopped is not None:
+            raise self._opening_failed(self._stopped)
+        while True:
+            began = self._services.runtime.monotonic()
+            timeouts = self._next.target.provider.timeouts
+            limit_s = timeouts.total_s if limit == "total" else timeouts.first_token_s
+            try:
+                result = await self._within(limit_s, limit, step)
+            except UpstreamError as error:
+                self._record_attempt(began, error.fault)
+                await self._retry(error)
+            else:
+                self._record_attempt(began, None)
+                self._lease.succeed()
+                self.state = State.STREAMING
+                return result
+
+    async def _within(
+        self, limit_s: float | None, limit: _Limit, step: Callable[[], Awaitable[_T]]
+    ) -> _T:
+        """Run a step before the first output within its time; `stop` interrupts it."""
+        try:
+            async with asyncio.timeout(limit_s) as self._opening:
+                return await step()
+        except TimeoutError as error:
+            raise self._opening_failed(self._stopped or timeout_fault(limit)) from error
+        except UpstreamError as error:
+            raise self._opening_failed(self._stopped or error.fault) from error
+        except Exception as error:  # a bug is no reason to leave a client without an answer
+            self._log_crash(error)
+            raise self._opening_failed(internal_fault(error)) from error
+        finally:
+            self._opening = None
+
+    def _opening_failed(self, fault: ProviderFault) -> UpstreamError:
+        self._answer.fault = fault
+        if self._attempt is not None:
+            self._attempt.hang_up()
+        return UpstreamError(fault)
+
+    async def _call_provider(self) -> Attempt:
+        """Encode the request, send it, and wait for the response head."""
+        services, answer, target = self._services, self._answer, self._next.target
+        plan, outbound = self._encoding.encode(target)
+        answer.use_diagnostics(plan)
+        answer.bridge.asked_bytes = len(outbound.body)
+        self._trace.outbound.feed(outbound.body)
+        upstream = services.in_process if target.provider.spec.in_process else services.http
+        self._attempt = Attempt(target, self._next.key, outbound, upstream)
+        answer.upstream_latency_ms = await self._attempt.open(services.runtime.monotonic)
+        return self._attempt
+
+    async def _retry(self, error: UpstreamError) -> None:
+        """Take the next attempt; raises the error if there is none."""
+        fault, target, attempt = error.fault, self._next.target, self._attempt
+        if self._stopped is not None or attempt is None or fault.code == Kind.INTERNAL:
+            raise error
+        parameter = self._encoding.find_parameter(target, fault, attempt.outbound)
+        self._lease.fail(fault, target.model, has_other_targets=len(self._policy.targets) > 1)
+        following = self._policy.after(self._next, fault, names_parameter=parameter is not None)
+        if following is None:
+            raise error
+        if following.change is Change.WITHOUT_PARAMETER and parameter is not None:
+            self._encoding.leave_out_parameter(parameter, fault, target)
+        elif following.change is Change.WITHOUT_STATE:
+            self._encoding.leave_out_state()
+        self._take(following)
+        await self._within(None, "total", partial(self._services.runtime.sleep, following.delay_s))
+
+    def _take(self, following: NextAttempt) -> None:
+        """Acquire the key of the next attempt, after closing the last one."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.close()
+        self._lease.release()
+        self._next = following
+        self._lease = Lease(self._services.health.of(following.target.provider), following.key)
+        self._lease.acquire()
+        self._trace.raw.rewind()
+        self._answer.use_target(following.target)
+
+    def _record_attempt(self, began: float, fault: ProviderFault | None) -> None:
+        plan, number, key_name = self._answer.plan, self._next.number, self._lease.key_name
+        status = None if self._attempt is None else self._attempt.status
+        latency_ms = (self._services.runtime.monotonic() - began) * 1000
+        record = AttemptRecord(number, plan.provider, plan.model, key_name)
+        self._trace.attempt(record, fault, status, latency_ms)
+        if fault is not None:
+            facts = {"attempt": number, "key": key_name, **log_fields(fault)}
+            self._services.emit(Entry("attempt.failed", "info", {**self._answer.facts, **facts}))
+
+    # Between rounds
+
+    async def _continue(self, open_round: Callable[[], Awaitable[None]]) -> list[Event]:
+        """Do what the answer waits for: the next search, or a further round."""
+        self.state = State.BETWEEN_ROUNDS
+        bridge = self._answer.bridge
+        try:
+            if (follow_up := bridge.again) is None:
+                return await self._search()
+            return await self._next_round(follow_up, open_round)
+        except Exception as error:  # a bug is no reason to leave a client without an end
+            self._log_crash(error)
+            return bridge.fail(internal_fault(error))
+
+    def _log_crash(self, error: Exception) -> None:
+        """Log the type of an unexpected error; its text may hold content."""
+        facts = {**self._answer.facts, "error": type(error).__name__}
+        self._services.emit(Entry("run.crashed", "error", facts))
+
+    async def _search(self) -> list[Event]:
+        bridge = self._answer.bridge
+        if self._searches is None:
+            self._searches = Searches(self._services.search)
+        if self._stopped is None:
+            found = await self._searches.outcome(bridge.searches)
+        if self._stopped is not None:
+            return bridge.fail(self._stopped)
+        return bridge.settle(found)
+
+    async def _next_round(
+        self, follow_up: FollowUp, open_round: Callable[[], Awaitable[None]]
+    ) -> list[Event]:
+        """Call the provider again; a fault that no attempt could avoid ends the answer."""
+        answer, bridge = self._answer, self._answer.bridge
+        items = tuple(msgspec.to_builtins(bridge.round_items))
+        self._encoding.add_round(FinishedRound(items, follow_up))
+        bridge.next_round()
+        self._trace.raw.keep()
+        can_take_over = partial(self._encoding.can_take_over, plan=answer.plan)
+        self._take(self._policy.next_round(self._next, can_take_over))
+        try:
+            await open_round()
+        except UpstreamError as error:
+            return bridge.abandon(error.fault)
+        return answer.take_early()

@@ -1,0 +1,113 @@
+"""Services of the engine: the long-lived parts that every run uses, and the prepared request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from antiphon.config import AttemptConfig
+from antiphon.core.client_profile import OTHER, Profile
+from antiphon.core.faults.fault import ProviderFault
+from antiphon.core.history.capsule import Sealer
+from antiphon.core.plan.plan import Plan
+from antiphon.engine.health import HealthRegistry
+from antiphon.engine.rejected_parameters import RejectedParameters
+from antiphon.engine.routing import Target
+from antiphon.engine.runtime import Runtime
+from antiphon.engine.searches import Search, find_nothing
+from antiphon.engine.tracing import Tracer
+from antiphon.engine.upstream import Upstream
+from antiphon.pipeline.log import Entry
+from antiphon.store.store import Store
+from antiphon.wire.request import Request
+from antiphon.wire.response import Response
+
+
+class Stoppable(Protocol):
+    def stop(self, fault: ProviderFault) -> None: ...
+
+
+class ActiveRuns:
+    """Runs that have been entered and not left."""
+
+    def __init__(self) -> None:
+        self._runs: set[Stoppable] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def add(self, run: Stoppable) -> None:
+        self._runs.add(run)
+        self._idle.clear()
+
+    def discard(self, run: Stoppable) -> None:
+        self._runs.discard(run)
+        if not self._runs:
+            self._idle.set()
+
+    def stop(self, fault: ProviderFault) -> None:
+        """End every run with a fault."""
+        for run in tuple(self._runs):
+            run.stop(fault)
+
+    async def wait_idle(self) -> None:
+        await self._idle.wait()
+
+
+@dataclass(frozen=True)
+class Services:
+    """Long-lived parts that every run uses. One per process."""
+
+    http: Upstream
+    in_process: Upstream
+    store: Store
+    tracer: Tracer
+    emit: Callable[[Entry], None]
+    sealer: Sealer
+    health: HealthRegistry
+    search: Search = find_nothing
+    attempts: AttemptConfig = field(default_factory=AttemptConfig)
+    rejected: RejectedParameters = field(default_factory=RejectedParameters)
+    runtime: Runtime = field(default_factory=Runtime)
+    active: ActiveRuns = field(default_factory=ActiveRuns)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who makes a request: the name of the client's key, and the id of the request."""
+
+    client: str
+    request_id: str
+    profile: Profile = OTHER
+    locale: str = "en"
+    """The language of fault descriptions."""
+
+
+@dataclass(frozen=True)
+class PreparedRequest:
+    """An accepted request: its targets in the order of attempts, and a plan for each of them."""
+
+    request: Request
+    caller: Caller
+    response: Response
+    """The response as it will be created: its id, and what it repeats of the request."""
+    targets: tuple[Target, ...]
+    plans: Mapping[tuple[str, str], Plan]
+    """By the names of provider and model."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the names and numbers that may be logged; never content."""
+        plan = self.plans[self.targets[0].name]
+        return {
+            "request_id": self.caller.request_id,
+            "response_id": self.response.id,
+            "client": self.caller.client,
+            "model": self.request.model,
+            "provider": plan.provider,
+            "provider_model": plan.model,
+            "stream": self.request.stream,
+        }

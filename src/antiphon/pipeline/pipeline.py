@@ -1,0 +1,91 @@
+"""Pipeline: the stages of one answer, in order.
+
+A stage that raises is removed, and the response fails: a response that a stage could not see end
+must not end well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from antiphon.core.client_profile import Profile
+from antiphon.core.faults.fault import ProviderFault, internal_fault
+from antiphon.core.faults.messages import describe
+from antiphon.core.plan.plan import Plan
+from antiphon.pipeline.client_profile import ProfileStage
+from antiphon.pipeline.contract import ContractStage
+from antiphon.pipeline.diagnostics import DiagnosticsStage
+from antiphon.pipeline.log import Entry, LogStage
+from antiphon.pipeline.persist import PersistStage
+from antiphon.pipeline.stage import Batch, Stage, failed, terminal, with_terminal
+from antiphon.pipeline.trace import TraceStage
+
+
+class Pipeline:
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self._stages = list(stages)
+        self._feeding = [stage for stage in stages if type(stage).feed is not Stage.feed]
+        self.fault: ProviderFault | None = None
+        """Why a stage raised, once one has."""
+
+    def feed(self, batch: Batch) -> Batch:
+        if terminal(batch.events) is not None:
+            return self._end(batch)
+        for stage in tuple(self._feeding):
+            try:
+                batch = stage.feed(batch)
+            except Exception as error:  # whoever drives the pipeline ends the response with it
+                self._remove(stage, error)
+        return batch
+
+    def _end(self, batch: Batch) -> Batch:
+        for stage in tuple(self._stages):
+            try:
+                batch = stage.on_terminal(batch)
+            except Exception as error:
+                batch = _fail(batch, self._remove(stage, error))
+        return batch
+
+    def _remove(self, stage: Stage, error: Exception) -> ProviderFault:
+        self._stages.remove(stage)
+        if stage in self._feeding:
+            self._feeding.remove(stage)
+        self.fault = internal_fault(error)
+        return self.fault
+
+    def close(self, batch: Batch) -> None:
+        """Let every stage report; the answer is over or the client has disconnected."""
+        for stage in self._stages:
+            stage.close(batch)
+
+
+def _fail(batch: Batch, fault: ProviderFault) -> Batch:
+    ending = terminal(batch.events)
+    if ending is None:
+        return batch
+    event = failed(ending.response, code=fault.public_code, message=describe(fault))
+    to_save = None if batch.to_save is None else event.response
+    return msgspec.structs.replace(with_terminal(batch, event), fault=fault, to_save=to_save)
+
+
+def build_pipeline(
+    plan: Plan,
+    profile: Profile,
+    trace: TraceStage,
+    emit: Callable[[Entry], None],
+    *,
+    elapsed_ms: Callable[[], float],
+    store: bool,
+) -> Pipeline:
+    """Build the stages behind the bridge, in the order of docs/stages."""
+    stages: list[Stage] = [
+        ContractStage(plan.contract, provider=plan.provider),
+        ProfileStage(profile),
+        trace,
+        LogStage(emit, elapsed_ms=elapsed_ms),
+    ]
+    if store:
+        stages.append(PersistStage())
+    return Pipeline([*stages, DiagnosticsStage(emit)])

@@ -1,0 +1,248 @@
+"""Run: whatever raises, and wherever, everything that a run acquired is released.
+
+The steps are enumerated: a profiler hook raises at the first, second, third … call of a project
+function, from the creation of the run to its end, until a run goes through without a fault.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+import pytest
+
+import antiphon
+from antiphon.config import AttemptConfig, StoreConfig
+from antiphon.core.plan.plan import Outbound
+from antiphon.engine.engine import Engine
+from antiphon.engine.health import ProviderHealth
+from antiphon.engine.run import State
+from antiphon.engine.runtime import Runtime
+from antiphon.engine.services import Caller
+from antiphon.engine.upstream import EchoUpstream, UpstreamAnswer, UpstreamError
+from antiphon.pipeline.stage import terminal
+from antiphon.providers.registry import Provider
+from antiphon.server.wiring import open_engine
+from antiphon.store.trace import reader
+from antiphon.wire.events import Event
+from antiphon.wire.request import Request
+from antiphon.wire.response import Response
+from tests.support.gateways import replaced, settings
+
+SOURCE = str(Path(antiphon.__file__).parent)
+CALLER = Caller("somebody", "req_1")
+# What the issue names; each must be among the calls at which a fault is injected.
+STEPS = {
+    "plan": "core/planning/make_plan.py:make_plan",
+    "encode": "dialects/chat/encode.py:encode",
+    "open": "engine/attempt.py:open",
+    "first byte": "engine/run.py:_read_first_output",
+    "mid-stream": "engine/run.py:_read",
+    "filter": "core/filters/empty_answer.py:feed",
+    "stage": "pipeline/contract.py:on_terminal",
+    "save": "store/memory.py:save",
+    "close": "engine/run.py:__aexit__",
+}
+# Inside `__aexit__`, the resource whose own release is interrupted may stay; no other may.
+RELEASES = {
+    "engine/health.py": "key",
+    "engine/attempt.py": "upstream",
+    "engine/timer.py": "upstream",
+    "engine/services.py": "active",
+}
+
+
+class Injected(Exception):
+    """The fault that is injected."""
+
+
+class CountedAnswer:
+    """An answer that counts itself as open until it is closed."""
+
+    def __init__(self, answer: UpstreamAnswer, upstream: CountedUpstream) -> None:
+        self._answer = answer
+        self._upstream = upstream
+        self.status = answer.status
+        self.headers: Mapping[str, str] = answer.headers
+        upstream.open_answers.add(self)
+
+    async def next(self) -> bytes:
+        return await self._answer.next()
+
+    async def read(self) -> bytes:
+        return await self._answer.read()
+
+    def close(self) -> None:
+        self._upstream.open_answers.discard(self)
+        self._answer.close()
+
+
+class CountedUpstream(EchoUpstream):
+    def __init__(self) -> None:
+        self.open_answers: set[CountedAnswer] = set()
+
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+        return CountedAnswer(await super().open(provider, outbound, key), self)
+
+
+class Bench:
+    """An engine whose only provider has a half-open circuit, and what its runs left behind."""
+
+    def __init__(self, engine: Engine, upstream: CountedUpstream, runtime: Runtime) -> None:
+        self.engine = engine
+        self.upstream = upstream
+        [provider] = [engine.router.resolve("echo/echo").provider]
+        self.health: ProviderHealth = engine.services.health.of(provider)
+
+    def open_circuit(self) -> None:
+        """Make the next run a trial: `breaker_rest_s` is 0 here."""
+        self.health.breaker.record_failure()
+        assert not self.health.breaker.is_closed
+
+    def left(self) -> set[str]:
+        found = {
+            "key": any(self.health.keyring.active.values()) or self.health.breaker.in_trial,
+            "upstream": bool(self.upstream.open_answers),
+            "active": bool(self.engine.active),
+        }
+        return {name for name, is_left in found.items() if is_left}
+
+    def clean(self) -> None:
+        """Give back what an interrupted release left, so that the next run starts anew."""
+        for key, number in self.health.keyring.active.items():
+            for _ in range(number):
+                self.health.keyring.release(key)
+        self.health.breaker.end_trial()
+        self.upstream.open_answers.clear()
+        self.engine.active._runs.clear()
+
+
+@asynccontextmanager
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    attempts = AttemptConfig(max_attempts=1, breaker_threshold=1, breaker_rest_s=0.0)
+    store = StoreConfig(url="memory://")
+    config = replaced(settings(tmp_path), attempts=attempts, store=store)
+    runtime = Runtime()
+    async with open_engine(config, {}, lambda entry: None, runtime) as engine:
+        upstream = CountedUpstream()
+        engine.services = dataclasses.replace(engine.services, in_process=upstream)
+        yield Bench(engine, upstream, runtime)
+
+
+class Injector:
+    """Raises at the call with this number, and remembers where that was."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+        self.at = ""
+        self.in_exit = False
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        name = frame.f_code.co_filename
+        if event != "call" or not name.startswith(SOURCE):
+            return
+        if frame.f_code.co_name == "<genexpr>":  # also called to be closed, where nothing may raise
+            return
+        self._left -= 1
+        if self._left == 0:
+            self.at = f"{name[len(SOURCE) + 1 :]}:{frame.f_code.co_name}"
+            outer: FrameType | None = frame
+            while outer is not None:
+                self.in_exit = self.in_exit or outer.f_code.co_name == "__aexit__"
+                outer = outer.f_back
+            raise Injected
+
+
+async def drive(engine: Engine, request: Request, *, stream: bool) -> list[Event] | Response:
+    """Read one answer as the server does."""
+    events: list[Event] = []
+    async with await engine.create(request, CALLER) as run:
+        if not stream:
+            return await run.response()
+        await run.open()
+        async for batch in run.events():
+            events += batch
+    return events
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_an_exception_at_any_call_leaves_nothing_acquired(
+    tmp_path: Path, *, stream: bool
+) -> None:
+    body = {"model": "echo/echo", "input": "Hello there", "stream": stream}
+    request = Request.parse(msgspec.json.encode(body))
+    places: list[str] = []
+    async with bench(tmp_path) as subject:
+        await drive(subject.engine, request, stream=stream)  # imports and caches are made now
+        while True:
+            subject.open_circuit()
+            injector = Injector(len(places) + 1)
+            sys.setprofile(injector)
+            try:
+                seen = await drive(subject.engine, request, stream=stream)
+            except (Injected, UpstreamError):
+                seen = []
+            finally:
+                sys.setprofile(None)
+            if not injector.at:
+                break
+            places.append(injector.at)
+            file = injector.at.partition(":")[0]
+            allowed = {RELEASES.get(file, "")} if injector.in_exit else set()
+            if injector.at == STEPS["close"]:  # nothing can be released before the first line runs
+                allowed = {"key", "upstream", "active"}
+            assert subject.left() <= allowed, injector.at
+            if isinstance(seen, list) and seen:
+                assert terminal(seen) is not None, injector.at
+                assert sum(terminal([event]) is not None for event in seen) == 1, injector.at
+            subject.clean()
+    wanted = STEPS if stream else {k: v for k, v in STEPS.items() if k not in _STREAM_ONLY}
+    assert set(wanted.values()) <= set(places)
+    assert unfinished(tmp_path) <= places.count(STEPS["close"]) + _trace_writes(places)
+
+
+_STREAM_ONLY = {"first byte", "mid-stream"}
+
+
+def _trace_writes(places: list[str]) -> int:
+    """Injections into the writing of the trace itself: such a row may be lost."""
+    files = ("engine/tracing.py", "store/trace/", "pipeline/trace.py")
+    return sum(place.startswith(files) for place in places)
+
+
+def unfinished(tmp_path: Path) -> int:
+    """Requests in the trace that never ended."""
+    rows = reader.requests(tmp_path / "trace.db", limit=100_000)
+    return sum(row.finish is None for row in rows)
+
+
+async def test_a_run_acquires_nothing_before_it_is_entered(tmp_path: Path) -> None:
+    request = Request.parse(b'{"model": "echo/echo", "input": "Hello"}')
+    async with bench(tmp_path) as subject:
+        subject.open_circuit()
+        run = await subject.engine.create(request, CALLER)
+        assert run.state.value == State.PREPARED.value
+        assert subject.left() == set()
+        async with run:
+            assert subject.left() == {"key", "active"}
+            assert (await run.response()).status == "completed"
+        assert run.state.value == State.ENDED.value
+        assert subject.left() == set()
+    assert unfinished(tmp_path) == 0
+
+
+async def test_a_run_that_is_left_early_releases_everything(tmp_path: Path) -> None:
+    request = Request.parse(b'{"model": "echo/echo", "input": "Hello there", "stream": true}')
+    async with bench(tmp_path) as subject:
+        subject.open_circuit()
+        async with await subject.engine.create(request, CALLER) as run:
+            await run.open()
+            assert run.state is State.STREAMING
+            assert "upstream" in subject.left()
+        assert subject.left() == set()
+    assert unfinished(tmp_path) == 0
