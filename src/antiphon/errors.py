@@ -189,9 +189,11 @@ class UpstreamError(AntiphonError):
 
     code = "upstream"
 
-    def __init__(self, fault: ProviderFault) -> None:
+    def __init__(self, fault: ProviderFault, description: str = "") -> None:
+        """`description` is the text for the client, in its language."""
         super().__init__(fault.message)
         self.fault = fault
+        self.description = description
 
 
 class SearchError(AntiphonError):

@@ -25,14 +25,15 @@ from antiphon.config import (
 from antiphon.engine.engine import Engine
 from antiphon.engine.runtime import Runtime
 from antiphon.pipeline.log import Entry
-from antiphon.server.serve import Gateway, open_engine
+from antiphon.server.serve import GatewayServer
+from antiphon.server.wiring import open_engine
 
 
 @dataclass
 class Running:
     """A gateway under test."""
 
-    gateway: Gateway
+    gateway: GatewayServer
     engine: Engine
     base_url: str
     log: list[Entry]
@@ -88,7 +89,7 @@ def settings(
 async def running(config: Config, rim: Runtime | None = None) -> AsyncIterator[Running]:
     log: list[Entry] = []
     async with open_engine(config, {}, log.append, rim) as engine:
-        gateway = Gateway(engine, config)
+        gateway = GatewayServer(engine, config)
         await gateway.start()
         base_url = f"http://127.0.0.1:{gateway.port}/v1"
         async with aiohttp.ClientSession() as client:

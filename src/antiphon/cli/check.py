@@ -28,7 +28,7 @@ from antiphon.engine.image_description import check_vision_model
 from antiphon.engine.routing import make_router
 from antiphon.errors import AntiphonError
 from antiphon.providers.registry import Provider, build_providers
-from antiphon.server.auth import refuse_open_door
+from antiphon.server.auth import reject_open_bind
 from antiphon.server.clients import Clients
 from antiphon.store.url import open_store
 
@@ -83,7 +83,7 @@ def _examine(explicit: str | None) -> Findings:
     providers = build_providers(config, os.environ)
     check_vision_model(config, make_router(config, providers))
     Clients(config)
-    refuse_open_door(config.server.host, config.server.api_keys)
+    reject_open_bind(config.server.host, config.server.api_keys)
     open_store(store_url(config), now=lambda: 0)
     return Findings(find_settings(explicit), config, list(providers.values()))
 

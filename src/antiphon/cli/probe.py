@@ -16,7 +16,7 @@ from antiphon.engine.engine import Engine
 from antiphon.engine.services import Caller
 from antiphon.errors import AntiphonError, UpstreamError
 from antiphon.providers.registry import Provider
-from antiphon.server.serve import open_engine
+from antiphon.server.wiring import open_engine
 from antiphon.store.redact import Redactor
 from antiphon.wire.request import Request
 

@@ -21,7 +21,7 @@ from antiphon.config import Config, ServerConfig
 from antiphon.engine.engine import Engine
 from antiphon.errors import ConfigError
 from antiphon.server.log_output import open_log
-from antiphon.server.serve import Gateway, serve
+from antiphon.server.serve import GatewayServer, serve
 
 _SHOWN_MODELS = 6
 
@@ -92,8 +92,10 @@ def _binding_problem(error: OSError, server: ServerConfig) -> str:
 # What is said once it runs
 
 
-def _announcer(server: ServerConfig, source: Path | None) -> Callable[[Gateway, Engine], None]:
-    def announce(gateway: Gateway, engine: Engine) -> None:
+def _announcer(
+    server: ServerConfig, source: Path | None
+) -> Callable[[GatewayServer, Engine], None]:
+    def announce(gateway: GatewayServer, engine: Engine) -> None:
         address = base_url(server.host, gateway.port)
         names = engine.router.names()
         curl = _curl(address, names[0], with_key=bool(server.api_keys))

@@ -47,8 +47,8 @@ class DialectDefaults:
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
         return classify.classify(status, headers, body)
 
-    def describe(self, fault: ProviderFault, locale: str = "en") -> str:
-        return messages.describe(fault, locale)
+    def describe(self, fault: ProviderFault, locale: str = "en", provider: str = "") -> str:
+        return messages.describe(fault, locale, provider=provider)
 
     def removable_parameters(self, outbound: Outbound) -> list[str]:
         return list_removable(outbound, self.parameter_fields)

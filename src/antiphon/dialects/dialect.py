@@ -45,7 +45,7 @@ class Dialect(Protocol):
         """The fault that an error response reports."""
         ...
 
-    def describe(self, fault: ProviderFault, locale: str = "en") -> str:
+    def describe(self, fault: ProviderFault, locale: str = "en", provider: str = "") -> str:
         """The text of a fault for clients."""
         ...
 

@@ -13,7 +13,6 @@ import msgspec
 
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault, protocol_fault
-from antiphon.core.faults.messages import describe
 from antiphon.core.filters.order import make_filters
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.blocks import Seal
@@ -55,6 +54,7 @@ class Answer:
             prepared.caller.profile,
             trace.transformed,
             services.emit,
+            describe=self.describe,
             elapsed_ms=trace.elapsed_ms,
             store=prepared.request.store,
         )
@@ -81,6 +81,11 @@ class Answer:
         self._found.append(diagnostic)
         self.diagnostics = (*self.diagnostics, diagnostic)
 
+    def describe(self, fault: ProviderFault) -> str:
+        """Describe a fault to the client, in its language."""
+        provider, locale = self._target.provider, self._prepared.caller.locale
+        return provider.dialect.describe(fault, locale, provider.name)
+
     # Bridge
 
     @property
@@ -101,6 +106,7 @@ class Answer:
             now=runtime.now,
             tools=plan.identities,
             seal=self._seal(target),
+            describe=self.describe,
             empty_arguments="{}",
         )
         profile, reminders = self._prepared.caller.profile, services.attempts.reminders
@@ -171,7 +177,7 @@ class Answer:
         """End the answer after an unexpected error, also where its terminal event was lost."""
         events = self.bridge.fail(fault)
         if terminal(events) is None:
-            message = describe(fault)
+            message = self.describe(fault)
             events = [failed(self.bridge.snapshot, code=fault.public_code, message=message)]
         return await self.release(events)
 

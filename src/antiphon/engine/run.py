@@ -291,7 +291,7 @@ class Run:
         self._answer.fault = fault
         if self._attempt is not None:
             self._attempt.hang_up()
-        return UpstreamError(fault)
+        return UpstreamError(fault, self._answer.describe(fault))
 
     async def _call_provider(self) -> Attempt:
         """Encode the request, send it, and wait for the response head."""

@@ -176,7 +176,10 @@ class Bridge:
         for frame in frames:
             if self._is_over:
                 break
-            self._take(self._decoder.feed(frame), events)
+            deltas: Sequence[Delta] = self._decoder.feed(frame)
+            if self._chain.has_markup:
+                deltas = self._chain.filter_markup(deltas)
+            self._take(deltas, events)
             if self._decoder.ended:
                 self._finish_stream(events)
 
@@ -190,14 +193,15 @@ class Bridge:
 
     def _finish_stream(self, events: list[Event]) -> None:
         if not self._is_over:
-            self._take(self._decoder.close(), events)
+            deltas = self._chain.filter_markup(self._decoder.close())
+            self._take([*deltas, *self._chain.close_markup()], events)
         if not self._is_over:
             events += self.start()
             self._end_round(events)
 
     def _read_whole(self, body: bytes, events: list[Event]) -> None:
-        deltas, first = self._chain.filter_markup(self._dialect.decode(body))
-        self._take(deltas, events, first)
+        deltas = self._chain.filter_whole(self._dialect.decode(body))
+        self._take(deltas, events)
         if not self._is_over:
             events += self.start()
             self._lacks_message = not any(map(_makes_answer, deltas))
@@ -205,8 +209,8 @@ class Bridge:
 
     # Deltas
 
-    def _take(self, deltas: Sequence[Delta], events: list[Event], first: int = 0) -> None:
-        """Pass decoded deltas through the filters, from the first one on, to the machine."""
+    def _take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
+        """Pass decoded deltas through the filters to the machine."""
         if deltas:
             events += self.start(deltas)
         for delta in deltas:
@@ -217,7 +221,7 @@ class Bridge:
                 break
             if type(delta) is Refusal:
                 self.refused = True
-            filtered = self._chain.feed(delta, first)
+            filtered = self._chain.feed(delta)
             if not filtered:
                 self.is_holding_back = self._has_output
             self._feed_machine(filtered, events)

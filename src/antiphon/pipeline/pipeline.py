@@ -24,7 +24,10 @@ from antiphon.pipeline.trace import TraceStage
 
 
 class Pipeline:
-    def __init__(self, stages: Sequence[Stage]) -> None:
+    def __init__(
+        self, stages: Sequence[Stage], describe: Callable[[ProviderFault], str] = describe
+    ) -> None:
+        self._describe = describe
         self._stages = list(stages)
         self._feeding = [stage for stage in stages if type(stage).feed is not Stage.feed]
         self.fault: ProviderFault | None = None
@@ -45,7 +48,7 @@ class Pipeline:
             try:
                 batch = stage.on_terminal(batch)
             except Exception as error:
-                batch = _fail(batch, self._remove(stage, error))
+                batch = self._fail(batch, self._remove(stage, error))
         return batch
 
     def _remove(self, stage: Stage, error: Exception) -> ProviderFault:
@@ -55,19 +58,19 @@ class Pipeline:
         self.fault = internal_fault(error)
         return self.fault
 
+    def _fail(self, batch: Batch, fault: ProviderFault) -> Batch:
+        """Return the batch with a failed response: it must not end well unseen by a stage."""
+        ending = terminal(batch.events)
+        if ending is None:
+            return batch
+        event = failed(ending.response, code=fault.public_code, message=self._describe(fault))
+        to_save = None if batch.to_save is None else event.response
+        return msgspec.structs.replace(with_terminal(batch, event), fault=fault, to_save=to_save)
+
     def close(self, batch: Batch) -> None:
         """Let every stage report; the answer is over or the client has disconnected."""
         for stage in self._stages:
             stage.close(batch)
-
-
-def _fail(batch: Batch, fault: ProviderFault) -> Batch:
-    ending = terminal(batch.events)
-    if ending is None:
-        return batch
-    event = failed(ending.response, code=fault.public_code, message=describe(fault))
-    to_save = None if batch.to_save is None else event.response
-    return msgspec.structs.replace(with_terminal(batch, event), fault=fault, to_save=to_save)
 
 
 def build_pipeline(
@@ -76,6 +79,7 @@ def build_pipeline(
     trace: TraceStage,
     emit: Callable[[Entry], None],
     *,
+    describe: Callable[[ProviderFault], str],
     elapsed_ms: Callable[[], float],
     store: bool,
 ) -> Pipeline:
@@ -88,4 +92,4 @@ def build_pipeline(
     ]
     if store:
         stages.append(PersistStage())
-    return Pipeline([*stages, DiagnosticsStage(emit)])
+    return Pipeline([*stages, DiagnosticsStage(emit)], describe)

@@ -1,1 +1,1 @@
-"""HTTP: routes that parse, call the engine and encode. Nothing is decided here."""
+"""HTTP server: a framework-free application, its endpoints, and an aiohttp adapter around it."""

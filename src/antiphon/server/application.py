@@ -1,76 +1,95 @@
-"""The application: routes behind a door, and every failure in the API's own shape."""
+"""The HTTP application without a web framework: authentication, routing and error responses."""
 
 from __future__ import annotations
 
-from aiohttp import web
-from aiohttp.typedefs import Handler
+from collections.abc import Mapping
 
 from antiphon.config import Config
-from antiphon.core.faults.fault import internal_fault
-from antiphon.core.faults.messages import describe
+from antiphon.core.client_profile import Profile
+from antiphon.core.faults.messages import negotiate_locale
 from antiphon.engine.engine import Engine
-from antiphon.errors import AntiphonError, InvalidRequest
-from antiphon.pipeline.log import Entry
-from antiphon.server.app_keys import CLIENT, PROFILE, REQUEST_ID
+from antiphon.engine.services import Caller
+from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.server.auth import Authenticator
 from antiphon.server.clients import Clients
-from antiphon.server.errors import error_response, fit, refused
-from antiphon.server.routes import Routes
+from antiphon.server.endpoints import health, models, responses
+from antiphon.server.endpoints.context import Context, Endpoint, Service
+from antiphon.server.errors import (
+    adapt_status,
+    fault_response,
+    internal_error_response,
+    invalid_request_response,
+    method_not_allowed_response,
+    no_route_response,
+)
+from antiphon.server.http import HTTPRequest, HTTPResponse
+
+_ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
+    "/v1/responses": {
+        "POST": responses.create,
+        "GET": responses.reject_get,
+        "HEAD": responses.reject_get,
+    },
+    "/v1/models": {"GET": models.list_models, "HEAD": models.list_models},
+    "/health": {"GET": health.live, "HEAD": health.live},
+    "/health/live": {"GET": health.live, "HEAD": health.live},
+    "/health/ready": {"GET": health.ready, "HEAD": health.ready},
+}
+"""Endpoints by path and method. A HEAD request is a GET whose body the server leaves out."""
+
+_PUBLIC_PATHS = frozenset(path for path in _ROUTES if path.startswith("/health"))
+"""Paths that need no authentication."""
 
 
-def make_app(engine: Engine, config: Config) -> tuple[web.Application, Routes]:
-    doorkeeper = Authenticator(config.server.api_keys)
-    clients = Clients(config)
-    routes = Routes(engine, config.server)
+class Application:
+    """All endpoints behind one function from an HTTP request to an HTTP response."""
 
-    @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        request[REQUEST_ID] = request_id = engine.services.runtime.new_id("req")
-        request[PROFILE] = profile = clients.profile(request.headers)
+    def __init__(self, engine: Engine, config: Config) -> None:
+        self._service = Service(engine, config.server)
+        self._authenticator = Authenticator(config.server.api_keys)
+        self._clients = Clients(config)
+
+    def stop_accepting(self) -> None:
+        """Reject new responses from now on; those that have begun go on."""
+        self._service.ready = False
+
+    async def handle(self, http: HTTPRequest) -> HTTPResponse:
+        """Answer a request; every error has the shape of the API.
+
+        Returns as soon as the answer may begin. A streaming body must be closed by the caller.
+        """
+        request_id = self._service.engine.services.runtime.new_id("req")
+        profile = self._clients.profile(http.headers)
+        locale = self._negotiate_locale(http.headers)
         try:
-            if not request.path.startswith("/health"):
-                request[CLIENT] = doorkeeper.admit(request)
-            response = await handler(request)
+            response = await self._respond(http, request_id, profile, locale)
         except InvalidRequest as error:
-            response = refused(error)
-        except web.HTTPException as error:
-            response = _plain_failure(request, error)
+            response = invalid_request_response(error)
+        except UpstreamError as error:
+            response = fault_response(error.fault, profile, error.description)
         except ConnectionError:
-            raise  # the client has gone, and there is nobody to answer
-        except AntiphonError as error:
-            facts = {"request_id": request_id, "code": error.code, "reason": error.message}
-            engine.services.emit(Entry("request.failed", "error", facts))
-            response = _own_failure(error)
-        except Exception as error:  # a bug: the client gets a clean 500, the operator its name
-            facts = {"request_id": request_id, "error": type(error).__name__}
-            engine.services.emit(Entry("request.crashed", "error", facts))
-            response = _own_failure(error)
-        fit(response, profile)
-        if not response.prepared:
-            response.headers["x-request-id"] = request_id
+            raise  # the client is gone: there is nobody to answer
+        except Exception as error:
+            self._service.report_failure(error, request_id)
+            response = internal_error_response(error, locale)
+        adapt_status(response, profile)
+        response.headers["x-request-id"] = request_id
         return response
 
-    app = web.Application(middlewares=[guard], client_max_size=config.server.max_body_bytes)
-    routes.add_to(app)
-    return app, routes
+    async def _respond(
+        self, http: HTTPRequest, request_id: str, profile: Profile, locale: str
+    ) -> HTTPResponse:
+        is_public = http.path in _PUBLIC_PATHS
+        client = "" if is_public else self._authenticator.authenticate(http)
+        methods = _ROUTES.get(http.path)
+        if methods is None:
+            return no_route_response(http)
+        endpoint = methods.get(http.method)
+        if endpoint is None:
+            return method_not_allowed_response(http, methods)
+        caller = Caller(client, request_id, profile, locale)
+        return await endpoint(Context(self._service, http, caller))
 
-
-def _own_failure(error: Exception) -> web.Response:
-    """What went wrong here is for the operator: it may name files."""
-    message = describe(internal_fault(error))
-    return error_response(500, message, kind="server_error", code="server_error")
-
-
-def _plain_failure(http: web.Request, error: web.HTTPException) -> web.Response:
-    match error.status:
-        case 404:
-            message = f"There is nothing at {http.path}."
-        case 405:
-            message = f"{http.method} is not allowed at {http.path}."
-        case 413:
-            message = "The request body is too large."
-        case _:
-            message = error.reason
-    headers = {"allow": error.headers["allow"]} if "allow" in error.headers else None
-    code = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}.get(error.status)
-    return error_response(error.status, message, code=code, headers=headers)
+    def _negotiate_locale(self, headers: Mapping[str, str]) -> str:
+        """Choose the language of fault descriptions: Accept-Language, else `[server] locale`."""
+        return negotiate_locale(headers.get("accept-language", ""), self._service.config.locale)

@@ -1,4 +1,4 @@
-"""Who may come in: named keys, compared in constant time; without keys, only this machine."""
+"""Authentication: named API keys compared in constant time; without keys, loopback only."""
 
 from __future__ import annotations
 
@@ -7,52 +7,61 @@ import ipaddress
 from collections.abc import Mapping
 from functools import lru_cache
 
-from aiohttp import web
-
 from antiphon.errors import ConfigError, InvalidRequest
+from antiphon.server.http import HTTPRequest
 
 
 class Authenticator:
+    """Identifies the client that sent a request."""
+
     def __init__(self, api_keys: Mapping[str, str]) -> None:
         self._keys = {name: key.encode() for name, key in api_keys.items()}
 
-    def admit(self, request: web.Request) -> str:
-        """The client's name, or a refusal."""
+    def authenticate(self, http: HTTPRequest) -> str:
+        """Return the name of the client's key; raises `InvalidRequest` with status 401 or 403."""
         if not self._keys:
-            return self._admit_loopback(request)
-        given = _presented(request).encode("utf-8", "surrogateescape")  # the bytes as they came
-        found = ""
-        for name, key in self._keys.items():  # all of them, always: time must not tell
-            if hmac.compare_digest(given, key):
-                found = name
-        if not found:
+            return self._authenticate_loopback(http)
+        # The server decodes headers with surrogateescape: this restores the bytes as sent.
+        key = _read_key(http.headers).encode("utf-8", "surrogateescape")
+        client = ""
+        for name, known in self._keys.items():  # always all of them: constant time
+            if hmac.compare_digest(key, known):
+                client = name
+        if not client:
             raise InvalidRequest(
-                "Incorrect API key." if given else "An API key is needed: Authorization: Bearer …",
+                "Incorrect API key."
+                if key
+                else "An API key is required: send `Authorization: Bearer KEY`.",
                 code="invalid_api_key",
                 status=401,
             )
-        return found
+        return client
 
-    def _admit_loopback(self, request: web.Request) -> str:
-        """No key guards us, so neither a neighbour nor a web page may get in."""
-        if not is_loopback(request.remote or "") or not is_loopback(_host_name(request.host)):
+    def _authenticate_loopback(self, http: HTTPRequest) -> str:
+        """Without keys, accept only local clients that address this machine by a local name.
+
+        The Host header keeps web pages out whose DNS name was rebound to 127.0.0.1.
+        """
+        host = http.headers.get("host", "")
+        if not is_loopback(http.remote) or not is_loopback(_host_name(host)):
             raise InvalidRequest(
-                "Without API keys only this machine is served; set [server] api_keys.",
+                "Without API keys only requests from this machine are accepted;"
+                " set [server] api_keys.",
                 code="forbidden",
                 status=403,
             )
         return "local"
 
 
-def _presented(request: web.Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+def _read_key(headers: Mapping[str, str]) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()
-    return request.headers.get("x-api-key", "")
+    return headers.get("x-api-key", "")
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without its port."""
+    """Remove the port from a Host header."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdigit() else host
 
@@ -67,8 +76,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def refuse_open_door(host: str, api_keys: Mapping[str, str]) -> None:
-    """Binding where others can reach us, with nothing to keep them out, is a mistake."""
+def reject_open_bind(host: str, api_keys: Mapping[str, str]) -> None:
+    """Raise `ConfigError` for an address that others can reach without an API key."""
     if not api_keys and not is_loopback(host):
         raise ConfigError(
             f"server.host is {host!r}, which others can reach, but there are no [server] api_keys:"
@@ -76,4 +85,4 @@ def refuse_open_door(host: str, api_keys: Mapping[str, str]) -> None:
         )
     for name, key in api_keys.items():
         if not key.strip():
-            raise ConfigError(f"server.api_keys.{name}: is empty")
+            raise ConfigError(f"server.api_keys.{name}: must not be empty")

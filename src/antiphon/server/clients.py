@@ -1,4 +1,4 @@
-"""Which client is asking: its profile, by the headers of a request and the operator's word."""
+"""Client profiles: recognise the client by its headers, with the operator's overrides applied."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from antiphon.core.client_profile import ALL_CLIENTS, PROFILES, Profile, resolve
 
 
 class Clients:
+    """Profiles of clients, by the headers of their requests."""
+
     def __init__(self, config: Config) -> None:
-        """A profile that there is not is a mistake in the file."""
+        """Raise `ConfigError` for a [clients] table whose name is no profile."""
         for name in config.clients:
             if name not in PROFILES and name != ALL_CLIENTS:
                 problem = f"there is no such profile; {suggest(name, [*PROFILES, ALL_CLIENTS])}"

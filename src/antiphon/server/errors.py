@@ -1,20 +1,17 @@
-"""Failures as OpenAI's clients expect them: a status, and a body with all four keys."""
+"""HTTP error responses in the shape of the OpenAI API: a status, and a body with all four keys."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
-
-import msgspec
-from aiohttp import web
+from collections.abc import Iterable, Mapping
 
 from antiphon.core.client_profile import Profile, error_as_400
 from antiphon.core.diagnostic import diagnostics_header
-from antiphon.core.faults.fault import FaultType, ProviderFault, is_permanent
+from antiphon.core.faults.fault import FaultType, ProviderFault, internal_fault, is_permanent
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.faults.messages import describe
 from antiphon.errors import InvalidRequest
+from antiphon.server.http import HTTPRequest, HTTPResponse, json_response
 
 
 def error_response(
@@ -25,50 +22,70 @@ def error_response(
     param: str | None = None,
     code: str | None = None,
     headers: Mapping[str, str] | None = None,
-) -> web.Response:
+) -> HTTPResponse:
     error = {"message": message, "type": kind, "param": param, "code": code}
     return json_response({"error": error}, status=status, headers=headers)
 
 
-def json_response(
-    document: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
-) -> web.Response:
-    body = msgspec.json.encode(document)
-    return web.Response(status=status, body=body, content_type="application/json", headers=headers)
-
-
-def refused(error: InvalidRequest) -> web.Response:
+def invalid_request_response(error: InvalidRequest) -> HTTPResponse:
     return error_response(
         error.status, error.message, kind=error.kind, param=error.param, code=error.wire_code
     )
 
 
-def faulted(fault: ProviderFault, profile: Profile, locale: str = "en") -> web.Response:
-    """A provider's fault, told before anything else was."""
+def no_route_response(http: HTTPRequest) -> HTTPResponse:
+    return error_response(404, f"No route for {http.method} {http.path}.", code="not_found")
+
+
+def method_not_allowed_response(http: HTTPRequest, allowed: Iterable[str]) -> HTTPResponse:
+    methods = ", ".join(sorted(allowed))
+    return error_response(
+        405,
+        f"{http.method} is not allowed for {http.path}; use {methods}.",
+        code="method_not_allowed",
+        headers={"allow": methods},
+    )
+
+
+def internal_error_response(error: Exception, locale: str) -> HTTPResponse:
+    """A failure of the gateway itself. The cause may name files: it is logged, not sent."""
+    message = describe(internal_fault(error), locale)
+    return error_response(500, message, kind="server_error", code="server_error")
+
+
+def fault_response(fault: ProviderFault, profile: Profile, description: str) -> HTTPResponse:
+    """A fault of the provider before the first byte of the response was sent."""
     headers = {}
     if fault.retry_after_s is not None:
         headers["retry-after"] = str(max(1, math.ceil(fault.retry_after_s)))
         headers["retry-after-ms"] = str(round(fault.retry_after_s * 1000))
     response = error_response(
         fault.http_status,
-        describe(fault, locale),
-        kind=_kind(fault),
+        description,
+        kind=_error_type(fault),
         param="model" if fault.type is FaultType.model_error else None,
         code=_CODES.get(fault.type, _KINDS.get(fault.code, fault.public_code)),
         headers=headers,
     )
-    fit(response, profile, permanent=is_permanent(fault))
+    adapt_status(response, profile, permanent=is_permanent(fault))
     return response
 
 
-def fit(response: web.StreamResponse, profile: Profile, *, permanent: bool = False) -> None:
-    """Tell a failure with the status that keeps this client from asking again in vain."""
-    status = response.status
-    told = profile.status(status, permanent=permanent)
-    if told != status and not response.prepared:
-        response.set_status(told)
-        note = diagnostics_header([error_as_400(profile, status)])
-        response.headers["antiphon-diagnostics"] = note
+def adapt_status(response: HTTPResponse, profile: Profile, *, permanent: bool = False) -> None:
+    """Replace the status of a permanent error by 400 for clients that retry all other statuses."""
+    status = profile.status(response.status, permanent=permanent)
+    if status != response.status:
+        diagnostic = error_as_400(profile, response.status)
+        response.headers["antiphon-diagnostics"] = diagnostics_header([diagnostic])
+        response.status = status
+
+
+def body_too_large(limit: int) -> InvalidRequest:
+    return InvalidRequest(
+        f"The request body is larger than {limit} bytes, the limit of this server.",
+        code="request_too_large",
+        status=413,
+    )
 
 
 _CODES: Mapping[FaultType, str] = {
@@ -77,11 +94,12 @@ _CODES: Mapping[FaultType, str] = {
     FaultType.billing: "insufficient_quota",
     FaultType.rate_limit: "rate_limit_exceeded",
 }
-# Only an overload: clients give up on a model without capacity, and try one that failed again.
+# Only an overload has a code of its own: with it, clients give up on the model, but they retry
+# after every other failure of a server.
 _KINDS: Mapping[str, str] = {FaultKind.OVERLOADED: "server_is_overloaded"}
 
 
-def _kind(fault: ProviderFault) -> str:
+def _error_type(fault: ProviderFault) -> str:
     if fault.type is FaultType.rate_limit:
         return "rate_limit_error"
     if fault.type is FaultType.billing:

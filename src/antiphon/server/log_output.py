@@ -1,4 +1,4 @@
-"""The log: one line per entry, text for people and JSON for machines. Never what was said."""
+"""Log writer: one line per entry, as text or JSON. Entries never hold prompts or output."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ _STYLES = {"debug": "dim", "info": "green", "warning": "yellow", "error": "bold 
 
 
 def open_log(config: LogConfig, stream: TextIO | None = None) -> Callable[[Entry], None]:
+    """Return a function that writes entries to `stream`, else to standard error.
+
+    Format `auto` is text on a terminal and JSON elsewhere.
+    """
     out = stream or sys.stderr
     threshold = _LEVELS[config.level]
     as_text = config.format == "text" or (config.format == "auto" and out.isatty())

@@ -1,8 +1,8 @@
-"""The model list, in both shapes clients read: OpenAI's `data`, and Codex's `models`.
+"""Model list for GET /v1/models, in two shapes: OpenAI's `data`, and Codex's `models`.
 
-Each entry of `models` decides how Codex works with a model: which tools it offers, when it
-compacts a thread, which efforts can be chosen. All of it comes from the providers' data. Codex
-skips members it does not know; `antiphon` is for our own command line.
+An entry of `models` decides how Codex uses a model: which tools it offers, when it compacts a
+thread, which efforts can be chosen. All of it comes from the data of the providers. Codex ignores
+unknown members; `antiphon` is for the command line of Antiphon itself.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ from antiphon import __version__
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.effort import EFFORTS, resolve_effort
 from antiphon.engine.routing import Router
-from antiphon.server.agent_prompts import CODING, TALKING
+from antiphon.server.agent_prompts import ADVISOR_PROMPT, AGENT_PROMPT
 
-_ASSUMED_WINDOW = 128_000
-_LONG_ANSWER = 64_000
-_LONG_TOOL_OUTPUT = 10_000
+_DEFAULT_CONTEXT_WINDOW = 128_000
+_MAX_RESERVED_OUTPUT = 64_000
+_MAX_TOOL_OUTPUT = 10_000
 
-_ABOUT: Mapping[str, str] = {
-    "none": "Answers without thinking first",
-    "minimal": "Thinks as little as it can",
-    "low": "Thinks briefly: quick, for what is plain",
-    "medium": "Thinks for a while: for everyday work",
-    "high": "Thinks long: for what is difficult",
-    "xhigh": "Thinks very long: slow, for what is very difficult",
-    "max": "Thinks as long as it can: slow and costly",
+_EFFORT_DESCRIPTIONS: Mapping[str, str] = {
+    "none": "No reasoning",
+    "minimal": "The least reasoning that the model can do",
+    "low": "Brief reasoning: fast, for simple tasks",
+    "medium": "Moderate reasoning, for everyday work",
+    "high": "Long reasoning, for difficult tasks",
+    "xhigh": "Very long reasoning: slow, for very difficult tasks",
+    "max": "The longest reasoning that the model can do: slow and expensive",
 }
-_SWITCHED_ON = "Thinks first; how long is up to the model"
+_ONLY_EFFORT_DESCRIPTION = "Reasoning; the model decides how long"
 
 
-def model_list(router: Router, *, sees: bool = False) -> dict[str, Any]:
-    """Every name that can be asked for, the one for those who do not say any first.
+def model_list(router: Router, *, describes_images: bool = False) -> dict[str, Any]:
+    """List every model name that a request may use, the default model first.
 
-    With `sees`, images are described to models that cannot see: they may be sent to all of them.
+    With `describes_images`, images are replaced by descriptions for models that do not accept
+    them, so that every model is listed with image input.
     """
     default = router.default_name()
     names = [*dict.fromkeys([default, *router.names()])]
@@ -48,13 +49,16 @@ def model_list(router: Router, *, sees: bool = False) -> dict[str, Any]:
             {"id": name, "object": "model", "created": 0, "owned_by": _owner(router, name)}
             for name in names
         ],
-        "models": [_entry(router, name, place, sees) for place, name in enumerate(names)],
+        "models": [
+            _codex_entry(router, name, priority, describes_images)
+            for priority, name in enumerate(names)
+        ],
         "antiphon": {"version": __version__, "default_model": default},
     }
 
 
 def entity_tag(document: Mapping[str, Any]) -> str:
-    """Changes whenever the list does."""
+    """Hash of the list, for `ETag` and `If-None-Match`."""
     return f'"{hashlib.sha256(msgspec.json.encode(document)).hexdigest()[:32]}"'
 
 
@@ -62,41 +66,44 @@ def _owner(router: Router, name: str) -> str:
     return router.resolve(name).provider.name
 
 
-def _entry(router: Router, name: str, place: int, sees: bool) -> dict[str, Any]:
-    """What Codex wants to know of a model before it uses it."""
+def _codex_entry(
+    router: Router, name: str, priority: int, describes_images: bool
+) -> dict[str, Any]:
+    """Describe a model in the format of Codex's model catalog."""
     target = router.resolve(name)
     can = target.capabilities
-    about = f"{target.model} by {target.provider.spec.title}"
+    title = f"{target.model} by {target.provider.spec.title}"
+    takes_images = describes_images or "image" in can.inputs
     entry = {
         "slug": name,
         "display_name": name,
-        "description": about if can.context_window else f"{about}; context window unknown",
-        # What is built in is for trying things out: it need not fill the menu.
-        "visibility": "hide" if place and target.provider.spec.in_process else "list",
+        "description": title if can.context_window else f"{title}; context window unknown",
+        # Built-in test models are hidden from the menu, unless one is the default.
+        "visibility": "hide" if priority and target.provider.spec.in_process else "list",
         "supported_in_api": True,
-        "priority": place,
-        "base_instructions": CODING if can.tools else TALKING,
+        "priority": priority,
+        "base_instructions": AGENT_PROMPT if can.tools else ADVISOR_PROMPT,
         "include_skills_usage_instructions": can.tools,
         "include_plugin_usage_instructions": can.tools,
         "support_verbosity": "verbosity" in can.parameters,
-        # Whoever asks for a summary is told raw thought as one.
+        # Clients that request a summary receive raw reasoning as one.
         "supports_reasoning_summary_parameter": True,
         "default_reasoning_summary": "auto",
-        "input_modalities": ["text", "image"] if sees or "image" in can.inputs else ["text"],
-        **_thinking(can),
-        **_tools(can),
-        **_room(can),
-        # Releases before 0.150 read no catalog without these two; later ones do not know them.
+        "input_modalities": ["text", "image"] if takes_images else ["text"],
+        **_reasoning_levels(can),
+        **_tool_settings(can),
+        **_context_limits(can),
+        # Codex before 0.150 rejects a catalog without these two; later releases ignore them.
         "supports_reasoning_summaries": True,
         "supports_parallel_tool_calls": can.tools,
     }
     return {key: value for key, value in entry.items() if value is not None}
 
 
-def _tools(can: Capabilities) -> dict[str, Any]:
-    """Plain tools, one call each, with a patch that is written as it is and not as JSON.
+def _tool_settings(can: Capabilities) -> dict[str, Any]:
+    """Offer tools as plain functions, and `apply_patch` as a freeform tool, not as JSON.
 
-    `direct` keeps Codex from offering nothing but one tool that runs JavaScript.
+    `direct` keeps Codex from offering a single tool that runs JavaScript instead of all others.
     """
     return {
         "shell_type": "unified_exec" if can.tools else "disabled",
@@ -108,53 +115,50 @@ def _tools(can: Capabilities) -> dict[str, Any]:
     }
 
 
-# How much fits
+def _context_limits(can: Capabilities) -> dict[str, Any]:
+    """Context window, and the number of tokens at which Codex compacts a thread.
 
-
-def _room(can: Capabilities) -> dict[str, Any]:
-    """The window, and how much of it a thread may fill before it is compacted.
-
-    A tenth is always left, and more where one answer may be longer: one that is cut short for want
-    of room is a turn that has failed.
+    A tenth of the window is always reserved, and more if the model's output may be longer, up to a
+    quarter: an output that is cut off by the window is a failed turn.
     """
-    window = can.context_window or _ASSUMED_WINDOW
-    answer = min(can.max_output_tokens or 0, _LONG_ANSWER, window // 4)
+    window = can.context_window or _DEFAULT_CONTEXT_WINDOW
+    output = min(can.max_output_tokens or 0, _MAX_RESERVED_OUTPUT, window // 4)
     return {
         "context_window": window,
-        "max_context_window": can.context_window,  # unknown: the user's own number may be larger
-        "auto_compact_token_limit": window - max(window // 10, answer),
-        "truncation_policy": {"mode": "tokens", "limit": min(_LONG_TOOL_OUTPUT, window // 10)},
+        "max_context_window": can.context_window,  # absent if unknown: the user may configure more
+        "auto_compact_token_limit": window - max(window // 10, output),
+        "truncation_policy": {"mode": "tokens", "limit": min(_MAX_TOOL_OUTPUT, window // 10)},
     }
 
 
-# How long it thinks
-
-
-def _thinking(can: Capabilities) -> dict[str, Any]:
-    rungs = _real_rungs(can)
-    word, _ = resolve_effort("medium", "", can)
+def _reasoning_levels(can: Capabilities) -> dict[str, Any]:
+    efforts = _distinct_efforts(can)
+    default, _ = resolve_effort("medium", "", can)
     return {
         "supported_reasoning_levels": [
-            {"effort": rung, "description": _about(rung, rungs)} for rung in rungs.values()
+            {"effort": effort, "description": _describe_effort(effort, efforts)}
+            for effort in efforts.values()
         ],
-        "default_reasoning_level": rungs.get(word),
+        "default_reasoning_level": efforts.get(default),
     }
 
 
-def _real_rungs(can: Capabilities) -> dict[str | None, str]:
-    """One rung for each word that the provider has: two names for the same would be a lie."""
-    rungs = [rung for rung in EFFORTS if rung in can.efforts]
-    alike: dict[str | None, list[str]] = {}
-    for rung in rungs:
-        alike.setdefault(can.efforts[rung], []).append(rung)
-    return {word: _namesake(word, names) for word, names in alike.items()}
+def _distinct_efforts(can: Capabilities) -> dict[str | None, str]:
+    """One effort for each value that the provider knows: two with the same effect would mislead."""
+    synonyms: dict[str | None, list[str]] = {}
+    for effort in EFFORTS:
+        if effort in can.efforts:
+            synonyms.setdefault(can.efforts[effort], []).append(effort)
+    return {value: _choose_effort(value, efforts) for value, efforts in synonyms.items()}
 
 
-def _namesake(word: str | None, rungs: Sequence[str]) -> str:
-    """The rung that is called like the word; else the middle one, where people look first."""
-    return next((name for name in (word, "medium") if name and name in rungs), rungs[0])
+def _choose_effort(value: str | None, efforts: Sequence[str]) -> str:
+    """Prefer the effort with the provider's own name, then `medium`, then the lowest."""
+    return next((name for name in (value, "medium") if name and name in efforts), efforts[0])
 
 
-def _about(rung: str, rungs: Mapping[str | None, str]) -> str:
-    is_only_one = len([other for other in rungs.values() if other != "none"]) == 1
-    return _SWITCHED_ON if is_only_one and rung != "none" else _ABOUT[rung]
+def _describe_effort(effort: str, efforts: Mapping[str | None, str]) -> str:
+    is_only_one = len([other for other in efforts.values() if other != "none"]) == 1
+    if is_only_one and effort != "none":
+        return _ONLY_EFFORT_DESCRIPTION
+    return _EFFORT_DESCRIPTIONS[effort]

@@ -28,7 +28,7 @@ from antiphon.engine.upstream import EchoUpstream, UpstreamAnswer
 from antiphon.errors import UpstreamError
 from antiphon.pipeline.stage import terminal
 from antiphon.providers.registry import Provider
-from antiphon.server.serve import open_engine
+from antiphon.server.wiring import open_engine
 from antiphon.store.trace import reader
 from antiphon.wire.events import Event
 from antiphon.wire.request import Request

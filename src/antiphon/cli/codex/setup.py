@@ -160,7 +160,7 @@ def _catalog(config: Config) -> Mapping[str, Any]:
     if gateway := find_gateway(config):
         return gateway.catalog
     router = make_router(config, build_providers(config, os.environ))
-    return model_list(router, sees=bool(config.vision.model))
+    return model_list(router, describes_images=bool(config.vision.model))
 
 
 def _show_diff(console: Console, path: Path, before: str, after: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.filters.filter import DeltaFilter
-from antiphon.core.filters.order import filter_whole_answer, make_markup_filters
+from antiphon.core.filters.order import filter_whole_answer, make_markup_filters, pass_deltas
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.stream.deltas import Delta
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
@@ -18,7 +18,8 @@ class FilterChain:
     def __init__(self, filters: Sequence[DeltaFilter] = ()) -> None:
         self._filters = list(filters)
         self._markup_count = 0
-        self._feeds = [each.feed for each in self._filters]
+        self.has_markup = False
+        self._feeds = [each.feed for each in filters]
         self.diagnostics: list[Diagnostic] = []
         """All diagnostics of the filters so far."""
 
@@ -26,25 +27,38 @@ class FilterChain:
         """Replace the filters for leaked markup: the next answer may come from another model."""
         markup_filters = make_markup_filters(guards)
         self._filters[: self._markup_count] = markup_filters
+        self.has_markup = bool(markup_filters)
         self._markup_count = len(markup_filters)
-        self._feeds = [each.feed for each in self._filters]
 
     # During a round
 
-    def feed(self, delta: Delta, first: int = 0) -> list[Delta]:
-        """Pass a delta through the filters from this index on."""
+    def feed(self, delta: Delta) -> list[Delta]:
+        """Pass a delta without leaked markup through the filters of the request."""
         deltas = [delta]
-        for feed in self._feeds[first:] if first else self._feeds:
+        for feed in self._feeds:
             if len(deltas) == 1:  # as nearly always
                 deltas = feed(deltas[0])
             else:
                 deltas = [out for each in deltas for out in feed(each)]
         return deltas
 
-    def filter_markup(self, deltas: Sequence[Delta]) -> tuple[list[Delta], int]:
-        """Take leaked markup out of a whole answer. Return its deltas, and the `first` to feed."""
-        count = self._markup_count
-        return filter_whole_answer(deltas, self._filters[:count]), count
+    def filter_markup(self, deltas: Sequence[Delta]) -> Sequence[Delta]:
+        """Take leaked markup out of decoded deltas. What these filters hold back is no output yet:
+        it may turn out to be nothing but a tag."""
+        for each in self._filters[: self._markup_count]:
+            deltas = pass_deltas(each, deltas)
+        return deltas
+
+    def close_markup(self) -> Sequence[Delta]:
+        """End a stream: the filters for leaked markup release what they hold back."""
+        deltas: Sequence[Delta] = []
+        for each in self._filters[: self._markup_count]:
+            deltas = [*pass_deltas(each, deltas), *each.close(final=True)]
+        return deltas
+
+    def filter_whole(self, deltas: Sequence[Delta]) -> list[Delta]:
+        """Take leaked markup out of the deltas of a whole answer."""
+        return filter_whole_answer(deltas, self._filters[: self._markup_count])
 
     # The end of a round
 
@@ -52,7 +66,7 @@ class FilterChain:
         """End a round: every filter releases what it holds back, or wants a further round."""
         deltas: list[Delta] = []
         final = True
-        for each in self._filters:
+        for each in self._filters[self._markup_count :]:
             deltas = _feed_all(each, deltas) + each.close(final=final)
             final = final and not each.wants_round
         self._take_diagnostics()
@@ -61,7 +75,7 @@ class FilterChain:
     def close_for_good(self) -> list[Delta]:
         """End a round after which no further one is possible: filters that want one give up."""
         deltas: list[Delta] = []
-        for each in self._filters:
+        for each in self._filters[self._markup_count :]:
             deltas = _feed_all(each, deltas) + each.close(final=True)
             if each.wants_round:
                 deltas += each.give_up()
@@ -71,7 +85,7 @@ class FilterChain:
     def give_up(self) -> list[Delta]:
         """Do without the further round: filters release what they hold back for it."""
         deltas: list[Delta] = []
-        for each in self._filters:
+        for each in self._filters[self._markup_count :]:
             deltas = _feed_all(each, deltas) + each.give_up()
         self._take_diagnostics()
         return deltas

@@ -91,15 +91,16 @@ def filter_whole_answer(
     moved before the calls, because that is the order in which the model wrote them.
     """
     for each in markup_filters:
-        deltas = _pass_through(each, deltas)
+        deltas = [*pass_deltas(each, deltas), *each.close(final=True)]
     return _move_reasoning_before_calls(list(deltas)) if markup_filters else list(deltas)
 
 
-def _pass_through(each: DeltaFilter, deltas: Iterable[Delta]) -> list[Delta]:
+def pass_deltas(each: DeltaFilter, deltas: Iterable[Delta]) -> list[Delta]:
+    """Feed deltas to a filter, past it where they bypass all filters."""
     passed: list[Delta] = []
     for delta in deltas:
         passed += [delta] if type(delta) in BYPASS else each.feed(delta)
-    return passed + each.close(final=True)
+    return passed
 
 
 def _move_reasoning_before_calls(deltas: Sequence[Delta]) -> list[Delta]:

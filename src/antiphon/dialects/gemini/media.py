@@ -1,7 +1,8 @@
 """Encode images, files and audio as parts of a Gemini request.
 
 Content is sent inline, a URL as a `fileUri`. The plan already leaves out, with a diagnostic, what
-Gemini would refuse (`ACCEPTED_MEDIA`); what arrives here all the same becomes a text part that names it.
+Gemini would refuse (`ACCEPTED_MEDIA`); what arrives here all the same becomes a text part that
+names it.
 """
 
 from __future__ import annotations

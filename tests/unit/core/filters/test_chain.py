@@ -9,7 +9,7 @@ from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.history.steps import MessageStep, TextPart
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import ToolChoice
-from antiphon.core.stream.deltas import Delta, Reasoning, SearchStarted, Text
+from antiphon.core.stream.deltas import Delta, Reasoning, SearchStarted, Text, Usage
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 
@@ -77,29 +77,30 @@ class Searching(DeltaFilter):
 def test_a_delta_passes_all_filters_in_order() -> None:
     chain = FilterChain([Mapped(lambda text: text + "b"), Mapped(str.upper)])
     assert chain.feed(Text("a")) == [Text("A"), Text("B")]
-    assert chain.feed(Text("a"), first=1) == [Text("A")]
 
 
-def test_filters_for_leaked_markup_come_first_and_are_replaced() -> None:
+def test_filters_for_leaked_markup_are_replaced_with_the_model() -> None:
     chain = FilterChain([Mapped(str.upper)])
     chain.use_guards(["think"])
-    assert chain.feed(Text("<think>a")) == [Reasoning("a")]
+    assert chain.filter_markup([Text("<think>a"), Usage()]) == [Reasoning("a"), Usage()]
     chain.use_guards([])
-    assert chain.feed(Text("b")) == [Text("B")]
+    assert not chain.has_markup
+    assert chain.filter_markup([Text("<think>b")]) == [Text("<think>b")]
 
 
-def test_markup_of_a_whole_answer_is_taken_out_before_the_other_filters() -> None:
+def test_markup_of_a_whole_answer_is_taken_out() -> None:
     chain = FilterChain([Mapped(str.upper)])
-    assert chain.filter_markup([Text("<think>a")]) == ([Text("<think>a")], 0)
+    assert chain.filter_whole([Text("<think>a")]) == [Text("<think>a")]
     chain.use_guards(["think"])
-    assert chain.filter_markup([Text("<think>a")]) == ([Reasoning("a")], 1)
+    assert chain.filter_whole([Text("<think>a")]) == [Reasoning("a")]
 
 
-def test_what_a_filter_releases_at_its_close_passes_those_behind_it() -> None:
-    chain = FilterChain([Mapped(str.upper)])
+def test_text_that_turns_out_to_be_no_markup_is_released_at_the_end_of_the_stream() -> None:
+    chain = FilterChain()
     chain.use_guards(["think"])
-    assert chain.feed(Text("<th")) == []
-    assert chain.close() == [Text("<"), Text("T"), Text("H")]
+    assert chain.filter_markup([Text("<th")]) == []
+    assert chain.close_markup() == [Text("<th")]
+    assert chain.close() == []
 
 
 def test_only_the_first_filter_that_wants_a_round_is_closed_as_final() -> None:

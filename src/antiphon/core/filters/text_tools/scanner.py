@@ -3,8 +3,8 @@
 A scan is a generator that yields when it needs more text, and returns what it read, so that a
 format of calls (`formats.py`) reads like its grammar. Every character is looked at a bounded number
 of times, and only an unfinished mark or name is kept from one fragment to the next. Where the text
-does not match, `FormatMismatch` is raised, and the scanner stands before what did not match, wherever the
-text was cut.
+does not match, `FormatMismatch` is raised, and the scanner stands before what did not match,
+wherever the text was cut.
 """
 
 from __future__ import annotations

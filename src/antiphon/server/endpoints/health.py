@@ -1,0 +1,18 @@
+"""GET /health, /health/live and /health/ready: probes for load balancers; they need no key."""
+
+from __future__ import annotations
+
+from antiphon.server.endpoints.context import Context
+from antiphon.server.http import HTTPResponse, json_response
+
+
+async def live(context: Context) -> HTTPResponse:
+    """200 as long as the process runs."""
+    return json_response({"status": "ok", "ready": context.service.ready})
+
+
+async def ready(context: Context) -> HTTPResponse:
+    """200 while new requests are accepted, 503 during shutdown."""
+    if context.service.ready:
+        return json_response({"status": "ok"})
+    return json_response({"status": "shutting down"}, status=503)

@@ -1,0 +1,86 @@
+"""POST /v1/responses: create a response, whole or as a stream of events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from antiphon.core.diagnostic import Diagnostic, diagnostics_header
+from antiphon.core.faults.fault import shutdown_fault
+from antiphon.core.faults.messages import describe
+from antiphon.engine.run import Run
+from antiphon.errors import InvalidRequest
+from antiphon.server.endpoints.context import Context
+from antiphon.server.errors import (
+    body_too_large,
+    error_response,
+    fault_response,
+    method_not_allowed_response,
+)
+from antiphon.server.event_stream import HEADERS, EventStream
+from antiphon.server.http import HTTPResponse, json_response
+from antiphon.wire.request import Request
+
+
+async def create(context: Context) -> HTTPResponse:
+    request = Request.parse(await _read_json_body(context))
+    service = context.service
+    if not service.ready:  # checked here because the body may have taken long to arrive
+        return _shutdown_response(context)
+    run = await service.engine.create(request, context.caller)
+    if request.stream:
+        return await _stream(run, context)
+    async with run:
+        response = await run.response()
+        return json_response(response, headers=_diagnostics(run.diagnostics))
+
+
+async def _stream(run: Run, context: Context) -> HTTPResponse:
+    service, caller = context.service, context.caller
+    report = partial(service.report_failure, request_id=caller.request_id)
+    stream = EventStream(run, caller.profile, service.config, report)
+    try:
+        await stream.open()
+        return HTTPResponse(200, HEADERS | _diagnostics(run.diagnostics), stream)
+    except BaseException:
+        await stream.close()
+        raise
+
+
+async def reject_get(context: Context) -> HTTPResponse:
+    """Answer a WebSocket handshake with 426, so that clients fall back to HTTP at once: after 404
+    or 405 Codex tries six times."""
+    if context.http.headers.get("upgrade", "").lower() == "websocket":
+        return error_response(
+            426, "WebSockets are not supported; use POST /v1/responses with `stream`: true."
+        )
+    return method_not_allowed_response(context.http, ["POST"])
+
+
+async def _read_json_body(context: Context) -> bytes:
+    """Read a body of type application/json; web pages of other origins cannot send this type
+    without a CORS preflight, which is not answered."""
+    http, limit = context.http, context.service.config.max_body_bytes
+    content_type = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        raise InvalidRequest(
+            f"The content type must be application/json, not {content_type!r}.",
+            code="unsupported_media_type",
+            status=415,
+        )
+    body = await http.read_body()
+    if len(body) > limit:
+        raise body_too_large(limit)
+    return body
+
+
+def _shutdown_response(context: Context) -> HTTPResponse:
+    """Reject the request and close its connection, so that the client connects elsewhere."""
+    fault, caller = shutdown_fault(), context.caller
+    response = fault_response(fault, caller.profile, describe(fault, caller.locale))
+    response.close_connection = True
+    return response
+
+
+def _diagnostics(diagnostics: Sequence[Diagnostic]) -> dict[str, str]:
+    return {"antiphon-diagnostics": diagnostics_header(diagnostics)} if diagnostics else {}

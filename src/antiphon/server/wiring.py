@@ -1,0 +1,117 @@
+"""Build an engine from a configuration: providers, store, trace, sealer and search."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+
+from antiphon.config import Config, data_directory
+from antiphon.core.history.capsule import Sealer
+from antiphon.engine.engine import Engine
+from antiphon.engine.health import HealthRegistry
+from antiphon.engine.image_description import CreateRun, make_image_describer
+from antiphon.engine.routing import make_router
+from antiphon.engine.runtime import Runtime
+from antiphon.engine.searches import find_nothing
+from antiphon.engine.services import Caller, Services
+from antiphon.engine.tracing import open_tracer
+from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
+from antiphon.errors import ConfigError
+from antiphon.pipeline.log import Entry
+from antiphon.providers.registry import Provider, build_providers
+from antiphon.search.searcher import open_searcher
+from antiphon.store.store import Store, StoreLimits
+from antiphon.store.url import open_store
+
+
+@asynccontextmanager
+async def open_engine(
+    config: Config,
+    environment: Mapping[str, str],
+    emit: Callable[[Entry], None],
+    runtime: Runtime | None = None,
+) -> AsyncIterator[Engine]:
+    """Build and open everything that lives as long as the process; close it in the end.
+
+    Whatever can fail because of the configuration is built before anything is opened.
+    """
+    providers = build_providers(config, environment)
+    router = make_router(config, providers)
+    runtime = runtime or Runtime()
+    data = data_directory(environment)
+    sealer = _make_sealer(config, data, runtime)
+    store = _make_store(config, data, runtime)
+    await store.open()
+    tracer = open_tracer(config.trace, data, runtime, _list_secrets(config, providers))
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+        services = Services(
+            search=open_searcher(config, session) or find_nothing,
+            http=HTTPUpstream(),
+            in_process=EchoUpstream(),
+            store=store,
+            tracer=tracer,
+            emit=emit,
+            sealer=sealer,
+            health=HealthRegistry(config.attempts, runtime.monotonic),
+            attempts=config.attempts,
+            runtime=runtime,
+        )
+        engine = Engine(router, services)
+        try:
+            create = _create_own_run(engine)
+            engine.describe_images = make_image_describer(config, router, create)
+            yield engine
+        finally:
+            await engine.close()
+
+
+def _list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]:
+    """Every API key, for the redaction of traces."""
+    keys = [key for provider in providers.values() for key in provider.api_keys]
+    return [*keys, *config.server.api_keys.values(), *filter(None, [config.search.api_key])]
+
+
+def _create_own_run(engine: Engine) -> CreateRun:
+    """Return how the gateway itself creates a run, such as for image descriptions."""
+    new_id = engine.services.runtime.new_id
+    return lambda request: engine.create(request, Caller("antiphon", new_id("req")))
+
+
+def _make_store(config: Config, data: Path, runtime: Runtime) -> Store:
+    limits = StoreLimits(
+        ttl_s=config.store.ttl_s,
+        max_turn_bytes=config.store.max_turn_bytes,
+        max_turns=config.store.max_turns,
+        max_chain=config.store.max_chain,
+    )
+    url = config.store.url or f"sqlite:///{data / 'turns.db'}"
+    return open_store(url, limits=limits, now=runtime.now)
+
+
+def _make_sealer(config: Config, data: Path, runtime: Runtime) -> Sealer:
+    keys = config.capsule.keys or [_read_or_create_key(data / "capsule.key", runtime)]
+    ttl_s = config.capsule.ttl_s
+    return Sealer(keys, new_nonce=runtime.new_nonce, now=runtime.now, ttl_s=ttl_s)
+
+
+def _read_or_create_key(path: Path, runtime: Runtime) -> str:
+    """Read the capsule key from its file, created on first use: capsules survive a restart."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError), open(path, "x", opener=_open_private) as file:
+            file.write(runtime.new_nonce(32).hex())
+        return path.read_text()
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: the capsule key cannot be saved ({error.strerror}); set [capsule] keys."
+        ) from error
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Open a file that only its owner can read."""
+    return os.open(path, flags, 0o600)

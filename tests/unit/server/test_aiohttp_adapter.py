@@ -1,0 +1,160 @@
+"""The aiohttp adapter on a real port: how requests are read and responses are written."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from antiphon.config import Config
+from antiphon.server.aiohttp_adapter import AiohttpServer
+from antiphon.server.application import Application
+from antiphon.server.wiring import open_engine
+from tests.support.applications import GatedUpstream, echo_config, use_upstream
+from tests.support.client_answers import Answer
+from tests.support.stream_reader import listening
+from tests.support.waiting import until
+
+LIMIT = 10_000
+BODY = json.dumps({"model": "echo/echo", "input": "Hello"}).encode()
+HEAD = b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+
+
+class Served:
+    """An application on a port."""
+
+    def __init__(self, application: Application, server: AiohttpServer) -> None:
+        self.application = application
+        self.server = server
+        self.upstream: GatedUpstream | None = None
+
+    async def send(self, body: bytes, *headers: bytes) -> Answer:
+        async with listening(self.server.port) as client:
+            client.write(head_for(body, *headers) + body)
+            return await client.rest()
+
+
+def head_for(body: bytes, *headers: bytes) -> bytes:
+    lines = b"".join(header + b"\r\n" for header in headers)
+    return HEAD + lines + b"content-length: %d\r\n\r\n" % len(body)
+
+
+@pytest.fixture
+def config() -> Config:
+    return echo_config(max_body_bytes=LIMIT, commit_after_s=0.01)
+
+
+@pytest.fixture
+async def served(config: Config) -> AsyncIterator[Served]:
+    async with open_engine(config, {}, lambda entry: None) as engine:
+        upstream = GatedUpstream()
+        use_upstream(engine, upstream)
+        upstream.gate.set()
+        application = Application(engine, config)
+        server = AiohttpServer(application, config.server)
+        await server.start()
+        served = Served(application, server)
+        served.upstream = upstream
+        try:
+            yield served
+        finally:
+            await server.close()
+
+
+async def test_a_whole_response_has_its_length_and_a_stream_is_chunked(served: Served) -> None:
+    whole = await served.send(BODY)
+    streamed = await served.send(BODY[:-1] + b', "stream": true}')
+    assert whole.headers["content-length"] == str(len(whole.body))
+    assert whole.response["status"] == streamed.response["status"] == "completed"
+    assert streamed.headers["transfer-encoding"] == "chunked"
+    assert streamed.headers["x-accel-buffering"] == "no"
+
+
+async def test_a_body_beyond_the_limit_is_a_413_packed_or_not(served: Served) -> None:
+    large = json.dumps({"model": "echo/echo", "input": "x" * LIMIT}).encode()
+    plain = await served.send(large)
+    packed = await served.send(gzip.compress(large), b"content-encoding: gzip")
+    for answer in (plain, packed):
+        assert (answer.status, answer.error["code"]) == (413, "request_too_large")
+        assert str(LIMIT) in answer.error["message"]
+
+
+async def test_a_body_that_is_not_encoded_as_declared_is_a_400(served: Served) -> None:
+    answer = await served.send(BODY, b"content-encoding: gzip")
+    assert answer.status == 400
+    assert answer.error["message"] == (
+        "The request body could not be decoded: it does not match its Content-Encoding."
+    )
+
+
+async def test_a_body_is_requested_only_once_the_request_may_be_served(served: Served) -> None:
+    async with listening(served.server.port) as client:
+        client.write(head_for(BODY, b"expect: 100-continue"))
+        await client.head()
+        assert client.status == 100
+        client.write(BODY)
+        await client.head()
+        assert client.status == 200
+    async with listening(served.server.port) as client:
+        rejected = head_for(BODY, b"expect: 100-continue").replace(b"/json", b"/xml")
+        client.write(rejected)
+        await client.head()
+        assert client.status == 415
+
+
+async def test_an_unknown_expectation_is_a_417(served: Served) -> None:
+    answer = await served.send(BODY, b"expect: moon")
+    assert (answer.status, answer.error["message"]) == (417, "Expect: moon is not supported.")
+
+
+async def test_a_head_request_is_answered_without_a_body(served: Served) -> None:
+    async with listening(served.server.port) as client:
+        client.write(b"HEAD /v1/models HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        assert await client.everything() == b""
+        assert client.status == 200
+        assert int(client.headers["content-length"]) > 0
+
+
+async def test_a_rejection_during_shutdown_closes_the_connection(served: Served) -> None:
+    served.application.stop_accepting()
+    answer = await served.send(BODY)
+    assert (answer.status, answer.headers["connection"]) == (503, "close")
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "not committed"])
+async def test_a_client_that_leaves_cancels_the_upstream(served: Served, committed: bool) -> None:
+    upstream = served.upstream
+    assert upstream is not None
+    upstream.gate.clear()
+    stream = b', "stream": true}' if committed else b"}"
+    async with listening(served.server.port) as client:
+        body = BODY[:-1] + stream
+        client.write(head_for(body) + body)
+        await until(lambda: upstream.waiting, "the provider has the request")
+        if committed:
+            await client.event()
+        client.leave()
+        await until(lambda: not upstream.waiting, "the upstream is cancelled")
+
+
+async def test_a_server_that_stops_listening_finishes_open_connections(served: Served) -> None:
+    async with listening(served.server.port) as client:
+        port = served.server.port
+        client.write(head_for(BODY))
+        await asyncio.sleep(0.01)
+        await served.server.stop_listening()
+        await served.server.stop_listening()
+        client.write(BODY)
+        assert (await client.rest()).status == 200
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_a_server_that_was_never_started_can_be_closed(config: Config) -> None:
+    async with open_engine(config, {}, lambda entry: None) as engine:
+        server = AiohttpServer(Application(engine, config), config.server)
+        await server.stop_listening()
+        await server.close()

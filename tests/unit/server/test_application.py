@@ -1,0 +1,163 @@
+"""The application without a socket: authentication, routing, request ids and error shapes."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import pytest
+
+from antiphon.server.http import HTTPRequest
+from tests.support.applications import (
+    LOCAL,
+    document_of,
+    echo_config,
+    error_of,
+    open_application,
+    read_stream,
+)
+from tests.support.gateways import events_of
+
+KEYS = {"alice": "sk-alice"}
+
+
+async def read_nothing() -> NoReturn:
+    raise AssertionError("the body was read")
+
+
+async def test_a_response_is_created_whole() -> None:
+    async with open_application() as opened:
+        response = await opened.create()
+        assert (response.status, response.headers["content-type"]) == (200, "application/json")
+        assert document_of(response)["status"] == "completed"
+        assert not opened.engine.active
+    [entry] = opened.log
+    assert entry.facts["request_id"] == response.headers["x-request-id"]
+    assert entry.facts["client"] == "local"
+
+
+async def test_a_response_is_created_as_a_stream() -> None:
+    async with open_application() as opened:
+        response = await opened.create(stream=True)
+        assert (response.status, response.headers["content-type"]) == (200, "text/event-stream")
+        assert response.headers["x-request-id"].startswith("req_")
+        data = await read_stream(response)
+        assert not opened.engine.active
+    assert data.endswith(b"data: [DONE]\n\n")
+    types = [event["type"] for event in events_of(data)]
+    assert (types[0], types[-1]) == ("response.created", "response.completed")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/models", 200),
+        ("HEAD", "/v1/models", 200),
+        ("GET", "/health", 200),
+        ("GET", "/health/live", 200),
+        ("HEAD", "/health/ready", 200),
+        ("GET", "/", 404),
+        ("POST", "/v1/responses/", 404),
+        ("GET", "/healthy", 404),
+        ("PUT", "/v1/responses", 405),
+        ("GET", "/v1/responses", 405),
+        ("POST", "/v1/models", 405),
+        ("POST", "/health", 405),
+    ],
+)
+async def test_a_path_and_a_method_select_an_endpoint(method: str, path: str, status: int) -> None:
+    async with open_application() as opened:
+        response = await opened.request(method, path)
+    assert response.status == status
+    assert ("allow" in response.headers) == (status == 405)
+    if status >= 400:
+        assert error_of(response)["type"] == "invalid_request_error"
+
+
+async def test_unknown_paths_and_methods_are_named() -> None:
+    async with open_application() as opened:
+        missing = await opened.request("GET", "/x")
+        wrong = await opened.request("DELETE", "/v1/models")
+    assert error_of(missing)["message"] == "No route for GET /x."
+    assert error_of(wrong)["message"] == "DELETE is not allowed for /v1/models; use GET, HEAD."
+    assert wrong.headers["allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/models", "/nowhere"])
+async def test_without_a_valid_key_nothing_is_read_and_no_path_is_revealed(path: str) -> None:
+    async with open_application(echo_config(api_keys=KEYS)) as opened:
+        http = HTTPRequest("POST", path, LOCAL, "127.0.0.1", read_nothing)
+        response = await opened.application.handle(http)
+    assert (response.status, error_of(response)["code"]) == (401, "invalid_api_key")
+
+
+async def test_a_key_admits_its_client_and_health_needs_none() -> None:
+    async with open_application(echo_config(api_keys=KEYS)) as opened:
+        created = await opened.create({"authorization": "Bearer sk-alice"})
+        health = await opened.request("GET", "/health/ready", headers={})
+    assert (created.status, health.status) == (200, 200)
+    assert [entry.facts["client"] for entry in opened.log] == ["alice"]
+
+
+async def test_without_keys_a_remote_client_is_a_403() -> None:
+    async with open_application() as opened:
+        response = await opened.request("GET", "/v1/models", remote="203.0.113.5")
+    assert (response.status, error_of(response)["code"]) == (403, "forbidden")
+
+
+async def test_every_response_has_a_request_id_of_its_own() -> None:
+    async with open_application() as opened:
+        paths = ("/health", "/v1/models", "/nowhere")
+        responses = [await opened.request("GET", path) for path in paths]
+    ids = {response.headers["x-request-id"] for response in responses}
+    assert len(ids) == 3
+
+
+async def test_a_fault_of_the_provider_is_an_http_error_whole_or_streamed() -> None:
+    async with open_application() as opened:
+        for stream in (False, True):
+            response = await opened.create(model="echo/error-429", stream=stream)
+            assert (response.status, error_of(response)["type"]) == (429, "rate_limit_error")
+        assert not opened.engine.active
+
+
+async def test_a_permanent_error_is_a_400_for_codex() -> None:
+    async with open_application() as opened:
+        response = await opened.request("GET", "/x", headers={**LOCAL, "originator": "codex"})
+    assert response.status == 400
+    assert "404" in response.headers["antiphon-diagnostics"]
+
+
+async def test_a_crash_is_a_500_and_is_logged_by_type_alone() -> None:
+    async def fail() -> NoReturn:
+        raise RuntimeError("sk-secret")
+
+    async with open_application() as opened:
+        http = HTTPRequest("POST", "/v1/responses", LOCAL, "127.0.0.1", fail)
+        response = await opened.application.handle(http)
+    assert (response.status, error_of(response)["code"]) == (500, "server_error")
+    [entry] = opened.log
+    assert (entry.event, entry.facts["error"]) == ("request.crashed", "RuntimeError")
+    assert entry.facts["request_id"] == response.headers["x-request-id"]
+    assert "sk-secret" not in str(response.body) + str(entry)
+
+
+async def test_a_client_that_disconnects_gets_no_response() -> None:
+    async def disconnect() -> NoReturn:
+        raise ConnectionResetError
+
+    async with open_application() as opened:
+        http = HTTPRequest("POST", "/v1/responses", LOCAL, "127.0.0.1", disconnect)
+        with pytest.raises(ConnectionResetError):
+            await opened.application.handle(http)
+    assert opened.log == []
+
+
+async def test_during_shutdown_new_responses_are_rejected_and_readiness_fails() -> None:
+    async with open_application() as opened:
+        opened.application.stop_accepting()
+        created = await opened.create()
+        ready = await opened.request("GET", "/health/ready")
+        live = await opened.request("GET", "/health/live")
+    assert (created.status, created.close_connection) == (503, True)
+    assert (ready.status, document_of(ready)["status"]) == (503, "shutting down")
+    assert (live.status, document_of(live)["ready"]) == (200, False)

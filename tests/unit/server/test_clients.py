@@ -1,0 +1,42 @@
+"""Client profiles by request headers, with overrides of the operator."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.config import ClientConfig, Config
+from antiphon.errors import ConfigError
+from antiphon.server.clients import Clients
+
+
+@pytest.mark.parametrize(
+    ("headers", "name"),
+    [
+        ({}, "other"),
+        ({"originator": "codex_cli_rs"}, "codex"),
+        ({"user-agent": "OpenAI/Python 2.1"}, "openai-python"),
+        ({"user-agent": "curl/8"}, "other"),
+    ],
+)
+def test_a_client_is_recognised_by_originator_or_user_agent(
+    headers: dict[str, str], name: str
+) -> None:
+    assert Clients(Config()).profile(headers).name == name
+
+
+def test_an_override_applies_to_its_profile_and_a_star_to_every_profile() -> None:
+    config = Config(
+        clients={
+            "*": ClientConfig(keepalive="comment"),
+            "codex": ClientConfig(permanent_errors="exact"),
+        }
+    )
+    clients = Clients(config)
+    codex, other = clients.profile({"originator": "codex"}), clients.profile({})
+    assert (codex.keepalive, codex.permanent_errors) == ("comment", "exact")
+    assert other.keepalive == "comment"
+
+
+def test_an_unknown_profile_in_the_configuration_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"clients.codexx: there is no such profile"):
+        Clients(Config(clients={"codexx": ClientConfig()}))

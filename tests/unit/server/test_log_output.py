@@ -1,0 +1,58 @@
+"""Log lines as JSON or text, filtered by level."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from antiphon.config import LogConfig
+from antiphon.pipeline.log import Entry
+from antiphon.server.log_output import open_log
+
+ENTRY = Entry("response.finished", "info", {"model": "echo/echo", "code": None, "tokens": 3})
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_json_is_one_object_per_line_with_time_level_and_event() -> None:
+    out = io.StringIO()
+    emit = open_log(LogConfig(format="json"), out)
+    emit(ENTRY)
+    emit(ENTRY)
+    first, second = map(json.loads, out.getvalue().splitlines())
+    assert first.keys() == {"at", "level", "event", "model", "code", "tokens"}
+    assert (second["level"], second["event"], second["tokens"]) == ("info", ENTRY.event, 3)
+
+
+def test_text_leaves_out_facts_without_a_value() -> None:
+    out = io.StringIO()
+    open_log(LogConfig(format="text"), out)(ENTRY)
+    assert out.getvalue().strip().endswith("response.finished model=echo/echo tokens=3")
+
+
+@pytest.mark.parametrize(("out", "is_json"), [(io.StringIO(), True), (Terminal(), False)])
+def test_auto_is_text_on_a_terminal_and_json_elsewhere(out: io.StringIO, is_json: bool) -> None:
+    open_log(LogConfig(format="auto"), out)(ENTRY)
+    assert out.getvalue().startswith("{") is is_json
+
+
+def test_entries_below_the_level_are_not_written() -> None:
+    out = io.StringIO()
+    emit = open_log(LogConfig(level="warning", format="json"), out)
+    emit(ENTRY)
+    emit(Entry("upstream.failed", "warning", {}))
+    assert [json.loads(line)["event"] for line in out.getvalue().splitlines()] == [
+        "upstream.failed"
+    ]
+
+
+def test_the_log_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    open_log(LogConfig(format="json"))(ENTRY)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "response.finished" in captured.err

@@ -1,0 +1,83 @@
+"""The server process: start, shutdown, and limits of the operating system."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from antiphon.engine.engine import Engine
+from antiphon.errors import ConfigError
+from antiphon.pipeline.log import Entry
+from antiphon.server import serve as serve_module
+from antiphon.server.serve import GatewayServer, serve
+from antiphon.server.wiring import open_engine
+from tests.support.applications import GatedUpstream, echo_config, use_upstream
+from tests.support.gateways import events_of
+from tests.support.stream_reader import listening
+from tests.support.waiting import until
+
+
+@pytest.fixture
+def _process_settings() -> Iterator[None]:
+    """Undo what a server changes in its process."""
+    thresholds, limits = gc.get_threshold(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.usefixtures("_process_settings")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_stops_the_server(number: signal.Signals) -> None:
+    log: list[Entry] = []
+    ports: list[int] = []
+
+    def announce(gateway: GatewayServer, engine: Engine) -> None:
+        ports.append(gateway.port)
+
+    serving = asyncio.get_running_loop().create_task(serve(echo_config(), {}, log.append, announce))
+    await until(lambda: ports, "the server has started")
+    assert gc.get_freeze_count() > 0
+    os.kill(os.getpid(), number)
+    await asyncio.wait_for(serving, 10)
+    assert [(entry.event, entry.facts) for entry in log] == [("gateway.stopping", {"streams": 0})]
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().remove_signal_handler(each)
+
+
+@pytest.mark.usefixtures("_process_settings")
+def test_the_limit_of_open_files_is_raised_to_the_maximum() -> None:
+    _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, maximum), maximum))
+    serve_module._raise_file_limit()
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (maximum, maximum)
+
+
+async def test_an_open_bind_without_keys_is_rejected_before_listening() -> None:
+    config = echo_config(host="0.0.0.0")
+    async with open_engine(config, {}, lambda entry: None) as engine:
+        with pytest.raises(ConfigError, match="api_keys"):
+            await GatewayServer(engine, config).start()
+
+
+async def test_a_stream_that_outlives_the_deadline_ends_with_a_terminal_event() -> None:
+    config = echo_config(shutdown_s=0.05, commit_after_s=0.01)
+    async with open_engine(config, {}, lambda entry: None) as engine:
+        use_upstream(engine, GatedUpstream())
+        gateway = GatewayServer(engine, config)
+        await gateway.start()
+        async with listening(gateway.port) as client:
+            await client.post({"model": "echo/echo", "input": "Hello", "stream": True})
+            await client.event()
+            await gateway.stop()
+            events = events_of((await client.rest()).body)
+        assert not engine.active
+    assert events[-1]["type"] == "response.failed"
+    assert "restarting" in events[-1]["response"]["error"]["message"]

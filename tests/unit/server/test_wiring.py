@@ -1,0 +1,64 @@
+"""An engine from a configuration: what is opened, and the capsule key on the disk."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from antiphon.config import CapsuleConfig, StoreConfig
+from antiphon.engine.searches import find_nothing
+from antiphon.errors import ConfigError
+from antiphon.pipeline.log import Entry
+from antiphon.server.wiring import open_engine
+from tests.support.applications import echo_config
+
+WITHOUT_KEY = structs.replace(echo_config(), capsule=CapsuleConfig())
+
+
+def written_files(directory: Path) -> list[Path]:
+    return [*directory.rglob("*")]
+
+
+def ignore(entry: Entry) -> None:
+    return
+
+
+async def seal(home: Path) -> str:
+    """Seal some reasoning with the key below this directory."""
+    async with open_engine(WITHOUT_KEY, {"XDG_DATA_HOME": str(home)}, ignore) as engine:
+        return engine.services.sealer.seal("issuer", "model", [], "reasoning")
+
+
+async def test_the_capsule_key_is_created_once_and_only_its_owner_can_read_it(
+    tmp_path: Path,
+) -> None:
+    sealed = await seal(tmp_path)
+    path = tmp_path / "antiphon" / "capsule.key"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    async with open_engine(WITHOUT_KEY, {"XDG_DATA_HOME": str(tmp_path)}, ignore) as engine:
+        assert engine.services.sealer.open(sealed) is not None
+
+
+async def test_a_capsule_key_that_cannot_be_saved_is_a_configuration_error(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with pytest.raises(ConfigError, match=r"capsule.key: the capsule key cannot be saved"):
+        await seal(blocked)
+
+
+async def test_with_a_capsule_key_and_a_memory_store_nothing_is_written(tmp_path: Path) -> None:
+    environment = {"XDG_DATA_HOME": str(tmp_path)}
+    async with open_engine(echo_config(), environment, ignore) as engine:
+        assert engine.services.search is find_nothing
+        assert engine.router.default_name() == "echo/echo"
+    assert written_files(tmp_path) == []
+
+
+async def test_the_default_store_is_a_file_in_the_data_directory(tmp_path: Path) -> None:
+    config = structs.replace(echo_config(), store=StoreConfig())
+    async with open_engine(config, {"XDG_DATA_HOME": str(tmp_path)}, ignore):
+        pass
+    assert tmp_path / "antiphon" / "turns.db" in written_files(tmp_path)
