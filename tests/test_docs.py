@@ -1,7 +1,10 @@
-"""The pages that describe the code are compared with it: configuration, stages, links."""
+"""The pages that describe the code are compared with it: settings, stages, architecture, links."""
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -26,11 +29,17 @@ from antiphon.config import (
     VisionConfig,
     parse_config,
 )
+from antiphon.core.filters import order
 from antiphon.engine.routing import make_router
+from antiphon.pipeline.pipeline import build_pipeline
 from antiphon.providers.registry import SPECS, build_providers
+from tests.support.request_path import count_request_path
+from tests.test_layers import CORE_PACKAGES, LAYERS, PURE
 
 ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "antiphon"
 DOCS = ROOT / "docs"
+ARCHITECTURE = (DOCS / "architecture.md").read_text(encoding="utf-8")
 CONFIGURATION = (DOCS / "configuration.md").read_text(encoding="utf-8")
 TABLES: dict[str, type[Struct]] = {
     "Top level": Config,
@@ -47,8 +56,15 @@ TABLES: dict[str, type[Struct]] = {
     "[clients.NAME]": ClientConfig,
     "[log]": LogConfig,
 }
+STAGE_INDEX = (DOCS / "stages" / "README.md").read_text(encoding="utf-8")
 STAGES = sorted(set((DOCS / "stages").glob("*.md")) - {DOCS / "stages" / "README.md"})
-PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+TOP_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES = [*sorted(DOCS.rglob("*.md")), *TOP_PAGES]
+HISTORY = {ROOT / "CHANGELOG.md"}
+"""Pages that may name files that are gone."""
+METAPHORS = re.compile(
+    r"\b(on the air|desks?|shelf|shelves|errands?|journeys?|lessons?|the rim|the heart)\b", re.I
+)
 
 
 # --- configuration --------------------------------------------------------------------------------
@@ -110,18 +126,96 @@ def test_a_stage_has_a_page_in_the_common_form(page: Path) -> None:
 def test_a_stage_page_names_code_that_is_there(page: Path) -> None:
     [line] = re.findall(r"^Code: (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     files = [name for name in re.findall(r"`([^`]+)`", line) if "/" in name]
-    classes = re.findall(r"\(`(\w+)", line)
+    names = [name for group in re.findall(r"\(`([\w.]+)", line) for name in group.split(".")]
     source = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in files)
     assert files
-    assert [name for name in classes if f"class {name}" not in source] == []
+    assert [name for name in names if not re.search(rf"(class|def) {name}\b", source)] == []
 
 
 def test_the_index_of_stages_has_every_page() -> None:
-    index = (DOCS / "stages" / "README.md").read_text(encoding="utf-8")
-    assert [page.name for page in STAGES if f"({page.name})" not in index] == []
+    assert [page.name for page in STAGES if f"({page.name})" not in STAGE_INDEX] == []
 
 
-# --- links ----------------------------------------------------------------------------------------
+def test_every_stage_has_its_page() -> None:
+    """`PayloadTraceStage` is the trace stage when payloads are kept."""
+    stages = {
+        node.name
+        for path in (SOURCE / "pipeline").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and any("Stage" in ast.unparse(b) for b in node.bases)
+    }
+    codes = [re.findall(r"^Code: .*$", page.read_text("utf-8"), re.M)[0] for page in STAGES]
+    assert stages
+    assert [name for name in stages if not any(f"`{name}`" in code for code in codes)] == []
+
+
+def test_the_index_of_stages_has_the_order_of_the_pipeline() -> None:
+    built = re.findall(r"(\w+Stage)\(", inspect.getsource(build_pipeline))
+    listed = re.findall(r"^\| \d+ \|.*`(\w+Stage)`", STAGE_INDEX, re.MULTILINE)
+    assert [name for name in listed if name in built] == built
+
+
+# --- architecture ---------------------------------------------------------------------------------
+
+
+def section(title: str) -> str:
+    return ARCHITECTURE.split(f"# {title}\n")[1].split("\n## ")[0]
+
+
+def test_the_source_tree_has_every_package() -> None:
+    [tree] = re.findall(r"```\nsrc/antiphon/\n(.*?)```", ARCHITECTURE, re.DOTALL)
+    names = {name for line in tree.splitlines() for name in line.split("  ") if name.endswith("/")}
+    listed = {name.strip("/") for line in names for name in line.split()}
+    packages = {path.parent.name for path in SOURCE.rglob("__init__.py")} - {"antiphon"}
+    assert listed == packages
+
+
+def test_the_table_of_layers_is_the_one_that_is_enforced() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (●?) ?\|", section("The layers"), re.MULTILINE)
+    assert [name for name, _ in rows] == LAYERS
+    assert {name for name, mark in rows if mark} == PURE
+
+
+def test_the_order_of_core_packages_is_the_one_that_is_enforced() -> None:
+    assert " · ".join(f"`{name}`" for name in CORE_PACKAGES) in section("The layers")
+
+
+def test_the_table_of_filters_has_every_filter() -> None:
+    rows = re.findall(r"^\| `(\w+Filter)` \| `([\w/]+\.py)`", ARCHITECTURE, re.MULTILINE)
+    made = set(re.findall(r"(\w+Filter)(?:\(|\.of\()", inspect.getsource(order)))
+    assert {name for name, _ in rows} == made
+    for name, module in rows:
+        assert f"class {name}(" in (SOURCE / module).read_text(encoding="utf-8")
+
+
+def test_a_request_touches_no_more_than_the_page_states(tmp_path: Path) -> None:
+    """How often the network is read depends on timing: a few switches more are the same figure."""
+    [(files, switches)] = re.findall(r"^\| now \| (\d+) \| (\d+) \|$", ARCHITECTURE, re.MULTILINE)
+    path = asyncio.run(count_request_path(tmp_path))
+    assert len(path.files) <= int(files)
+    assert path.switches <= int(switches) * 1.05
+
+
+# --- words, files and links -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_has_no_metaphors_of_its_own(page: Path) -> None:
+    assert METAPHORS.findall(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_file_that_is_named_exists(page: Path) -> None:
+    """By its path from the root, or below `src/antiphon`, or by its bare name."""
+    if page in HISTORY:
+        return
+    named = re.findall(r"`([\w./*-]+\.py)`", page.read_text(encoding="utf-8"))
+    assert [name for name in named if not _exists(name)] == []
+
+
+def _exists(name: str) -> bool:
+    anywhere = ("", "src/antiphon/") if "/" in name else ("", "src/antiphon/**/", "tests/**/")
+    return any(any(ROOT.glob(start + name)) for start in anywhere)
 
 
 def anchor(heading: str) -> str:
