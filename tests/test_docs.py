@@ -196,6 +196,18 @@ def test_a_request_touches_no_more_than_the_page_states(tmp_path: Path) -> None:
     assert path.switches <= int(switches) * 1.05
 
 
+# --- decisions ------------------------------------------------------------------------------------
+
+
+def test_the_index_of_decisions_has_every_record_with_its_title() -> None:
+    records = sorted((DOCS / "adr").glob("0*.md"))
+    titles = [page.read_text(encoding="utf-8").splitlines()[0] for page in records]
+    index = (DOCS / "adr" / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[(\d{4})\]\((\S+)\) \| (.*?) \|", index, re.MULTILINE)
+    assert [file for _, file, _ in listed] == [page.name for page in records]
+    assert [f"# {number}. {title}" for number, _, title in listed] == titles
+
+
 # --- words, files and links -----------------------------------------------------------------------
 
 
