@@ -29,8 +29,12 @@ from antiphon.config import (
     VisionConfig,
     parse_config,
 )
-from antiphon.core.filters import order
+from antiphon.core.filters import order, web_search
+from antiphon.core.freeform import grammar_limits
+from antiphon.core.structured_output import json_schema
+from antiphon.engine import image_description
 from antiphon.engine.routing import make_router
+from antiphon.pipeline import bridge
 from antiphon.pipeline.pipeline import build_pipeline
 from antiphon.providers.registry import SPECS, build_providers
 from tests.support.request_path import count_request_path
@@ -194,6 +198,35 @@ def test_a_request_touches_no_more_than_the_page_states(tmp_path: Path) -> None:
     path = asyncio.run(count_request_path(tmp_path))
     assert len(path.files) <= int(files)
     assert path.switches <= int(switches) * 1.05
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+LIMITS = [
+    (
+        "web-search.md",
+        f"at most {web_search._MAX_SEARCHES} searches in {web_search._MAX_ROUNDS} rounds",
+    ),
+    ("web-search.md", f"at most {web_search._MAX_QUERIES} queries"),
+    ("freeform-tools.md", f"characters in a grammar | {grammar_limits.MAX_CHARACTERS:,} |"),
+    ("freeform-tools.md", f"repetitions in it | {grammar_limits.MAX_MARKS} |"),
+    ("structured-output.md", f"size of a schema is {json_schema.MAX_BYTES // 1024} KB"),
+    ("configuration.md", f"at most {image_description._MAX_PER_REQUEST} descriptions"),
+    ("stages/bridge.md", f"never more than {bridge._MAX_ROUNDS} further rounds"),
+]
+
+
+@pytest.mark.parametrize(("page", "text"), LIMITS, ids=[text for _, text in LIMITS])
+def test_a_limit_on_a_page_is_the_one_in_the_code(page: str, text: str) -> None:
+    assert text in (DOCS / page).read_text(encoding="utf-8")
+
+
+def test_every_log_entry_is_documented() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    entries = set(re.findall(r'Entry\(\s*"([\w.]+)"', source))
+    documented = set(re.findall(r"`([a-z]+\.[a-z_]+)`", (DOCS / "operating.md").read_text("utf-8")))
+    assert entries
+    assert entries - documented == set()
 
 
 # --- decisions ------------------------------------------------------------------------------------
