@@ -1,11 +1,11 @@
 """CPU time of the pure layers per chunk: provider bytes in, event bytes out, on one core.
 
-Two questions are answered. Is the cost linear: does a delta of a 20,000-delta stream cost what one
-of a 200-delta stream does? And how much is it, in microseconds of CPU per chunk? The best of
-several runs counts, because everything else that happens on a machine only ever adds.
+It measures whether the cost is linear (a delta of a 20,000-delta stream costs the same as one of a
+200-delta stream), and the microseconds of CPU per chunk. The best of several runs counts, because
+other load on the machine can only add time.
 
-    python bench/core.py            prints the table
-    python bench/core.py --write    also keeps it in bench/results/core.md
+    python bench/core.py            print the table
+    python bench/core.py --write    also write it to bench/results/core.md
 """
 
 from __future__ import annotations

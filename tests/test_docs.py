@@ -74,15 +74,15 @@ METAPHORS = re.compile(
 # --- configuration --------------------------------------------------------------------------------
 
 
-def documented(section: str) -> dict[str, str]:
-    """The keys of a section, and the default that is given for each."""
+def read_documented_keys(section: str) -> dict[str, str]:
+    """Read the keys of a section, with the default that is given for each."""
     text = CONFIGURATION.split(f"## {section}\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|[^|]+\|$", text, re.MULTILINE)
     return {key: default.strip() for key, default in rows}
 
 
-def shown(field: msgspec.structs.FieldInfo) -> str:
-    """A default as the page writes it: a dash for nothing, nothing for a table."""
+def format_default(field: msgspec.structs.FieldInfo) -> str:
+    """Format a default as the page does: a dash for none, empty for a table."""
     if field.default_factory is not NODEFAULT:
         return f"`{field.default_factory()}`"
     value: Any = field.default
@@ -99,7 +99,7 @@ def shown(field: msgspec.structs.FieldInfo) -> str:
 @pytest.mark.parametrize(("section", "kind"), TABLES.items(), ids=list(TABLES))
 def test_every_key_is_documented_with_its_default(section: str, kind: type[Struct]) -> None:
     fields = [field for field in msgspec.structs.fields(kind) if field.name != "source"]
-    assert documented(section) == {field.name: shown(field) for field in fields}
+    assert read_documented_keys(section) == {field.name: format_default(field) for field in fields}
 
 
 def test_the_example_is_a_valid_configuration() -> None:
@@ -110,7 +110,7 @@ def test_the_example_is_a_valid_configuration() -> None:
     assert router.resolve("gpt-5.5-mini").provider.name == "local"
 
 
-def test_the_variables_that_name_providers_are_all_listed() -> None:
+def test_every_api_key_variable_is_listed() -> None:
     names = [name for spec in SPECS.values() for name in spec.api_key_env]
     assert [name for name in names if f"`{name}`" not in CONFIGURATION] == []
 
@@ -119,7 +119,7 @@ def test_the_variables_that_name_providers_are_all_listed() -> None:
 
 
 @pytest.mark.parametrize("page", STAGES, ids=lambda page: page.stem)
-def test_a_stage_has_a_page_in_the_common_form(page: Path) -> None:
+def test_a_stage_page_has_the_common_headings(page: Path) -> None:
     headings = re.findall(r"^## (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert headings == "Mission, Input, Output, Side effects, Invariants, Extension points".split(
         ", "
@@ -127,7 +127,7 @@ def test_a_stage_has_a_page_in_the_common_form(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", STAGES, ids=lambda page: page.stem)
-def test_a_stage_page_names_code_that_is_there(page: Path) -> None:
+def test_a_stage_page_names_code_that_exists(page: Path) -> None:
     [line] = re.findall(r"^Code: (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     files = [name for name in re.findall(r"`([^`]+)`", line) if "/" in name]
     names = [name for group in re.findall(r"\(`([\w.]+)", line) for name in group.split(".")]
@@ -162,7 +162,8 @@ def test_the_index_of_stages_has_the_order_of_the_pipeline() -> None:
 # --- architecture ---------------------------------------------------------------------------------
 
 
-def section(title: str) -> str:
+def find_section(title: str) -> str:
+    """Return the text of a section of docs/architecture.md."""
     return ARCHITECTURE.split(f"# {title}\n")[1].split("\n## ")[0]
 
 
@@ -175,13 +176,13 @@ def test_the_source_tree_has_every_package() -> None:
 
 
 def test_the_table_of_layers_is_the_one_that_is_enforced() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (●?) ?\|", section("The layers"), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| (●?) ?\|", find_section("The layers"), re.MULTILINE)
     assert [name for name, _ in rows] == LAYERS
     assert {name for name, mark in rows if mark} == PURE
 
 
 def test_the_order_of_core_packages_is_the_one_that_is_enforced() -> None:
-    assert " · ".join(f"`{name}`" for name in CORE_PACKAGES) in section("The layers")
+    assert " · ".join(f"`{name}`" for name in CORE_PACKAGES) in find_section("The layers")
 
 
 def test_the_table_of_filters_has_every_filter() -> None:
@@ -245,12 +246,12 @@ def test_the_index_of_decisions_has_every_record_with_its_title() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_has_no_metaphors_of_its_own(page: Path) -> None:
+def test_a_page_has_no_metaphors(page: Path) -> None:
     assert METAPHORS.findall(page.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_file_that_is_named_exists(page: Path) -> None:
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
     """By its path from the root, or below `src/antiphon`, or by its bare name."""
     if page in NAMES_OTHER_FILES:
         return
@@ -263,13 +264,13 @@ def _exists(name: str) -> bool:
     return any(any(ROOT.glob(start + name)) for start in anywhere)
 
 
-def anchor(heading: str) -> str:
-    """As forges make it of a heading."""
+def make_anchor(heading: str) -> str:
+    """Make the anchor of a heading, as GitHub does."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_link_leads_somewhere(page: Path) -> None:
+def test_every_link_resolves(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     dead = []
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -278,6 +279,6 @@ def test_a_link_leads_somewhere(page: Path) -> None:
             continue
         found = page.parent / name if name else page
         headings = re.findall(r"^#+ (.*)$", found.read_text("utf-8"), re.M) if section else []
-        if not found.exists() or (section and section not in map(anchor, headings)):
+        if not found.exists() or (section and section not in map(make_anchor, headings)):
             dead.append(target)
     assert dead == []
