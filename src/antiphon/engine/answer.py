@@ -27,7 +27,15 @@ from antiphon.pipeline.log import Entry
 from antiphon.pipeline.pipeline import build_pipeline
 from antiphon.pipeline.stage import Batch, failed, terminal
 from antiphon.store.store import Turn
-from antiphon.wire.events import Completed, Created, Event, Failed, Incomplete, InProgress
+from antiphon.wire.events import (
+    TERMINAL_EVENTS,
+    Completed,
+    Created,
+    Event,
+    Failed,
+    Incomplete,
+    InProgress,
+)
 from antiphon.wire.items import Item, Message, OutputText
 from antiphon.wire.response import Response
 
@@ -156,6 +164,7 @@ class Answer:
     # Events to the reader
 
     def take_early(self) -> list[Event]:
+        self._collect_diagnostics()  # they are in the headers of the answer
         early, self.early = self.early, []
         return early
 
@@ -168,6 +177,9 @@ class Answer:
     async def release(self, events: list[Event]) -> list[Event]:
         """Pass events through the stages; save what is to be saved before they leave."""
         bridge, pipeline = self.bridge, self._pipeline
+        if not pipeline.feeding and not isinstance(events[-1], TERMINAL_EVENTS):
+            self._event_count += len(events)
+            return events
         batch = pipeline.feed(self._batch(events))
         events = batch.events
         if pipeline.fault is not None and not bridge.ended:
@@ -190,10 +202,7 @@ class Answer:
     def _batch(self, events: list[Event]) -> Batch:
         bridge = self._bridge
         self._event_count += len(events)
-        if bridge is not None and bridge.diagnostics:
-            for diagnostic in bridge.diagnostics:
-                self.add_diagnostic(diagnostic)
-            bridge.diagnostics.clear()
+        self._collect_diagnostics()
         return Batch(
             events,
             fault=self.fault if bridge is None else bridge.fault or self.fault,
@@ -203,6 +212,12 @@ class Answer:
             upstream_latency_ms=self.upstream_latency_ms,
             event_count=self._event_count,
         )
+
+    def _collect_diagnostics(self) -> None:
+        if self._bridge is not None and self._bridge.diagnostics:
+            for diagnostic in self._bridge.diagnostics:
+                self.add_diagnostic(diagnostic)
+            self._bridge.diagnostics.clear()
 
     async def _save(self, response: Response) -> bool:
         """Store the turn; False if the store failed. A good answer stays good without it."""

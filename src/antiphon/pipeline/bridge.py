@@ -227,12 +227,22 @@ class Bridge:
                 break
             if type(delta) is Refusal:
                 self.refused = True
-            filtered = self._chain.feed(delta)
+            filtered = self._filter(delta)
             if not filtered:
                 self.is_holding_back = self._has_output
             self._feed_machine(filtered, events)
             if self.ended:
                 break
+
+    def _filter(self, delta: Delta) -> list[Delta]:
+        """Pass a delta without leaked markup through the filters of the request."""
+        deltas = [delta]
+        for feed in self._chain.feeds:
+            if len(deltas) == 1:  # as nearly always
+                deltas = feed(deltas[0])
+            else:
+                deltas = [out for each in deltas for out in feed(each)]
+        return deltas
 
     def _is_early_failure(self, delta: Delta) -> bool:
         """Before the first output of a round: note whether this is output, or a failure.
