@@ -23,7 +23,7 @@ from msgspec import structs
 import antiphon
 from antiphon.config import LogConfig, StoreConfig
 from tests.support.gateways import running, settings
-from tests.support.upstream import Asked, Line, upstream
+from tests.support.upstream import DONE, Asked, Line, upstream, usage
 
 SOURCE = str(Path(antiphon.__file__).parent)
 DELTAS = ("Hello", " world")
@@ -59,7 +59,7 @@ async def _two_deltas(asked: Asked, line: Line) -> None:
     await line.head()
     for text in DELTAS:
         await line.send(_chunk({"content": text}))
-    await line.send(_chunk({}, "stop") + b"data: [DONE]\n\n")
+    await line.send(_chunk({}, "stop") + usage() + DONE)
     await line.end()
 
 

@@ -29,7 +29,7 @@ from antiphon.engine.routing import make_router
 from antiphon.errors import AntiphonError
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.server.auth import reject_open_bind
-from antiphon.server.clients import Clients
+from antiphon.server.clients import make_profile_resolver
 from antiphon.store.url import open_store
 
 _EPILOG = """\
@@ -82,7 +82,7 @@ def _examine(explicit: str | None) -> Findings:
     config = load_settings(explicit)
     providers = build_providers(config, os.environ)
     check_vision_model(config, make_router(config, providers))
-    Clients(config)
+    make_profile_resolver(config)
     reject_open_bind(config.server.host, config.server.api_keys)
     open_store(store_url(config), now=lambda: 0)
     return Findings(find_settings(explicit), config, list(providers.values()))

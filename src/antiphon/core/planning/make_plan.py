@@ -17,7 +17,7 @@ from antiphon.core.diagnostic import Code, Diagnostic, diagnostics_header, ignor
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.content import NO_DESCRIPTIONS
 from antiphon.core.history.pairing import pair_calls
-from antiphon.core.history.read_items import read_items
+from antiphon.core.history.read_items import has_only_messages, read_items
 from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
@@ -40,6 +40,8 @@ from antiphon.wire.request import Request
 __all__ = ["EFFORTS", "diagnostics_header", "make_plan"]
 
 _UPDATE = "configuration_update"
+_TEXT_FORMAT = {"type": "text"}
+_TEXT = OutputContract(requested="text", asked="text")
 
 
 def make_plan(
@@ -56,8 +58,10 @@ def make_plan(
     """Decide everything. `issuer`: whose capsules are used; `descriptions`: of images, by URL."""
     capabilities = structs.replace(capabilities, model_name=f"{provider}/{model}")
     items = [*history, *request.input]
-    read, notes = _read_history(items, capabilities, issuer, model, unseal, descriptions)
-    tools, steps, tool_notes = _declare_tools(request, items, read, capabilities)
+    is_plain = has_only_messages(items)  # then there is nothing to unseal, to declare or to pair
+    opener = None if is_plain else unseal
+    read, notes = _read_history(items, capabilities, issuer, model, opener, descriptions)
+    tools, steps, tool_notes = _declare_tools(request, items, read, capabilities, is_plain=is_plain)
     requested, effort, reduced = _decide_effort(request, items, steps, tools, capabilities)
     logprobs, parameters, unsent = _decide_parameters(request, tools, effort, capabilities)
     output = _decide_output(request, items, tools, effort, capabilities)
@@ -87,10 +91,14 @@ def make_plan(
 def _declare_tools(
     request: Request,
     items: Sequence[Mapping[str, Any]],
-    steps: Sequence[Step],
+    steps: tuple[Step, ...],
     capabilities: Capabilities,
+    *,
+    is_plain: bool,
 ) -> tuple[DeclaredTools, tuple[Step, ...], list[Diagnostic]]:
     """Declare the tools, and pair the calls of the history with their results."""
+    if is_plain and not request.tools and request.tool_choice == "auto":
+        return DeclaredTools(steps=steps), steps, []
     tools = declare_tools(request.tools, request.tool_choice, items, steps, capabilities)
     paired, diagnostics = pair_calls(tools.steps)
     return tools, paired, [*diagnostics, *tools.diagnostics]
@@ -223,6 +231,8 @@ def _decide_output(
     """Choose the output strategy. An invalid format is an error of the request's own `text.format`,
     but only a diagnostic where an item of the history has set it."""
     param, form = _find_update(items, "text", "format") or ("text.format", request.text_format)
+    if form == _TEXT_FORMAT:
+        return OutputStrategy(contract=_TEXT, tools=tools)
     notes: tuple[Diagnostic, ...] = ()
     try:
         contract = _read_format(param, form)
