@@ -225,8 +225,7 @@ class Bridge:
                 continue
             if not self._has_output and self._is_early_failure(delta):
                 break
-            if type(delta) is Refusal:
-                self.refused = True
+            self.refused = self.refused or type(delta) is Refusal
             filtered = self._filter(delta)
             if not filtered:
                 self.is_holding_back = self._has_output
