@@ -67,7 +67,7 @@ PROVIDER = re.compile(
 
 KNOWN_DUPLICATES: frozenset[str] = frozenset(
     """
-    Call CallBlock Draft Exchange Gateway Media Row Schema Source Sources TextBlock Upstream
+    Call CallBlock Exchange Media Row Schema Source Sources TextBlock Upstream
     _Call _Data _Event _Function _Message _Reader _Reply _ToolUse _Writer
     """.split()
 )
