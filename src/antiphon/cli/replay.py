@@ -52,7 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--request",
         metavar="FILE",
-        help="the client's request, which defines the model and the tools",
+        help="the recorded request to the provider, which names the model and the tools",
     )
     parser.set_defaults(run=run)
 

@@ -77,10 +77,12 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _apply_options(config: Config, args: argparse.Namespace) -> Config:
     """Override `[server] host` and `port` by the command line."""
-    given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
-    if not 0 <= given.get("port", 0) <= 65_535:
+    options = {
+        name: value for name in ("host", "port") if (value := getattr(args, name)) is not None
+    }
+    if not 0 <= options.get("port", 0) <= 65_535:
         raise ConfigError(f"--port {args.port}: must be a number from 0 to 65535")
-    server = msgspec.structs.replace(config.server, **given)
+    server = msgspec.structs.replace(config.server, **options)
     return msgspec.structs.replace(config, server=server)
 
 

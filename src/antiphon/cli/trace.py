@@ -137,10 +137,10 @@ def _find_request(path: Path, id: str | None) -> TraceDetail:
 
 
 def _read_latest_id(path: Path) -> str:
-    found = trace_reader.list_requests(path, 1)
-    if not found:
+    latest = trace_reader.list_requests(path, 1)
+    if not latest:
         raise TraceNotFound(f"{path} contains no requests yet.")
-    return found[0].request.request_id
+    return latest[0].request.request_id
 
 
 def _complete_id(path: Path, prefix: str) -> str:
@@ -163,10 +163,10 @@ def _complete_id(path: Path, prefix: str) -> str:
 
 
 def _find_stream(detail: TraceDetail, kind: str) -> TraceStream:
-    found = next((stream for stream in detail.streams if stream.kind == kind), None)
-    if found is None or not found.blob:
+    recorded = next((stream for stream in detail.streams if stream.kind == kind), None)
+    if recorded is None or not recorded.blob:
         raise TraceNotFound(
             f"no {kind} bytes were recorded for this request: set payloads = true under [trace]"
             " and send the request again."
         )
-    return found
+    return recorded

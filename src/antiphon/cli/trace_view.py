@@ -70,9 +70,9 @@ def make_summary_table(summaries: Sequence[TraceSummary]) -> Table:
 
 def make_detail_document(detail: TraceDetail) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(detail)
-    for stream, found in zip(document["streams"], detail.streams, strict=True):
+    for stream, row in zip(document["streams"], detail.streams, strict=True):
         stream.pop("blob", None)
-        stream["text"] = found.blob.decode("utf-8", "replace")
+        stream["text"] = row.blob.decode("utf-8", "replace")
     return document
 
 

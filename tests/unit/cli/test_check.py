@@ -123,3 +123,26 @@ def test_live_results_are_a_table_on_a_terminal(home: Path, dead_url: str, scree
     probes = rows[rows.index("provider model result latency message".split()) :]
     assert ["lab", "m", "connection", "·"] in [row[:4] for row in probes]
     assert ["echo", "echo", "ok"] in [row[:3] for row in probes]
+
+
+def test_a_provider_without_a_known_model_is_skipped_and_is_no_failure(
+    home: Path, dead_url: str, screen: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(home, dead_url, target="echo/echo")
+    assert main(["check", "--live"]) == 0
+    assert documents(capsys, "live")[0] == {
+        "check": "live",
+        "provider": "lab",
+        "message": "skipped: no model of lab is known;"
+        ' declare one as [providers.lab.models."NAME"]',
+    }
+    assert screen.run("check", "--live") == 0
+    assert ["lab", "-", "skipped", "-"] in [row[:4] for row in screen.rows()]
+
+
+def test_live_requests_a_model_that_the_configuration_declares(
+    home: Path, dead_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(home, dead_url, target="echo/echo", models='[providers.lab.models."tiny"]')
+    assert main(["check", "--live"]) == 1
+    assert documents(capsys, "live")[0]["model"] == "tiny"

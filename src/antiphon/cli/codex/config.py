@@ -2,7 +2,8 @@
 
 `config.toml` belongs to the user. Our lines are added and removed as text, so that every other byte
 stays unchanged, whoever else writes to the file: Codex does, and may put lines of its own between
-ours. Settings of the user that ours replace are commented out in place.
+ours. Settings of the user that our lines replace are commented out in place. Errors do not name the
+file: their caller knows its path.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ def install_settings(text: str, settings: CodexSettings) -> str:
         is_as_expected = False
     if not is_as_expected:
         raise ConfigError(
-            "the gateway cannot be added to Codex's config.toml: the file already defines a model"
-            f" provider {PROVIDER!r}, or defines model_providers or model in another form. Remove"
-            " that definition and try again."
+            f"the gateway cannot be added: the file already defines a model provider {PROVIDER!r},"
+            " or defines model_providers or model in another form. Remove that definition and try"
+            " again."
         )
     return changed
 
@@ -120,14 +121,14 @@ def _render_block(settings: CodexSettings) -> str:
 
 
 def _split_at_tables(text: str) -> tuple[str, str]:
-    """Split the file after its last top-level key; keys that ours replace are commented out."""
+    """Split after the last top-level key; keys that our lines replace are commented out."""
     head, tail = "", ""
     is_top_level = True
     for statement in _split_statements(text):
         if _is_begin(statement) or statement.startswith((_END, _COMMENTED_OUT)):
             raise ConfigError(
-                "Codex's config.toml contains a comment of an incomplete `antiphon codex setup`:"
-                f" {statement.strip()!r}. Remove this line and try again."
+                f"the comment {statement.strip()!r} is left over from an incomplete `antiphon codex"
+                " setup`. Remove this line and try again."
             )
         is_top_level = is_top_level and not _read_table_path(statement)
         if is_top_level and (key := _read_key(statement)):
@@ -149,7 +150,7 @@ def _parse_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"Codex's config.toml is not valid TOML: {error}") from error
+        raise ConfigError(f"not valid TOML: {error}") from error
 
 
 def _split_statements(text: str) -> Iterator[str]:

@@ -59,7 +59,7 @@ def start_gateway(config: Config, explicit: str | None) -> Iterator[RunningGatew
     """Start a gateway on a free port, in a session of its own; stop it when the block ends."""
     path = find_config_path(explicit, search_cwd=False)
     options = ["--config", str(path)] if path else []
-    # `-P`: modules in the current directory, which is somebody's project, must not be imported.
+    # `-P`: modules in the current directory, which is a user's project, must not be imported.
     command = [sys.executable, "-P", "-m", "antiphon.cli.main", "serve", *options]
     command += ["--host", "127.0.0.1", "--port", "0"]
     with tempfile.TemporaryFile() as errors:

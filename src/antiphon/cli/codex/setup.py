@@ -7,7 +7,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +91,7 @@ def run_setup(args: argparse.Namespace) -> int:
         catalog=str(change.catalog),
         requires_key=bool(config.server.api_keys),
     )
-    after = install_settings(change.before, settings)
+    after = change.install(settings)
     status = change.confirm(after, encode_catalog(catalog), use_defaults=args.yes)
     if status is not None:
         return status
@@ -116,7 +116,7 @@ def _print_next_steps(path: Path, settings: CodexSettings) -> None:
 def run_undo(args: argparse.Namespace) -> int:
     path = find_codex_config(os.environ)
     change = _ConfigChange(path)
-    after = remove_settings(change.before)
+    after = change.remove()
     if (status := change.confirm(after, None, use_defaults=args.yes)) is not None:
         return status
     change.check_unchanged()
@@ -147,11 +147,19 @@ class _ConfigChange:
         try:
             self.before = (self._data or b"").decode()
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{path} is not valid TOML: it is not UTF-8 text") from error
+            raise ConfigError(f"{path}: not valid TOML: it is not UTF-8 text") from error
+
+    def install(self, settings: CodexSettings) -> str:
+        with _name_file(self.path):
+            return install_settings(self.before, settings)
+
+    def remove(self) -> str:
+        with _name_file(self.path):
+            return remove_settings(self.before)
 
     @property
     def is_installed(self) -> bool:
-        return remove_settings(self.before) != self.before
+        return self.remove() != self.before
 
     def check_unchanged(self) -> None:
         """Reject the change if the file has changed since: Codex may write it at any time."""
@@ -175,6 +183,15 @@ class _ConfigChange:
             return None
         console.print("Nothing was written.")
         return 1
+
+
+@contextmanager
+def _name_file(path: Path) -> Iterator[None]:
+    """Put the path in front of the message of a `ConfigError`."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}") from error
 
 
 def _read_catalog(config: Config) -> Mapping[str, Any]:

@@ -228,7 +228,9 @@ def test_a_file_that_cannot_be_changed_is_left_unchanged(
 ) -> None:
     (codex / "config.toml").write_bytes(own)
     assert main(["codex", "setup", "--yes"]) == 2
-    assert message in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith(f"antiphon: {codex / 'config.toml'}: ")
+    assert message in error
     assert (codex / "config.toml").read_bytes() == own
     assert list_names(codex) == {"config.toml"}
 
