@@ -6,6 +6,7 @@ goes on, in the dialect of whichever provider is called.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -38,6 +39,7 @@ class Answer:
         self._services = services
         self._prepared = prepared
         self._trace = trace
+        self._target = target
         self.facts = prepared.facts()
         self.early: list[Event] = []
         """Events that nobody has read yet."""
@@ -54,7 +56,7 @@ class Answer:
             prepared.caller.profile,
             trace.transformed,
             services.emit,
-            describe=self.describe,
+            describe=self._describer(),
             elapsed_ms=trace.elapsed_ms,
             store=prepared.request.store,
         )
@@ -72,7 +74,7 @@ class Answer:
             self._bridge = None
         else:
             guards, dialect = target.capabilities.guards, target.provider.dialect
-            self._bridge.use_dialect(dialect, guards, self._seal(target))
+            self._bridge.use_dialect(dialect, guards, self._seal(target), self._describer())
 
     def use_diagnostics(self, plan: Plan) -> None:
         self.diagnostics = (*plan.diagnostics, *self._found)
@@ -83,8 +85,12 @@ class Answer:
 
     def describe(self, fault: ProviderFault) -> str:
         """Describe a fault to the client, in its language."""
+        return self._describer()(fault)
+
+    def _describer(self) -> Callable[[ProviderFault], str]:
+        """Return what describes faults of the current provider; it does not refer to the answer."""
         provider, locale = self._target.provider, self._prepared.caller.locale
-        return provider.dialect.describe(fault, locale, provider.name)
+        return partial(provider.dialect.describe, locale=locale, provider=provider.name)
 
     # Bridge
 
@@ -106,7 +112,7 @@ class Answer:
             now=runtime.now,
             tools=plan.identities,
             seal=self._seal(target),
-            describe=self.describe,
+            describe=self._describer(),
             empty_arguments="{}",
         )
         profile, reminders = self._prepared.caller.profile, services.attempts.reminders

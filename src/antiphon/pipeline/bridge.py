@@ -69,12 +69,18 @@ class Bridge:
         self.use_dialect(dialect, guards)
 
     def use_dialect(
-        self, dialect: Dialect, guards: Sequence[str] = (), seal: Seal | None = None
+        self,
+        dialect: Dialect,
+        guards: Sequence[str] = (),
+        seal: Seal | None = None,
+        describe: Callable[[ProviderFault], str] | None = None,
     ) -> None:
         """Read the next answer in this dialect: a request is about to be sent.
 
-        `seal` encrypts the provider state of its items for the client to carry."""
+        `seal` encrypts the provider state of its items for the client to carry; `describe` makes
+        the message of a failure."""
         self._machine.seal = seal or self._machine.seal
+        self._machine.describe = describe or self._machine.describe
         self._dialect = dialect
         self._framer = dialect.framer()
         self._decoder = dialect.decoder()
