@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install -qq --disable-pip-version-check
-HEART := src/antiphon/wire/**,src/antiphon/core/**,src/antiphon/dialects/**
+PURE := src/antiphon/wire/**,src/antiphon/core/**,src/antiphon/dialects/**
 
 .PHONY: help setup serve test check clients golden bench load format clean
 help: ## list these targets (the default)
@@ -12,19 +12,19 @@ serve: .venv/runtime ## run the gateway on http://127.0.0.1:8484 (ARGS="…" goe
 	@exec $(BIN)/antiphon serve $(ARGS)
 test: .venv/dev ## run all tests; none of them needs a network (ARGS="…" goes to pytest)
 	$(BIN)/pytest -q -n auto $(ARGS)
-check: .venv/dev ## format, lint, types, tests, and 100 % branch coverage of the heart
+check: .venv/dev ## format, lint, types, tests, and 100 % branch coverage of the pure layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q -n auto --cov --cov-report=
-	$(BIN)/coverage report --include='$(HEART)' --fail-under=100
+	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
 clients: .venv/dev ## drive real clients through the gateway (needs Node 20 with npm; ARGS="…" goes to pytest)
 	@$(PYTHON) -m tests.support.clients.install
 	ANTIPHON_CLIENTS=1 $(BIN)/pytest -q -n auto tests/clients $(ARGS)
 golden: .venv/dev ## rewrite the golden transcripts; review the diff like code
 	$(BIN)/pytest -q tests/golden --update-golden
-bench: .venv/runtime ## print what a chunk costs
-	$(BIN)/python bench/heart.py $(ARGS)
+bench: .venv/runtime ## print the CPU cost of a chunk
+	$(BIN)/python bench/core.py $(ARGS)
 load: .venv/runtime ## put the gateway under load, next to nginx (needs nginx, a C compiler and ../shared/bench)
 	$(BIN)/python bench/gateway.py $(ARGS)
 format: .venv/dev ## mend what format and lint can mend by themselves

@@ -1,6 +1,6 @@
-"""The gateway under load, next to nginx passing the same bytes through, in one run.
+"""Load test of the gateway, compared with nginx proxying the same bytes, in one run.
 
-The load generator, the fake upstream and the runner are not part of this repository: they are taken
+The load generator, the fake upstream and the runner are not part of this repository: they are read
 from `../shared/bench`, or from `$ANTIPHON_BENCH`. nginx and a C compiler must be installed.
 The gateway runs in its default configuration: trace and SQLite on.
 
@@ -35,14 +35,14 @@ api_keys = ["bench-key"]
 """
 
 
-def toolbox() -> Path:
+def find_load_generator() -> Path:
     found = Path(os.environ.get("ANTIPHON_BENCH", HERE.parent.parent / "shared" / "bench"))
     if not (found / "bench.py").exists():
-        sys.exit("There is no load generator: set ANTIPHON_BENCH to the folder with bench.py.")
+        sys.exit(f"No load generator at {found}: set ANTIPHON_BENCH to the directory of bench.py.")
     return found
 
 
-def targets(work: Path) -> list[dict[str, object]]:
+def make_targets(work: Path) -> list[dict[str, object]]:
     command = f"{sys.executable} -m antiphon.cli.main serve --config {work / 'antiphon.toml'}"
     return [
         {
@@ -65,15 +65,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--scenarios", default="quick")
     parser.add_argument("--rounds", default="2")
-    parser.add_argument("--write", action="store_true", help=f"keep the tables in {RESULTS.name}")
+    parser.add_argument("--write", action="store_true", help=f"write the tables to {RESULTS.name}")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as name:
         work = Path(name) / "bench"
-        shutil.copytree(toolbox(), work)
+        shutil.copytree(find_load_generator(), work)
         subprocess.run(["chmod", "-R", "u+w", str(work)], check=True)
         (work / "bin").mkdir(exist_ok=True)
         (work / "antiphon.toml").write_text(CONFIG)
-        (work / "targets.json").write_text(json.dumps(targets(work)))
+        (work / "targets.json").write_text(json.dumps(make_targets(work)))
         run = [sys.executable, "bench.py", "run", "--targets", "targets.json", "--out", "out.jsonl"]
         run += ["--scenarios", args.scenarios, "--rounds", args.rounds]
         subprocess.run(run, cwd=work, check=True)
@@ -82,7 +82,7 @@ def main() -> None:
     print(tables)
     if args.write:
         RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(f"# The gateway under load\n\n`make load`\n\n{tables}")
+        RESULTS.write_text(f"# Load test of the gateway\n\n`make load`\n\n{tables}")
 
 
 if __name__ == "__main__":

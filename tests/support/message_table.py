@@ -88,8 +88,8 @@ SINKS: dict[str, tuple[str, int | None, str]] = {
     "BrokenEventStream": (REASON, 0, ""),
     "RejectedMedia": (REASON, 0, "reason"),
     "SearchOutcome": (REASON, None, "problem"),
-    "complain": (COMMAND, 0, "problem"),
-    "Probe": (COMMAND, None, "message"),
+    "print_error": (COMMAND, 0, "message"),
+    "ProbeResult": (COMMAND, None, "message"),
     "Entry": (LOG, 0, "event"),
     **dict(_error_sinks()),
 }
@@ -128,6 +128,7 @@ class Extraction:
         self.messages: dict[Message, None] = {}
         self.unresolved: dict[str, None] = {}
         self._texts = Texts(sources)
+        self.sinks: set[str] = set()
         self._placed: set[tuple[Function, str, Template]] = set()
         for source in self._texts.sources.values():
             for node in source.nodes:
@@ -159,6 +160,7 @@ class Extraction:
                     self._add(OUTPUT, source.path, template)
 
     def _read_sink(self, source: Source, call: ast.Call, name: str) -> None:
+        self.sinks.add(name)
         section, position, keyword = SINKS[name]
         node = argument(call, position, keyword)
         if node is None:

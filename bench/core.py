@@ -1,11 +1,11 @@
-"""What the heart costs: chunk bytes in → event bytes out, per chunk, on one core.
+"""CPU cost of the pure core per chunk: provider bytes in, event bytes out, on one CPU.
 
-Two questions are answered. Is the cost linear: does a delta of a 20,000-delta stream cost what one
-of a 200-delta stream does? And how much is it, in microseconds of CPU per chunk? The best of
-several runs counts, because everything else that happens on a machine only ever adds.
+Two figures: microseconds of CPU per chunk, and whether the cost is linear, that is, whether a chunk
+of a 20,000-chunk stream costs the same as one of a 200-chunk stream. The best of several runs
+counts, because other load on the machine only adds time.
 
-    python bench/heart.py            prints the table
-    python bench/heart.py --write    also keeps it in bench/results/heart.md
+    python bench/core.py             print the table
+    python bench/core.py --write     also write it to bench/results/core.md
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from antiphon.wire.sse import SSEEncoder
 
 SHORT, LONG = 200, 20_000
 LIMIT_US, LIMIT_RATIO = 10.0, 1.5
-RESULTS = Path(__file__).parent / "results" / "heart.md"
+RESULTS = Path(__file__).parent / "results" / "core.md"
 
 
 def chunk(delta: Mapping[str, Any]) -> bytes:
-    """A chunk as vendors send it, fields we do not read included."""
+    """A chunk as providers send it, including fields that are not read."""
     document = {
         "id": "chatcmpl-B7mTq0JwXl",
         "object": "chat.completion.chunk",
@@ -50,7 +50,7 @@ def arguments(fragment: str) -> dict[str, Any]:
     return {"tool_calls": [{"index": 0, "function": {"arguments": fragment}}]}
 
 
-def opened_call(name: str) -> dict[str, Any]:
+def open_call(name: str) -> dict[str, Any]:
     function = {"name": name, "arguments": '{"input": "'}
     return {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]}
 
@@ -58,8 +58,8 @@ def opened_call(name: str) -> dict[str, Any]:
 STREAMS: Mapping[str, tuple[bytes, bytes]] = {
     "text": (b"", chunk({"content": " hello"})),
     "reasoning": (b"", chunk({"reasoning_content": " hmm"})),
-    "arguments": (chunk(opened_call("plain")), chunk(arguments("lorem "))),
-    "custom input": (chunk(opened_call("freeform")), chunk(arguments("lor\\nem"))),
+    "arguments": (chunk(open_call("plain")), chunk(arguments("lorem "))),
+    "custom input": (chunk(open_call("freeform")), chunk(arguments("lor\\nem"))),
 }
 TOOLS = ToolIdentityMap(
     [ToolIdentity("plain", "plain"), ToolIdentity("freeform", "freeform", "custom")]
@@ -112,12 +112,12 @@ def table(rows: list[tuple[str, float, float]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help=f"keep the table in {RESULTS.name}")
+    parser.add_argument("--write", action="store_true", help=f"write the table to {RESULTS.name}")
     text = table(measure())
     print(text)
     if parser.parse_args().write:
         RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(f"# The heart, per chunk\n\n`make bench`\n\n{text}\n")
+        RESULTS.write_text(f"# CPU cost of the core per chunk\n\n`make bench`\n\n{text}\n")
 
 
 if __name__ == "__main__":
