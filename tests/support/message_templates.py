@@ -7,7 +7,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TypeAlias
 
-FEW, SHORT = 4, 42  # more alternatives than that share a row, if each is short
+FEW, SHORT = 4, 50  # more alternatives than that share a row, if each is short
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,7 @@ class Texts:
         nodes = list(nodes)
         found = [self.resolve(source, node) for node in nodes]
         known = [each for each in found if each is not None]
-        if not known:
+        if not nodes or (not any(known) and None in found):
             return None
         if any(is_text(each) for texts in known for each in texts):
             unknown = [node for node, each in zip(nodes, found, strict=True) if each is None]
