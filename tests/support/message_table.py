@@ -140,6 +140,7 @@ class Extraction:
     def _read_function(self, source: Source, function: Function) -> None:
         section = MESSAGE_FUNCTIONS.get((source.path, function.name))
         if section is not None:
+            self.sinks.add(function.name)
             for template in self._texts.returned_by(source, function) or ():
                 self._add(section, source.path, close(template))
 
@@ -160,11 +161,11 @@ class Extraction:
                     self._add(OUTPUT, source.path, template)
 
     def _read_sink(self, source: Source, call: ast.Call, name: str) -> None:
-        self.sinks.add(name)
         section, position, keyword = SINKS[name]
         node = argument(call, position, keyword)
         if node is None:
             return
+        self.sinks.add(name)
         texts = self._texts.resolve(source, node)
         if name == "error_at" and texts:  # it puts the file, the line and the key first
             texts = [
