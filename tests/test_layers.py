@@ -70,6 +70,12 @@ KNOWN_DUPLICATES: frozenset[str] = frozenset()
 FILE_LINES = 400
 PACKAGE_MODULES = 20
 FUNCTION_LINES = 40
+METAPHORS = set(
+    """
+    air desk desks errand errands gear gears heard journey journeys lesson lessons rim shelf shelves
+    told course courses
+    """.split()
+)
 EMPTY_WORDS = {"base", "common", "handler", "helper", "impl", "manager", "misc", "util"}
 
 
@@ -237,6 +243,35 @@ def empty_name_offences(module: Module) -> list[str]:
     ]
 
 
+def metaphor_offences(module: Module) -> list[str]:
+    """Names of modules, classes, functions, arguments, attributes and variables are plain."""
+    names = [(0, part) for part in module.path.with_suffix("").parts]
+    names += [(getattr(node, "lineno", 0), name) for node, name in _names(module.tree)]
+    return [
+        f"{module.path}:{line}: {name} is named by a metaphor"
+        for line, name in dict.fromkeys(names)
+        if METAPHORS & set(re.findall("[a-z]+", _split_words(name)))
+    ]
+
+
+def _names(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                yield node, name
+            case ast.AsyncFunctionDef(name=name) | ast.arg(arg=name) | ast.Name(id=name):
+                yield node, name
+            case (
+                ast.Attribute(attr=name) | ast.keyword(arg=str(name)) | ast.alias(asname=str(name))
+            ):
+                yield node, name
+
+
+def _split_words(name: str) -> str:
+    """`onTheAir`, `ON_THE_AIR`, `OnTheAir` → `on the air`, `on_the_air`, `on the air`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower()
+
+
 def error_class_offences(module: Module) -> list[str]:
     """An exception is a class derived from a builtin one, from one of errors.py, or named so."""
     if str(module.path) == "errors.py":
@@ -317,6 +352,10 @@ def test_pure_layers_do_no_io_and_read_no_clock() -> None:
 
 def test_core_wire_and_pipeline_name_no_provider() -> None:
     assert offences(provider_name_offences) == []
+
+
+def test_no_name_is_a_metaphor() -> None:
+    assert offences(metaphor_offences) == []
 
 
 def test_every_error_class_is_defined_in_errors_py() -> None:
@@ -444,6 +483,12 @@ TABLE = "TABLE = {\n" + "    1: 1,\n" * (2 * FUNCTION_LINES) + "}\n"
             "if TYPE_CHECKING:\n    from antiphon.wire.items import Item",
             "errors.py:2: errors imports antiphon.wire.items.Item",
         ),
+        (metaphor_offences, "core/desk.py", "", "desk is named by a metaphor"),
+        (metaphor_offences, "core/a.py", "class OnAir: ...", "a.py:1: OnAir is named"),
+        (metaphor_offences, "core/a.py", "def was_told(): ...", "was_told is named"),
+        (metaphor_offences, "core/a.py", "async def hear(*, heard): ...", "heard is named"),
+        (metaphor_offences, "core/a.py", "self._shelf = 1", "_shelf is named"),
+        (metaphor_offences, "core/a.py", "LESSONS = 1", "LESSONS is named"),
         (error_class_offences, "cli/a.py", "class Lost(Exception): ...", "error class Lost"),
         (error_class_offences, "wire/a.py", "class _Lost(ValueError): ...", "error class _Lost"),
         (error_class_offences, "cli/a.py", "class Lost(errors.AntiphonError): ...", "class Lost"),
@@ -512,6 +557,8 @@ def test_a_class_name_defined_twice_is_detected() -> None:
         (provider_name_offences, "core/a.py", "x: int\n'Mistral sends none.'"),
         (provider_name_offences, "dialects/anthropic.py", "x = 'anthropic'"),
         (layer_offences, "errors.py", f"if TYPE_CHECKING:\n    {FAULT}"),
+        (metaphor_offences, "core/repair.py", "def pair(hair): return hair.trim"),
+        (metaphor_offences, "core/a.py", "x = 'of course' # on the air"),
         (error_class_offences, "errors.py", "class Lost(Exception): ..."),
         (error_class_offences, "wire/a.py", "class ResponseError(Struct, frozen=True): ..."),
         (document_alias_offences, "wire/items.py", "Document: TypeAlias = dict[str, Any]"),

@@ -151,7 +151,8 @@ class ChainCycle(InvalidRequest):
 
     def __init__(self, response_id: str) -> None:
         super().__init__(
-            f"The chain of previous responses is a cycle: '{response_id}' precedes itself.",
+            f"The chain of previous responses is a cycle: '{response_id}' precedes itself."
+            " Send the history in 'input' instead.",
             param="previous_response_id",
             code="previous_response_cycle",
         )

@@ -122,7 +122,7 @@ class Router:
 
     def _suggestion(self, name: str) -> str:
         near = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.4)
-        return f" Did you mean {', '.join(near)}?" if near else ""
+        return f" Did you mean {', '.join(near)}?" if near else " GET /v1/models lists the models."
 
 
 def make_router(config: Config, providers: Mapping[str, Provider]) -> Router:

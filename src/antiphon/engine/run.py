@@ -127,7 +127,7 @@ class Run:
                     release.callback(self._searches.close)
                 if self._deadline is not None:
                     release.callback(self._deadline.cancel)
-        except Exception as error:  # the answer is over: only the operator can be told
+        except Exception as error:  # the answer is over: only the log can report it
             facts = {**self._answer.facts, "error": type(error).__name__}
             self._services.emit(Entry("run.close_failed", "error", facts))
 

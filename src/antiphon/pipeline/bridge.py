@@ -295,7 +295,7 @@ class Bridge:
         request_bytes = self._earlier_request_bytes + self.request_bytes
         if request_bytes and response.usage is None:
             self._machine.usage(estimate_usage(request_bytes, response.output))
-            self.diagnostics.append(_USAGE_ESTIMATED)
+            self.diagnostics.append(_usage_estimated(response.model))
         events += self._machine.finish(reason)
 
     # Between rounds
@@ -351,13 +351,16 @@ class Bridge:
 
 
 _IDLE, _IN_PROGRESS = Phase.IDLE, Phase.IN_PROGRESS
-_USAGE_ESTIMATED = Diagnostic(
-    code=Code.USAGE_ESTIMATED,
-    decision=Decision.DEGRADED,
-    param="usage",
-    message="The provider reported no token counts; `usage` is an estimate.",
-)
 _TEXTUAL = Text | Reasoning | Refusal
+
+
+def _usage_estimated(model: str) -> Diagnostic:
+    return Diagnostic(
+        code=Code.USAGE_ESTIMATED,
+        decision=Decision.DEGRADED,
+        param="usage",
+        message=f"The provider reported no token counts for {model}; `usage` is an estimate.",
+    )
 
 
 def _makes_answer(delta: Delta) -> bool:

@@ -37,7 +37,10 @@ def read_search_limits(config: Config) -> frozenset[str] | None:
     if not vendor.url:
         _require_url(config, "the URL of your server")
     if vendor.needs_key and not config.search.api_key:
-        raise config.error_at(("search", "api_key"), f'required for backend = "{name}"')
+        raise config.error_at(
+            ("search", "api_key"),
+            f'required for backend = "{name}": set it to an API key of that service',
+        )
     return _ENFORCED_HERE | vendor.supported_limits
 
 

@@ -71,7 +71,10 @@ async def _send_continue(request: web.BaseRequest) -> None:
     if expect is None or request.version < (1, 1):
         return
     if expect.lower() != "100-continue":
-        raise InvalidRequest(f"Expect: {expect} is not supported.", status=417)
+        raise InvalidRequest(
+            f"The header `Expect: {expect}` is not supported. Leave it out.",
+            status=417,
+        )
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     request.writer.output_size = 0  # the response itself has not begun
 

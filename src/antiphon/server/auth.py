@@ -29,7 +29,7 @@ class Authenticator:
                 client = name
         if not client:
             raise InvalidRequest(
-                "Incorrect API key."
+                "Incorrect API key: `Authorization` must have one of the gateway's own keys."
                 if key
                 else "An API key is required: send `Authorization: Bearer KEY`.",
                 code="invalid_api_key",

@@ -82,7 +82,8 @@ def adapt_status(response: HTTPResponse, profile: Profile, *, permanent: bool = 
 
 def body_too_large(limit: int) -> InvalidRequest:
     return InvalidRequest(
-        f"The request body is larger than {limit} bytes, the limit of this server.",
+        f"The request body is larger than {limit} bytes. Send a smaller one, or raise"
+        " `max_body_bytes` in [server].",
         code="request_too_large",
         status=413,
     )

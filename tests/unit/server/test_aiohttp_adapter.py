@@ -107,7 +107,8 @@ async def test_a_body_is_requested_only_once_the_request_may_be_served(served: S
 
 async def test_an_unknown_expectation_is_a_417(served: Served) -> None:
     answer = await served.send(BODY, b"expect: moon")
-    assert (answer.status, answer.error["message"]) == (417, "Expect: moon is not supported.")
+    message = "The header `Expect: moon` is not supported. Leave it out."
+    assert (answer.status, answer.error["message"]) == (417, message)
 
 
 async def test_a_head_request_is_answered_without_a_body(served: Served) -> None:

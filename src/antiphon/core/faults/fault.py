@@ -97,7 +97,7 @@ def protocol_fault(message: str, code: str = FaultKind.INVALID_CHUNK) -> Provide
 
 def timeout_fault(kind: Literal["connect", "first_token", "idle", "total"]) -> ProviderFault:
     """One of the gateway's timeouts expired."""
-    return fault_of_kind(FaultKind(f"{kind}_timeout"), f"{kind} timeout")
+    return fault_of_kind(FaultKind(f"{kind}_timeout"), f"the {kind} timeout expired")
 
 
 def connection_fault(message: str) -> ProviderFault:
@@ -122,7 +122,7 @@ def internal_fault(error: BaseException) -> ProviderFault:
 
 def shutdown_fault() -> ProviderFault:
     """The gateway process is shutting down."""
-    return fault_of_kind(FaultKind.SHUTDOWN, "shutting down")
+    return fault_of_kind(FaultKind.SHUTDOWN, "the gateway is shutting down")
 
 
 _CODE_SHAPED = re.compile("[A-Za-z][A-Za-z0-9_]{0,63}|[0-9]{3}")

@@ -2,7 +2,7 @@
 
 1. Input streams as it is written. From the first position where it breaks the grammar of its tool,
    it is held back, and its call stays open; everything else passes, in order.
-2. When the round is over, the model is told what is wrong, once in an answer. The next calls of the
+2. When the round is over, the model gets the errors, once in an answer. The next calls of the
    same tools are the corrections: they go on under the index and the call id of the first attempts.
 3. Each call ends with one input. What was not corrected goes out as it was written, with a
    diagnostic. A call that was cut off ends as incomplete, without a correction.
@@ -38,9 +38,11 @@ provider makes this many calls in a round."""
 
 _TORN = "the arguments end before the text in them does"
 _MESSAGES = {
-    Code.INPUT_UNWRAPPED: "The wrapper that the model wrote around the input of `{}` was removed.",
-    Code.INPUT_CORRECTED: "The input of `{}` broke its grammar; the model corrected it.",
-    Code.INPUT_INVALID: "The input of `{}` breaks its grammar, and the model did not correct it.",
+    Code.INPUT_UNWRAPPED: "The wrapper that the model wrote around the input of `{tool}` was"
+    " removed.",
+    Code.INPUT_CORRECTED: "The input of `{tool}` broke its grammar; the model corrected it.",
+    Code.INPUT_INVALID: "The input of `{tool}` breaks its grammar, and the model did not correct"
+    " it.",
 }
 
 
@@ -219,7 +221,7 @@ class FreeformInputFilter(DeltaFilter):
         identity = self._tools.by_provider_name(call.name)
         name = identity.requested_name if identity else call.name
         for code in codes:
-            self._note(code, name, _MESSAGES[code].format(name))
+            self._note(code, name, _MESSAGES[code].format(tool=name))
 
 
 def _read_grammars(tools: ToolIdentityMap) -> dict[str, Grammar]:

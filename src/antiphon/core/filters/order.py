@@ -51,7 +51,9 @@ def make_markup_filters(guards: Sequence[str]) -> list[DeltaFilter]:
     """
     unknown = sorted(set(guards).difference(GUARDS))
     if unknown:
-        raise ConfigError(f"Unknown guard {unknown[0]!r}; known guards: {', '.join(GUARDS)}.")
+        raise ConfigError(
+            f"`guards` has an unknown name {unknown[0]!r}; known: {', '.join(GUARDS)}."
+        )
     filters: list[DeltaFilter] = []
     if "think" in guards or "think_open" in guards:
         filters.append(ThinkTagFilter(opened="think_open" in guards))

@@ -161,7 +161,7 @@ class StructuredOutputFilter(DeltaFilter):
         if answer == current.text:  # deltas as they came, with their log probabilities
             return [*current.held]
         if answer != current.text.strip():  # `Here it is: {"city": "Ulm"}`
-            message = "The text around the JSON value was removed."
+            message = "The text around the JSON value was removed: `text.format` allows none."
             self._note(Code.FORMAT_TRIMMED, _PARAM, message)
         annotations = [delta for delta in current.held if isinstance(delta, Annotation)]
         return [Text(answer), *annotations]
@@ -181,7 +181,7 @@ class StructuredOutputFilter(DeltaFilter):
         text = "\n\n".join(text.strip() for text in texts if text.strip())
         if not text:
             return []
-        message = "The text beside the answer is sent as reasoning."
+        message = "The text beside the `text.format` answer is sent as reasoning."
         self._note(Code.FORMAT_COMMENTARY, _PARAM, message)
         return [ItemEnd(), Reasoning(text, kind="summary")]
 

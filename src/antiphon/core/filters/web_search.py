@@ -161,7 +161,7 @@ class WebSearchFilter(DeltaFilter):
                 self.pending.append(call)
         if over_budget:
             self._rounds_over_budget += 1
-            message = f"The limit of web searches is reached; {over_budget} were not made."
+            message = f"The limit of web searches per answer is reached; {over_budget} not made."
             self._note(Code.SEARCH_LIMITED, "tools", message, SEARCH)
 
     def _read_call(self, partial: PartialCall) -> SearchCall:

@@ -221,9 +221,11 @@ class ContentReader:
         if "file" not in self._inputs:
             return self._replace_unsupported("file", "files", name=file.filename)
         if file == FilePart(filename=file.filename):
-            has_id = string(part.get("file_id")) is not None
-            reason = "it is kept elsewhere" if has_id else "it came without content"
-            return self._replace("file", reason, name=file.filename)
+            if string(part.get("file_id")) is None:
+                return self._replace("file", "it came without content", name=file.filename)
+            marker = _marker("file", "it is kept elsewhere", file.filename)
+            reason = f"{self._model_name} cannot read its `file_id`; send it as `file_data`"
+            return self._replace("file", reason, marker)
         return self._check_file(file)
 
     def _check_file_url(self, file: FilePart, url: str) -> Part:

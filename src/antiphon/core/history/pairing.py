@@ -80,7 +80,7 @@ class _Pairing:
             if isinstance(part, MessageStep):
                 yield part
             elif all(isinstance(step, ReasoningStep) for step in part.steps):
-                message = "Reasoning without a message or call after it; ignored."
+                message = "A reasoning item has no message or call after it; ignored."
                 self._report(HistoryCode.REASONING_ORPHANED, Decision.IGNORED, message)
             else:
                 yield from self._complete_turn(part)

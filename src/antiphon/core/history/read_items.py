@@ -182,7 +182,9 @@ def _build_marker(role: Role, text: str) -> Steps:
 
 
 def _read_image_generation(item: Item, reader: ContentReader) -> Steps:
-    _report_degraded(reader, "A generated image is sent as a text that mentions it.")
+    _report_degraded(
+        reader, "An item of type 'image_generation_call' is sent as text, without its image."
+    )
     if item.get("status") == "failed":
         return _build_marker("assistant", "image generation failed")
     prompt = string(item.get("revised_prompt"))
@@ -190,14 +192,14 @@ def _read_image_generation(item: Item, reader: ContentReader) -> Steps:
 
 
 def _read_approval_request(item: Item, reader: ContentReader) -> Steps:
-    _report_degraded(reader, "An MCP approval request is sent as text.")
+    _report_degraded(reader, "An item of type 'mcp_approval_request' is sent as text.")
     tool = string(item.get("name")) or "unknown"
     arguments = string(item.get("arguments")) or "{}"
     return _build_marker("assistant", f"approval asked for calling {tool} with {arguments}")
 
 
 def _read_approval_response(item: Item, reader: ContentReader) -> Steps:
-    _report_degraded(reader, "An MCP approval response is sent as text.")
+    _report_degraded(reader, "An item of type 'mcp_approval_response' is sent as text.")
     decision = "approved" if item.get("approve") is True else "not approved"
     reason = string(item.get("reason"))
     return _build_marker("user", f"{decision}: {reason}" if reason else decision)

@@ -136,7 +136,8 @@ def _limit_tools(
     ][:excess]
     most = f"At most {limit} tools are supported by {capabilities.model_name}"
     if len(droppable) < excess:
-        raise InvalidRequest(f"{most}, but the request has {len(offers)}.", param="tools")
+        problem = f"{most}, but the request has {len(offers)}. Send fewer `tools`."
+        raise InvalidRequest(problem, param="tools")
     dropped = set(map(id, droppable))
     message = f"{most}; the {excess} that `tool_search` found first are ignored."
     kept = [offer for offer in offers if id(offer) not in dropped]

@@ -86,14 +86,20 @@ PARAMETERS: tuple[ParameterRow, ...] = (
     ParameterRow(
         "conversation",
         Rule.REJECT,
-        reason="conversations are not stored here; use `previous_response_id`",
+        reason="the gateway does not store conversations; use `previous_response_id`",
     ),
-    ParameterRow("prompt", Rule.REJECT, reason="prompt templates are not stored here"),
-    ParameterRow("moderation", Rule.REJECT, reason="content is not moderated here"),
+    ParameterRow(
+        "prompt",
+        Rule.REJECT,
+        reason="the gateway does not store prompts; send the text in `instructions`",
+    ),
+    ParameterRow(
+        "moderation", Rule.REJECT, reason="the gateway does not moderate content; leave it out"
+    ),
     ParameterRow(
         "context_management",
         Rule.REJECT,
-        reason="the context is not compacted while a response is generated",
+        reason="the gateway does not compact the context; leave it out",
     ),
 )
 

@@ -206,7 +206,8 @@ def _parse_web_search(
 ) -> ParsedTool:
     if capabilities.web_search == "refuse":
         raise InvalidRequest(
-            f"Web search is not supported by {capabilities.model_name}.",
+            f"Web search is not supported by {capabilities.model_name}. Remove the tool, or set"
+            " `backend` in [search] of the gateway.",
             param=f"{param}.type",
             code="unsupported_parameter",
         )

@@ -54,7 +54,7 @@ def _select_by_mode(
     if mode != "required":
         return Selection(offers=offers)
     if not offers:
-        raise _invalid("`tool_choice` is 'required', but there is no tool to call.")
+        raise _invalid("`tool_choice` is 'required', but there is no tool to call. Send `tools`.")
     if "required" in capabilities.tool_choice:
         return Selection(offers=offers, choice=ToolChoice("required"))
     message = (
@@ -74,7 +74,7 @@ def _select_one(
     matches = {id(offer) for offer in _find_tools(choice, registry)}
     targets = [offer for offer in usable if id(offer) in matches]
     if not targets:
-        raise _invalid(f"`tool_choice` names a tool that is not available: {_label(choice)}.")
+        raise _invalid(f"`tool_choice` names a tool that `tools` does not have: {_label(choice)}.")
     name = registry.names.get(targets[0].key) if targets[0].handling == "declared" else None
     if name is not None and "function" in capabilities.tool_choice:
         return Selection(offers=usable, choice=ToolChoice("function", name))
@@ -98,7 +98,9 @@ def _read_allowed(choice: JSONObject, registry: ToolRegistry) -> set[int]:
     for entry in entries if isinstance(entries, list) else ():
         matches = _find_tools(entry, registry) if isinstance(entry, Mapping) else []
         if not matches:
-            raise _invalid(f"`tool_choice` allows a tool that is not declared: {_label(entry)}.")
+            raise _invalid(
+                f"`tool_choice` allows a tool that `tools` does not have: {_label(entry)}."
+            )
         allowed.update(map(id, matches))
     return allowed
 

@@ -115,18 +115,20 @@ class ToolRegistry:
         if isinstance(form, Mapping):
             self._grammars.add(str(form.get("definition")))
         if len(self._grammars) > _MAX_GRAMMARS:
-            message = f"A request may have at most {_MAX_GRAMMARS} different grammars."
+            message = (
+                f"`tools` may have at most {_MAX_GRAMMARS} different grammars. Send fewer of them."
+            )
             raise InvalidRequest(message, param=f"{param}.format")
 
     def _take_name(self, offer: ToolOffer, param: str) -> None:
         if not self._assign_name(offer.key):
-            message = f"The name of tool {offer.name!r} conflicts with those of other tools."
+            message = f"Tool {offer.name!r} conflicts with the names of other tools. Rename it."
             raise InvalidRequest(message, param=f"{param}.name")
 
     def _redeclare(self, known: ToolOffer, offer: ToolOffer, param: str) -> None:
         if offer.origin == "request":
-            message = f"Two different tools have the name {offer.name!r}; names must be unique."
-            raise InvalidRequest(message, param=f"{param}.name")
+            problem = f"Two different tools have the name {offer.name!r}. Rename one of them."
+            raise InvalidRequest(problem, param=f"{param}.name")
         if known.origin != "request":
             self.offers[offer.key] = offer
         message = (

@@ -109,9 +109,9 @@ class OutputContract(Struct, frozen=True, kw_only=True):
 def _describe_violation(violation: SchemaViolation) -> str:
     """The message for the client; the validator's own message would quote the answer."""
     if violation.keyword == "json":
-        return "The output is not valid JSON."
+        return "The output is not valid JSON, which `text.format` requires."
     path = "/".join(violation.path) or "the top level"
-    return f"The output does not match the schema at {path} ({violation.keyword})."
+    return f"The output does not match the schema of `text.format` at {path} ({violation.keyword})."
 
 
 def check_schema(schema: Mapping[str, Any]) -> str | None:

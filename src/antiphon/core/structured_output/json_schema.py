@@ -226,7 +226,7 @@ def _get_member(value: Any, step: str) -> Any:
 
 def _refuse_to_fetch(uri: str) -> Any:
     """A client's schema must not cause requests to other servers."""
-    raise ValueError(f"remote reference {uri!r} is not allowed")
+    raise ValueError(f"the remote reference {uri!r} is not allowed; put the schema into `$defs`")
 
 
 json_schemas = LRUCache(JSONSchema, lambda data: 1000 + len(data), _CACHED_BYTES)

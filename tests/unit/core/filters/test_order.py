@@ -80,7 +80,7 @@ def test_the_configuration_knows_every_name() -> None:
 
 
 def test_an_unknown_name_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigError, match="Unknown guard 'thnik'; known guards: think, "):
+    with pytest.raises(ConfigError, match="`guards` has an unknown name 'thnik'; known: think, "):
         make_markup_filters(["think", "thnik"])
 
 

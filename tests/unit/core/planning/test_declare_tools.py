@@ -138,7 +138,7 @@ def test_more_tools_than_the_model_takes_are_refused() -> None:
     assert caught.value.param == "tools"
     assert (
         caught.value.message
-        == "At most 2 tools are supported by this model, but the request has 3."
+        == "At most 2 tools are supported by this model, but the request has 3. Send fewer `tools`."
     )
 
 

@@ -20,6 +20,8 @@ STRICT = OutputContract(
     requested="json_schema", asked="json_schema", name="trip", schema=SCHEMA, strict=True
 )
 
+NOT_JSON = "The output is not valid JSON, which `text.format` requires."
+
 
 def message(text: str) -> Message:
     return Message(id="msg_1", status="completed", content=(OutputText(text),))
@@ -42,11 +44,11 @@ def test_an_answer_that_fits_the_schema_passes() -> None:
 
 
 def test_an_answer_that_is_not_json_is_refused() -> None:
-    assert problem(STRICT, message("Ulm, for two days")) == "The output is not valid JSON."
+    assert problem(STRICT, message("Ulm, for two days")) == NOT_JSON
 
 
 def test_an_empty_answer_is_not_json() -> None:
-    assert problem(STRICT) == "The output is not valid JSON."
+    assert problem(STRICT) == NOT_JSON
     assert problem(STRICT, ReasoningItem(id="rs_1", status="completed")) is not None
 
 
@@ -146,9 +148,9 @@ def test_the_instruction_of_an_answer_tool_has_its_name_and_not_the_schema() -> 
 
 
 def test_a_deeply_nested_answer_is_rejected_without_a_crash() -> None:
-    assert problem(STRICT, message("[" * 100_000)) == "The output is not valid JSON."
+    assert problem(STRICT, message("[" * 100_000)) == NOT_JSON
     deep = problem(STRICT, message("[" * 900 + "]" * 900))
-    assert deep == "The output does not match the schema at the top level (depth)."
+    assert deep == "The output does not match the schema of `text.format` at the top level (depth)."
 
 
 def test_all_violations_are_found_with_the_validators_messages() -> None:
