@@ -158,3 +158,4 @@ async def test_a_server_that_was_never_started_can_be_closed(config: Config) -> 
         server = AiohttpServer(Application(engine, config), config.server)
         await server.stop_listening()
         await server.close()
+        assert not engine.active
