@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from tests.support.clients.gateway import Stage, stage
+from tests.support.clients.gateway import ClientGateway, client_gateway
 from tests.support.clients.python_programs import played
 from tests.support.clients.scenario import Client
-from tests.support.clients.scripted_model import Call, Dialect, Say
+from tests.support.clients.scripted_model import Call, Dialect, Reply
 
 AGENTS = Client("openai-agents (Python)", "pypi:openai-agents")
 BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]
@@ -17,16 +17,18 @@ play = partial(played, program="agents_client")
 
 @AGENTS.does("run")
 async def test_an_agent_answers(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("Good day.", tokens=21)]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply("Good day.", tokens=21)]) as s:
         seen = await play(s, scenario="run")
         assert (seen["output"], seen["agent"]) == ("Good day.", "host")
         assert seen["tokens"] == [1, 21, 5, 26]
-        assert s.asked[0].said == [("system", "You are host."), ("user", "Good morning")]
+        assert s.requests[0].messages == [("system", "You are host."), ("user", "Good morning")]
 
 
 @AGENTS.does("run with tools")
 async def test_an_agent_calls_its_tools(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say(calls=BOTH), Say("Sun.", tokens=30)]) as s:
+    async with client_gateway(
+        tmp_path, dialect, [Reply(calls=BOTH), Reply("Sun.", tokens=30)]
+    ) as s:
         seen = await play(s, scenario="tool")
         assert seen["output"] == "Sun."
         assert seen["tokens"] == [2, 39, 10, 49]
@@ -35,7 +37,7 @@ async def test_an_agent_calls_its_tools(tmp_path: Path, dialect: Dialect) -> Non
 
 @AGENTS.does("run_streamed with tools")
 async def test_a_streamed_agent_calls_its_tools(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("Wait.", calls=BOTH), Say("Sun.")]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply("Wait.", calls=BOTH), Reply("Sun.")]) as s:
         seen = await play(s, scenario="tool_stream")
         assert (seen["output"], seen["text"]) == ("Sun.", "Wait.Sun.")
         assert seen["heard"].count("tool_called") == 2
@@ -43,47 +45,50 @@ async def test_a_streamed_agent_calls_its_tools(tmp_path: Path, dialect: Dialect
         check_results(s)
 
 
-def check_results(s: Stage) -> None:
-    assert s.asked[1].calls == [(call.name, call.arguments) for call in BOTH]
-    assert s.asked[1].results == ["sunny in Ulm", "sunny in Bonn"]
+def check_results(s: ClientGateway) -> None:
+    assert s.requests[1].calls == [(call.name, call.arguments) for call in BOTH]
+    assert s.requests[1].results == ["sunny in Ulm", "sunny in Bonn"]
 
 
 @AGENTS.does("typed output")
 async def test_an_agent_answers_with_a_type(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say('{"name":"Ulm","people":126000}')]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply('{"name":"Ulm","people":126000}')]) as s:
         assert await play(s, scenario="typed") == {"name": "Ulm", "people": 126000}
-        assert '"people"' in s.asked[0].text
+        assert '"people"' in s.requests[0].text
 
 
 @AGENTS.does("handoff")
 async def test_an_agent_hands_over_to_another(tmp_path: Path, dialect: Dialect) -> None:
-    script = [Say(calls=[Call("transfer_to_guide")]), Say("This way, please.")]
-    async with stage(tmp_path, dialect, script) as s:
+    script = [Reply(calls=[Call("transfer_to_guide")]), Reply("This way, please.")]
+    async with client_gateway(tmp_path, dialect, script) as s:
         seen = await play(s, scenario="handoff")
         assert (seen["output"], seen["agent"]) == ("This way, please.", "guide")
-        assert [heard.says("system") for heard in s.asked] == ["You are host.", "You are guide."]
-        assert s.asked[1].calls == [("transfer_to_guide", {})]
-        assert len(s.asked[1].results) == 1
+        assert [heard.text_of_role("system") for heard in s.requests] == [
+            "You are host.",
+            "You are guide.",
+        ]
+        assert s.requests[1].calls == [("transfer_to_guide", {})]
+        assert len(s.requests[1].results) == 1
 
 
 @AGENTS.does("reasoning, store=False")
 async def test_thoughts_come_back_without_a_store(tmp_path: Path, dialect: Dialect) -> None:
-    script = [Say(thought="Two cities.", calls=BOTH), Say("Sun."), Say("You are welcome.")]
-    async with stage(tmp_path, dialect, script) as s:
+    script = [Reply(thought="Two cities.", calls=BOTH), Reply("Sun."), Reply("You are welcome.")]
+    async with client_gateway(tmp_path, dialect, script) as s:
         seen = await play(s, scenario="reasoning")
         assert [turn["output"] for turn in seen["turns"]] == ["Sun.", "You are welcome."]
         assert seen["text"] == "You are welcome."
         assert any(seen["sealed"])
         check_results(s)
-        state = s.player.state(0, "Two cities.")
-        assert [heard.states[:1] for heard in s.asked] == [[], [state], [state]]
-        assert s.asked[2].said[-2:] == [("assistant", "Sun."), ("user", "Thanks.")]
+        state = s.model.state(0, "Two cities.")
+        assert [heard.states[:1] for heard in s.requests] == [[], [state], [state]]
+        assert s.requests[2].messages[-2:] == [("assistant", "Sun."), ("user", "Thanks.")]
 
 
 @AGENTS.does("previous_response_id", "chat")
 async def test_an_agent_goes_on_where_it_left_off(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("1"), Say("2")]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply("1"), Reply("2")]) as s:
         seen = await play(s, scenario="memory")
         assert [turn["output"] for turn in seen] == ["1", "2"]
         said = [("user", "One?"), ("assistant", "1"), ("user", "Two?")]
-        assert s.asked[1].said == [("system", "You are host."), *said]
+        assert s.requests[1].messages == [("system", "You are host."), *said]

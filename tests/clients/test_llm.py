@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.support.clients.gateway import MODEL, Done, Stage, stage
+from tests.support.clients.gateway import MODEL, ClientGateway, FinishedProcess, client_gateway
 from tests.support.clients.installed import python_command
 from tests.support.clients.scenario import Client
-from tests.support.clients.scripted_model import Call, Dialect, Say
+from tests.support.clients.scripted_model import Call, Dialect, Reply
 
 LLM = Client("llm", "pypi:llm")
 TOOL = '''
@@ -18,7 +18,7 @@ def get_weather(city: str) -> str:
 '''
 
 
-async def llm(s: Stage, *arguments: str) -> Done:
+async def llm(s: ClientGateway, *arguments: str) -> FinishedProcess:
     """Run the command; everything it writes stays in the scratch directory."""
     path = s.home / "llm"
     path.mkdir(exist_ok=True)
@@ -34,49 +34,49 @@ async def llm(s: Stage, *arguments: str) -> Done:
     # What is JSON is YAML.
     (path / "extra-openai-models.yaml").write_text(json.dumps([model]), encoding="utf-8")
     argv = [python_command("llm"), "-m", MODEL, *arguments]
-    return (await s.run(argv, env={"LLM_USER_PATH": str(path)})).well()
+    return (await s.run(argv, env={"LLM_USER_PATH": str(path)})).check_success()
 
 
 @LLM.does("streamed")
 async def test_a_streamed_text(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("Good day.", thought="Be kind.")]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply("Good day.", thought="Be kind.")]) as s:
         assert (await llm(s, "-s", "Be kind.", "Good morning")).out == "Good day.\n"
-        assert s.asked[0].said == [("system", "Be kind."), ("user", "Good morning")]
-        assert s.asked[0].streamed
+        assert s.requests[0].messages == [("system", "Be kind."), ("user", "Good morning")]
+        assert s.requests[0].streamed
 
 
 @LLM.does("not streamed, usage")
 async def test_a_whole_text(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("Good day.", tokens=21)]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply("Good day.", tokens=21)]) as s:
         done = await llm(s, "--no-stream", "--usage", "Good morning")
         assert done.out == "Good day.\n"
         assert "21 input, 5 output" in done.err
-        assert not s.asked[0].streamed
+        assert not s.requests[0].streamed
 
 
 @LLM.does("tools")
 async def test_tools(tmp_path: Path, dialect: Dialect) -> None:
     calls = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]
-    script = [Say(thought="Two cities.", calls=calls), Say("Sun.")]
-    async with stage(tmp_path, dialect, script) as s:
+    script = [Reply(thought="Two cities.", calls=calls), Reply("Sun.")]
+    async with client_gateway(tmp_path, dialect, script) as s:
         done = await llm(s, "--functions", TOOL, "Ulm and Bonn?")
         assert done.out.endswith("Sun.\n")
-        assert s.asked[1].calls == [(call.name, call.arguments) for call in calls]
-        assert s.asked[1].results == ["sunny in Ulm", "sunny in Bonn"]
-        assert s.asked[1].states == [s.player.state(0, "Two cities.")]
+        assert s.requests[1].calls == [(call.name, call.arguments) for call in calls]
+        assert s.requests[1].results == ["sunny in Ulm", "sunny in Bonn"]
+        assert s.requests[1].states == [s.model.state(0, "Two cities.")]
 
 
 @LLM.does("schema")
 async def test_an_answer_by_schema(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say('{"name":"Ulm","people":126000}')]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply('{"name":"Ulm","people":126000}')]) as s:
         done = await llm(s, "--schema", "name, people int", "Which city?")
         assert json.loads(done.out) == {"name": "Ulm", "people": 126000}
-        assert '"people"' in s.asked[0].text
+        assert '"people"' in s.requests[0].text
 
 
 @LLM.does("conversation", "chat")
 async def test_a_conversation_goes_on(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("1"), Say("2")]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply("1"), Reply("2")]) as s:
         await llm(s, "One?")
         assert (await llm(s, "--continue", "Two?")).out == "2\n"
-        assert s.asked[1].said == [("user", "One?"), ("assistant", "1"), ("user", "Two?")]
+        assert s.requests[1].messages == [("user", "One?"), ("assistant", "1"), ("user", "Two?")]

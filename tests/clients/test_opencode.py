@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.clients.gateway import KEY, MODEL, Stage, stage
+from tests.support.clients.gateway import KEY, MODEL, ClientGateway, client_gateway
 from tests.support.clients.installed import node_command
-from tests.support.clients.provider_requests import Heard
+from tests.support.clients.provider_requests import ProviderRequest
 from tests.support.clients.scenario import Client
-from tests.support.clients.scripted_model import Call, Dialect, Say, Step
+from tests.support.clients.scripted_model import Call, Dialect, Reply, Step
 
 OPENCODE = Client("opencode", "npm:opencode-ai")
 # It looks for newer packages, and goes on without them: nobody listens on this port.
@@ -25,7 +25,7 @@ OFFLINE = {
 }
 
 
-async def run(s: Stage, *args: str) -> list[dict[str, Any]]:
+async def run(s: ClientGateway, *args: str) -> list[dict[str, Any]]:
     """What one message to the model brought about: the parts of its turn."""
     place = s.home / "work"
     place.mkdir(exist_ok=True)
@@ -40,7 +40,7 @@ async def run(s: Stage, *args: str) -> list[dict[str, Any]]:
     argv = [node_command("opencode"), "run", "--format", "json", "-m", f"gw/{MODEL}", *args]
     env = {**OFFLINE, "OPENCODE_CONFIG": str(path)}
     done = await s.run(argv, env=env, cwd=place, limit_s=120.0)
-    return [line["part"] for line in done.well().lines]
+    return [line["part"] for line in done.check_success().lines]
 
 
 def texts(parts: list[dict[str, Any]]) -> list[str]:
@@ -49,37 +49,37 @@ def texts(parts: list[dict[str, Any]]) -> list[str]:
 
 @OPENCODE.does("text")
 async def test_a_text_and_a_title_for_the_session(tmp_path: Path, dialect: Dialect) -> None:
-    def script(heard: Heard) -> Step:
-        return Say("Good morning.") if heard.tools else Say("A greeting")
+    def script(heard: ProviderRequest) -> Step:
+        return Reply("Good morning.") if heard.tools else Reply("A greeting")
 
-    async with stage(tmp_path, dialect, script) as s:
+    async with client_gateway(tmp_path, dialect, script) as s:
         parts = await run(s, "Hello?")
         assert texts(parts) == ["Good morning."]
         assert parts[-1]["reason"] == "stop"
         assert parts[-1]["tokens"]["total"] == 14
-        assert [heard.said[-1] for heard in s.asked if heard.tools] == [("user", "Hello?")]
+        assert [heard.messages[-1] for heard in s.requests if heard.tools] == [("user", "Hello?")]
 
 
 @OPENCODE.does("bash round trip")
 async def test_a_command_and_what_it_printed(tmp_path: Path, dialect: Dialect) -> None:
     command = {"command": "echo one > made.txt; echo two", "description": "Make a file"}
-    script = [Say("I look.", thought="Hm.", calls=[Call("bash", command)]), Say("Two.")]
-    async with stage(tmp_path, dialect, script) as s:
+    script = [Reply("I look.", thought="Hm.", calls=[Call("bash", command)]), Reply("Two.")]
+    async with client_gateway(tmp_path, dialect, script) as s:
         parts = await run(s, "--title", "Numbers", "What does it print?")
         [tool] = [part for part in parts if part["type"] == "tool"]
         assert (tool["tool"], tool["state"]["status"]) == ("bash", "completed")
         assert (s.home / "work" / "made.txt").read_text(encoding="utf-8") == "one\n"
         assert texts(parts) == ["I look.", "Two."]
-        assert "two" in s.asked[1].results[0]
-        assert s.asked[1].states == [s.player.state(0, "Hm.")]
+        assert "two" in s.requests[1].results[0]
+        assert s.requests[1].states == [s.model.state(0, "Hm.")]
 
 
 @OPENCODE.does("session continued")
 async def test_a_session_goes_on(tmp_path: Path, dialect: Dialect) -> None:
-    script = [Say("Hello, Ada.", thought="A name."), Say("Ada.")]
-    async with stage(tmp_path, dialect, script) as s:
+    script = [Reply("Hello, Ada.", thought="A name."), Reply("Ada.")]
+    async with client_gateway(tmp_path, dialect, script) as s:
         await run(s, "--title", "Names", "My name is Ada.")
         assert texts(await run(s, "--continue", "What is my name?")) == ["Ada."]
-        assert "My name is Ada." in s.asked[1].says("user")
-        assert "".join(s.asked[1].says("assistant").split("\n")) == "Hello, Ada."
-        assert s.asked[1].states == [s.player.state(0, "A name.")]
+        assert "My name is Ada." in s.requests[1].text_of_role("user")
+        assert "".join(s.requests[1].text_of_role("assistant").split("\n")) == "Hello, Ada."
+        assert s.requests[1].states == [s.model.state(0, "A name.")]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.clients.codex import Codex
-from tests.support.clients.gateway import Stage, stage
+from tests.support.clients.gateway import ClientGateway, client_gateway
 from tests.support.clients.installed import python_command
-from tests.support.clients.proxy import Change, between
-from tests.support.clients.scripted_model import Say
+from tests.support.clients.proxy import Change, changing_proxy
+from tests.support.clients.scripted_model import Reply
 
 GREETING = "Good morning."
 READ_WITH_THE_SDK = """
@@ -24,15 +24,15 @@ with openai.OpenAI(max_retries=0).responses.stream(model=os.environ["MODEL"], in
 """
 
 
-async def codex(s: Stage) -> None:
+async def codex(s: ClientGateway) -> None:
     """What `test_codex.py` asks for in its first scenario; Codex is told not to try again."""
     ran = await (await Codex.at(s, retries=0)).exec("Hello?")
     assert (ran.status, ran.messages) == (0, [GREETING])
 
 
-async def sdk(s: Stage) -> None:
+async def sdk(s: ClientGateway) -> None:
     done = await s.run([python_command(), "-c", READ_WITH_THE_SDK])
-    assert done.well().out == f"{GREETING}\n"
+    assert done.check_success().out == f"{GREETING}\n"
 
 
 def place(frames: list[bytes], kind: str) -> int:
@@ -58,10 +58,13 @@ def swapped(one: str, other: str) -> Change:
 
 @pytest.mark.parametrize("check", [codex, sdk])
 async def test_what_nobody_spoils_passes(
-    tmp_path: Path, check: Callable[[Stage], Awaitable[None]]
+    tmp_path: Path, check: Callable[[ClientGateway], Awaitable[None]]
 ) -> None:
-    async with stage(tmp_path, "chat", [Say(GREETING)]) as s, between(s, lambda all: all) as way:
-        await check(way.stage)
+    async with (
+        client_gateway(tmp_path, "chat", [Reply(GREETING)]) as s,
+        changing_proxy(s, lambda all: all) as way,
+    ):
+        await check(way.gateway)
         assert way.seen == [("POST", "/v1/responses", 200)]
 
 
@@ -85,9 +88,12 @@ async def test_what_nobody_spoils_passes(
     ],
 )
 async def test_a_spoiled_stream_makes_a_scenario_fail(
-    tmp_path: Path, check: Callable[[Stage], Awaitable[None]], change: Change
+    tmp_path: Path, check: Callable[[ClientGateway], Awaitable[None]], change: Change
 ) -> None:
-    async with stage(tmp_path, "chat", [Say(GREETING)]) as s, between(s, change) as way:
+    async with (
+        client_gateway(tmp_path, "chat", [Reply(GREETING)]) as s,
+        changing_proxy(s, change) as way,
+    ):
         with pytest.raises(AssertionError):
-            await check(way.stage)
+            await check(way.gateway)
         assert way.seen == [("POST", "/v1/responses", 200)]

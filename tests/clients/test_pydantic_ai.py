@@ -5,31 +5,31 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from tests.support.clients.gateway import Stage, stage
+from tests.support.clients.gateway import ClientGateway, client_gateway
 from tests.support.clients.provider_requests import Document
 from tests.support.clients.python_programs import played
 from tests.support.clients.scenario import Client
-from tests.support.clients.scripted_model import Call, Dialect, Say
+from tests.support.clients.scripted_model import Call, Dialect, Reply
 
 PYDANTIC_AI = Client("Pydantic AI", "pypi:pydantic-ai-slim")
 BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]
 CALLS = [["get_weather", {"city": "Ulm"}], ["get_weather", {"city": "Bonn"}]]
-THINKING = [Say(thought="Two cities.", calls=BOTH), Say("Sun."), Say("You are welcome.")]
+THINKING = [Reply(thought="Two cities.", calls=BOTH), Reply("Sun."), Reply("You are welcome.")]
 play = partial(played, program="pydantic_ai_client")
 
 
 @PYDANTIC_AI.does("text")
 async def test_a_text(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("Good day.", tokens=21)]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply("Good day.", tokens=21)]) as s:
         seen = await play(s, scenario="text")
         assert (seen["output"], seen["tokens"]) == ("Good day.", [[21, 5]])
         assert seen["finish"] == ["stop"]
-        assert s.asked[0].said == [("system", "Be kind."), ("user", "Good morning")]
+        assert s.requests[0].messages == [("system", "Be kind."), ("user", "Good morning")]
 
 
 @PYDANTIC_AI.does("stream")
 async def test_a_streamed_text(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("Good day.", tokens=21)]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply("Good day.", tokens=21)]) as s:
         seen = await play(s, scenario="stream")
         assert ("".join(seen["pieces"]), seen["output"]) == ("Good day.", "Good day.")
         assert len(seen["pieces"]) > 1
@@ -38,7 +38,7 @@ async def test_a_streamed_text(tmp_path: Path, dialect: Dialect) -> None:
 
 @PYDANTIC_AI.does("tools")
 async def test_tools(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say(calls=BOTH), Say("Sun.")]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply(calls=BOTH), Reply("Sun.")]) as s:
         seen = await play(s, scenario="tools")
         assert (seen["output"], seen["calls"]) == ("Sun.", CALLS)
         check_results(s)
@@ -46,35 +46,35 @@ async def test_tools(tmp_path: Path, dialect: Dialect) -> None:
 
 @PYDANTIC_AI.does("tools, streamed")
 async def test_streamed_tools(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say(calls=BOTH), Say("Sun.")]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply(calls=BOTH), Reply("Sun.")]) as s:
         seen = await play(s, scenario="tools_stream")
         assert (seen["output"], seen["calls"]) == ("Sun.", CALLS)
         check_results(s)
 
 
-def check_results(s: Stage) -> None:
-    assert s.asked[1].calls == [(call.name, call.arguments) for call in BOTH]
-    assert s.asked[1].results == ["sunny in Ulm", "sunny in Bonn"]
+def check_results(s: ClientGateway) -> None:
+    assert s.requests[1].calls == [(call.name, call.arguments) for call in BOTH]
+    assert s.requests[1].results == ["sunny in Ulm", "sunny in Bonn"]
 
 
 @PYDANTIC_AI.does("NativeOutput")
 async def test_an_answer_by_schema(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say('{"name":"Ulm","people":126000}')]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply('{"name":"Ulm","people":126000}')]) as s:
         assert await play(s, scenario="native_output") == {"name": "Ulm", "people": 126000}
-        assert '"people"' in s.asked[0].text
+        assert '"people"' in s.requests[0].text
 
 
 @PYDANTIC_AI.does("ToolOutput")
 async def test_an_answer_by_a_required_call(tmp_path: Path, dialect: Dialect) -> None:
     call = Call("city", {"name": "Ulm", "people": 126000})
-    async with stage(tmp_path, dialect, [Say(calls=[call])]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply(calls=[call])]) as s:
         assert await play(s, scenario="tool_output") == {"name": "Ulm", "people": 126000}
-        assert [*s.asked[0].tools] == ["city"]
+        assert [*s.requests[0].tools] == ["city"]
 
 
 @PYDANTIC_AI.does("reasoning, store=False")
 async def test_thoughts_come_back_sealed(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, THINKING) as s:
+    async with client_gateway(tmp_path, dialect, THINKING) as s:
         seen = await play(s, scenario="reasoning")
         assert seen["outputs"] == ["Sun.", "You are welcome."]
         check_thoughts(s, seen)
@@ -82,21 +82,25 @@ async def test_thoughts_come_back_sealed(tmp_path: Path, dialect: Dialect) -> No
 
 @PYDANTIC_AI.does("reasoning by its id")
 async def test_thoughts_come_back_by_their_ids(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, THINKING) as s:
+    async with client_gateway(tmp_path, dialect, THINKING) as s:
         seen = await play(s, scenario="reasoning_stored")
         assert seen["outputs"] == ["Sun.", "You are welcome."]
         check_thoughts(s, seen)
 
 
-def check_thoughts(s: Stage, seen: Document) -> None:
+def check_thoughts(s: ClientGateway, seen: Document) -> None:
     assert "".join(seen["thoughts"]) == "Two cities."
     check_results(s)
-    state = s.player.state(0, "Two cities.")
-    assert [heard.states[:1] for heard in s.asked] == [[], [state], [state]]
+    state = s.model.state(0, "Two cities.")
+    assert [heard.states[:1] for heard in s.requests] == [[], [state], [state]]
 
 
 @PYDANTIC_AI.does("previous_response_id", "chat")
 async def test_a_thread_that_is_kept_elsewhere(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("1"), Say("2")]) as s:
+    async with client_gateway(tmp_path, dialect, [Reply("1"), Reply("2")]) as s:
         assert await play(s, scenario="memory") == ["1", "2"]
-        assert s.asked[1].said[-3:] == [("user", "One?"), ("assistant", "1"), ("user", "Two?")]
+        assert s.requests[1].messages[-3:] == [
+            ("user", "One?"),
+            ("assistant", "1"),
+            ("user", "Two?"),
+        ]

@@ -37,7 +37,7 @@ ULM = '{"city":"Ulm","days":2}'
 FORCED = ("tool_choice", "toolChoice", "toolConfig")
 
 every_scripted_provider = pytest.mark.parametrize(
-    "speaker", SCRIPTED_PROVIDERS.values(), ids=SCRIPTED_PROVIDERS
+    "scripted", SCRIPTED_PROVIDERS.values(), ids=SCRIPTED_PROVIDERS
 )
 
 

@@ -61,7 +61,7 @@ class Thread:
         self.items: list[Document] = []
         self.plan = Plan(provider="", model="")
 
-    def ask(self, scripted: ScriptedProvider) -> bytes:
+    def encode_request(self, scripted: ScriptedProvider) -> bytes:
         """What the provider is sent for the items so far."""
         body = json.dumps(request_body("m", self.items)).encode()
         self.plan = make_plan(
@@ -75,7 +75,7 @@ class Thread:
         )
         return scripted.dialect.encode(self.plan, stream=True).body
 
-    def hear(self, scripted: ScriptedProvider, turn: Turn) -> list[Document]:
+    def read_answer(self, scripted: ScriptedProvider, turn: Turn) -> list[Document]:
         """The items that come out of the provider's answer."""
         machine = ResponseMachine(
             Response(id="resp_1", created_at=1, model="m"),
@@ -86,9 +86,9 @@ class Thread:
             empty_arguments="{}",
         )
         bridge = Bridge(machine, scripted.dialect)
-        told = documents([*bridge.feed(scripted.stream_bytes(turn)), *bridge.close()])
-        check(told)
-        final = json.loads(msgspec.json.encode(told[-1]))["response"]
+        events = documents([*bridge.feed(scripted.stream_bytes(turn)), *bridge.close()])
+        check(events)
+        final = json.loads(msgspec.json.encode(events[-1]))["response"]
         assert final["status"] == "completed"
         output: list[Document] = final["output"]
         return output
@@ -101,8 +101,8 @@ def session(*scripted_providers: ScriptedProvider) -> Iterator[tuple[ScriptedPro
     for place, turn in enumerate(SESSION):
         thread.items += user_items(turn) or result_items(output, SESSION[place - 1])
         scripted = scripted_providers[place % len(scripted_providers)]
-        yield scripted, place, thread.ask(scripted)
-        output = thread.hear(scripted, turn)
+        yield scripted, place, thread.encode_request(scripted)
+        output = thread.read_answer(scripted, turn)
         thread.items += echo_items(output)
 
 
@@ -156,7 +156,7 @@ def test_each_provider_gets_its_own_state_back_and_nobody_elses(one: str, other:
             for state in author.states(turn):
                 if author is scripted:
                     assert state in known or not thinks
-                elif state != turn.thought:  # what was thought in plain may be told to anybody
+                elif state != turn.thought:  # what was thought in plain may be events to anybody
                     assert state not in known
 
 

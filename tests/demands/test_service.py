@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.config import AttemptConfig, ProviderConfig, SearchConfig
-from tests.support.checked_gateway import final, judged, scene, text
+from tests.support.checked_gateway import check_events, checked_gateway, final_response, text
 from tests.support.commands import run
-from tests.support.demand_scripts import in_turn
+from tests.support.demand_scripts import scripts_in_turn
 from tests.support.gateways import replaced, running, settings
-from tests.support.upstream import DONE, HELLO_WORLD, chunk, playing, upstream, usage
+from tests.support.upstream import DONE, HELLO_WORLD, chunk, send_frames, upstream, usage
 
 
 async def test_theme_15_the_catalog_tells_each_model_as_it_is(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ async def test_theme_15_the_catalog_tells_each_model_as_it_is(tmp_path: Path) ->
 def searching(query: str) -> Any:
     """A model that calls the search it was given."""
     call = {"index": 0, "id": "s1", "function": {"name": "web_search", "arguments": query}}
-    return playing((chunk({"tool_calls": [call]}), chunk({}, "tool_calls"), usage(), DONE))
+    return send_frames((chunk({"tool_calls": [call]}), chunk({}, "tool_calls"), usage(), DONE))
 
 
 async def test_theme_22_a_model_without_web_search_searches_all_the_same(tmp_path: Path) -> None:
@@ -40,13 +40,13 @@ async def test_theme_22_a_model_without_web_search_searches_all_the_same(tmp_pat
     answers = tmp_path / "found.json"
     answers.write_text(json.dumps({"*": found}))
     told = (chunk({"content": "High at noon [1]."}), chunk({}, "stop"), usage(), DONE)
-    script = in_turn(searching('{"query":"tides"}'), playing(told))
+    script = scripts_in_turn(searching('{"query":"tides"}'), send_frames(told))
     async with upstream(script) as played:
         search = SearchConfig(backend="recorded", url=answers.as_uri())
         config = replaced(settings(tmp_path, played.url), search=search)
         async with running(config) as gateway:
             body = {"model": "m", "input": "When is high tide?", "tools": [{"type": "web_search"}]}
-            response = final(judged(await gateway.stream(body)))
+            response = final_response(check_events(await gateway.stream(body)))
     kinds = [item["type"] for item in response["output"]]
     assert "web_search_call" in kinds
     assert "function_call" not in kinds
@@ -57,7 +57,7 @@ async def test_theme_22_a_model_without_web_search_searches_all_the_same(tmp_pat
 async def test_theme_23_an_upstream_that_fails_in_band_is_failed_over(tmp_path: Path) -> None:
     """A 200 whose first event is an error is an error, and somebody else answers."""
     broken = (b'data: {"error":{"message":"overloaded","code":529}}\n\n', DONE)
-    async with upstream(playing(broken)) as bad, upstream(playing(HELLO_WORLD)) as good:
+    async with upstream(send_frames(broken)) as bad, upstream(send_frames(HELLO_WORLD)) as good:
         providers = {
             "bad": ProviderConfig(kind="chat", base_url=bad.url, api_keys=["k"]),
             "good": ProviderConfig(kind="chat", base_url=good.url, api_keys=["k"]),
@@ -69,12 +69,12 @@ async def test_theme_23_an_upstream_that_fails_in_band_is_failed_over(tmp_path: 
             attempts=AttemptConfig(backoff_s=0),
         )
         async with running(config) as gateway:
-            events = judged(await gateway.stream({"model": "bad/m", "input": "Hi"}))
-    assert text(final(events)) == "Hello, world"
+            events = check_events(await gateway.stream({"model": "bad/m", "input": "Hi"}))
+    assert text(final_response(events)) == "Hello, world"
 
 
 async def test_theme_26_a_websocket_probe_is_answered_with_426(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         upgrade = {"connection": "Upgrade", "upgrade": "websocket"}
         url = f"{stage.gateway.base_url}/responses"
         async with stage.gateway.client.get(url, headers=upgrade) as response:
@@ -82,16 +82,16 @@ async def test_theme_26_a_websocket_probe_is_answered_with_426(tmp_path: Path) -
 
 
 async def test_theme_31_a_provider_without_a_responses_api_has_one_now(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         events = await stage.stream()
-        assert stage.upstream.asked[-1].path.endswith("/chat/completions")
-    assert text(final(events)) == "Hello, world"
+        assert stage.upstream.requests[-1].path.endswith("/chat/completions")
+    assert text(final_response(events)) == "Hello, world"
 
 
 async def test_theme_33_a_trace_shows_what_became_of_a_request(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         events = await stage.stream(truncation="auto")
-        name = final(events)["id"]
+        name = final_response(events)["id"]
     shown = run(tmp_path, "trace", "show", name, "--config", str(traced(tmp_path))).stdout.decode()
     assert "param.ignored" in shown
     assert "up" in shown
@@ -104,8 +104,8 @@ def traced(tmp_path: Path) -> Path:
 
 
 async def test_theme_34_a_response_can_be_continued_by_its_id(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        first = final(await stage.stream(input="Hi"))
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
+        first = final_response(await stage.stream(input="Hi"))
         await stage.stream(input="And?", previous_response_id=first["id"])
-        said = [message["content"] for message in stage.sent["messages"]]
+        said = [message["content"] for message in stage.last_body["messages"]]
     assert said == ["Hi", "Hello, world", "And?"]

@@ -15,7 +15,7 @@ from tests.support.client_answers import Answer
 from tests.support.commands import run
 from tests.support.gateways import Running, running, settings
 from tests.support.shared_gateway import UVLOOP
-from tests.support.stream_reader import listening
+from tests.support.stream_reader import open_stream
 
 KEYS = {"alice": "sk-alice-0123456789", "bob": "sk-bob-9876543210", "umlaut": "schlüssel-über"}
 BODY = b'{"model": "echo/echo", "input": "Hello?"}'
@@ -48,7 +48,7 @@ async def knock(
     if not any(header.lower().startswith(b"host:") for header in headers):
         needed.append(b"host: localhost")
     first = f"{method} {path} HTTP/1.1".encode()
-    async with listening(gateway.gateway.port) as listener:
+    async with open_stream(gateway.gateway.port) as listener:
         listener.write(b"\r\n".join([first, *needed, *headers]) + b"\r\n\r\n" + BODY)
         return await listener.rest()
 

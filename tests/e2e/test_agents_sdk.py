@@ -26,9 +26,18 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from antiphon.config import ModelConfig
-from tests.support.checked_gateway import Scene, configured
-from tests.support.openai_client import echoing, official, talking
-from tests.support.upstream import DONE, HELLO_WORLD, Asked, Line, Script, chunk, playing, usage
+from tests.support.checked_gateway import CheckedGateway, configured
+from tests.support.openai_client import echo_client, openai_client, scripted_client
+from tests.support.upstream import (
+    DONE,
+    HELLO_WORLD,
+    Connection,
+    ReceivedRequest,
+    Script,
+    chunk,
+    send_frames,
+    usage,
+)
 
 set_tracing_disabled(True)
 QUIET = RunConfig(tracing_disabled=True)
@@ -60,32 +69,34 @@ def in_turn(*answers: tuple[bytes, ...]) -> Script:
     """A provider that gives one answer after another."""
     left = list(answers)
 
-    async def script(asked: Asked, line: Line) -> None:
-        await playing(left.pop(0))(asked, line)
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await send_frames(left.pop(0))(request, connection)
 
     return script
 
 
 @asynccontextmanager
-async def thoughtful(tmp_path: Path, script: Script) -> AsyncIterator[tuple[AsyncOpenAI, Scene]]:
+async def thoughtful(
+    tmp_path: Path, script: Script
+) -> AsyncIterator[tuple[AsyncOpenAI, CheckedGateway]]:
     """A client of a provider that wants back what it thought."""
     models = {"*": ModelConfig(replay_reasoning="always")}
     async with (
         configured(tmp_path, script, models=models) as stage,
-        official(stage.gateway) as client,
+        openai_client(stage.gateway) as client,
     ):
         yield client, stage
 
 
 async def test_a_run_answers(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         result = await Runner.run(agent(client), "Good morning", run_config=QUIET)
         assert result.final_output == "Good morning"
         assert result.context_wrapper.usage.total_tokens > 0
 
 
 async def test_a_run_calls_its_tool_and_reports(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         tester = agent(client, tools=[get_weather])
         result = await Runner.run(tester, "How is the weather?", run_config=QUIET)
         kinds = [type(item) for item in result.new_items]
@@ -94,7 +105,7 @@ async def test_a_run_calls_its_tool_and_reports(tmp_path: Path) -> None:
 
 
 async def test_a_streamed_run_calls_its_tool_and_reports(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         tester = agent(client, tools=[get_weather])
         result = Runner.run_streamed(tester, "How is the weather?", run_config=QUIET)
         raw, named = [], []
@@ -109,7 +120,7 @@ async def test_a_streamed_run_calls_its_tool_and_reports(tmp_path: Path) -> None
 
 
 async def test_typed_output(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         tester = agent(client, output_type=City)
         result = await Runner.run(tester, "Paris", run_config=QUIET)
         assert isinstance(result.final_output, City)
@@ -118,18 +129,18 @@ async def test_typed_output(tmp_path: Path) -> None:
 async def test_typed_output_after_a_tool(tmp_path: Path) -> None:
     said = (chunk({"content": '{"name":"Paris","people":2}'}), chunk({}, "stop"), usage(), DONE)
     script = in_turn(calling("get_weather", '{"city":"Paris"}'), said)
-    async with talking(tmp_path, script) as (client, stage):
+    async with scripted_client(tmp_path, script) as (client, stage):
         tester = agent(client, "m", output_type=City, tools=[get_weather])
         result = await Runner.run(tester, "Go", run_config=QUIET)
         assert result.final_output == City(name="Paris", people=2)
-        assert stage.sent["response_format"]["type"] == "json_schema"
-        assert stage.sent["messages"][-1]["content"] == "sunny in Paris"
+        assert stage.last_body["response_format"]["type"] == "json_schema"
+        assert stage.last_body["messages"][-1]["content"] == "sunny in Paris"
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 async def test_a_handoff(tmp_path: Path, streamed: bool) -> None:
     script = in_turn(calling("transfer_to_french"), HELLO_WORLD)
-    async with talking(tmp_path, script) as (client, stage):
+    async with scripted_client(tmp_path, script) as (client, stage):
         model = OpenAIResponsesModel("m", openai_client=client)
         french = Agent(name="French", instructions="Speak French.", model=model)
         triage = Agent(name="Triage", handoffs=[french], model=model)
@@ -140,7 +151,7 @@ async def test_a_handoff(tmp_path: Path, streamed: bool) -> None:
         else:
             result = await Runner.run(triage, "Bonjour", run_config=QUIET)
             assert (result.final_output, result.last_agent) == ("Hello, world", french)
-        assert stage.sent["messages"][0] == {"role": "system", "content": "Speak French."}
+        assert stage.last_body["messages"][0] == {"role": "system", "content": "Speak French."}
 
 
 async def test_reasoning_makes_the_round_trip_without_a_store(tmp_path: Path) -> None:
@@ -150,25 +161,25 @@ async def test_reasoning_makes_the_round_trip_without_a_store(tmp_path: Path) ->
         tester = agent(client, "up/m", tools=[get_weather], store=False)
         result = await Runner.run(tester, "Go", run_config=QUIET)
         assert result.final_output == "Hello, world"
-        (turn,) = [each for each in stage.sent["messages"] if each["role"] == "assistant"]
+        (turn,) = [each for each in stage.last_body["messages"] if each["role"] == "assistant"]
         assert turn["reasoning_content"] == "It is about the weather."
         assert turn["tool_calls"][0]["id"] == "call_get_weather"
 
 
 async def test_a_session_of_several_turns(tmp_path: Path) -> None:
-    async with talking(tmp_path, playing(HELLO_WORLD)) as (client, stage):
+    async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, stage):
         session = SQLiteSession("s", tmp_path / "session.db")
         try:
             for said in ("One", "Two", "Three"):
                 await Runner.run(agent(client, "m"), said, session=session, run_config=QUIET)
         finally:
             session.close()
-        roles = [message["role"] for message in stage.sent["messages"]]
+        roles = [message["role"] for message in stage.last_body["messages"]]
         assert roles == ["user", "assistant", "user", "assistant", "user"]
 
 
 async def test_a_chain_by_id(tmp_path: Path) -> None:
-    async with talking(tmp_path, playing(HELLO_WORLD)) as (client, stage):
+    async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, stage):
         first = await Runner.run(agent(client, "m"), "One", run_config=QUIET)
         await Runner.run(
             agent(client, "m"),
@@ -176,12 +187,12 @@ async def test_a_chain_by_id(tmp_path: Path) -> None:
             previous_response_id=first.last_response_id,
             run_config=QUIET,
         )
-        said = [message["content"] for message in stage.sent["messages"]]
+        said = [message["content"] for message in stage.last_body["messages"]]
         assert said == ["One", "Hello, world", "Two"]
 
 
 async def test_failures_are_the_exceptions_the_package_promises(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         with pytest.raises(openai.RateLimitError) as limited:
             await Runner.run(agent(client, "echo/error-429"), "x", run_config=QUIET)
         assert limited.value.code == "rate_limit_exceeded"

@@ -11,17 +11,19 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.engine.upstream import HTTPUpstream
 from antiphon.providers.registry import build_providers
 from antiphon.wire.sigv4 import sign
-from tests.support.upstream import Asked, answering, upstream
+from tests.support.upstream import ReceivedRequest, send_json, upstream
 
 SENT = {"content-type": "application/json", "accept": "application/json"}
 PAIR = "AKIDEXAMPLE123456:secret"
 
 
-async def heard(kind: str, key: str, path: str = "/go", **entry: Any) -> tuple[Asked, str]:
+async def heard(
+    kind: str, key: str, path: str = "/go", **entry: Any
+) -> tuple[ReceivedRequest, str]:
     """What arrives when a provider of this kind is asked, and where."""
     http = HTTPUpstream()
     outbound = Outbound(path=path, headers=SENT, body=b'{"a": 1}')
-    async with upstream(answering(200, {})) as played:
+    async with upstream(send_json(200, {})) as played:
         entry = {"kind": kind, "base_url": played.url, "api_keys": ["k"], **entry}
         config = Config(providers={"it": ProviderConfig(**entry)})
         provider = build_providers(config, {})["it"]
@@ -29,7 +31,7 @@ async def heard(kind: str, key: str, path: str = "/go", **entry: Any) -> tuple[A
         await answer.read()
         answer.close()
     await http.close()
-    [asked] = played.asked
+    [asked] = played.requests
     return asked, played.url
 
 

@@ -15,19 +15,19 @@ import pytest
 from antiphon.config import LogConfig, TimeoutConfig
 from antiphon.pipeline.log import Entry
 from antiphon.server.log_output import open_log
-from tests.support.client_answers import Answer, ask
+from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import Running, running, settings
 from tests.support.shared_gateway import UVLOOP
 from tests.support.upstream import (
     DONE,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
-    answering,
     chunk,
     frame,
+    send_json,
     upstream,
-    whole,
+    whole_answer,
 )
 
 KEY = "sk-canary-upstream-8c1f"
@@ -66,19 +66,19 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 def streaming(*frames: bytes, end: bool = True) -> Script:
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for each in frames:
-            await line.send(each)
-        await line.end() if end else line.cut()
+            await connection.send(each)
+        await connection.end() if end else connection.cut()
 
     return script
 
 
-async def stalling(asked: Asked, line: Line) -> None:
-    await line.head()
-    await line.send(chunk({"content": SAID}))
-    await line.until_gone()
+async def stalling(request: ReceivedRequest, connection: Connection) -> None:
+    await connection.head()
+    await connection.send(chunk({"content": SAID}))
+    await connection.wait_disconnected()
 
 
 def call(arguments: str) -> bytes:
@@ -103,13 +103,13 @@ PATHS: Mapping[str, tuple[Script, dict[str, Any]]] = {
     "odd types": (streaming(chunk({"content": {"text": TOLD}, "tool_calls": TOLD}), *STOP), {}),
     "a cut": (streaming(chunk({"content": SAID}), end=False), {}),
     "a silence": (stalling, {}),
-    "a web page": (answering(200, f"<html>{TOLD}</html>", content_type="text/html"), {}),
+    "a web page": (send_json(200, f"<html>{TOLD}</html>", content_type="text/html"), {}),
     **{
-        str(status): (answering(status, {"error": ERROR}, x_request_id=TOLD), {})
+        str(status): (send_json(status, {"error": ERROR}, x_request_id=TOLD), {})
         for status in (302, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 503)
     },
-    "a plain 400": (answering(400, TOLD, content_type="text/plain"), {}),
-    "fields of pydantic": (answering(422, {"detail": [{"loc": [PROMPT], "input": TOLD}]}), {}),
+    "a plain 400": (send_json(400, TOLD, content_type="text/plain"), {}),
+    "fields of pydantic": (send_json(422, {"detail": [{"loc": [PROMPT], "input": TOLD}]}), {}),
 }
 
 
@@ -120,7 +120,7 @@ async def gateway_to(tmp_path: Path, script: Script) -> AsyncIterator[Running]:
         provider = msgspec.structs.replace(config.providers["up"], api_keys=[KEY])
         async with running(msgspec.structs.replace(config, providers={"up": provider})) as gateway:
             yield gateway
-        assert all(asked.headers["authorization"] == f"Bearer {KEY}" for asked in played.asked)
+        assert all(asked.headers["authorization"] == f"Bearer {KEY}" for asked in played.requests)
 
 
 def rendered(log: list[Entry]) -> str:
@@ -161,8 +161,8 @@ async def test_no_canary_gets_into_the_log_an_error_or_the_trace(
     body = {"model": "m", **REQUEST, **more}
     async with gateway_to(tmp_path, script) as gateway:
         answers = [
-            await ask(gateway, {**body, "stream": True, "store": False}),
-            await ask(gateway, {**body, "stream": True}),
+            await post_request(gateway, {**body, "stream": True, "store": False}),
+            await post_request(gateway, {**body, "stream": True}),
         ]
     assert gateway.log
     assert escaped((KEY, PROMPT, OUTPUT), rendered(gateway.log) + caplog.text) == []
@@ -173,14 +173,19 @@ async def test_no_canary_gets_into_the_log_an_error_or_the_trace(
 
 @pytest.mark.parametrize(
     ("status", "document"),
-    [(200, whole(SAID)), (200, {"error": ERROR}), (400, {"error": ERROR}), (401, {"error": TOLD})],
+    [
+        (200, whole_answer(SAID)),
+        (200, {"error": ERROR}),
+        (400, {"error": ERROR}),
+        (401, {"error": TOLD}),
+    ],
     ids=["good", "an error in a 200", "400", "401"],
 )
 async def test_no_canary_gets_out_of_a_whole_answer(
     tmp_path: Path, status: int, document: Any
 ) -> None:
-    async with gateway_to(tmp_path, answering(status, document)) as gateway:
-        answer = await ask(gateway, {"model": "m", **REQUEST, "store": False})
+    async with gateway_to(tmp_path, send_json(status, document)) as gateway:
+        answer = await post_request(gateway, {"model": "m", **REQUEST, "store": False})
     assert escaped((KEY, PROMPT, OUTPUT), rendered(gateway.log)) == []
     assert escaped((KEY, PROMPT, OUTPUT), told_as_error(answer)) == []
     for name in ("trace.db", "turns.db"):
@@ -190,7 +195,7 @@ async def test_no_canary_gets_out_of_a_whole_answer(
 async def test_what_is_not_stored_is_written_nowhere(tmp_path: Path) -> None:
     script = streaming(chunk({"content": SAID}), *STOP)
     async with gateway_to(tmp_path, script) as gateway:
-        await ask(gateway, {"model": "m", **REQUEST, "stream": True, "store": False})
+        await post_request(gateway, {"model": "m", **REQUEST, "stream": True, "store": False})
     assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "")) == []
 
 
@@ -198,7 +203,7 @@ async def test_what_is_stored_holds_the_turn_and_no_key(tmp_path: Path) -> None:
     """The canaries can sing: where a turn is to be kept, it is."""
     script = streaming(chunk({"content": SAID}), *STOP)
     async with gateway_to(tmp_path, script) as gateway:
-        await ask(gateway, {"model": "m", **REQUEST, "stream": True})
+        await post_request(gateway, {"model": "m", **REQUEST, "stream": True})
     assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "turns.db")) == [PROMPT, OUTPUT]
 
 
@@ -218,6 +223,6 @@ async def test_a_request_that_is_refused_leaves_no_prompt_behind(
 ) -> None:
     """Its own error may quote a value back to whoever sent it; nobody else hears of it."""
     async with gateway_to(tmp_path, streaming(*STOP)) as gateway:
-        await ask(gateway, {"model": "m", **body})
+        await post_request(gateway, {"model": "m", **body})
     assert escaped((PROMPT,), rendered(gateway.log)) == []
     assert escaped((PROMPT,), written(tmp_path, "trace.db")) == []

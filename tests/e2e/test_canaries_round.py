@@ -24,19 +24,19 @@ from tests.e2e.test_canaries import (
     told_as_error,
     written,
 )
-from tests.support.client_answers import Answer, ask
+from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.shared_gateway import UVLOOP
 from tests.support.upstream import (
     DONE,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
     Upstream,
-    answering,
     chunk,
+    send_json,
     upstream,
-    whole,
+    whole_answer,
 )
 
 SEARCH_KEY = "sk-canary-search-3d77"
@@ -66,24 +66,24 @@ class Cast:
 
     def __init__(self, rounds: Sequence[Document], engine: Script | None) -> None:
         self._rounds = rounds
-        self._engine = engine or answering(200, {"results": [RESULT]})
+        self._engine = engine or send_json(200, {"results": [RESULT]})
         self._count = 0
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
-        if "/search" in asked.path:
-            await self._engine(asked, line)
-        elif asked.body["model"] == "eyes":
-            await answering(200, whole(SEEN))(asked, line)
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
+        if "/search" in request.path:
+            await self._engine(request, connection)
+        elif request.body["model"] == "eyes":
+            await send_json(200, whole_answer(SEEN))(request, connection)
         else:
-            await self._say(self._rounds[self._count % len(self._rounds)], line)
+            await self._say(self._rounds[self._count % len(self._rounds)], connection)
             self._count += 1
 
-    async def _say(self, delta: Document, line: Line) -> None:
-        await line.head()
+    async def _say(self, delta: Document, connection: Connection) -> None:
+        await connection.head()
         for frame in (chunk(delta), chunk({}, "tool_calls" if "tool_calls" in delta else "stop")):
-            await line.send(frame)
-        await line.send(DONE)
-        await line.end()
+            await connection.send(frame)
+        await connection.send(DONE)
+        await connection.end()
 
 
 IMAGE = {"type": "input_image", "image_url": f"https://x.test/{PROMPT}.png"}
@@ -92,13 +92,13 @@ QUERY = calls("web_search", query=f"{PROMPT} {OUTPUT}")
 WRONG = calls("patch", input=SAID)
 PATHS: Mapping[str, tuple[Sequence[Document], Script | None, Document]] = {
     "a search": ([QUERY, ANSWER], None, SEARCH),
-    "a search that fails": ([QUERY, ANSWER], answering(500, TOLD), SEARCH),
+    "a search that fails": ([QUERY, ANSWER], send_json(500, TOLD), SEARCH),
     "a search that is redirected": (
         [QUERY, ANSWER],
-        answering(302, TOLD, location=f"/search?stolen={FOUND}"),
+        send_json(302, TOLD, location=f"/search?stolen={FOUND}"),
         SEARCH,
     ),
-    "a search that finds noise": ([QUERY, ANSWER], answering(200, TOLD), SEARCH),
+    "a search that finds noise": ([QUERY, ANSWER], send_json(200, TOLD), SEARCH),
     "a search without words": ([calls("web_search", q=SAID), ANSWER], None, SEARCH),
     "more searches than may be": ([QUERY], None, {**SEARCH, "max_tool_calls": 1}),
     "an input that was corrected": (
@@ -143,7 +143,7 @@ async def playing(
 async def asked(gateway: Running, more: Document, **each: Any) -> Answer:
     body = {"model": "m", "input": PROMPT, "stream": True, **more, **each}
     headers = {"originator": CLIENT, "user-agent": f"codex/{CLIENT} \x85"}
-    return await ask(gateway, body, **headers)
+    return await post_request(gateway, body, **headers)
 
 
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
@@ -162,13 +162,13 @@ async def test_no_canary_gets_out_of_what_the_gateway_does_by_itself(
     assert escaped(ALL, "".join(str(answer.headers) for answer in answers)) == []
     assert escaped(ALL, written(tmp_path, "trace.db")) == []
     assert escaped((KEY, SEARCH_KEY, CLIENT), written(tmp_path, "turns.db")) == []
-    assert not any(FOUND in asked.path for asked in played.asked)
+    assert not any(FOUND in asked.path for asked in played.requests)
 
 
 async def test_each_key_is_told_to_its_owner_alone(tmp_path: Path) -> None:
     async with playing(tmp_path, [QUERY, ANSWER]) as (gateway, played):
         answer = await asked(gateway, SEARCH)
-    keys = {("/search" in each.path, each.headers["authorization"]) for each in played.asked}
+    keys = {("/search" in each.path, each.headers["authorization"]) for each in played.requests}
     assert keys == {(False, f"Bearer {KEY}"), (True, f"Bearer {SEARCH_KEY}")}
     assert escaped((KEY, SEARCH_KEY), answer.body) == []
     assert escaped((FOUND,), answer.body) == [FOUND]  # the canary can sing: it is cited
@@ -179,5 +179,5 @@ async def test_what_was_seen_and_found_is_told_to_the_model(tmp_path: Path) -> N
     content = [IMAGE, {"type": "input_text", "text": PROMPT}]
     async with playing(tmp_path, [QUERY, ANSWER]) as (gateway, played):
         await asked(gateway, {**SEARCH, "input": [{"role": "user", "content": content}]})
-    last = msgspec.json.encode(played.asked[-1].body)
+    last = msgspec.json.encode(played.requests[-1].body)
     assert escaped((SEEN, FOUND), last) == [SEEN, FOUND]

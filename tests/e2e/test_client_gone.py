@@ -13,9 +13,16 @@ from typing import Any
 import pytest
 
 from antiphon.config import TimeoutConfig
-from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
-from tests.support.stream_reader import Listener, listening
-from tests.support.upstream import HELLO, HELLO_WORLD, Asked, Line, chunk, playing
+from tests.support.shared_gateway import UVLOOP, SharedGateway, open_shared_gateway
+from tests.support.stream_reader import StreamReader, open_stream
+from tests.support.upstream import (
+    HELLO,
+    HELLO_WORLD,
+    Connection,
+    ReceivedRequest,
+    chunk,
+    send_frames,
+)
 from tests.support.waiting import until
 
 # The promise is 0.1 s, and a millisecond is usual. But all parties of a test share one loop, on a
@@ -38,15 +45,15 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def patient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+async def patient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
     """A gateway that does not answer before its upstream does."""
-    async with opened_stage(tmp_path_factory.mktemp("patient"), commit_after_s=60) as stage:
+    async with open_shared_gateway(tmp_path_factory.mktemp("patient"), commit_after_s=60) as stage:
         yield stage
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    async with opened_stage(tmp_path_factory.mktemp("stage"), commit_after_s=0.05) as stage:
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    async with open_shared_gateway(tmp_path_factory.mktemp("stage"), commit_after_s=0.05) as stage:
         yield stage
 
 
@@ -60,29 +67,29 @@ class Stalled:
         self.gone = asyncio.Event()
         self.gone_at = 0.0
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
         if self._head:
-            await line.head()
+            await connection.head()
         for each in self._frames:
-            await line.send(each)
+            await connection.send(each)
         self.waiting.set()
-        await line.until_gone()
+        await connection.wait_disconnected()
         self.gone_at = time.perf_counter()
         self.gone.set()
 
 
 async def leaving(
-    stage: Stage, script: Stalled, read: Callable[[Listener], Any], **body: Any
+    stage: SharedGateway, script: Stalled, read: Callable[[StreamReader], Any], **body: Any
 ) -> float:
     """How long after the client left the upstream heard of it. Nothing else may be left of it."""
     before = asyncio.all_tasks()
-    async with listening(stage.gateway.gateway.port) as listener:
-        await listener.post({"model": stage.cast(script), "input": "Hello?", **body})
+    async with open_stream(stage.gateway.gateway.port) as listener:
+        await listener.post({"model": stage.add_script(script), "input": "Hello?", **body})
         async with asyncio.timeout(10):
             await script.waiting.wait()
             await read(listener)
             left_at = time.perf_counter()
-            listener.leave()
+            listener.disconnect()
             await script.gone.wait()
     await until(lambda: not stage.gateway.engine.active, "the exchange is over")
     await stage.gateway.engine.active.wait_idle()
@@ -91,19 +98,19 @@ async def leaving(
     return script.gone_at - left_at
 
 
-async def nothing(listener: Listener) -> None:
+async def nothing(listener: StreamReader) -> None:
     """Leave before anything was said."""
 
 
-def events(count: int) -> Callable[[Listener], Any]:
-    async def read(listener: Listener) -> None:
+def events(count: int) -> Callable[[StreamReader], Any]:
+    async def read(listener: StreamReader) -> None:
         for _ in range(count):
             assert await listener.event() is not None
 
     return read
 
 
-async def test_a_client_may_leave_at_any_event(stage: Stage) -> None:
+async def test_a_client_may_leave_at_any_event(stage: SharedGateway) -> None:
     took = [
         await leaving(stage, Stalled(*LONG), events(count), stream=True)
         for count in range(EVENTS_OF_LONG + 1)
@@ -123,36 +130,36 @@ async def test_a_client_may_leave_at_any_event(stage: Stage) -> None:
     ids=["no head", "no byte", "no word", "comments"],
 )
 async def test_a_client_may_leave_before_the_first_word(
-    patient: Stage, make: Callable[[], Stalled], stream: bool
+    patient: SharedGateway, make: Callable[[], Stalled], stream: bool
 ) -> None:
     assert await leaving(patient, make(), nothing, stream=stream) < PROMPT_S
 
 
 async def test_a_client_may_leave_an_answer_that_began_before_the_upstream_did(
-    stage: Stage,
+    stage: SharedGateway,
 ) -> None:
     """Two events are there, and nobody has said a word."""
     assert await leaving(stage, Stalled(head=False), events(2), stream=True) < PROMPT_S
     assert await leaving(stage, Stalled(HELLO[0]), events(2), stream=True) < PROMPT_S
 
 
-async def test_many_clients_may_leave_at_once(stage: Stage) -> None:
+async def test_many_clients_may_leave_at_once(stage: SharedGateway) -> None:
     """Each takes its own upstream with it, and those who stay are not disturbed."""
     before = asyncio.all_tasks()
     going, staying = [Stalled(*HELLO) for _ in range(20)], [Stalled(*HELLO) for _ in range(5)]
     port = stage.gateway.gateway.port
     async with AsyncExitStack() as stack:
 
-        async def come(script: Stalled) -> Listener:
-            listener = await stack.enter_async_context(listening(port))
-            await listener.post({"model": stage.cast(script), "input": "x", "stream": True})
+        async def come(script: Stalled) -> StreamReader:
+            listener = await stack.enter_async_context(open_stream(port))
+            await listener.post({"model": stage.add_script(script), "input": "x", "stream": True})
             await events(5)(listener)
             return listener
 
         leavers = [await come(script) for script in going]
         stayers = [await come(script) for script in staying]
         for listener in leavers:
-            listener.leave()
+            listener.disconnect()
         async with asyncio.timeout(10):
             for script in going:
                 await script.gone.wait()
@@ -161,7 +168,7 @@ async def test_many_clients_may_leave_at_once(stage: Stage) -> None:
     await until(lambda: asyncio.all_tasks() <= before, "no task is left behind")
 
 
-async def test_the_log_says_that_a_client_has_gone(patient: Stage) -> None:
+async def test_the_log_says_that_a_client_has_gone(patient: SharedGateway) -> None:
     """Nothing was answered, so this line is all that an operator will hear of the request."""
     patient.gateway.log.clear()
     await leaving(patient, Stalled(*HELLO), events(3), stream=True)
@@ -184,12 +191,12 @@ class Flood:
         self.stalled = asyncio.Event()
         self.gone = asyncio.Event()
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
-        await line.head()
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         piece = chunk({"content": PIECE})
         try:
             while self.sent < FAR_TOO_MUCH:
-                sending = asyncio.ensure_future(line.send(piece))
+                sending = asyncio.ensure_future(connection.send(piece))
                 done, _ = await asyncio.wait([sending], timeout=0.4)
                 if not done:
                     self.stalled.set()
@@ -206,15 +213,15 @@ async def test_a_client_that_does_not_read_stops_its_own_upstream_and_no_other(
     flood = Flood()
     timeouts = TimeoutConfig(idle_s=0.2)
     async with (
-        opened_stage(tmp_path, timeouts=timeouts, keepalive_s=0.05) as stage,
-        listening(stage.gateway.gateway.port, buffer_bytes=2**16) as slow,
+        open_shared_gateway(tmp_path, timeouts=timeouts, keepalive_s=0.05) as stage,
+        open_stream(stage.gateway.gateway.port, buffer_bytes=2**16) as slow,
         asyncio.timeout(60),
     ):
-        await slow.post({"model": stage.cast(flood), "input": "x", "stream": True})
+        await slow.post({"model": stage.add_script(flood), "input": "x", "stream": True})
         await flood.stalled.wait()
         sent = flood.sent
         for _ in range(5):
-            other = await stage.ask(playing(HELLO_WORLD), stream=True)
+            other = await stage.post_request(send_frames(HELLO_WORLD), stream=True)
             assert other.response["status"] == "completed"
         assert flood.sent == sent < FAR_TOO_MUCH
         heard = 0
@@ -222,5 +229,5 @@ async def test_a_client_that_does_not_read_stops_its_own_upstream_and_no_other(
             event = await slow.event()
             assert event is not None
             heard += len(event.get("delta", ""))
-        slow.leave()
+        slow.disconnect()
         await flood.gone.wait()

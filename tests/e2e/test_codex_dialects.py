@@ -16,7 +16,7 @@ from antiphon.config import ProviderConfig
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.providers.registry import SPECS
 from tests.support import captured_requests as captured
-from tests.support.client_answers import ask
+from tests.support.client_answers import post_request
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.bedrock import ScriptedBedrock
@@ -27,7 +27,7 @@ from tests.support.scripted_providers.ollama import ScriptedOllama
 from tests.support.scripted_providers.responses import ScriptedResponses
 from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 from tests.support.scripted_providers.session import Turn
-from tests.support.upstream import Asked, Line, Upstream, upstream
+from tests.support.upstream import Connection, ReceivedRequest, Upstream, upstream
 
 BODIES = captured.bodies()
 pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
@@ -60,10 +60,10 @@ async def house(
 ) -> AsyncIterator[House]:
     scripted, model = PROVIDERS[request.param]
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=scripted.content_type)
-        await line.send(scripted.stream_bytes(ANSWER))
-        await line.end()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(content_type=scripted.content_type)
+        await connection.send(scripted.stream_bytes(ANSWER))
+        await connection.end()
 
     async with upstream(script) as played:
         entry = ProviderConfig(kind=request.param, base_url=played.url, api_keys=["sk-up"])
@@ -76,9 +76,9 @@ async def house(
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 async def test_a_codex_request_is_accepted(house: House, body: dict[str, Any]) -> None:
     asked = {name: value for name, value in body.items() if name != "previous_response_id"}
-    answer = await ask(house.gateway, {**asked, "model": house.model})
+    answer = await post_request(house.gateway, {**asked, "model": house.model})
     assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
-    assert house.scripted.problems(house.played.asked[-1].raw) == []
+    assert house.scripted.problems(house.played.requests[-1].raw) == []
     messages = [item for item in answer.response["output"] if item["type"] == "message"]
     assert [part["text"] for item in messages for part in item["content"]] == [ANSWER.text]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.client_answers import Answer, judge, judge_error, send
+from tests.support.client_answers import Answer, check_answer, check_error_answer, send_raw
 from tests.support.gateways import Running
-from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
-from tests.support.stream_reader import listening
-from tests.support.upstream import HELLO_WORLD, playing
+from tests.support.shared_gateway import UVLOOP, SharedGateway, open_shared_gateway
+from tests.support.stream_reader import open_stream
+from tests.support.upstream import HELLO_WORLD, send_frames
 
 LIMIT = 20_000
 REQUEST = {"model": "echo/echo", "input": "Hello?"}
@@ -26,18 +26,18 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    async with opened_stage(tmp_path_factory.mktemp("stage"), max_body_bytes=LIMIT) as stage:
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    async with open_shared_gateway(tmp_path_factory.mktemp("stage"), max_body_bytes=LIMIT) as stage:
         yield stage
 
 
 @pytest.fixture
-def gateway(stage: Stage) -> Running:
+def gateway(stage: SharedGateway) -> Running:
     return stage.gateway
 
 
 async def post(gateway: Running, data: bytes, **headers: str) -> Answer:
-    return await send(
+    return await send_raw(
         gateway, "POST", "/v1/responses", data, **{"content_type": "application/json", **headers}
     )
 
@@ -61,8 +61,8 @@ async def post(gateway: Running, data: bytes, **headers: str) -> Answer:
 async def test_a_method_that_is_not_offered_is_refused_with_those_that_are(
     gateway: Running, method: str, path: str, allowed: str
 ) -> None:
-    answer = await send(gateway, method, path)
-    judge(answer)
+    answer = await send_raw(gateway, method, path)
+    check_answer(answer)
     assert (answer.status, answer.error["code"]) == (405, "method_not_allowed")
     assert allowed in answer.headers["allow"]
 
@@ -85,8 +85,8 @@ async def test_a_method_that_is_not_offered_is_refused_with_those_that_are(
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_a_place_where_nothing_is_is_a_404(gateway: Running, method: str, path: str) -> None:
-    answer = await send(gateway, method, path)
-    judge(answer)
+    answer = await send_raw(gateway, method, path)
+    check_answer(answer)
     assert (answer.status, answer.error["code"]) == (404, "not_found")
 
 
@@ -99,7 +99,7 @@ async def test_a_body_that_does_not_say_it_is_json_is_refused(
 ) -> None:
     """A web page of another origin can send these kinds without asking."""
     answer = await post(gateway, json.dumps(REQUEST).encode(), content_type=content_type)
-    judge(answer)
+    check_answer(answer)
     assert (answer.status, answer.error["code"]) == (415, "unsupported_media_type")
 
 
@@ -108,7 +108,7 @@ async def test_a_body_that_does_not_say_it_is_json_is_refused(
 )
 async def test_a_body_that_says_it_is_json_is_read(gateway: Running, content_type: str) -> None:
     answer = await post(gateway, json.dumps(REQUEST).encode(), content_type=content_type)
-    judge(answer)
+    check_answer(answer)
     assert answer.text == "Hello?"
 
 
@@ -134,7 +134,7 @@ BAD_BODIES: Mapping[str, bytes] = {
 @pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES)
 async def test_a_body_that_cannot_be_a_request_is_a_400(gateway: Running, body: bytes) -> None:
     answer = await post(gateway, body)
-    judge(answer)
+    check_answer(answer)
     assert answer.status == 400
     assert answer.error["type"] == "invalid_request_error"
 
@@ -152,7 +152,7 @@ async def test_a_body_beyond_the_limit_is_a_413(gateway: Running, chunked: bool)
     data: Any = pieces() if chunked else body
     async with gateway.client.post(url, data=data, headers=headers) as response:
         answer = Answer(response.status, response.headers, await response.read())
-    judge(answer)
+    check_answer(answer)
     assert (answer.status, answer.error["code"]) == (413, "request_too_large")
 
 
@@ -168,7 +168,7 @@ async def test_a_small_body_that_unpacks_to_a_large_one_is_a_413(gateway: Runnin
     bomb = gzip.compress(b" " * 50_000_000 + json.dumps(REQUEST).encode())
     assert len(bomb) > LIMIT / 2
     answer = await post(gateway, bomb[:LIMIT], content_encoding="gzip")
-    judge(answer)
+    check_answer(answer)
     assert answer.status in (400, 413)
 
 
@@ -177,7 +177,7 @@ async def test_a_body_that_is_not_packed_as_it_says_is_a_400(
     gateway: Running, encoding: str
 ) -> None:
     answer = await post(gateway, json.dumps(REQUEST).encode(), content_encoding=encoding)
-    judge(answer)
+    check_answer(answer)
     assert answer.status == 400
 
 
@@ -195,7 +195,7 @@ async def test_a_web_socket_is_refused_so_that_clients_fall_back_at_once(
     gateway: Running, path: str
 ) -> None:
     """With 404 or 405 Codex tries six times; with 426 it goes on over HTTP."""
-    answer = await send(
+    answer = await send_raw(
         gateway,
         "GET",
         path,
@@ -204,7 +204,7 @@ async def test_a_web_socket_is_refused_so_that_clients_fall_back_at_once(
         sec_websocket_version="13",
         sec_websocket_key="dGhlIHNhbXBsZSBub25jZQ==",
     )
-    judge_error(answer)
+    check_error_answer(answer)
     assert answer.status == 426
     assert answer.headers["x-request-id"].startswith("req_")
 
@@ -227,7 +227,7 @@ NOT_HTTP: Mapping[str, bytes] = {
 
 @pytest.mark.parametrize("data", NOT_HTTP.values(), ids=NOT_HTTP)
 async def test_what_is_not_http_is_a_clean_4xx(gateway: Running, data: bytes) -> None:
-    async with listening(gateway.gateway.port) as listener:
+    async with open_stream(gateway.gateway.port) as listener:
         listener.write(data)
         await listener.head()
     assert 400 <= listener.status < 500
@@ -245,10 +245,10 @@ async def test_every_answer_has_an_id_of_its_own(gateway: Running) -> None:
         await post(gateway, streamed),
         await post(gateway, failing),
         await post(gateway, b"{}"),
-        await send(gateway, "GET", "/v1/models"),
-        await send(gateway, "GET", "/health"),
-        await send(gateway, "GET", "/nowhere"),
-        await send(gateway, "PUT", "/v1/responses"),
+        await send_raw(gateway, "GET", "/v1/models"),
+        await send_raw(gateway, "GET", "/health"),
+        await send_raw(gateway, "GET", "/nowhere"),
+        await send_raw(gateway, "PUT", "/v1/responses"),
     ]
     ids = [answer.headers["x-request-id"] for answer in answers]
     assert all(each.startswith("req_") for each in ids)
@@ -265,7 +265,7 @@ async def test_the_log_knows_an_answer_by_the_id_the_client_got(gateway: Running
 
 async def test_a_stream_is_sent_as_streams_should_be(gateway: Running) -> None:
     answer = await post(gateway, json.dumps({**REQUEST, "stream": True}).encode())
-    judge(answer)
+    check_answer(answer)
     assert answer.headers["content-type"] == "text/event-stream"
     assert answer.headers["cache-control"] == "no-cache"
     assert "content-encoding" not in answer.headers
@@ -283,18 +283,18 @@ async def test_a_client_that_knows_no_chunks_gets_the_stream_all_the_same(
 ) -> None:
     body = json.dumps({**REQUEST, "stream": True}).encode()
     head = b"POST /v1/responses HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    async with listening(gateway.gateway.port) as listener:
+    async with open_stream(gateway.gateway.port) as listener:
         listener.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
-        data = await listener.everything()
+        data = await listener.read_until_close()
     assert "transfer-encoding" not in listener.headers
-    judge(Answer(listener.status, listener.headers, data))
+    check_answer(Answer(listener.status, listener.headers, data))
 
 
 async def test_a_body_that_waits_for_permission_is_let_in(gateway: Running) -> None:
     """So does curl with a large one."""
     body = json.dumps(REQUEST).encode()
     head = b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    async with listening(gateway.gateway.port) as listener:
+    async with open_stream(gateway.gateway.port) as listener:
         listener.write(head + b"expect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(body))
         await listener.head()
         assert listener.status == 100
@@ -304,9 +304,9 @@ async def test_a_body_that_waits_for_permission_is_let_in(gateway: Running) -> N
     assert answer.text == "Hello?"
 
 
-async def test_no_answer_claims_another_model_than_was_asked_for(stage: Stage) -> None:
+async def test_no_answer_claims_another_model_than_was_asked_for(stage: SharedGateway) -> None:
     """Codex takes an `openai-model` header of another name for a punishment."""
-    answer = await stage.ask(playing(HELLO_WORLD), stream=True)
+    answer = await stage.post_request(send_frames(HELLO_WORLD), stream=True)
     assert "openai-model" not in answer.headers
     assert answer.response["model"].startswith("play-")
 
@@ -315,9 +315,9 @@ async def test_what_goes_wrong_here_is_told_to_the_operator_and_not_to_the_clien
     tmp_path: Path,
 ) -> None:
     """The reason names a file of ours."""
-    async with opened_stage(tmp_path) as stage:
+    async with open_shared_gateway(tmp_path) as stage:
         await stage.gateway.engine.services.store.close()
-        answer = await stage.ask(playing(HELLO_WORLD), previous_response_id="resp_1")
+        answer = await stage.post_request(send_frames(HELLO_WORLD), previous_response_id="resp_1")
         [entry] = stage.gateway.log
     assert (answer.status, answer.error["code"]) == (500, "server_error")
     assert "turns.db" not in answer.body.decode()

@@ -8,9 +8,17 @@ import pytest
 
 from antiphon.config import ModelConfig
 from tests.support import openai_sdk_check as oracle
-from tests.support.checked_gateway import Document, configured, final, items, kinds, scene, text
+from tests.support.checked_gateway import (
+    Document,
+    checked_gateway,
+    configured,
+    event_types,
+    final_response,
+    items_of_type,
+    text,
+)
 from tests.support.known_defects import row
-from tests.support.upstream import DONE, HELLO, HELLO_WORLD, Script, chunk, playing, usage
+from tests.support.upstream import DONE, HELLO, HELLO_WORLD, Script, chunk, send_frames, usage
 
 SCHEMA: Document = {
     "type": "object",
@@ -27,7 +35,7 @@ CALLING = (chunk({"tool_calls": [CALL]}), chunk({}, "tool_calls"), usage(), DONE
 
 
 def saying(words: str, finish: str = "stop") -> Script:
-    return playing((chunk({"content": words}), chunk({}, finish), usage(), DONE))
+    return send_frames((chunk({"content": words}), chunk({}, finish), usage(), DONE))
 
 
 # Formats
@@ -35,25 +43,31 @@ def saying(words: str, finish: str = "stop") -> Script:
 
 @row(13)
 async def test_a_strict_format_does_not_spoil_a_turn_that_calls_a_tool(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(CALLING)) as stage:
+    async with checked_gateway(tmp_path, send_frames(CALLING)) as stage:
         events = await stage.stream(text=STRICT, tools=[TOOL])
-        for response in (final(events), await stage.whole(text=STRICT, tools=[TOOL])):
+        for response in (final_response(events), await stage.whole(text=STRICT, tools=[TOOL])):
             assert response["status"] == "completed"
             assert [item["type"] for item in response["output"]] == ["function_call"]
 
 
 @row(13)
 async def test_a_truncated_answer_is_incomplete_and_not_a_broken_promise(tmp_path: Path) -> None:
-    async with scene(tmp_path, saying('{"n"', "length")) as stage:
-        for response in (final(await stage.stream(text=STRICT)), await stage.whole(text=STRICT)):
+    async with checked_gateway(tmp_path, saying('{"n"', "length")) as stage:
+        for response in (
+            final_response(await stage.stream(text=STRICT)),
+            await stage.whole(text=STRICT),
+        ):
             assert response["incomplete_details"] == {"reason": "max_output_tokens"}
             assert text(response) == '{"n"'
 
 
 @row(14)
 async def test_a_broken_promise_of_the_model_is_no_mistake_of_the_client(tmp_path: Path) -> None:
-    async with scene(tmp_path, saying("not JSON")) as stage:
-        for response in (final(await stage.stream(text=STRICT)), await stage.whole(text=STRICT)):
+    async with checked_gateway(tmp_path, saying("not JSON")) as stage:
+        for response in (
+            final_response(await stage.stream(text=STRICT)),
+            await stage.whole(text=STRICT),
+        ):
             assert (response["status"], response["error"]["code"]) == ("failed", "server_error")
             assert response["usage"]["total_tokens"] == 20, "it was asked for once more"
             assert text(response) == "not JSON"
@@ -67,12 +81,12 @@ async def test_a_broken_promise_of_the_model_is_no_mistake_of_the_client(tmp_pat
 @row(15)
 async def test_an_answer_is_compared_with_its_schema(tmp_path: Path) -> None:
     """What has streamed already cannot be repaired: the client is told exactly what is wrong."""
-    async with scene(tmp_path, saying('{"n": "one"}')) as stage:
-        response = final(await stage.stream(text=STRICT))
+    async with checked_gateway(tmp_path, saying('{"n": "one"}')) as stage:
+        response = final_response(await stage.stream(text=STRICT))
         assert response["status"] == "failed"
         assert "at n" in response["error"]["message"]
-    async with scene(tmp_path, saying('{"n": 1}')) as stage:
-        assert final(await stage.stream(text=STRICT))["status"] == "completed"
+    async with checked_gateway(tmp_path, saying('{"n": 1}')) as stage:
+        assert final_response(await stage.stream(text=STRICT))["status"] == "completed"
 
 
 # What was said before
@@ -80,17 +94,17 @@ async def test_an_answer_is_compared_with_its_schema(tmp_path: Path) -> None:
 
 @row(27)
 async def test_instructions_of_earlier_turns_are_not_repeated(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         first = await stage.whole(instructions="Speak French.")
         await stage.whole(instructions="Speak Latin.", previous_response_id=first["id"])
-        assert [(m["role"], m["content"]) for m in stage.sent["messages"]] == [
+        assert [(m["role"], m["content"]) for m in stage.last_body["messages"]] == [
             ("system", "Speak Latin."),
             ("user", "Hello?"),
             ("assistant", "Hello, world"),
             ("user", "Hello?"),
         ]
         await stage.whole(previous_response_id=first["id"])
-        assert "French" not in str(stage.sent)
+        assert "French" not in str(stage.last_body)
 
 
 @row(28)
@@ -108,12 +122,12 @@ async def test_a_thought_stays_with_the_turn_it_belongs_to(tmp_path: Path) -> No
         {"role": "user", "content": "Three?"},
     ]
     models = {"*": ModelConfig(replay_reasoning="always")}
-    async with configured(tmp_path, playing(HELLO_WORLD), models=models) as stage:
+    async with configured(tmp_path, send_frames(HELLO_WORLD), models=models) as stage:
         _, headers, _ = await stage.post(input=history)
-        assert stage.sent["messages"][2] == {"role": "assistant", "content": "Two."}
+        assert stage.last_body["messages"][2] == {"role": "assistant", "content": "Two."}
         assert "history.reasoning.orphaned" in headers["antiphon-diagnostics"]
         await stage.whole(input=[history[0], thought, *history[3:]])
-        assert stage.sent["messages"][1]["reasoning_content"] == "Secretly I think so."
+        assert stage.last_body["messages"][1]["reasoning_content"] == "Secretly I think so."
 
 
 # Providers and models
@@ -122,13 +136,13 @@ async def test_a_thought_stays_with_the_turn_it_belongs_to(tmp_path: Path) -> No
 @row(35)
 @pytest.mark.parametrize("effort", ["minimal", "low", "medium", "high", "xhigh", "max"])
 async def test_little_thinking_is_not_none_at_all(tmp_path: Path, effort: str) -> None:
-    async with configured(tmp_path, playing(HELLO_WORLD), kind="deepseek") as stage:
+    async with configured(tmp_path, send_frames(HELLO_WORLD), kind="deepseek") as stage:
         answer = await stage.whole(model="up/deepseek-v4-pro", reasoning={"effort": effort})
-        assert stage.sent["thinking"] == {"type": "enabled"}
-        assert stage.sent["reasoning_effort"] in ("low", "high", "max")
-        assert answer["reasoning"]["effort"] == stage.sent["reasoning_effort"]
+        assert stage.last_body["thinking"] == {"type": "enabled"}
+        assert stage.last_body["reasoning_effort"] in ("low", "high", "max")
+        assert answer["reasoning"]["effort"] == stage.last_body["reasoning_effort"]
         answer = await stage.whole(model="up/deepseek-v4-pro", reasoning={"effort": "none"})
-        assert stage.sent["thinking"] == {"type": "disabled"}
+        assert stage.last_body["thinking"] == {"type": "disabled"}
         assert answer["reasoning"]["effort"] == "none"
 
 
@@ -142,13 +156,13 @@ async def test_any_chat_server_will_do_and_each_model_has_its_own_abilities(
     }
     image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
     asked = [{"role": "user", "content": [image]}]
-    async with configured(tmp_path, playing(HELLO_WORLD), models=models) as stage:
+    async with configured(tmp_path, send_frames(HELLO_WORLD), models=models) as stage:
         await stage.whole(model="up/sighted", input=asked, reasoning={"effort": "low"})
-        assert stage.sent["messages"][0]["content"][0]["type"] == "image_url"
-        assert stage.sent["reasoning_effort"] == "low"
+        assert stage.last_body["messages"][0]["content"][0]["type"] == "image_url"
+        assert stage.last_body["reasoning_effort"] == "low"
         _, headers, _ = await stage.post(model="up/blind", input=asked, reasoning={"effort": "low"})
-        assert isinstance(stage.sent["messages"][0]["content"], str)
-        assert "reasoning_effort" not in stage.sent
+        assert isinstance(stage.last_body["messages"][0]["content"], str)
+        assert "reasoning_effort" not in stage.last_body
         assert headers["antiphon-diagnostics"].startswith("2; codes=history.image.replaced")
 
 
@@ -158,10 +172,12 @@ async def test_what_a_provider_found_by_itself_is_cited(tmp_path: Path) -> None:
     cited = {"url": "https://example.com/a", "title": "A", "start_index": 0, "end_index": 5}
     found = chunk({"annotations": [{"type": "url_citation", "url_citation": cited}]})
     for frames in ((found, *HELLO), (*HELLO, found)):
-        async with scene(tmp_path, playing((*frames, chunk({}, "stop"), DONE))) as stage:
+        async with checked_gateway(
+            tmp_path, send_frames((*frames, chunk({}, "stop"), DONE))
+        ) as stage:
             events = await stage.stream()
-            assert "response.output_text.annotation.added" in kinds(events)
-            (message,) = items(events, "message")
+            assert "response.output_text.annotation.added" in event_types(events)
+            (message,) = items_of_type(events, "message")
             assert message["content"][0]["annotations"] == [{"type": "url_citation", **cited}]
 
 
@@ -170,8 +186,8 @@ async def test_search_results_beside_the_choices_are_cited_once(tmp_path: Path) 
     """As Zhipu and Perplexity send them: a list beside the choices, again with every chunk."""
     results = [{"title": "A", "link": "https://example.com/a"}, {"title": "no address"}]
     frames = (chunk({"content": "Hi"}, web_search=results), chunk({}, "stop", web_search=results))
-    async with scene(tmp_path, playing((*frames, DONE))) as stage:
-        (message,) = items(await stage.stream(), "message")
+    async with checked_gateway(tmp_path, send_frames((*frames, DONE))) as stage:
+        (message,) = items_of_type(await stage.stream(), "message")
         (cited,) = message["content"][0]["annotations"]
         assert (cited["url"], cited["title"]) == ("https://example.com/a", "A")
 
@@ -192,10 +208,10 @@ EVERYTHING = (
 async def test_every_event_passes_the_strict_validation_of_the_official_client(
     tmp_path: Path,
 ) -> None:
-    async with scene(tmp_path, playing(EVERYTHING)) as stage:
+    async with checked_gateway(tmp_path, send_frames(EVERYTHING)) as stage:
         events = await stage.stream()  # judged by the package's own classes, strictly
         assert len(events) > 15
-        assert {"tools", "tool_choice", "parallel_tool_calls"} <= final(events).keys()
+        assert {"tools", "tool_choice", "parallel_tool_calls"} <= final_response(events).keys()
         spoiled = [dict(event) for event in events]
         for event in spoiled:
             event.pop("logprobs", None)

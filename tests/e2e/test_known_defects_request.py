@@ -10,13 +10,13 @@ import pytest
 
 from antiphon.config import Config, ServerConfig
 from antiphon.errors import ConfigError
-from tests.support.checked_gateway import Document, scene
+from tests.support.checked_gateway import Document, checked_gateway
 from tests.support.gateways import replaced, running, settings
 from tests.support.known_defects import row
 from tests.support.upstream import (
     HELLO_WORLD,
-    answering,
-    playing,
+    send_frames,
+    send_json,
 )
 
 FOUR_KEYS = {"message", "type", "param", "code"}
@@ -48,25 +48,27 @@ async def test_binding_where_others_can_reach_us_needs_keys(tmp_path: Path) -> N
 async def test_a_web_page_cannot_spend_the_keys(
     tmp_path: Path, headers: dict[str, str], status: int
 ) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         url = f"{stage.gateway.base_url}/responses"
         body = json.dumps({"model": "m", "input": "Hello?"})
         async with stage.gateway.client.post(url, data=body, headers=headers) as response:
             assert (response.status, set((await response.json())["error"])) == (status, FOUR_KEYS)
-        assert stage.upstream.asked == []
+        assert stage.upstream.requests == []
 
 
 @row(21)
 async def test_with_keys_nobody_gets_in_without_one(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD), api_keys={"alice": "sk-alice"}) as stage:
+    async with checked_gateway(
+        tmp_path, send_frames(HELLO_WORLD), api_keys={"alice": "sk-alice"}
+    ) as stage:
         for headers in ({}, {"authorization": "Bearer sk-bob"}, {"authorization": "Basic x"}):
             status, _, document = await stage.gateway.post({"model": "m", "input": "x"}, **headers)
             assert (status, document["error"]["code"]) == (401, "invalid_api_key")
         status, _, _ = await stage.gateway.post(
             {"model": "m", "input": "x"}, authorization="Bearer sk-alice"
         )
-        assert (status, len(stage.upstream.asked)) == (200, 1)
-        assert stage.upstream.asked[0].headers["authorization"] == "Bearer sk-upstream"
+        assert (status, len(stage.upstream.requests)) == (200, 1)
+        assert stage.upstream.requests[0].headers["authorization"] == "Bearer sk-upstream"
 
 
 # What an upstream's refusal becomes
@@ -79,8 +81,8 @@ async def test_a_rate_limit_reaches_the_client_with_its_delay(
 ) -> None:
     """Retries, other keys and other providers come with the issue about providers; what holds
     already is that a client can do it by itself."""
-    limited = answering(429, {"error": {"message": "slow", "code": "rate"}}, retry_after="7")
-    async with scene(tmp_path, limited) as stage:
+    limited = send_json(429, {"error": {"message": "slow", "code": "rate"}}, retry_after="7")
+    async with checked_gateway(tmp_path, limited) as stage:
         status, headers, document = await stage.post(stream=streamed)
         assert (status, headers["retry-after"], headers["retry-after-ms"]) == (429, "7", "7000")
         assert document["error"]["code"] == "rate_limit_exceeded"
@@ -106,7 +108,7 @@ async def test_an_upstream_status_keeps_its_meaning(
 ) -> None:
     """A key that the provider refuses is the operator's, so the client is not told to mend its."""
     said = {"error": {"message": "secret words", "type": "t", "code": None}}
-    async with scene(tmp_path, answering(theirs, said)) as stage:
+    async with checked_gateway(tmp_path, send_json(theirs, said)) as stage:
         for streamed in (True, False):
             status, headers, document = await stage.post(stream=streamed)
             error = document["error"]
@@ -155,17 +157,17 @@ MALFORMED: dict[str, Document] = {
 
 @row(24)
 async def test_a_malformed_field_is_a_400_that_names_it(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         for param, body in MALFORMED.items():
             status, _, document = await stage.post(**body)
             assert (status, document["error"]["param"]) == (400, param)
             assert set(document["error"]) == FOUR_KEYS
-        assert stage.upstream.asked == []
+        assert stage.upstream.requests == []
 
 
 @row(24)
 async def test_a_body_that_is_no_request_is_a_400(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         headers = {"content-type": "application/json"}
         url = f"{stage.gateway.base_url}/responses"
         for body in (b"", b"{", b"[]", b"null", b"7", b"\xff", b'{"input":"x"}', b"[" * 100_000):
@@ -176,7 +178,7 @@ async def test_a_body_that_is_no_request_is_a_400(tmp_path: Path) -> None:
 
 @row(24)
 async def test_a_null_choice_means_that_there_is_none(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         assert (await stage.whole(tool_choice=None))["tool_choice"] == "auto"
 
 
@@ -200,21 +202,21 @@ HISTORIC: tuple[Document, ...] = (
 
 @row(29)
 async def test_no_item_of_a_history_is_a_hard_400(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         asked = {"role": "user", "content": "Go on."}
         for item in HISTORIC:
             status, headers, document = await stage.post(input=[item, asked])
             assert (status, item["type"]) == (200, item["type"]), document
-            assert stage.sent["messages"][-1] == asked
+            assert stage.last_body["messages"][-1] == asked
             assert "history." in headers[HEADER]
 
 
 @row(29)
 async def test_a_refusal_of_an_earlier_turn_goes_back_as_what_was_said(tmp_path: Path) -> None:
     refusal = {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         await stage.whole(input=[refusal, {"role": "user", "content": "Go on."}])
-        assert stage.sent["messages"][0] == {"role": "assistant", "content": "No."}
+        assert stage.last_body["messages"][0] == {"role": "assistant", "content": "No."}
 
 
 @row(29)
@@ -225,15 +227,15 @@ async def test_an_image_in_a_tool_output_reaches_the_model(tmp_path: Path) -> No
         {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c", "output": shown},
     ]
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         await stage.whole(input=history)
-        assert [message["role"] for message in stage.sent["messages"]] == [
+        assert [message["role"] for message in stage.last_body["messages"]] == [
             "user",
             "assistant",
             "tool",
             "user",
         ]
-        assert PIXEL in str(stage.sent["messages"][-1])
+        assert PIXEL in str(stage.last_body["messages"][-1])
 
 
 IGNORED: dict[str, Document] = {
@@ -249,7 +251,7 @@ IGNORED: dict[str, Document] = {
 
 @row(34)
 async def test_what_has_no_effect_is_said_to_have_none(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         for code, body in IGNORED.items():
             _, headers, _ = await stage.post(**body)
             assert headers[HEADER] == f"1; codes={code}"
@@ -262,7 +264,7 @@ async def test_what_has_no_effect_is_said_to_have_none(tmp_path: Path) -> None:
     "field", [{"prompt": {"id": "p"}}, {"conversation": "c"}, {"moderation": {"model": "m"}}]
 )
 async def test_what_would_change_the_question_is_refused(tmp_path: Path, field: Document) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         status, _, document = await stage.post(**field)
         assert (status, document["error"]["code"]) == (400, "unsupported_parameter")
         assert document["error"]["param"] == next(iter(field))
@@ -270,8 +272,8 @@ async def test_what_would_change_the_question_is_refused(tmp_path: Path, field: 
 
 @row(37)
 async def test_a_background_run_is_refused_and_not_run_in_front(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         status, _, document = await stage.post(background=True)
         assert (status, document["error"]["param"]) == (400, "background")
         assert (await stage.whole(background=False))["background"] is False
-        assert len(stage.upstream.asked) == 1
+        assert len(stage.upstream.requests) == 1

@@ -25,7 +25,15 @@ from antiphon.store.trace import reader as trace_reader
 from antiphon.store.trace.rows import TraceError, TraceStream, TraceUsage
 from antiphon.store.trace.trace_store import TraceOptions, TraceStore
 from antiphon.store.url import open_store
-from tests.support.checked_gateway import Document, configured, final, judged, kinds, scene, text
+from tests.support.checked_gateway import (
+    Document,
+    check_events,
+    checked_gateway,
+    configured,
+    event_types,
+    final_response,
+    text,
+)
 from tests.support.gateways import events_of
 from tests.support.known_defects import row
 from tests.support.turns import Clock, turn
@@ -33,12 +41,12 @@ from tests.support.upstream import (
     DONE,
     HELLO,
     HELLO_WORLD,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Upstream,
     chunk,
     frame,
-    playing,
+    send_frames,
     upstream,
     usage,
 )
@@ -48,19 +56,19 @@ from tests.support.upstream import (
 
 @row(31)
 async def test_a_chain_has_no_practical_end(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         previous: Document = {}
         for number in range(80):
             answer = await stage.whole(input=f"turn {number}", **previous)
             previous = {"previous_response_id": answer["id"]}
-        said = [m["content"] for m in stage.sent["messages"] if m["role"] == "user"]
+        said = [m["content"] for m in stage.last_body["messages"] if m["role"] == "user"]
         assert said == [f"turn {number}" for number in range(80)]
 
 
 @row(31)
 async def test_the_length_of_a_chain_can_be_limited(tmp_path: Path) -> None:
     store = StoreConfig(url="memory://", max_chain=2)
-    async with configured(tmp_path, playing(HELLO_WORLD), store=store) as stage:
+    async with configured(tmp_path, send_frames(HELLO_WORLD), store=store) as stage:
         first = await stage.whole()
         second = await stage.whole(previous_response_id=first["id"])
         third = await stage.whole(previous_response_id=second["id"])
@@ -81,11 +89,11 @@ async def test_the_length_of_a_chain_can_be_limited(tmp_path: Path) -> None:
 async def test_a_parent_that_did_not_end_well_can_be_continued(
     tmp_path: Path, ending: tuple[bytes, ...]
 ) -> None:
-    async with scene(tmp_path, playing((*HELLO, *ending))) as stage:
-        parent = final(await stage.stream())
+    async with checked_gateway(tmp_path, send_frames((*HELLO, *ending))) as stage:
+        parent = final_response(await stage.stream())
         assert parent["status"] in ("incomplete", "failed")
         await stage.stream(input="Go on.", previous_response_id=parent["id"])
-        told = [(m["role"], m["content"]) for m in stage.sent["messages"]]
+        told = [(m["role"], m["content"]) for m in stage.last_body["messages"]]
         assert told == [("user", "Hello?"), ("assistant", "Hello"), ("user", "Go on.")]
 
 
@@ -94,14 +102,14 @@ async def test_a_parent_that_did_not_end_well_can_be_continued(
 
 @row(32)
 async def test_a_turn_is_saved_before_its_terminal_event_leaves(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         url = f"{stage.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True}
         async with stage.gateway.client.post(url, json=body) as response:
             received = b""
             while b"event: response.completed" not in received:
                 received += await response.content.readany()
-            parent = final(events_of(received.partition(b"data: [DONE]")[0]))["id"]
+            parent = final_response(events_of(received.partition(b"data: [DONE]")[0]))["id"]
             assert await stage.gateway.engine.services.store.load(parent) is not None
             again = await stage.whole(previous_response_id=parent)
         assert (again["previous_response_id"], text(again)) == (parent, "Hello, world")
@@ -111,9 +119,9 @@ async def test_a_turn_is_saved_before_its_terminal_event_leaves(tmp_path: Path) 
 async def test_a_save_that_fails_is_told_to_the_client_too(tmp_path: Path) -> None:
     """The answer is good, so it is not lost; that nobody can continue from it is said in it."""
     store = StoreConfig(url="memory://", max_turn_bytes=100)
-    async with configured(tmp_path, playing(HELLO_WORLD), store=store) as stage:
+    async with configured(tmp_path, send_frames(HELLO_WORLD), store=store) as stage:
         events = await stage.stream()
-        for response in (final(events), await stage.whole()):
+        for response in (final_response(events), await stage.whole()):
             assert (response["status"], response["store"]) == ("completed", False)
             status, _, document = await stage.post(previous_response_id=response["id"])
             assert (status, document["error"]["code"]) == (400, "previous_response_not_found")
@@ -152,12 +160,12 @@ async def test_a_store_forgets_what_is_old_and_what_is_too_much(
 async def test_a_busy_database_holds_up_one_save_and_nothing_else(tmp_path: Path) -> None:
     asked_again = asyncio.Event()
 
-    async def script(asked: Asked, line: Line) -> None:
-        if len(stage.upstream.asked) == 2:
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        if len(stage.upstream.requests) == 2:
             asked_again.set()
-        await playing(HELLO_WORLD)(asked, line)
+        await send_frames(HELLO_WORLD)(request, connection)
 
-    async with scene(tmp_path, script) as stage:
+    async with checked_gateway(tmp_path, script) as stage:
         await stage.whole()
         with closing(sqlite3.connect(tmp_path / "turns.db", isolation_level=None)) as other:
             assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -177,7 +185,7 @@ async def test_a_busy_database_holds_up_one_save_and_nothing_else(tmp_path: Path
 
 @row(38)
 async def test_durations_are_not_whole_seconds(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         began = monotonic()
         await stage.stream()
         elapsed_ms = (monotonic() - began) * 1000
@@ -188,7 +196,7 @@ async def test_durations_are_not_whole_seconds(tmp_path: Path) -> None:
 
 @row(38)
 async def test_the_trace_tells_of_streamed_and_whole_answers_alike(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
         await stage.stream()
         await stage.whole()
         await stage.post(model="up/", input="no such model")
@@ -233,12 +241,12 @@ class Endless:
     def __init__(self) -> None:
         self.begun = asyncio.Event()
 
-    async def play(self, asked: Asked, line: Line) -> None:
-        await line.head()
+    async def play(self, request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for each in HELLO:
-            await line.send(each)
+            await connection.send(each)
         self.begun.set()
-        await line.until_gone()
+        await connection.wait_disconnected()
 
 
 @asynccontextmanager
@@ -284,9 +292,9 @@ async def test_sigterm_ends_every_stream_with_a_terminal_event(tmp_path: Path) -
         async with asyncio.timeout(10), client.post(f"{base_url}/responses", json=body) as response:
             await endless.begun.wait()
             served.send_signal(signal.SIGTERM)
-            events = judged(events_of(await response.read()))
-        assert kinds(events)[-1] == "response.failed"
-        assert "restarting" in final(events)["error"]["message"]
+            events = check_events(events_of(await response.read()))
+        assert event_types(events)[-1] == "response.failed"
+        assert "restarting" in final_response(events)["error"]["message"]
         assert await served.wait() == 0
 
 
@@ -294,16 +302,16 @@ async def test_sigterm_ends_every_stream_with_a_terminal_event(tmp_path: Path) -
 async def test_a_stream_may_finish_before_the_gateway_goes(tmp_path: Path) -> None:
     release = asyncio.Event()
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for each in HELLO:
-            await line.send(each)
+            await connection.send(each)
         await release.wait()
         for each in HELLO_WORLD[2:]:
-            await line.send(each)
-        await line.end()
+            await connection.send(each)
+        await connection.end()
 
-    async with scene(tmp_path, script) as stage:
+    async with checked_gateway(tmp_path, script) as stage:
         url = f"{stage.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True}
         async with stage.gateway.client.post(url, json=body) as response:
@@ -311,6 +319,6 @@ async def test_a_stream_may_finish_before_the_gateway_goes(tmp_path: Path) -> No
             stopping = asyncio.create_task(stage.gateway.gateway.stop())
             await asyncio.sleep(0)
             release.set()
-            events = judged(events_of(first + await response.read()))
+            events = check_events(events_of(first + await response.read()))
             await stopping
-        assert text(final(events)) == "Hello, world"
+        assert text(final_response(events)) == "Hello, world"

@@ -8,8 +8,8 @@ import openai
 import pytest
 
 from tests.support.gateways import running, settings
-from tests.support.openai_client import echoing, official, talking
-from tests.support.upstream import answering
+from tests.support.openai_client import echo_client, openai_client, scripted_client
+from tests.support.upstream import send_json
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
@@ -30,7 +30,7 @@ async def test_an_error_has_its_class_code_and_parameter(
     code: str,
     param: str | None,
 ) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         with pytest.raises(expected) as caught:
             await client.responses.create(model=model, input="x", stream=streamed)
         assert (caught.value.code, caught.value.param) == (code, param)
@@ -38,7 +38,7 @@ async def test_an_error_has_its_class_code_and_parameter(
 
 
 async def test_a_mistake_names_its_parameter(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         with pytest.raises(openai.BadRequestError) as caught:
             await client.responses.create(model="echo/echo", input="x", temperature=9)
         assert (caught.value.param, caught.value.type) == ("temperature", "invalid_request_error")
@@ -46,7 +46,7 @@ async def test_a_mistake_names_its_parameter(tmp_path: Path) -> None:
 
 async def test_a_wrong_key_is_an_authentication_error(tmp_path: Path) -> None:
     config = settings(tmp_path, api_keys={"alice": "sk-alice"})
-    async with running(config) as gateway, official(gateway) as client:
+    async with running(config) as gateway, openai_client(gateway) as client:
         with pytest.raises(openai.AuthenticationError) as caught:
             await client.models.list()
         assert caught.value.code == "invalid_api_key"
@@ -55,7 +55,7 @@ async def test_a_wrong_key_is_an_authentication_error(tmp_path: Path) -> None:
 
 
 async def test_a_failure_in_the_middle_is_a_failed_response(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         for model in ("echo/error-midway", "echo/cut"):
             stream = await client.responses.create(model=model, input="one two", stream=True)
             last = [event async for event in stream][-1]
@@ -68,8 +68,8 @@ async def test_a_failure_in_the_middle_is_a_failed_response(tmp_path: Path) -> N
 async def test_an_overflow_is_told_inside_a_stream_and_as_a_400_otherwise(tmp_path: Path) -> None:
     said = {"error": {"message": "too long", "code": "context_length_exceeded"}}
     async with (
-        talking(tmp_path, answering(400, said)) as (client, stage),
-        official(stage.gateway, strict=False) as lenient,  # the strict one lacks this code
+        scripted_client(tmp_path, send_json(400, said)) as (client, stage),
+        openai_client(stage.gateway, strict=False) as lenient,  # the strict one lacks this code
     ):
         stream = await lenient.responses.create(model="m", input="x", stream=True)
         last = [event async for event in stream][-1]
@@ -82,9 +82,9 @@ async def test_an_overflow_is_told_inside_a_stream_and_as_a_400_otherwise(tmp_pa
 
 
 async def test_a_delay_is_one_that_the_client_obeys(tmp_path: Path) -> None:
-    limited = answering(429, {"error": {"message": "slow", "code": "x"}}, retry_after="0.01")
-    async with talking(tmp_path, limited) as (client, stage):
+    limited = send_json(429, {"error": {"message": "slow", "code": "x"}}, retry_after="0.01")
+    async with scripted_client(tmp_path, limited) as (client, stage):
         with pytest.raises(openai.RateLimitError) as caught:
             await client.with_options(max_retries=2).responses.create(model="m", input="x")
         assert caught.value.response.headers["retry-after-ms"] == "10"
-        assert len(stage.upstream.asked) == 3
+        assert len(stage.upstream.requests) == 3

@@ -13,17 +13,17 @@ import pytest
 
 from antiphon.config import ClientConfig
 from antiphon.errors import ConfigError
-from tests.support.client_answers import Answer, ask, send
+from tests.support.client_answers import Answer, post_request, send_raw
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.upstream import (
     DONE,
     HELLO_WORLD,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
-    answering,
     chunk,
-    playing,
+    send_frames,
+    send_json,
     upstream,
     usage,
 )
@@ -44,7 +44,7 @@ async def serving(
 
 
 async def asked(gateway: Running, client: dict[str, str], **body: Any) -> Answer:
-    return await ask(gateway, {"model": "m", "input": "Hello?", **body}, **client)
+    return await post_request(gateway, {"model": "m", "input": "Hello?", **body}, **client)
 
 
 def told(answer: Answer) -> str | None:
@@ -67,7 +67,7 @@ def told(answer: Answer) -> str | None:
 async def test_a_provider_that_will_always_refuse_is_a_400_for_codex(
     tmp_path: Path, status: int, document: Any, exact: int, code: str, *, stream: bool
 ) -> None:
-    async with serving(tmp_path, answering(status, document)) as gateway:
+    async with serving(tmp_path, send_json(status, document)) as gateway:
         for_codex = await asked(gateway, CODEX, stream=stream)
         for_python = await asked(gateway, PYTHON, stream=stream)
     assert (for_codex.status, for_python.status) == (400, exact)
@@ -90,14 +90,14 @@ async def test_a_provider_that_will_always_refuse_is_a_400_for_codex(
 async def test_other_failures_have_the_same_status_for_codex(
     tmp_path: Path, status: int, document: Any, expected: int
 ) -> None:
-    async with serving(tmp_path, answering(status, document)) as gateway:
+    async with serving(tmp_path, send_json(status, document)) as gateway:
         answer = await asked(gateway, CODEX, stream=True)
     assert (answer.status, told(answer)) == (expected, None)
 
 
 async def test_an_overflow_stays_inside_the_stream(tmp_path: Path) -> None:
     overflow = {"error": {"message": "too long", "code": "context_length_exceeded"}}
-    async with serving(tmp_path, answering(400, overflow)) as gateway:
+    async with serving(tmp_path, send_json(400, overflow)) as gateway:
         answer = await asked(gateway, CODEX, stream=True)
     assert answer.status == 200
     assert answer.error["code"] == "context_length_exceeded"
@@ -116,9 +116,9 @@ async def test_a_provider_that_refuses_late_is_final_for_codex_inside_of_the_str
 ) -> None:
     begun = asyncio.Event()
 
-    async def late(asked: Asked, line: Line) -> None:
+    async def late(request: ReceivedRequest, connection: Connection) -> None:
         await begun.wait()
-        await answering(status, document)(asked, line)
+        await send_json(status, document)(request, connection)
 
     async def heard(gateway: Running, client: dict[str, str]) -> dict[str, Any]:
         begun.clear()
@@ -145,10 +145,10 @@ async def test_a_provider_that_refuses_late_is_final_for_codex_inside_of_the_str
 
 
 async def test_our_own_refusals_are_400s_for_codex(tmp_path: Path) -> None:
-    async with serving(tmp_path, playing(HELLO_WORLD), max_body_bytes=1000) as gateway:
+    async with serving(tmp_path, send_frames(HELLO_WORLD), max_body_bytes=1000) as gateway:
         unknown = await asked(gateway, CODEX, model="nobody/nothing")
         large = await asked(gateway, CODEX, input="x" * 2000)
-        nowhere = await send(gateway, "POST", "/responses", b"{}", **CODEX)
+        nowhere = await send_raw(gateway, "POST", "/responses", b"{}", **CODEX)
         exact = await asked(gateway, PYTHON, model="nobody/nothing")
     found = [(each.status, told(each)) for each in (unknown, large, nowhere, exact)]
     assert found == [
@@ -162,7 +162,7 @@ async def test_our_own_refusals_are_400s_for_codex(tmp_path: Path) -> None:
 
 
 async def test_a_wrong_key_is_a_400_for_codex(tmp_path: Path) -> None:
-    async with serving(tmp_path, playing(HELLO_WORLD), api_keys={"me": "right"}) as gateway:
+    async with serving(tmp_path, send_frames(HELLO_WORLD), api_keys={"me": "right"}) as gateway:
         for_codex = await asked(gateway, CODEX)
         for_python = await asked(gateway, PYTHON)
     assert (for_codex.status, for_python.status) == (400, 401)
@@ -170,9 +170,9 @@ async def test_a_wrong_key_is_a_400_for_codex(tmp_path: Path) -> None:
 
 
 async def test_a_websocket_is_still_answered_with_426(tmp_path: Path) -> None:
-    async with serving(tmp_path, playing(HELLO_WORLD)) as gateway:
+    async with serving(tmp_path, send_frames(HELLO_WORLD)) as gateway:
         headers = {**CODEX, "connection": "upgrade", "upgrade": "websocket"}
-        answer = await send(gateway, "GET", "/v1/responses", None, **headers)
+        answer = await send_raw(gateway, "GET", "/v1/responses", None, **headers)
     assert (answer.status, told(answer)) == (426, None)
 
 
@@ -181,7 +181,7 @@ async def test_an_operator_may_want_exact_errors_for_codex_and_400s_for_all(tmp_
         "*": ClientConfig(permanent_errors="400"),
         "codex": ClientConfig(permanent_errors="exact"),
     }
-    async with serving(tmp_path, playing(HELLO_WORLD), clients) as gateway:
+    async with serving(tmp_path, send_frames(HELLO_WORLD), clients) as gateway:
         for_codex = await asked(gateway, CODEX, model="nobody/nothing")
         for_curl = await asked(gateway, {"user-agent": "curl/8"}, model="nobody/nothing")
     assert (for_codex.status, for_curl.status) == (404, 400)
@@ -206,7 +206,7 @@ def parts(answer: Answer) -> list[tuple[str, str]]:
 
 
 async def test_codex_reads_a_refusal_as_text(tmp_path: Path) -> None:
-    async with serving(tmp_path, playing(REFUSED)) as gateway:
+    async with serving(tmp_path, send_frames(REFUSED)) as gateway:
         for_codex = await asked(gateway, CODEX, stream=True)
         for_python = await asked(gateway, PYTHON, stream=True)
         logged = [each for each in gateway.log if each.event == "response.diagnostics"]
@@ -241,13 +241,13 @@ async def test_silence_is_bridged_in_the_form_that_the_client_takes(
 ) -> None:
     go_on = asyncio.Event()
 
-    async def silent(asked: Asked, line: Line) -> None:
-        await line.head()
-        await line.send(HELLO_WORLD[1])
+    async def silent(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
+        await connection.send(HELLO_WORLD[1])
         await go_on.wait()
         for each in HELLO_WORLD[2:]:
-            await line.send(each)
-        await line.end()
+            await connection.send(each)
+        await connection.end()
 
     async with serving(tmp_path, silent, clients, keepalive_s=0.03) as gateway:
         data = await heard_in_silence(gateway, go_on)
@@ -260,7 +260,7 @@ async def test_silence_is_bridged_in_the_form_that_the_client_takes(
 
 async def test_without_silence_nothing_is_said_of_it(tmp_path: Path) -> None:
     clients = {"*": ClientConfig(keepalive="comment")}
-    async with serving(tmp_path, playing(HELLO_WORLD), clients) as gateway:
+    async with serving(tmp_path, send_frames(HELLO_WORLD), clients) as gateway:
         answer = await asked(gateway, PYTHON, stream=True)
         logged = [each for each in gateway.log if each.event == "response.diagnostics"]
     assert b": keep-alive" not in answer.body
@@ -269,7 +269,7 @@ async def test_without_silence_nothing_is_said_of_it(tmp_path: Path) -> None:
 
 async def test_no_answer_names_a_model_in_its_headers(tmp_path: Path) -> None:
     """Codex takes `openai-model` for a sign that its user was sent elsewhere."""
-    async with serving(tmp_path, playing(HELLO_WORLD)) as gateway:
+    async with serving(tmp_path, send_frames(HELLO_WORLD)) as gateway:
         answer = await asked(gateway, CODEX, stream=True)
     assert "openai-model" not in answer.headers
 

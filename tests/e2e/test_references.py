@@ -15,8 +15,8 @@ import pytest
 
 from antiphon.config import CapsuleConfig, ProviderConfig, StoreConfig
 from antiphon.engine.runtime import Runtime
-from tests.support.checked_gateway import Scene, configured, scene
-from tests.support.client_answers import Answer, ask
+from tests.support.checked_gateway import CheckedGateway, checked_gateway, configured
+from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import replaced, running, settings
 from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.chat import ScriptedChat
@@ -30,7 +30,14 @@ from tests.support.scripted_providers.session import (
     result_items,
     user_items,
 )
-from tests.support.upstream import HELLO_WORLD, Asked, Line, Upstream, playing, upstream
+from tests.support.upstream import (
+    HELLO_WORLD,
+    Connection,
+    ReceivedRequest,
+    Upstream,
+    send_frames,
+    upstream,
+)
 
 HEADER = "antiphon-diagnostics"
 UNRESOLVED = "history.reference.unresolved"
@@ -45,10 +52,10 @@ async def talkative(scripted: ScriptedProvider) -> AsyncIterator[Upstream]:
     """A provider that answers turn by turn."""
     turns = iter(SESSION)
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=scripted.content_type)
-        await line.send(scripted.stream_bytes(next(turns)))
-        await line.end()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(content_type=scripted.content_type)
+        await connection.send(scripted.stream_bytes(next(turns)))
+        await connection.end()
 
     async with upstream(script) as played:
         yield played
@@ -90,66 +97,70 @@ async def test_what_is_stored_need_not_be_repeated(tmp_path: Path, kind: str, ho
         for place, turn in enumerate(SESSION):
             items += user_items(turn) or result_items(output, SESSION[place - 1])
             async with running(config) as gateway:  # each turn in a gateway of its own
-                answer = await ask(gateway, request_body(f"up/{model}", items, include=[]))
+                answer = await post_request(gateway, request_body(f"up/{model}", items, include=[]))
             assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
             assert UNRESOLVED not in answer.headers.get(HEADER, "")
             output = answer.response["output"]
             items += [REPEATING[how](item) for item in output]
-            raw = played.asked[-1].raw
+            raw = played.requests[-1].raw
             assert raw.endswith(native_tail(scripted, SESSION[: place + 1])), raw.decode()
 
 
-def told(scene: Scene) -> list[tuple[str, str]]:
+def told(checked_gateway: CheckedGateway) -> list[tuple[str, str]]:
     """Who said what in the last request."""
-    return [(message["role"], message["content"]) for message in scene.sent["messages"]]
+    return [
+        (message["role"], message["content"]) for message in checked_gateway.last_body["messages"]
+    ]
 
 
 def user(text: str, **more: Any) -> Document:
     return {"type": "message", "role": "user", "content": text, **more}
 
 
-async def posted(scene: Scene, **body: Any) -> Answer:
-    return await ask(scene.gateway, {"model": "m", "stream": True, **body})
+async def posted(checked_gateway: CheckedGateway, **body: Any) -> Answer:
+    return await post_request(checked_gateway.gateway, {"model": "m", "stream": True, **body})
 
 
 @asynccontextmanager
-async def friendly(tmp_path: Path, url: str = "memory://") -> AsyncIterator[Scene]:
-    script = playing(HELLO_WORLD)
-    async with configured(tmp_path, script, store=StoreConfig(url=url, ttl_s=100)) as scene:
-        yield scene
+async def friendly(tmp_path: Path, url: str = "memory://") -> AsyncIterator[CheckedGateway]:
+    script = send_frames(HELLO_WORLD)
+    async with configured(
+        tmp_path, script, store=StoreConfig(url=url, ttl_s=100)
+    ) as checked_gateway:
+        yield checked_gateway
 
 
 async def test_what_a_client_said_under_an_id_can_be_referred_to(tmp_path: Path) -> None:
-    async with friendly(tmp_path) as scene:
-        await posted(scene, input=[user("First.", id="msg_mine")])
-        await posted(scene, input=[reference("msg_mine"), user("Second.")])
-        assert told(scene) == [("user", "First."), ("user", "Second.")]
+    async with friendly(tmp_path) as checked_gateway:
+        await posted(checked_gateway, input=[user("First.", id="msg_mine")])
+        await posted(checked_gateway, input=[reference("msg_mine"), user("Second.")])
+        assert told(checked_gateway) == [("user", "First."), ("user", "Second.")]
 
 
 async def test_a_thought_is_only_ever_replaced_by_a_thought(tmp_path: Path) -> None:
-    async with friendly(tmp_path) as scene:
-        await posted(scene, input=[user("First.", id="rs_mine")])
+    async with friendly(tmp_path) as checked_gateway:
+        await posted(checked_gateway, input=[user("First.", id="rs_mine")])
         thought = {"type": "reasoning", "id": "rs_mine", "summary": [], "content": []}
-        await posted(scene, input=[thought, user("Second.")])
-        assert told(scene) == [("user", "Second.")]
+        await posted(checked_gateway, input=[thought, user("Second.")])
+        assert told(checked_gateway) == [("user", "Second.")]
 
 
 async def test_a_chain_holds_the_items_and_not_the_references(tmp_path: Path) -> None:
-    async with friendly(tmp_path) as scene:
-        first = (await posted(scene, input="First.")).response
+    async with friendly(tmp_path) as checked_gateway:
+        first = (await posted(checked_gateway, input="First.")).response
         said = first["output"][0]["id"]
-        second = (await posted(scene, input=[reference(said), user("Second.")])).response
-        assert await scene.gateway.engine.services.store.delete(first["id"])
-        third = await posted(scene, input="Third.", previous_response_id=second["id"])
-        assert told(scene) == [
+        second = (await posted(checked_gateway, input=[reference(said), user("Second.")])).response
+        assert await checked_gateway.gateway.engine.services.store.delete(first["id"])
+        third = await posted(checked_gateway, input="Third.", previous_response_id=second["id"])
+        assert told(checked_gateway) == [
             ("assistant", "Hello, world"),
             ("user", "Second."),
             ("assistant", "Hello, world"),
             ("user", "Third."),
         ]
         assert HEADER not in third.headers
-        again = await posted(scene, input=[reference(said), user("Fourth.")])
-        assert told(scene) == [("assistant", "Hello, world"), ("user", "Fourth.")]
+        again = await posted(checked_gateway, input=[reference(said), user("Fourth.")])
+        assert told(checked_gateway) == [("assistant", "Hello, world"), ("user", "Fourth.")]
         assert HEADER not in again.headers
 
 
@@ -158,42 +169,46 @@ async def test_what_is_not_here_is_left_out_and_told_with_its_place(
     tmp_path: Path, store: str
 ) -> None:
     url = "memory://" if store == "memory" else f"sqlite:///{tmp_path / 'turns.db'}"
-    async with friendly(tmp_path, url) as scene:
-        first = (await posted(scene, input="First.")).response
+    async with friendly(tmp_path, url) as checked_gateway:
+        first = (await posted(checked_gateway, input="First.")).response
         known = reference(first["output"][0]["id"])
         unknown = [reference("rs_nowhere"), reference("msg_nowhere", typed=False)]
-        answer = await posted(scene, input=[known, unknown[0], user("Second."), unknown[1]])
-        assert told(scene) == [("assistant", "Hello, world"), ("user", "Second.")]
+        answer = await posted(
+            checked_gateway, input=[known, unknown[0], user("Second."), unknown[1]]
+        )
+        assert told(checked_gateway) == [("assistant", "Hello, world"), ("user", "Second.")]
         assert answer.headers[HEADER] == f"2; codes={UNRESOLVED}:item_reference"
-        [entry] = [entry for entry in scene.gateway.log if entry.event == "response.diagnostics"]
+        [entry] = [
+            entry for entry in checked_gateway.gateway.log if entry.event == "response.diagnostics"
+        ]
         found = entry.facts["diagnostics"]
         assert found == [f"{UNRESOLVED}:input[{place}]" for place in (1, 3)]
 
 
 async def test_what_was_not_stored_cannot_be_referred_to(tmp_path: Path) -> None:
-    async with friendly(tmp_path) as scene:
-        first = (await posted(scene, input="First.", store=False)).response
+    async with friendly(tmp_path) as checked_gateway:
+        first = (await posted(checked_gateway, input="First.", store=False)).response
         said = [reference(item["id"]) for item in first["output"]]
-        answer = await posted(scene, input=[*said, user("Second.")])
-        assert told(scene) == [("user", "Second.")]
+        answer = await posted(checked_gateway, input=[*said, user("Second.")])
+        assert told(checked_gateway) == [("user", "Second.")]
         assert UNRESOLVED in answer.headers[HEADER]
 
 
 async def test_a_reference_lives_as_long_as_the_turn_of_its_item(tmp_path: Path) -> None:
     now = 1_000_000
-    async with upstream(playing(HELLO_WORLD)) as played:
+    async with upstream(send_frames(HELLO_WORLD)) as played:
         config = settings(tmp_path, played.url)
         config = replaced(config, store=StoreConfig(url="memory://", ttl_s=100))
         async with running(config, Runtime(now=lambda: now)) as gateway:
-            scene = Scene(gateway, played)
-            first = (await posted(scene, input="First.")).response
+            checked_gateway = CheckedGateway(gateway, played)
+            first = (await posted(checked_gateway, input="First.")).response
             items = [*(reference(item["id"]) for item in first["output"]), user("Second.")]
             now += 99
-            await posted(scene, input=items, store=False)
-            assert told(scene) == [("assistant", "Hello, world"), ("user", "Second.")]
+            await posted(checked_gateway, input=items, store=False)
+            assert told(checked_gateway) == [("assistant", "Hello, world"), ("user", "Second.")]
             now += 1
-            answer = await posted(scene, input=items, store=False)
-            assert told(scene) == [("user", "Second.")]
+            answer = await posted(checked_gateway, input=items, store=False)
+            assert told(checked_gateway) == [("user", "Second.")]
             assert UNRESOLVED in answer.headers[HEADER]
 
 
@@ -202,11 +217,13 @@ async def test_what_one_client_said_under_an_id_is_no_other_clients_to_refer_to(
 ) -> None:
     """Ids of a client's own choosing are easily guessed; ours are not."""
     keys = {"me": "my-key", "them": "their-key"}
-    async with scene(tmp_path, playing(HELLO_WORLD), api_keys=keys) as shared:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD), api_keys=keys) as shared:
 
         async def sent(client: str, *items: Document) -> str:
             body = {"model": "m", "stream": True, "input": [*items]}
-            answer = await ask(shared.gateway, body, authorization=f"Bearer {keys[client]}")
+            answer = await post_request(
+                shared.gateway, body, authorization=f"Bearer {keys[client]}"
+            )
             return answer.headers.get(HEADER, "")
 
         await sent("them", user("A secret.", id="msg_1"))

@@ -17,11 +17,20 @@ import pytest
 from antiphon.config import ProviderConfig, SearchConfig
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.providers.registry import SPECS
-from tests.support.client_answers import ask
-from tests.support.demand_scripts import speaking
+from tests.support.client_answers import post_request
+from tests.support.demand_scripts import native_turns
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.patches import FILES, patch
-from tests.support.rounds import ANSWERS, FORM, PATCH, READ, SEARCH, ULM, shape, words
+from tests.support.rounds import (
+    PATCH,
+    READ,
+    SEARCH,
+    SEARCH_RESULTS,
+    TEXT_FORMAT,
+    ULM,
+    item_types,
+    output_text,
+)
 from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.bedrock import ScriptedBedrock
 from tests.support.scripted_providers.chat import ScriptedChat
@@ -63,12 +72,12 @@ class House:
     scripted: ScriptedProvider
     model: str
 
-    async def asked(self, **body: Any) -> dict[str, Any]:
+    async def fetch_response(self, **body: Any) -> dict[str, Any]:
         """A finished response; whatever the provider was asked for it must be sound."""
         asked = {"model": self.model, "input": "Hello?", "stream": True, **body}
-        answer = await ask(self.gateway, asked)
+        answer = await post_request(self.gateway, asked)
         assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
-        for each in self.played.asked:
+        for each in self.played.requests:
             assert self.scripted.problems(each.raw) == []
         return answer.response
 
@@ -77,8 +86,8 @@ class House:
 async def house(tmp_path: Path, kind: str, turns: Sequence[Turn]) -> AsyncIterator[House]:
     scripted, model = PROVIDERS[kind]
     path = tmp_path / "answers.json"
-    path.write_text(json.dumps(ANSWERS))
-    async with upstream(speaking(scripted, turns)) as played:
+    path.write_text(json.dumps(SEARCH_RESULTS))
+    async with upstream(native_turns(scripted, turns)) as played:
         entry = ProviderConfig(
             kind=kind,
             base_url=played.url,
@@ -98,10 +107,10 @@ async def house(tmp_path: Path, kind: str, turns: Sequence[Turn]) -> AsyncIterat
 async def test_a_model_that_only_thought_is_reminded(tmp_path: Path, kind: str) -> None:
     turns = [Turn(1, thought="Hm."), Turn(2, thought="Oh.", text="Here it is.")]
     async with house(tmp_path, kind, turns) as home:
-        response = await home.asked(reasoning={"effort": "high"}, tools=[READ])
-        assert len(home.played.asked) == 2
-        assert "neither answered" in home.played.asked[1].raw.decode()
-    assert words(response) == "Here it is."
+        response = await home.fetch_response(reasoning={"effort": "high"}, tools=[READ])
+        assert len(home.played.requests) == 2
+        assert "neither answered" in home.played.requests[1].raw.decode()
+    assert output_text(response) == "Here it is."
 
 
 @every_dialect
@@ -111,8 +120,8 @@ async def test_a_patch_is_corrected(tmp_path: Path, kind: str) -> None:
         Turn(2, thought="Oh.", calls=(patching(SOUND),)),
     ]
     async with house(tmp_path, kind, turns) as home:
-        response = await home.asked(tools=[PATCH, READ], reasoning={"effort": "high"})
-        assert len(home.played.asked) == 2
+        response = await home.fetch_response(tools=[PATCH, READ], reasoning={"effort": "high"})
+        assert len(home.played.requests) == 2
     [call] = [item for item in response["output"] if item["type"] == "custom_tool_call"]
     assert call["input"] == SOUND
 
@@ -121,9 +130,9 @@ async def test_a_patch_is_corrected(tmp_path: Path, kind: str) -> None:
 async def test_a_form_is_repaired(tmp_path: Path, kind: str) -> None:
     turns = [Turn(1, thought="Hm.", text="Ulm."), Turn(2, thought="Oh.", text=ULM)]
     async with house(tmp_path, kind, turns) as home:
-        response = await home.asked(text=FORM)
-        assert len(home.played.asked) == 2
-    assert words(response) == ULM
+        response = await home.fetch_response(text=TEXT_FORMAT)
+        assert len(home.played.requests) == 2
+    assert output_text(response) == ULM
 
 
 @every_dialect
@@ -136,10 +145,10 @@ async def test_a_search_is_made(tmp_path: Path, kind: str) -> None:
     ]
     async with house(tmp_path, kind, turns) as home:
         more: dict[str, Any] = {"tools": [SEARCH, READ], "reasoning": {"effort": "high"}}
-        response = await home.asked(**more)
-        assert len(home.played.asked) == 3
-        await home.asked(previous_response_id=response["id"], input="Sure?", **more)
-    assert shape(response)[-4:] == ["web_search_call"] * 3 + ["message"]
+        response = await home.fetch_response(**more)
+        assert len(home.played.requests) == 3
+        await home.fetch_response(previous_response_id=response["id"], input="Sure?", **more)
+    assert item_types(response)[-4:] == ["web_search_call"] * 3 + ["message"]
 
 
 @every_dialect
@@ -154,16 +163,16 @@ async def test_a_round_of_everything(tmp_path: Path, kind: str) -> None:
     ]
     async with house(tmp_path, kind, turns) as home:
         more: dict[str, Any] = {"tools": [SEARCH, READ, PATCH], "reasoning": {"effort": "high"}}
-        response = await home.asked(**more)
-        assert len(home.played.asked) == 4
+        response = await home.fetch_response(**more)
+        assert len(home.played.requests) == 4
         called = [item for item in response["output"] if item["type"].endswith("tool_call")]
         called += [item for item in response["output"] if item["type"] == "function_call"]
         outputs = [
             {"type": f"{item['type']}_output", "call_id": item["call_id"], "output": "ok"}
             for item in called
         ]
-        await home.asked(previous_response_id=response["id"], input=outputs, **more)
-    assert sorted(shape(response)) == ["custom_tool_call", "function_call", "web_search_call"]
+        await home.fetch_response(previous_response_id=response["id"], input=outputs, **more)
+    assert sorted(item_types(response)) == ["custom_tool_call", "function_call", "web_search_call"]
 
 
 def test_every_dialect_has_a_provider_here() -> None:

@@ -21,43 +21,45 @@ from tests.support.machines import documents
 from tests.support.rounds import (
     RAIN,
     SEARCH,
-    Stage,
-    both_ways,
-    calls,
-    found,
-    round_of,
-    said,
-    search,
-    stage,
-    thought,
-    words,
+    RoundsGateway,
+    call_delta,
+    output_text,
+    reasoning_delta,
+    round_script,
+    rounds_gateway,
+    search_call,
+    search_statuses,
+    streamed_and_whole,
+    text_delta,
 )
-from tests.support.stream_reader import Listener, listening
+from tests.support.stream_reader import StreamReader, open_stream
 from tests.support.stream_validator import check
-from tests.support.upstream import Asked, Line, Script
+from tests.support.upstream import Connection, ReceivedRequest, Script
 from tests.support.waiting import until
 
-LOOKED = round_of(said("Let me see."), calls(search()))
-ANSWER = round_of(said("It rains [1]."))
+LOOKED = round_script(text_delta("Let me see."), call_delta(search_call()))
+ANSWER = round_script(text_delta("It rains [1]."))
 
 
 class Engine:
     """A search engine that finds nothing before it is told to."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.request_bodies = 0
         self.go_on = asyncio.Event()
         self.gone = asyncio.Event()
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
-        self.asked += 1
-        left = asyncio.ensure_future(line.until_gone())
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
+        self.request_bodies += 1
+        left = asyncio.ensure_future(connection.wait_disconnected())
         told = asyncio.ensure_future(self.go_on.wait())
         await asyncio.wait([left, told], return_when=asyncio.FIRST_COMPLETED)
         if told.done():
-            await line.head(content_type="application/json")
-            await line.send(json.dumps({"results": [{**RAIN, "content": "It rains."}]}).encode())
-            await line.end()
+            await connection.head(content_type="application/json")
+            await connection.send(
+                json.dumps({"results": [{**RAIN, "content": "It rains."}]}).encode()
+            )
+            await connection.end()
         else:
             self.gone.set()
         for each in (left, told):
@@ -74,24 +76,24 @@ class Silent:
         self.waiting = asyncio.Event()
         self.gone = asyncio.Event()
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
         if self._head:
-            await line.head()
+            await connection.head()
         for each in self._frames:
-            await line.send(each)
+            await connection.send(each)
         self.waiting.set()
-        await line.until_gone()
+        await connection.wait_disconnected()
         self.gone.set()
 
 
 @asynccontextmanager
-async def heard(scene: Stage, **body: Any) -> AsyncIterator[Listener]:
-    async with listening(scene.gateway.gateway.port) as listener:
+async def heard(scene: RoundsGateway, **body: Any) -> AsyncIterator[StreamReader]:
+    async with open_stream(scene.gateway.gateway.port) as listener:
         await listener.post({"model": "m", "input": "Hello?", "tools": [SEARCH], **body})
         yield listener
 
 
-async def listen_for(listener: Listener, kind: str, count: int = 1) -> None:
+async def listen_for(listener: StreamReader, kind: str, count: int = 1) -> None:
     while count:
         event = await listener.event()
         assert event is not None
@@ -103,11 +105,11 @@ def tasks() -> set[asyncio.Task[Any]]:
     return {task for task in asyncio.all_tasks() if "upstream.<locals>" not in repr(task)}
 
 
-async def nothing_is_left(scene: Stage, before: set[asyncio.Task[Any]]) -> None:
+async def nothing_is_left(scene: RoundsGateway, before: set[asyncio.Task[Any]]) -> None:
     engine = scene.gateway.engine
     await until(lambda: not engine.active, "the exchange is over")
     await until(lambda: tasks() <= before, "no task is left behind")
-    assert scene.under_way == 0
+    assert scene.waiting_requests == 0
     ends = ("response.finished", "response.cancelled")
     assert len([entry for entry in scene.gateway.log if entry.event in ends]) == 1
     assert not [entry for entry in scene.gateway.log if entry.level == "error"]
@@ -116,120 +118,123 @@ async def nothing_is_left(scene: Stage, before: set[asyncio.Task[Any]]) -> None:
 # --- the client leaves ----------------------------------------------------------------------------
 
 
-@both_ways
+@streamed_and_whole
 async def test_a_client_that_leaves_calls_off_its_search(tmp_path: Path, stream: bool) -> None:
     engine = Engine()
-    async with stage(tmp_path, LOOKED, ANSWER, engine=engine) as scene:
+    async with rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine) as scene:
         before = tasks()
         async with heard(scene, stream=stream) as listener:
-            await until(lambda: engine.asked, "the search has begun")
-            listener.leave()
+            await until(lambda: engine.request_bodies, "the search has begun")
+            listener.disconnect()
             async with asyncio.timeout(10):
                 await engine.gone.wait()
         await nothing_is_left(scene, before)
-        assert len(scene.asked) == 1
+        assert len(scene.request_bodies) == 1
 
 
-@both_ways
+@streamed_and_whole
 @pytest.mark.parametrize("head", [True, False], ids=["a head", "nothing"])
 async def test_a_client_may_leave_before_the_first_word_of_a_later_round(
     tmp_path: Path, stream: bool, head: bool
 ) -> None:
     second = Silent(head=head)
-    async with stage(tmp_path, LOOKED, second) as scene:
+    async with rounds_gateway(tmp_path, LOOKED, second) as scene:
         before = tasks()
         async with heard(scene, stream=stream) as listener:
             async with asyncio.timeout(10):
                 await second.waiting.wait()
-                listener.leave()
+                listener.disconnect()
                 await second.gone.wait()
         await nothing_is_left(scene, before)
-        assert len(scene.asked) == 2
+        assert len(scene.request_bodies) == 2
 
 
 async def test_a_client_may_leave_while_a_later_round_waits_to_be_asked_again(
     tmp_path: Path,
 ) -> None:
-    async def busy(asked: Asked, line: Line) -> None:
-        await line.head(503, content_type="application/json")
-        await line.send(b'{"error": {"message": "Busy."}}')
-        await line.end()
+    async def busy(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(503, content_type="application/json")
+        await connection.send(b'{"error": {"message": "Busy."}}')
+        await connection.end()
 
-    async with stage(tmp_path, LOOKED, busy, ANSWER) as scene:
-        scene.clock.stand_still()
+    async with rounds_gateway(tmp_path, LOOKED, busy, ANSWER) as scene:
+        scene.clock.freeze()
         before = tasks()
         async with heard(scene, stream=True) as listener:
             await until(lambda: scene.clock.slept, "it waits")
-            listener.leave()
+            listener.disconnect()
             await nothing_is_left(scene, before)
-        assert len(scene.asked) == 2  # and never a third time
+        assert len(scene.request_bodies) == 2  # and never a third time
 
 
 # --- its time is up -------------------------------------------------------------------------------
 
 
-@both_ways
+@streamed_and_whole
 async def test_the_whole_time_counts_while_a_search_is_made(tmp_path: Path, stream: bool) -> None:
     engine = Engine()
     timeouts = TimeoutConfig(total_s=0.4)
-    async with stage(tmp_path, LOOKED, ANSWER, engine=engine, timeouts=timeouts) as scene:
+    async with rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine, timeouts=timeouts) as scene:
         before = tasks()
         async with heard(scene, stream=stream) as listener:
             answer = await listener.rest()
         async with asyncio.timeout(10):
             await engine.gone.wait()
         await nothing_is_left(scene, before)
-        assert len(scene.asked) == 1
+        assert len(scene.request_bodies) == 1
     assert answer.response["status"] == "failed"
     assert "in the time allowed" in answer.error["message"]
-    assert (words(answer.response), found(answer.response)) == ("Let me see.", ["failed"])
+    assert (output_text(answer.response), search_statuses(answer.response)) == (
+        "Let me see.",
+        ["failed"],
+    )
 
 
 async def test_rounds_that_never_end_do_at_the_deadline(tmp_path: Path) -> None:
     """Each round is quick; together they take too long."""
 
     def slow(number: int) -> Script:
-        play = round_of(calls(search(call_id=f"c{number}")))
+        play = round_script(call_delta(search_call(call_id=f"c{number}")))
 
-        async def script(asked: Asked, line: Line) -> None:
-            await line.pause(0.15)
-            await play(asked, line)
+        async def script(request: ReceivedRequest, connection: Connection) -> None:
+            await connection.pause(0.15)
+            await play(request, connection)
 
         return script
 
     timeouts = TimeoutConfig(total_s=0.5)
     for stream in (True, False):
-        async with stage(tmp_path, *map(slow, range(30)), timeouts=timeouts) as scene:
-            answer = await scene.ask(stream=stream, tools=[SEARCH])
-            assert 1 < len(scene.asked) < 9
+        async with rounds_gateway(tmp_path, *map(slow, range(30)), timeouts=timeouts) as scene:
+            answer = await scene.post_request(stream=stream, tools=[SEARCH])
+            assert 1 < len(scene.request_bodies) < 9
         assert "in the time allowed" in answer.error["message"]
 
 
 # --- the gateway goes down ------------------------------------------------------------------------
 
 
-@both_ways
+@streamed_and_whole
 async def test_a_search_under_way_at_the_end_is_one_end(tmp_path: Path, stream: bool) -> None:
     engine = Engine()
-    async with stage(tmp_path, LOOKED, ANSWER, engine=engine) as scene:
+    async with rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine) as scene:
         before = tasks()
         async with heard(scene, stream=stream) as listener:
-            await until(lambda: engine.asked, "the search has begun")
+            await until(lambda: engine.request_bodies, "the search has begun")
             scene.gateway.engine.stop_all()
             answer = await listener.rest()
         await nothing_is_left(scene, before)
-        assert len(scene.asked) == 1
+        assert len(scene.request_bodies) == 1
     assert answer.response["status"] == "failed"
-    assert found(answer.response) == ["failed"]
+    assert search_statuses(answer.response) == ["failed"]
 
 
-@both_ways
+@streamed_and_whole
 @pytest.mark.parametrize("head", [True, False], ids=["a head", "nothing"])
 async def test_a_later_round_under_way_at_the_end_is_one_end(
     tmp_path: Path, stream: bool, head: bool
 ) -> None:
     second = Silent(head=head)
-    async with stage(tmp_path, LOOKED, second) as scene:
+    async with rounds_gateway(tmp_path, LOOKED, second) as scene:
         before = tasks()
         async with heard(scene, stream=stream) as listener:
             await second.waiting.wait()
@@ -237,20 +242,22 @@ async def test_a_later_round_under_way_at_the_end_is_one_end(
             answer = await listener.rest()
         await nothing_is_left(scene, before)
     assert answer.response["status"] == "failed"
-    assert words(answer.response) == "Let me see."
+    assert output_text(answer.response) == "Let me see."
 
 
 RESTLESS = {
     "a search": [LOOKED, ANSWER],
-    "a reminder": [round_of(thought("Hm.")), ANSWER],
-    "several": [round_of(thought("Hm.")), LOOKED, LOOKED, ANSWER],
+    "a reminder": [round_script(reasoning_delta("Hm.")), ANSWER],
+    "several": [round_script(reasoning_delta("Hm.")), LOOKED, LOOKED, ANSWER],
 }
 
 
 BODY = b'{"model": "m", "input": "?", "stream": true, "tools": [{"type": "web_search"}]}'
 
 
-async def driven(scene: Stage, after: int, *, leave: bool) -> tuple[list[Event], int | None]:
+async def driven(
+    scene: RoundsGateway, after: int, *, leave: bool
+) -> tuple[list[Event], int | None]:
     """The events of an answer that is stopped, or left, after so many batches; and how often the
     provider had been asked by then. None: it has ended before."""
     engine = scene.gateway.engine
@@ -263,7 +270,7 @@ async def driven(scene: Stage, after: int, *, leave: bool) -> tuple[list[Event],
             told += events
             after -= 1
             if terminal(events) is None and not after:
-                asked = len(scene.asked)
+                asked = len(scene.request_bodies)
                 if leave:
                     break
                 engine.stop_all()
@@ -276,10 +283,10 @@ async def test_nothing_is_begun_after_the_end_wherever_it_comes(
     tmp_path: Path, rounds: list[Script], leave: bool
 ) -> None:
     for after in range(1, 100):
-        async with stage(tmp_path, *rounds) as scene:
+        async with rounds_gateway(tmp_path, *rounds) as scene:
             before = tasks()
             told, asked = await driven(scene, after, leave=leave)
-            assert asked in (None, len(scene.asked))
+            assert asked in (None, len(scene.request_bodies))
             await nothing_is_left(scene, before)
         if not leave:
             check(documents(told))
@@ -292,7 +299,7 @@ async def test_nothing_is_begun_after_the_end_wherever_it_comes(
 async def test_keep_alives_go_on_while_a_search_is_made(tmp_path: Path) -> None:
     engine = Engine()
     async with (
-        stage(tmp_path, LOOKED, ANSWER, engine=engine, keepalive_s=0.03) as scene,
+        rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine, keepalive_s=0.03) as scene,
         heard(scene, stream=True) as listener,
     ):
         await listen_for(listener, "response.web_search_call.searching")
@@ -300,7 +307,7 @@ async def test_keep_alives_go_on_while_a_search_is_made(tmp_path: Path) -> None:
         engine.go_on.set()
         answer = await listener.rest()
     assert answer.response["status"] == "completed"
-    assert words(answer.response) == "Let me see.It rains [1]."
+    assert output_text(answer.response) == "Let me see.It rains [1]."
 
 
 async def test_silence_of_a_search_is_not_the_providers(tmp_path: Path) -> None:
@@ -308,7 +315,9 @@ async def test_silence_of_a_search_is_not_the_providers(tmp_path: Path) -> None:
     engine = Engine()
     timeouts = TimeoutConfig(idle_s=0.05, first_token_s=5)
     async with (
-        stage(tmp_path, LOOKED, ANSWER, engine=engine, timeouts=timeouts, keepalive_s=0.1) as scene,
+        rounds_gateway(
+            tmp_path, LOOKED, ANSWER, engine=engine, timeouts=timeouts, keepalive_s=0.1
+        ) as scene,
         heard(scene, stream=True) as listener,
     ):
         await listen_for(listener, "keepalive", 3)

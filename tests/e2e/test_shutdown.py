@@ -14,10 +14,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.support.client_answers import Answer, judge_error
+from tests.support.client_answers import Answer, check_error_answer
 from tests.support.commands import COMMAND, environment
-from tests.support.stream_reader import Listener, listening
-from tests.support.upstream import HELLO, HELLO_WORLD, Asked, Line, chunk, upstream
+from tests.support.stream_reader import StreamReader, open_stream
+from tests.support.upstream import HELLO, HELLO_WORLD, Connection, ReceivedRequest, chunk, upstream
 from tests.support.waiting import until
 
 PATIENCE_S = 20.0
@@ -97,32 +97,32 @@ class Provider:
         self.go_on = asyncio.Event()
         self.gone = 0
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
-        if asked.body["model"] == "no-head":
-            await line.until_gone()
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
+        if request.body["model"] == "no-head":
+            await connection.wait_disconnected()
         else:
-            await line.head()
-            if asked.body["model"] != "no-word":
+            await connection.head()
+            if request.body["model"] != "no-word":
                 for each in HELLO:
-                    await line.send(each)
-            await self._wait(line)
-        self.gone += line.is_gone
+                    await connection.send(each)
+            await self._wait(connection)
+        self.gone += connection.is_disconnected
 
-    async def _wait(self, line: Line) -> None:
+    async def _wait(self, connection: Connection) -> None:
         """The end, or the other side hangs up: whatever comes first."""
         told = asyncio.ensure_future(self.go_on.wait())
-        left = asyncio.ensure_future(line.until_gone())
+        left = asyncio.ensure_future(connection.wait_disconnected())
         await asyncio.wait([told, left], return_when=asyncio.FIRST_COMPLETED)
         if told.done():
             for each in HELLO_WORLD[2:]:
-                await line.send(each)
-            await line.end()
+                await connection.send(each)
+            await connection.end()
         for waiting in (told, left):
             waiting.cancel()
         await asyncio.wait([told, left])
 
 
-async def first_words(listener: Listener) -> None:
+async def first_words(listener: StreamReader) -> None:
     while (event := await listener.event()) is not None:
         if event["type"] == "response.output_text.delta":
             return
@@ -141,8 +141,8 @@ async def test_streams_may_finish_and_nobody_new_is_let_in(tmp_path: Path) -> No
     async with (
         upstream(provider) as played,
         serving(tmp_path, played.url, shutdown_s=60) as gateway,
-        listening(gateway.port) as stream,
-        listening(gateway.port) as silent,
+        open_stream(gateway.port) as stream,
+        open_stream(gateway.port) as silent,
         aiohttp.ClientSession(f"http://127.0.0.1:{gateway.port}") as known,
     ):
         await stream.post(body("m"))
@@ -158,7 +158,7 @@ async def test_streams_may_finish_and_nobody_new_is_let_in(tmp_path: Path) -> No
             assert (live.status, (await live.json())["ready"]) == (200, False)
         async with known.post("/v1/responses", json=body("m")) as refused:
             answer = Answer(refused.status, refused.headers, await refused.read())
-            judge_error(answer)
+            check_error_answer(answer)
             assert (answer.status, refused.headers["connection"]) == (503, "close")
         with pytest.raises(aiohttp.ClientConnectorError):
             await known.get("/health/ready")  # on a new line: the old one was closed
@@ -178,8 +178,8 @@ async def test_at_the_deadline_every_stream_gets_one_last_event(tmp_path: Path) 
         played = await stack.enter_async_context(upstream(provider))
         gateway = await stack.enter_async_context(serving(tmp_path, played.url, shutdown_s=0.5))
 
-        async def come(model: str, stream: bool) -> Listener:
-            listener = await stack.enter_async_context(listening(gateway.port))
+        async def come(model: str, stream: bool) -> StreamReader:
+            listener = await stack.enter_async_context(open_stream(gateway.port))
             await listener.post(body(model, stream=stream))
             return listener
 
@@ -187,12 +187,12 @@ async def test_at_the_deadline_every_stream_gets_one_last_event(tmp_path: Path) 
         wholes = [await come(model, False) for model in models]
         for listener in streams:  # each has begun, if only because its upstream is slow
             await listener.event()
-        await until(lambda: len(played.asked) == len(streams) + len(wholes), "all were asked")
+        await until(lambda: len(played.requests) == len(streams) + len(wholes), "all were asked")
         gateway.terminate()
         answers = [await listener.rest() for listener in streams]
         refusals = [await listener.rest() for listener in wholes]
         assert await gateway.exit_code() == 0
-        await until(lambda: provider.gone == len(played.asked), "all upstreams were closed")
+        await until(lambda: provider.gone == len(played.requests), "all upstreams were closed")
     assert {answer.response["status"] for answer in answers} == {"failed"}
     assert {answer.error["code"] for answer in answers} == {"server_error"}
     assert {answer.status for answer in refusals} == {503}
@@ -204,7 +204,7 @@ async def test_what_was_finished_before_the_end_is_kept(tmp_path: Path) -> None:
     async with upstream(provider) as played:
         async with (
             serving(tmp_path, played.url, shutdown_s=5) as gateway,
-            listening(gateway.port) as stream,
+            open_stream(gateway.port) as stream,
         ):
             await stream.post(body("m"))
             first = await stream.rest()
@@ -212,12 +212,12 @@ async def test_what_was_finished_before_the_end_is_kept(tmp_path: Path) -> None:
             assert await gateway.exit_code() == 0
         async with (
             serving(tmp_path, played.url, shutdown_s=5) as gateway,
-            listening(gateway.port) as stream,
+            open_stream(gateway.port) as stream,
         ):
             await stream.post(body("m", previous_response_id=first.response["id"]))
             second = await stream.rest()
     assert second.response["status"] == "completed"
-    assert [message["role"] for message in played.asked[-1].body["messages"]] == [
+    assert [message["role"] for message in played.requests[-1].body["messages"]] == [
         "user",
         "assistant",
         "user",
@@ -227,15 +227,15 @@ async def test_what_was_finished_before_the_end_is_kept(tmp_path: Path) -> None:
 async def test_a_client_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
     """Its last event cannot be delivered; the process ends all the same."""
 
-    async def flood(asked: Asked, line: Line) -> None:
-        await line.head()
-        while not line.is_gone:
-            await line.send(chunk({"content": "word " * 20_000}))
+    async def flood(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
+        while not connection.is_disconnected:
+            await connection.send(chunk({"content": "word " * 20_000}))
 
     async with (
         upstream(flood) as played,
         serving(tmp_path, played.url, shutdown_s=0.1) as gateway,
-        listening(gateway.port, buffer_bytes=4096) as stream,
+        open_stream(gateway.port, buffer_bytes=4096) as stream,
     ):
         await stream.post(body("m"))
         await first_words(stream)

@@ -12,20 +12,20 @@ import pytest
 
 from antiphon.config import TimeoutConfig
 from tests.support.client_answers import Answer
-from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
-from tests.support.stream_reader import Listener, listening
+from tests.support.shared_gateway import UVLOOP, SharedGateway, open_shared_gateway
+from tests.support.stream_reader import StreamReader, open_stream
 from tests.support.upstream import (
     DONE,
     HELLO,
     HELLO_WORLD,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
-    answering,
     chunk,
     frame,
-    playing,
-    whole,
+    send_frames,
+    send_json,
+    whole_answer,
 )
 from tests.support.waiting import until
 
@@ -38,17 +38,19 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def chatty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+async def chatty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
     """A gateway that cannot bear silence."""
     path = tmp_path_factory.mktemp("chatty")
-    async with opened_stage(path, keepalive_s=TICK_S, commit_after_s=TICK_S) as stage:
+    async with open_shared_gateway(path, keepalive_s=TICK_S, commit_after_s=TICK_S) as stage:
         yield stage
 
 
 @pytest.fixture(scope="module")
-async def hasty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+async def hasty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
     """A gateway that begins an answer at once, and then waits."""
-    async with opened_stage(tmp_path_factory.mktemp("hasty"), commit_after_s=TICK_S) as stage:
+    async with open_shared_gateway(
+        tmp_path_factory.mktemp("hasty"), commit_after_s=TICK_S
+    ) as stage:
         yield stage
 
 
@@ -59,36 +61,36 @@ class Waiting:
         self._parts = (first, second)
         self.go_on = asyncio.Event()
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
         first, second = self._parts
         if first is not None:
-            await first(asked, line)
+            await first(request, connection)
         await self.go_on.wait()
-        await second(asked, line)
+        await second(request, connection)
 
 
 def sending(*frames: bytes, head: bool = False, end: bool = False) -> Script:
-    async def script(asked: Asked, line: Line) -> None:
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
         if head:
-            await line.head()
+            await connection.head()
         for each in frames:
-            await line.send(each)
+            await connection.send(each)
         if end:
-            await line.end()
+            await connection.end()
 
     return script
 
 
 @asynccontextmanager
-async def heard(stage: Stage, script: Script, **body: Any) -> AsyncIterator[Listener]:
-    async with listening(stage.gateway.gateway.port) as listener:
+async def heard(stage: SharedGateway, script: Script, **body: Any) -> AsyncIterator[StreamReader]:
+    async with open_stream(stage.gateway.gateway.port) as listener:
         await listener.post(
-            {"model": stage.cast(script), "input": "Hello?", "stream": True, **body}
+            {"model": stage.add_script(script), "input": "Hello?", "stream": True, **body}
         )
         yield listener
 
 
-async def listen_for(listener: Listener, kind: str, count: int = 1) -> None:
+async def listen_for(listener: StreamReader, kind: str, count: int = 1) -> None:
     """Read until so many events of a kind were heard."""
     while count:
         event = await listener.event()
@@ -105,7 +107,7 @@ def kinds(answer: Answer) -> list[str]:
 
 @pytest.mark.parametrize("before", [1, 2, 3, 4])
 async def test_silence_is_filled_with_events_that_are_numbered_like_the_others(
-    chatty: Stage, before: int
+    chatty: SharedGateway, before: int
 ) -> None:
     """The judge of the answer counts all of them."""
     frames = HELLO_WORLD
@@ -121,22 +123,24 @@ async def test_silence_is_filled_with_events_that_are_numbered_like_the_others(
     assert numbers == list(range(len(numbers)))
 
 
-async def test_a_stream_that_is_never_silent_needs_no_keep_alive(hasty: Stage) -> None:
-    answer = await hasty.ask(playing(HELLO_WORLD), stream=True)
+async def test_a_stream_that_is_never_silent_needs_no_keep_alive(hasty: SharedGateway) -> None:
+    answer = await hasty.post_request(send_frames(HELLO_WORLD), stream=True)
     assert "keepalive" not in kinds(answer)
 
 
-async def test_a_keep_alive_never_follows_the_last_event(chatty: Stage) -> None:
+async def test_a_keep_alive_never_follows_the_last_event(chatty: SharedGateway) -> None:
     """Not even if the client takes its time over it: the last event is large, and not read."""
     words = "word " * 500_000
     end = sending(chunk({}, "stop"), DONE, end=True)
     large = Waiting(sending(chunk({"content": words}), head=True), end)
     silent = Waiting(sending(*HELLO, head=True), end)
     async with (
-        listening(chatty.gateway.gateway.port, buffer_bytes=2**16) as slow,
+        open_stream(chatty.gateway.gateway.port, buffer_bytes=2**16) as slow,
         heard(chatty, silent) as clock,
     ):
-        await slow.post({"model": chatty.cast(large), "input": "x", "stream": True, "store": False})
+        await slow.post(
+            {"model": chatty.add_script(large), "input": "x", "stream": True, "store": False}
+        )
         await listen_for(slow, "response.output_text.delta")
         chatty.gateway.log.clear()
         large.go_on.set()
@@ -152,7 +156,7 @@ async def test_a_keep_alive_never_follows_the_last_event(chatty: Stage) -> None:
 # Begun before the provider
 
 
-async def begun(stage: Stage, second: Script, first: Script | None = None) -> Answer:
+async def begun(stage: SharedGateway, second: Script, first: Script | None = None) -> Answer:
     """An answer that was begun, and whose provider went on only after that."""
     script = Waiting(first, second)
     async with heard(stage, script) as listener:
@@ -162,17 +166,17 @@ async def begun(stage: Stage, second: Script, first: Script | None = None) -> An
 
 
 SLOW_STARTS: dict[str, tuple[Script | None, Script]] = {
-    "no head": (None, playing(HELLO_WORLD)),
+    "no head": (None, send_frames(HELLO_WORLD)),
     "no byte": (sending(head=True), sending(*HELLO_WORLD, end=True)),
     "no word": (sending(HELLO[0], head=True), sending(*HELLO_WORLD[1:], end=True)),
     "comments": (sending(b": busy\n\n", head=True), sending(*HELLO_WORLD, end=True)),
-    "a whole answer": (None, answering(200, whole("Hello, world"))),
+    "a whole answer": (None, send_json(200, whole_answer("Hello, world"))),
 }
 
 
 @pytest.mark.parametrize("parts", SLOW_STARTS.values(), ids=SLOW_STARTS)
 async def test_an_answer_may_begin_before_its_provider_does(
-    hasty: Stage, parts: tuple[Script | None, Script]
+    hasty: SharedGateway, parts: tuple[Script | None, Script]
 ) -> None:
     first, second = parts
     answer = await begun(hasty, second, first)
@@ -185,28 +189,28 @@ async def test_an_answer_may_begin_before_its_provider_does(
     ]
 
 
-async def test_an_answer_that_has_begun_can_be_continued(hasty: Stage) -> None:
+async def test_an_answer_that_has_begun_can_be_continued(hasty: SharedGateway) -> None:
     """It is saved like any other."""
-    answer = await begun(hasty, playing(HELLO_WORLD))
-    again = await hasty.ask(
-        playing(HELLO_WORLD), stream=True, previous_response_id=answer.response["id"]
+    answer = await begun(hasty, send_frames(HELLO_WORLD))
+    again = await hasty.post_request(
+        send_frames(HELLO_WORLD), stream=True, previous_response_id=answer.response["id"]
     )
     assert again.response["status"] == "completed"
 
 
-async def hang_up(asked: Asked, line: Line) -> None:
-    line.cut()
+async def hang_up(request: ReceivedRequest, connection: Connection) -> None:
+    connection.cut()
 
 
-async def reset(asked: Asked, line: Line) -> None:
-    line.reset()
+async def reset(request: ReceivedRequest, connection: Connection) -> None:
+    connection.reset()
 
 
 def refusing(status: int) -> Script:
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(status, content_type="application/json", retry_after="2")
-        await line.send(b'{"error": {"message": "No."}}')
-        await line.end()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(status, content_type="application/json", retry_after="2")
+        await connection.send(b'{"error": {"message": "No."}}')
+        await connection.end()
 
     return script
 
@@ -231,7 +235,7 @@ LATE_FAILURES: dict[str, tuple[Script | None, Script, str]] = {
 
 @pytest.mark.parametrize("parts", LATE_FAILURES.values(), ids=LATE_FAILURES)
 async def test_a_failure_after_the_beginning_is_told_inside_the_stream(
-    hasty: Stage, parts: tuple[Script | None, Script, str]
+    hasty: SharedGateway, parts: tuple[Script | None, Script, str]
 ) -> None:
     first, second, code = parts
     answer = await begun(hasty, second, first)
@@ -240,17 +244,17 @@ async def test_a_failure_after_the_beginning_is_told_inside_the_stream(
 
 
 async def test_a_first_word_that_never_comes_is_told_inside_the_stream(tmp_path: Path) -> None:
-    async def script(asked: Asked, line: Line) -> None:
-        await line.until_gone()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.wait_disconnected()
 
     timeouts = TimeoutConfig(first_token_s=0.3)
-    async with opened_stage(tmp_path, timeouts=timeouts, commit_after_s=TICK_S) as stage:
-        answer = await stage.ask(script, stream=True)
+    async with open_shared_gateway(tmp_path, timeouts=timeouts, commit_after_s=TICK_S) as stage:
+        answer = await stage.post_request(script, stream=True)
     assert kinds(answer) == ["response.created", "response.in_progress", "response.failed"]
     assert "sent no output" in answer.error["message"]
 
 
-async def test_a_failure_before_the_beginning_is_still_an_http_error(hasty: Stage) -> None:
-    answer = await hasty.ask(refusing(429), stream=True)
+async def test_a_failure_before_the_beginning_is_still_an_http_error(hasty: SharedGateway) -> None:
+    answer = await hasty.post_request(refusing(429), stream=True)
     assert answer.status == 429
     assert answer.headers["retry-after"] == "2"

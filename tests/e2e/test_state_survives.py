@@ -26,7 +26,7 @@ from antiphon.config import (
     TraceConfig,
 )
 from antiphon.engine.runtime import Runtime
-from tests.support.client_answers import Answer, ask
+from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import replaced, running, settings
 from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.bedrock import ScriptedBedrock
@@ -45,7 +45,14 @@ from tests.support.scripted_providers.session import (
     user_items,
 )
 from tests.support.shared_gateway import UVLOOP
-from tests.support.upstream import Asked, Line, Script, Upstream, answering, upstream
+from tests.support.upstream import (
+    Connection,
+    ReceivedRequest,
+    Script,
+    Upstream,
+    send_json,
+    upstream,
+)
 
 HEADER = "antiphon-diagnostics"
 CACHE_MARK = b',{"cachePoint":{"type":"default"}}'  # for the provider's cache: no part of a history
@@ -82,10 +89,10 @@ class Home:
             attempts=AttemptConfig(),
         )
 
-    async def ask(self, items: list[Document], **more: Any) -> Answer:
+    async def post_request(self, items: list[Document], **more: Any) -> Answer:
         """A gateway that lives for one request."""
         async with running(self.config(), Runtime(now=lambda: self.now)) as gateway:
-            answer = await ask(gateway, request_body(f"up/{self.model}", items, **more))
+            answer = await post_request(gateway, request_body(f"up/{self.model}", items, **more))
         assert answer.status == 200, answer.body
         assert answer.response["status"] == "completed"
         return answer
@@ -98,13 +105,13 @@ async def home(
     """The provider answers turn by turn, as often as it is asked."""
     turns = iter(SESSION)
 
-    async def script(asked: Asked, line: Line) -> None:
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
         if here.refusals:
-            await here.refusals.pop(0)(asked, line)
+            await here.refusals.pop(0)(request, connection)
             return
-        await line.head(content_type=scripted.content_type)
-        await line.send(scripted.stream_bytes(next(turns)))
-        await line.end()
+        await connection.head(content_type=scripted.content_type)
+        await connection.send(scripted.stream_bytes(next(turns)))
+        await connection.end()
 
     async with upstream(script) as played:
         here = Home(scripted, kind, model, played, tmp_path)
@@ -118,7 +125,7 @@ def known(place: int, before: Sequence[Document]) -> list[Document]:
 
 def check(place: int, home: Home) -> None:
     """The last request is what the provider's own client would have sent."""
-    raw = home.played.asked[-1].raw.replace(CACHE_MARK, b"")
+    raw = home.played.requests[-1].raw.replace(CACHE_MARK, b"")
     assert raw.endswith(native_tail(home.scripted, SESSION[: place + 1])), raw.decode()
 
 
@@ -147,7 +154,7 @@ async def test_a_client_that_echoes_keeps_everything_over_restarts(
         output: list[Document] = []
         for place in range(len(SESSION)):
             items += known(place, output)
-            output = (await here.ask(items, store=False)).response["output"]
+            output = (await here.post_request(items, store=False)).response["output"]
             items += echo_items(output)
             check(place, here)
 
@@ -162,7 +169,7 @@ async def test_a_client_that_names_the_response_before_keeps_everything_over_res
         output: list[Document] = []
         previous: dict[str, str] = {}
         for place in range(len(SESSION)):
-            response = (await here.ask(known(place, output), **previous)).response
+            response = (await here.post_request(known(place, output), **previous)).response
             output, previous = response["output"], {"previous_response_id": response["id"]}
             check(place, here)
 
@@ -176,7 +183,7 @@ SIGNED = ("anthropic", "gemini", "openai", "bedrock", "openrouter")
 async def first_turn(here: Home) -> list[Document]:
     """The items of a thread that waits for the results of its first calls."""
     items = user_items(SESSION[0])
-    output = (await here.ask(items, store=False)).response["output"]
+    output = (await here.post_request(items, store=False)).response["output"]
     assert [item["type"] for item in output if "encrypted_content" in item]
     return [*items, *echo_items(output), *result_items(output, SESSION[0])]
 
@@ -193,12 +200,12 @@ def changed(items: list[Document], change: Callable[[str], str]) -> list[Documen
 
 def states_in(here: Home) -> list[str]:
     """Which states of the first turn are in the last request."""
-    return states_of(here.scripted, here.played.asked[-1])
+    return states_of(here.scripted, here.played.requests[-1])
 
 
-def states_of(scripted: ScriptedProvider, request: Asked) -> list[str]:
+def states_of(scripted: ScriptedProvider, received: ReceivedRequest) -> list[str]:
     escaped = {state: json.dumps(state)[1:-1] for state in scripted.states(SESSION[0])}
-    return [state for state, text in escaped.items() if text in request.raw.decode()]
+    return [state for state, text in escaped.items() if text in received.raw.decode()]
 
 
 DAMAGES: dict[str, tuple[Callable[[str], str], str]] = {
@@ -222,7 +229,7 @@ async def test_a_seal_that_cannot_be_opened_costs_the_state_and_nothing_else(
     change, why = DAMAGES[damage]
     async with home(tmp_path, scripted, kind, model) as here:
         items = changed(await first_turn(here), change)
-        answer = await here.ask(items, store=False)
+        answer = await here.post_request(items, store=False)
         assert states_in(here) == []
     assert f"capsule.unused:{why}" in answer.headers[HEADER]
 
@@ -233,10 +240,10 @@ async def test_a_seal_expires(tmp_path: Path, kind: str) -> None:
     async with home(tmp_path, scripted, kind, model) as here:
         items = await first_turn(here)
         here.now += 1000
-        assert HEADER not in (await here.ask(items, store=False)).headers
+        assert HEADER not in (await here.post_request(items, store=False)).headers
         assert states_in(here) == scripted.states(SESSION[0])
         here.now += 1
-        answer = await here.ask(items, store=False)
+        answer = await here.post_request(items, store=False)
         assert states_in(here) == []
     assert "capsule.unused:expired" in answer.headers[HEADER]
 
@@ -247,7 +254,7 @@ async def test_a_seal_is_for_the_model_that_made_it(tmp_path: Path, kind: str) -
     async with home(tmp_path, scripted, kind, model) as here:
         items = await first_turn(here)
         here.model = {"anthropic": "claude-opus-5", "openai": "gpt-5.2"}.get(kind, f"{model}-2")
-        answer = await here.ask(items, store=False)
+        answer = await here.post_request(items, store=False)
         assert states_in(here) == []
     assert "capsule.unused" in answer.headers[HEADER]
 
@@ -257,7 +264,7 @@ async def test_what_was_thought_in_plain_goes_along_to_another_model(tmp_path: P
     async with home(tmp_path, scripted, "deepseek", model) as here:
         items = await first_turn(here)
         here.model = "deepseek-flash"
-        answer = await here.ask(items, store=False)
+        answer = await here.post_request(items, store=False)
         assert states_in(here) == [SESSION[0].thought]
         assert HEADER not in answer.headers
 
@@ -269,10 +276,10 @@ async def test_a_server_of_the_same_kind_elsewhere_is_a_stranger(tmp_path: Path)
         home(tmp_path, scripted, "chat", "m") as elsewhere,
     ):
         items = await first_turn(here)
-        answer = await elsewhere.ask(items, store=False)
+        answer = await elsewhere.post_request(items, store=False)
         assert states_in(elsewhere) == []
         assert "capsule.unused:foreign" in answer.headers[HEADER]
-        await here.ask(items, store=False)
+        await here.post_request(items, store=False)
         assert states_in(here) == scripted.states(SESSION[0])
 
 
@@ -285,7 +292,7 @@ async def test_keys_can_be_replaced_without_losing_anything(tmp_path: Path) -> N
         for place, held in enumerate(keys):
             here.keys = held.split()
             items += known(place, output)
-            output = (await here.ask(items, store=False)).response["output"]
+            output = (await here.post_request(items, store=False)).response["output"]
             items += echo_items(output)
             check(place, here)
 
@@ -298,13 +305,13 @@ async def test_a_key_that_was_thrown_away_takes_its_seals_along_and_no_others(
         here.keys = ["old"]
         items = await first_turn(here)
         here.keys = ["new", "old"]
-        output = (await here.ask(items, store=False)).response["output"]
+        output = (await here.post_request(items, store=False)).response["output"]
         items += [*echo_items(output), *result_items(output, SESSION[1])]
         here.keys = ["new"]
-        answer = await here.ask(items, store=False)
+        answer = await here.post_request(items, store=False)
         assert "capsule.unused:unknown_key" in answer.headers[HEADER]
         assert states_in(here) == []
-        assert scripted.states(SESSION[1])[0] in here.played.asked[-1].raw.decode()
+        assert scripted.states(SESSION[1])[0] in here.played.requests[-1].raw.decode()
 
 
 # What the provider does not take back
@@ -322,10 +329,10 @@ async def test_a_signature_that_is_refused_is_left_out_once(tmp_path: Path, kind
     scripted, model = PROVIDERS[kind]
     async with home(tmp_path, scripted, kind, model) as here:
         items = await first_turn(here)
-        here.refusals = [answering(400, {"error": REFUSED[kind]})]
-        answer = await here.ask(items, store=False)
-        assert len(here.played.asked) == 3
-        with_state, without = here.played.asked[-2:]
+        here.refusals = [send_json(400, {"error": REFUSED[kind]})]
+        answer = await here.post_request(items, store=False)
+        assert len(here.played.requests) == 3
+        with_state, without = here.played.requests[-2:]
         assert states_of(scripted, with_state) == scripted.states(SESSION[0])
         assert states_of(scripted, without) == []
         assert scripted.problems(without.raw) == []

@@ -10,8 +10,16 @@ from typing import Any
 import pytest
 
 from antiphon.config import ModelConfig
-from tests.support.checked_gateway import Document, Scene, configured, deltas, final, items, text
-from tests.support.upstream import DONE, Asked, Line, Script, chunk, usage
+from tests.support.checked_gateway import (
+    CheckedGateway,
+    Document,
+    configured,
+    deltas,
+    final_response,
+    items_of_type,
+    text,
+)
+from tests.support.upstream import DONE, Connection, ReceivedRequest, Script, chunk, usage
 
 SCHEMA: Document = {
     "type": "object",
@@ -46,21 +54,21 @@ def in_turn(*rounds: str | Document) -> Script:
     the message itself. The last one stays."""
     left = list(rounds)
 
-    async def script(asked: Asked, line: Line) -> None:
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
         said = left.pop(0) if len(left) > 1 else left[0]
-        message = said if isinstance(said, dict) else _message(said, asked.body)
+        message = said if isinstance(said, dict) else _message(said, request.body)
         finish = "tool_calls" if "tool_calls" in message else "stop"
-        if asked.body.get("stream"):
-            await line.head()
+        if request.body.get("stream"):
+            await connection.head()
             for each in (chunk(message), chunk({}, finish), usage(), DONE):
-                await line.send(each)
+                await connection.send(each)
         else:
-            await line.head(content_type="application/json")
+            await connection.head(content_type="application/json")
             choice = {"index": 0, "message": message, "finish_reason": finish}
             counts = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
             whole = {"id": "c1", "model": "m", "choices": [choice], "usage": counts}
-            await line.send(json.dumps(whole).encode())
-        await line.end()
+            await connection.send(json.dumps(whole).encode())
+        await connection.end()
 
     return script
 
@@ -74,13 +82,13 @@ def _message(said: str, body: Document) -> Document:
 
 def strict(
     tmp_path: Path, model: ModelConfig, *rounds: str | Document
-) -> AbstractAsyncContextManager[Scene]:
+) -> AbstractAsyncContextManager[CheckedGateway]:
     return configured(tmp_path, in_turn(*rounds), models={"*": model})
 
 
-async def answered(stage: Scene, *, streamed: bool, **body: Any) -> Document:
+async def answered(stage: CheckedGateway, *, streamed: bool, **body: Any) -> Document:
     body = {"text": STRICT, **body}
-    return final(await stage.stream(**body)) if streamed else await stage.whole(**body)
+    return final_response(await stage.stream(**body)) if streamed else await stage.whole(**body)
 
 
 @every_way
@@ -92,7 +100,7 @@ async def test_an_answer_that_fits_is_told_as_it_is(
         response = await answered(stage, streamed=streamed)
         assert (response["status"], text(response)) == ("completed", ULM)
         assert [item["type"] for item in response["output"]] == ["message"]
-        assert len(stage.upstream.asked) == 1
+        assert len(stage.upstream.requests) == 1
 
 
 @pytest.mark.parametrize("model", [BY_TOOL, TOLD], ids=["by a tool", "told"])
@@ -103,9 +111,9 @@ async def test_an_answer_that_does_not_fit_is_asked_for_once_more(
     async with strict(tmp_path, model, WRONG, ULM) as stage:
         response = await answered(stage, streamed=streamed)
         assert (response["status"], text(response)) == ("completed", ULM)
-        assert len(stage.upstream.asked) == 2
-        assert '\\"two\\" is not of type' in json.dumps(stage.sent["messages"])
-        assert WRONG in str(stage.sent["messages"][-2])
+        assert len(stage.upstream.requests) == 2
+        assert '\\"two\\" is not of type' in json.dumps(stage.last_body["messages"])
+        assert WRONG in str(stage.last_body["messages"][-2])
         assert response["usage"]["total_tokens"] == 20
 
 
@@ -119,7 +127,7 @@ async def test_an_answer_that_stays_wrong_is_an_explicit_failure(
         assert (response["status"], response["error"]["code"]) == ("failed", "server_error")
         assert "at days (type)" in response["error"]["message"]
         assert text(response) == WRONG
-        assert len(stage.upstream.asked) == 2
+        assert len(stage.upstream.requests) == 2
 
 
 @both_forms
@@ -129,17 +137,17 @@ async def test_what_a_provider_was_asked_for_and_says_in_a_fence_is_unwrapped(
     async with strict(tmp_path, NATIVE, f"```json\n{ULM}\n```") as stage:
         response = await answered(stage, streamed=streamed)
         assert (response["status"], text(response)) == ("completed", ULM)
-        assert len(stage.upstream.asked) == 1
+        assert len(stage.upstream.requests) == 1
 
 
 async def test_what_a_provider_was_asked_for_streams(tmp_path: Path) -> None:
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for piece in (ULM[:9], ULM[9:]):
-            await line.send(chunk({"content": piece}))
+            await connection.send(chunk({"content": piece}))
         for each in (chunk({}, "stop"), usage(), DONE):
-            await line.send(each)
-        await line.end()
+            await connection.send(each)
+        await connection.end()
 
     async with configured(tmp_path, script) as stage:
         events = await stage.stream(text=STRICT)
@@ -164,7 +172,7 @@ async def test_tools_of_the_client_stay_callable_beside_the_answer_tool(
         response = await answered(stage, streamed=streamed, tools=[TOOL])
         assert response["status"] == "completed"
         assert {item["type"] for item in response["output"]} == {"message", "function_call"}
-        assert stage.sent["tool_choice"] == "required"
+        assert stage.last_body["tool_choice"] == "required"
         [call] = [item for item in response["output"] if item["type"] == "function_call"]
         result = {"type": "function_call_output", "call_id": call["call_id"], "output": "Ulm"}
         following = {"previous_response_id": response["id"], "input": [result], "tools": [TOOL]}
@@ -187,24 +195,24 @@ async def test_the_way_down_the_ladder_is_told_in_the_diagnostics(tmp_path: Path
     async with strict(tmp_path, BY_TOOL, ULM) as stage:
         _, headers, _ = await stage.post(text=STRICT)
         assert headers["antiphon-diagnostics"] == "1; codes=format.degraded:text.format.type"
-        [tool] = stage.sent["tools"]
+        [tool] = stage.last_body["tools"]
         assert tool["function"]["parameters"] == SCHEMA
         assert tool["function"]["strict"] is True
-        assert stage.sent["tool_choice"]["function"]["name"] == "answer_trip"
-        assert "response_format" not in stage.sent
+        assert stage.last_body["tool_choice"]["function"]["name"] == "answer_trip"
+        assert "response_format" not in stage.last_body
 
 
 async def test_an_answer_that_was_cut_is_incomplete_and_not_repaired(tmp_path: Path) -> None:
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         cut = chunk({"content": ULM[:9]})
         for each in (cut, chunk({}, "length"), usage(), DONE):
-            await line.send(each)
-        await line.end()
+            await connection.send(each)
+        await connection.end()
 
     async with configured(tmp_path, script, models={"*": TOLD}) as stage:
         events = await stage.stream(text=STRICT)
-        assert final(events)["incomplete_details"] == {"reason": "max_output_tokens"}
-        assert text(final(events)) == ULM[:9]
-        assert len(items(events, "message")) == 1
-        assert len(stage.upstream.asked) == 1
+        assert final_response(events)["incomplete_details"] == {"reason": "max_output_tokens"}
+        assert text(final_response(events)) == ULM[:9]
+        assert len(items_of_type(events, "message")) == 1
+        assert len(stage.upstream.requests) == 1

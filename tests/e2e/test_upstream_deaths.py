@@ -17,20 +17,20 @@ from antiphon.errors import UpstreamError
 from antiphon.providers.registry import build_providers
 from tests.support.corpus import ABSENT, cases
 from tests.support.gateways import settings
-from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
+from tests.support.shared_gateway import UVLOOP, SharedGateway, open_shared_gateway
 from tests.support.stream_validator import TERMINALS
 from tests.support.upstream import (
     DONE,
     HELLO,
     HELLO_WORLD,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
     chunk,
     frame,
     upstream,
     usage,
-    whole,
+    whole_answer,
 )
 
 
@@ -40,8 +40,8 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    async with opened_stage(tmp_path_factory.mktemp("stage")) as stage:
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    async with open_shared_gateway(tmp_path_factory.mktemp("stage")) as stage:
         yield stage
 
 
@@ -85,7 +85,7 @@ INVENTED: Mapping[str, Sequence[bytes]] = {
     ),
     "an error inside": (*HELLO, frame({"error": {"message": "out of memory", "code": 500}})),
     "torn frames": tuple(
-        piece for whole in HELLO_WORLD for piece in (whole[:9], whole[9:-1], whole[-1:])
+        piece for each in HELLO_WORLD for piece in (each[:9], each[9:-1], each[-1:])
     ),
 }
 
@@ -112,16 +112,16 @@ every_ending = pytest.mark.parametrize("ending", ["end", "cut", "reset"])
 def dying(frames: Sequence[bytes], ending: str, content_type: str = "text/event-stream") -> Script:
     """Send the head and these, and die."""
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=content_type)
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(content_type=content_type)
         for each in frames:
-            await line.send(each)
+            await connection.send(each)
         if ending == "end":
-            await line.end()
+            await connection.end()
         elif ending == "cut":
-            line.cut()
+            connection.cut()
         else:
-            line.reset()
+            connection.reset()
 
     return script
 
@@ -144,10 +144,10 @@ def understood(frames: Sequence[bytes], ending: str) -> bytes:
     return b"".join(piece for piece in split(data) if piece.endswith((b"\n\n", b"\r\n\r\n")))
 
 
-async def deaths_told(stage: Stage, frames: Sequence[bytes], ending: str) -> int:
+async def deaths_told(stage: SharedGateway, frames: Sequence[bytes], ending: str) -> int:
     """The gateway tells what the library makes of the same bytes, or an error before any output."""
     for count in range(len(frames) + 1):
-        answer = await stage.ask(dying(frames[:count], ending), stream=True, store=False)
+        answer = await stage.post_request(dying(frames[:count], ending), stream=True, store=False)
         expected = replay(understood(frames[:count], ending))
         if is_silent(expected):
             assert answer.status == 502 or ending == "end", (count, answer)
@@ -164,7 +164,7 @@ async def deaths_told(stage: Stage, frames: Sequence[bytes], ending: str) -> int
 @every_ending
 @pytest.mark.parametrize("frames", INVENTED.values(), ids=INVENTED)
 async def test_an_upstream_killed_at_any_chunk_leaves_one_terminal_event_or_an_error(
-    stage: Stage, frames: Sequence[bytes], ending: str
+    stage: SharedGateway, frames: Sequence[bytes], ending: str
 ) -> None:
     assert await deaths_told(stage, frames, ending) > len(frames)
 
@@ -173,29 +173,31 @@ async def test_an_upstream_killed_at_any_chunk_leaves_one_terminal_event_or_an_e
 @every_ending
 @pytest.mark.parametrize("name", RECORDED)
 async def test_a_recording_killed_at_any_chunk_leaves_one_terminal_event_or_an_error(
-    stage: Stage, name: str, ending: str
+    stage: SharedGateway, name: str, ending: str
 ) -> None:
     assert await deaths_told(stage, RECORDED[name], ending) > len(RECORDED[name])
 
 
 @every_ending
-async def test_a_whole_answer_that_is_cut_anywhere_is_a_502(stage: Stage, ending: str) -> None:
-    body = json.dumps(whole("Hello")).encode()
+async def test_a_whole_answer_that_is_cut_anywhere_is_a_502(
+    stage: SharedGateway, ending: str
+) -> None:
+    body = json.dumps(whole_answer("Hello")).encode()
     for size in range(0, len(body), 7):
         script = dying([body[:size]] if size else [], ending, content_type="application/json")
-        answer = await stage.ask(script)
+        answer = await stage.post_request(script)
         assert (answer.status, answer.error["code"]) == (502, "server_error"), size
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("rude", [True, False], ids=["reset", "cut"])
 async def test_an_upstream_that_hangs_up_without_an_answer_is_a_502(
-    stage: Stage, rude: bool, stream: bool
+    stage: SharedGateway, rude: bool, stream: bool
 ) -> None:
-    async def script(asked: Asked, line: Line) -> None:
-        line.reset() if rude else line.cut()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        connection.reset() if rude else connection.cut()
 
-    answer = await stage.ask(script, stream=stream)
+    answer = await stage.post_request(script, stream=stream)
     assert (answer.status, answer.error["code"]) == (502, "server_error")
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import TimeoutConfig
-from tests.support.client_answers import ask
+from tests.support.client_answers import post_request
 from tests.support.gateways import running, settings
-from tests.support.shared_gateway import UVLOOP, opened_stage
-from tests.support.upstream import HELLO, Asked, Line, Script, chunk, frame, usage
+from tests.support.shared_gateway import UVLOOP, open_shared_gateway
+from tests.support.upstream import HELLO, Connection, ReceivedRequest, Script, chunk, frame, usage
 
 ASKED = {"model": "m", "input": "Hello?"}
 
@@ -32,7 +32,7 @@ async def test_a_refused_connection_is_a_502(tmp_path: Path) -> None:
         port = once.getsockname()[1]
     async with running(settings(tmp_path, f"http://127.0.0.1:{port}/v1")) as gateway:
         for stream in (True, False):
-            answer = await ask(gateway, {**ASKED, "stream": stream})
+            answer = await post_request(gateway, {**ASKED, "stream": stream})
             assert (answer.status, answer.error["code"]) == (502, "server_error")
 
 
@@ -60,7 +60,7 @@ async def test_a_connection_that_takes_too_long_is_a_504(tmp_path: Path, stream:
         timeouts = TimeoutConfig(connect_s=0.05)
         config = settings(tmp_path, f"http://127.0.0.1:{port}/v1", timeouts=timeouts)
         async with running(config) as gateway:
-            answer = await ask(gateway, {**ASKED, "stream": stream})
+            answer = await post_request(gateway, {**ASKED, "stream": stream})
     assert (answer.status, answer.error["code"]) == (504, "server_error")
     assert "in time" in answer.error["message"]
 
@@ -71,12 +71,12 @@ async def test_a_connection_that_takes_too_long_is_a_504(tmp_path: Path, stream:
 def stalling(*frames: bytes, head: bool = True) -> Script:
     """Send these and then nothing, until the other side hangs up."""
 
-    async def script(asked: Asked, line: Line) -> None:
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
         if head:
-            await line.head()
+            await connection.head()
         for each in frames:
-            await line.send(each)
-        await line.until_gone()
+            await connection.send(each)
+        await connection.wait_disconnected()
 
     return script
 
@@ -94,23 +94,23 @@ def stalling(*frames: bytes, head: bool = True) -> Script:
 async def test_an_upstream_that_does_not_begin_in_time_is_a_504(
     tmp_path: Path, script: Script
 ) -> None:
-    async with opened_stage(tmp_path, timeouts=TimeoutConfig(first_token_s=0.1)) as stage:
-        answer = await stage.ask(script, stream=True)
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(first_token_s=0.1)) as stage:
+        answer = await stage.post_request(script, stream=True)
     assert answer.status == 504
     assert "sent no output" in answer.error["message"]
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_the_whole_time_counts_from_the_beginning(tmp_path: Path, stream: bool) -> None:
-    async with opened_stage(tmp_path, timeouts=TimeoutConfig(total_s=0.1)) as stage:
-        answer = await stage.ask(stalling(), stream=stream)
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=0.1)) as stage:
+        answer = await stage.post_request(stalling(), stream=stream)
     assert answer.status == 504
     assert "in the time allowed" in answer.error["message"]
 
 
 async def test_an_upstream_that_falls_silent_fails_the_response(tmp_path: Path) -> None:
-    async with opened_stage(tmp_path, timeouts=TimeoutConfig(idle_s=0.1)) as stage:
-        answer = await stage.ask(stalling(*HELLO), stream=True)
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(idle_s=0.1)) as stage:
+        answer = await stage.post_request(stalling(*HELLO), stream=True)
     assert answer.response["status"] == "failed"
     assert "stopped sending output" in answer.error["message"]
     assert answer.text == "Hello"
@@ -119,13 +119,13 @@ async def test_an_upstream_that_falls_silent_fails_the_response(tmp_path: Path) 
 def ticking(first: Sequence[bytes], tick: bytes) -> Script:
     """Send the first frames, and then the same one again and again."""
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for each in first:
-            await line.send(each)
-        while not line.is_gone:
-            await line.send(tick)
-            await line.pause(0.02)
+            await connection.send(each)
+        while not connection.is_disconnected:
+            await connection.send(tick)
+            await connection.pause(0.02)
 
     return script
 
@@ -133,15 +133,15 @@ def ticking(first: Sequence[bytes], tick: bytes) -> Script:
 async def test_comments_do_not_count_as_an_answer(tmp_path: Path) -> None:
     """A provider that only says that it is still there has fallen silent."""
     script = ticking(HELLO, b": still here\n\n")
-    async with opened_stage(tmp_path, timeouts=TimeoutConfig(idle_s=0.2)) as stage:
-        answer = await stage.ask(script, stream=True)
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(idle_s=0.2)) as stage:
+        answer = await stage.post_request(script, stream=True)
     assert "stopped sending output" in answer.error["message"]
 
 
 async def test_an_upstream_that_goes_on_for_ever_is_stopped(tmp_path: Path) -> None:
     script = ticking(HELLO, chunk({"content": " and"}))
-    async with opened_stage(tmp_path, timeouts=TimeoutConfig(total_s=0.4)) as stage:
-        answer = await stage.ask(script, stream=True)
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=0.4)) as stage:
+        answer = await stage.post_request(script, stream=True)
     assert answer.response["status"] == "failed"
     assert "in the time allowed" in answer.error["message"]
     assert answer.text.startswith("Hello and and")
@@ -150,13 +150,13 @@ async def test_an_upstream_that_goes_on_for_ever_is_stopped(tmp_path: Path) -> N
 FINISHED = (*HELLO, chunk({}, "stop"))
 
 
-async def late_usage(asked: Asked, line: Line) -> None:
-    await line.head()
+async def late_usage(request: ReceivedRequest, connection: Connection) -> None:
+    await connection.head()
     for each in FINISHED:
-        await line.send(each)
-    await line.pause(0.1)
-    await line.send(usage())
-    await line.until_gone()
+        await connection.send(each)
+    await connection.pause(0.1)
+    await connection.send(usage())
+    await connection.wait_disconnected()
 
 
 OPEN_LINES = (
@@ -170,8 +170,8 @@ OPEN_LINES = (
 
 async def test_an_answer_that_is_finished_is_not_held_up_by_an_open_line(tmp_path: Path) -> None:
     """Usage has a short grace to follow; nothing that comes instead makes it longer."""
-    async with opened_stage(tmp_path) as stage:
-        asked = [stage.ask(script, stream=True) for script in OPEN_LINES]
+    async with open_shared_gateway(tmp_path) as stage:
+        asked = [stage.post_request(script, stream=True) for script in OPEN_LINES]
         async with asyncio.timeout(10):  # the idle time is far longer than that
             answers = await asyncio.gather(*asked)
     assert {answer.response["status"] for answer in answers} == {"completed"}

@@ -14,9 +14,17 @@ import pytest
 
 from antiphon.config import AttemptConfig, ModelConfig, ProviderConfig, VisionConfig
 from antiphon.errors import ConfigError
-from tests.support.checked_gateway import Document, Scene, text
+from tests.support.checked_gateway import CheckedGateway, Document, text
 from tests.support.gateways import Running, replaced, running, settings
-from tests.support.upstream import Asked, Line, Script, Upstream, answering, upstream, whole
+from tests.support.upstream import (
+    Connection,
+    ReceivedRequest,
+    Script,
+    Upstream,
+    send_json,
+    upstream,
+    whole_answer,
+)
 from tests.support.waiting import until
 
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
@@ -47,22 +55,22 @@ class Cast:
         self.heard: list[str] = []
         self.seeing = seeing
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
-        said = json.dumps(asked.body["messages"])
-        if asked.body["model"] != "eyes":
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
+        said = json.dumps(request.body["messages"])
+        if request.body["model"] != "eyes":
             self.heard.append(said)
-            await answering(200, whole("Fine."))(asked, line)
+            await send_json(200, whole_answer("Fine."))(request, connection)
             return
         self.looks.append(said)
         self.looking.set()
-        seeing = self.seeing or answering(200, whole(f"Look {len(self.looks)}."))
-        await seeing(asked, line)
+        seeing = self.seeing or send_json(200, whole_answer(f"Look {len(self.looks)}."))
+        await seeing(request, connection)
 
 
 @asynccontextmanager
 async def theatre(
     tmp_path: Path, script: Script, **vision: Any
-) -> AsyncIterator[tuple[Scene, Upstream]]:
+) -> AsyncIterator[tuple[CheckedGateway, Upstream]]:
     async with upstream(script) as played:
         entry = ProviderConfig(
             kind="chat",
@@ -76,7 +84,7 @@ async def theatre(
             vision=VisionConfig(model="eyes", **vision),
         )
         async with running(config) as gateway:
-            yield Scene(gateway, played), played
+            yield CheckedGateway(gateway, played), played
 
 
 def seen_by(cast: Cast, turn: int = -1) -> Callable[[str], bool]:
@@ -118,9 +126,9 @@ async def test_an_image_is_looked_at_once_and_reads_the_same_on_every_turn(tmp_p
 async def test_requests_at_the_same_time_share_one_look(tmp_path: Path) -> None:
     let_go = asyncio.Event()
 
-    async def slowly(asked: Asked, line: Line) -> None:
+    async def slowly(request: ReceivedRequest, connection: Connection) -> None:
         await let_go.wait()
-        await answering(200, whole("A red door."))(asked, line)
+        await send_json(200, whole_answer("A red door."))(request, connection)
 
     cast = Cast(slowly)
     async with theatre(tmp_path, cast) as (scene, _):
@@ -141,7 +149,7 @@ async def test_an_image_in_a_tools_answer_is_described_in_its_place(tmp_path: Pa
     cast = Cast()
     async with theatre(tmp_path, cast) as (scene, played):
         await scene.whole(model="blind", input=[call, output])
-        answered = [m for m in played.asked[-1].body["messages"] if m["role"] == "tool"]
+        answered = [m for m in played.requests[-1].body["messages"] if m["role"] == "tool"]
     assert [message["content"] for message in answered] == [described("Look 1.")]
 
 
@@ -166,10 +174,10 @@ async def test_a_request_without_images_asks_nobody_else(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("seeing", "looks"),
     [
-        (answering(503, {"error": {"message": "overloaded"}}), 2),
-        (answering(401, {"error": {"message": "wrong key"}}), 2),
-        (answering(200, whole("")), 2),
-        (answering(400, WRONG), 1),  # it will not get better by asking again
+        (send_json(503, {"error": {"message": "overloaded"}}), 2),
+        (send_json(401, {"error": {"message": "wrong key"}}), 2),
+        (send_json(200, whole_answer("")), 2),
+        (send_json(400, WRONG), 1),  # it will not get better by asking again
     ],
     ids=["overloaded", "locked", "wordless", "a bad image"],
 )
@@ -188,7 +196,7 @@ async def test_a_look_that_fails_leaves_the_marker(
 
 
 async def test_what_cannot_be_looked_at_today_is_looked_at_tomorrow(tmp_path: Path) -> None:
-    cast = Cast(answering(503, {"error": {"message": "overloaded"}}))
+    cast = Cast(send_json(503, {"error": {"message": "overloaded"}}))
     async with theatre(tmp_path, cast) as (scene, _):
         await scene.whole(model="blind", input=shown(PICTURE))
         cast.seeing = None
@@ -197,8 +205,8 @@ async def test_what_cannot_be_looked_at_today_is_looked_at_tomorrow(tmp_path: Pa
 
 
 async def test_a_look_that_takes_too_long_is_not_waited_for(tmp_path: Path) -> None:
-    async def never(asked: Asked, line: Line) -> None:
-        await line.until_gone()
+    async def never(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.wait_disconnected()
 
     cast = Cast(never)
     async with theatre(tmp_path, cast, timeout_s=0.05) as (scene, _):
@@ -227,9 +235,9 @@ async def test_more_images_than_are_remembered_are_all_described(tmp_path: Path)
 async def test_a_client_that_leaves_does_not_take_the_look_away(tmp_path: Path) -> None:
     let_go = asyncio.Event()
 
-    async def slowly(asked: Asked, line: Line) -> None:
+    async def slowly(request: ReceivedRequest, connection: Connection) -> None:
         await let_go.wait()
-        await answering(200, whole("A red door."))(asked, line)
+        await send_json(200, whole_answer("A red door."))(request, connection)
 
     cast = Cast(slowly)
     async with theatre(tmp_path, cast) as (scene, _):
@@ -244,7 +252,7 @@ async def test_a_client_that_leaves_does_not_take_the_look_away(tmp_path: Path) 
 
 
 async def test_a_fallback_without_eyes_is_not_believed(tmp_path: Path) -> None:
-    cast = Cast(answering(401, {"error": {"message": "wrong key"}}))
+    cast = Cast(send_json(401, {"error": {"message": "wrong key"}}))
     async with upstream(cast) as played:
         blind = {"blind": ModelConfig(inputs=["text"])}
         config = replaced(
@@ -258,7 +266,7 @@ async def test_a_fallback_without_eyes_is_not_believed(tmp_path: Path) -> None:
             vision=VisionConfig(model="sight/eyes"),
         )
         async with running(config) as gateway:
-            await Scene(gateway, played).whole(model="blind", input=shown(PICTURE))
+            await CheckedGateway(gateway, played).whole(model="blind", input=shown(PICTURE))
     assert [MARKER in said for said in cast.heard] == [True, True]
     assert "Look:" in cast.heard[-1]
     assert "Fine." not in cast.heard[-1]
@@ -333,9 +341,9 @@ async def test_there_are_never_many_looks_under_way(tmp_path: Path) -> None:
     """Even if whoever asked for them has long gone."""
     let_go = asyncio.Event()
 
-    async def slowly(asked: Asked, line: Line) -> None:
+    async def slowly(request: ReceivedRequest, connection: Connection) -> None:
         await let_go.wait()
-        await answering(200, whole("Seen."))(asked, line)
+        await send_json(200, whole_answer("Seen."))(request, connection)
 
     cast = Cast(slowly)
     async with theatre(tmp_path, cast) as (scene, _):

@@ -15,9 +15,17 @@ from typing import Any
 import pytest
 
 from antiphon.config import ProviderConfig, SearchConfig
-from tests.support.checked_gateway import Document, Scene, done, final, items, kinds, text
+from tests.support.checked_gateway import (
+    CheckedGateway,
+    Document,
+    done_items,
+    event_types,
+    final_response,
+    items_of_type,
+    text,
+)
 from tests.support.gateways import replaced, running, settings
-from tests.support.upstream import DONE, Asked, Line, chunk, upstream, usage
+from tests.support.upstream import DONE, Connection, ReceivedRequest, chunk, upstream, usage
 
 SEARCH = {"type": "web_search"}
 READ = {
@@ -57,19 +65,19 @@ class Model:
     def __init__(self, rounds: Sequence[Round]) -> None:
         self._rounds = iter(rounds)
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
         deltas = next(self._rounds)
         finish = "tool_calls" if any("tool_calls" in delta for delta in deltas) else "stop"
-        if asked.body.get("stream"):
-            await line.head()
+        if request.body.get("stream"):
+            await connection.head()
             for delta in deltas:
-                await line.send(chunk(delta))
+                await connection.send(chunk(delta))
             for last in (chunk({}, finish), usage(), DONE):
-                await line.send(last)
+                await connection.send(last)
         else:
-            await line.head(content_type="application/json")
-            await line.send(json.dumps(_whole(deltas, finish)).encode())
-        await line.end()
+            await connection.head(content_type="application/json")
+            await connection.send(json.dumps(_whole(deltas, finish)).encode())
+        await connection.end()
 
 
 def _whole(deltas: Round, finish: str) -> Document:
@@ -84,7 +92,9 @@ def _whole(deltas: Round, finish: str) -> Document:
 
 
 @asynccontextmanager
-async def stage(tmp_path: Path, *rounds: Round, kind: str = "chat") -> AsyncIterator[Scene]:
+async def stage(
+    tmp_path: Path, *rounds: Round, kind: str = "chat"
+) -> AsyncIterator[CheckedGateway]:
     path = tmp_path / "answers.json"
     path.write_text(json.dumps(ANSWERS))
     recorded = SearchConfig(backend="recorded", url=f"file://{path}")
@@ -92,13 +102,13 @@ async def stage(tmp_path: Path, *rounds: Round, kind: str = "chat") -> AsyncIter
         entry = ProviderConfig(kind=kind, base_url=played.url, api_keys=["k"])
         config = replaced(settings(tmp_path, played.url), providers={"up": entry}, search=recorded)
         async with running(config) as gateway:
-            yield Scene(gateway, played)
+            yield CheckedGateway(gateway, played)
 
 
-async def answered(scene: Scene, *, stream: bool, **body: Any) -> Document:
+async def answered(scene: CheckedGateway, *, stream: bool, **body: Any) -> Document:
     """The finished response, streamed or whole; both have to say the same."""
     if stream:
-        return final(await scene.stream(**body))
+        return final_response(await scene.stream(**body))
     return await scene.whole(**body)
 
 
@@ -133,14 +143,14 @@ async def test_a_search_is_made_while_the_answer_streams(tmp_path: Path) -> None
     rounds = [[said("Let me see."), calls(search("rain"))], [said("It rains "), said("[1].")]]
     async with stage(tmp_path, *rounds) as scene:
         events = await scene.stream(tools=[SEARCH])
-        first, second = (asked.body for asked in scene.upstream.asked)
-    told = [kind for kind in kinds(events) if "web_search" in kind]
+        first, second = (asked.body for asked in scene.upstream.requests)
+    told = [kind for kind in event_types(events) if "web_search" in kind]
     assert told == [
         "response.web_search_call.in_progress",
         "response.web_search_call.searching",
         "response.web_search_call.completed",
     ]
-    response = final(events)
+    response = final_response(events)
     assert response["status"] == "completed"
     assert [kind for kind in shape(response) if kind != "reasoning"] == [
         "message",
@@ -184,9 +194,9 @@ async def test_several_searches_in_one_round_are_all_made(tmp_path: Path, stream
     rounds = [[calls(search("rain", "c1"), search("sun", "c2"))], [said("Both [1] [2].")]]
     async with stage(tmp_path, *rounds) as scene:
         response = await answered(scene, stream=stream, tools=[SEARCH])
-        sent = scene.sent
+        sent = scene.last_body
     assert [item["action"]["query"] for item in searches(response)] == ["rain", "sun"]
-    assert len(scene.upstream.asked) == 2
+    assert len(scene.upstream.requests) == 2
     assistant = next(each for each in sent["messages"] if each["role"] == "assistant")
     assert [call["id"] for call in assistant["tool_calls"]] == ["c1", "c2"]
     assert tool_messages(sent)[1] == "[2] Sun\nhttps://other.example/sun\nIt shines."
@@ -196,17 +206,17 @@ async def test_rounds_go_on_for_as_long_as_the_model_searches(tmp_path: Path) ->
     rounds = [[calls(search("rain"))], [calls(search("sun"))], [said("Both.")]]
     async with stage(tmp_path, *rounds) as scene:
         events = await scene.stream(tools=[SEARCH])
-    assert [item["action"]["query"] for item in searches(final(events))] == ["rain", "sun"]
+    assert [item["action"]["query"] for item in searches(final_response(events))] == ["rain", "sun"]
     indexes = [event["output_index"] for event in events if "output_index" in event]
     assert indexes == sorted(indexes)
-    assert len(tool_messages(scene.sent)) == 2
+    assert len(tool_messages(scene.last_body)) == 2
 
 
 async def test_a_forced_search_is_forced_once(tmp_path: Path) -> None:
     rounds = [[calls(search("rain"))], [said("So.")]]
     async with stage(tmp_path, *rounds) as scene:
         await scene.stream(tools=[SEARCH], tool_choice={"type": "web_search"})
-        first, second = (asked.body for asked in scene.upstream.asked)
+        first, second = (asked.body for asked in scene.upstream.requests)
     assert first["tool_choice"] == {"type": "function", "function": {"name": "web_search"}}
     assert second.get("tool_choice", "auto") == "auto"
 
@@ -223,7 +233,7 @@ async def test_text_and_a_sibling_call_stay_intact(tmp_path: Path, stream: bool)
     ]
     async with stage(tmp_path, *rounds) as scene:
         response = await answered(scene, stream=stream, tools=[SEARCH, READ])
-        assert len(scene.upstream.asked) == 1
+        assert len(scene.upstream.requests) == 1
         [call] = [item for item in response["output"] if item["type"] == "function_call"]
         assert (call["call_id"], call["name"], call["arguments"]) == ("call_r", "read", arguments)
         assert text(response) == "Wait."
@@ -236,8 +246,8 @@ async def test_text_and_a_sibling_call_stay_intact(tmp_path: Path, stream: bool)
             input=[output],
             previous_response_id=response["id"],
         )
-        assert sorted(tool_messages(scene.sent))[1] == "wet"
-        assert sorted(tool_messages(scene.sent))[0].startswith("[1] Rain")
+        assert sorted(tool_messages(scene.last_body))[1] == "wet"
+        assert sorted(tool_messages(scene.last_body))[0].startswith("[1] Rain")
     assert later["status"] == "completed"
     assert citations(later) == [("[1]", RAIN["url"])]
 
@@ -247,10 +257,10 @@ async def test_a_clients_function_called_web_search_stays_the_clients(tmp_path: 
     rounds = [[calls(("c1", "web_search", '{"q": 1}'))]]
     async with stage(tmp_path, *rounds) as scene:
         events = await scene.stream(tools=[theirs, SEARCH])
-    [call] = items(events, "function_call")
+    [call] = items_of_type(events, "function_call")
     assert (call["name"], call["arguments"]) == ("web_search", '{"q": 1}')
-    assert searches(final(events)) == []
-    names = [tool["function"]["name"] for tool in scene.sent["tools"]]
+    assert searches(final_response(events)) == []
+    names = [tool["function"]["name"] for tool in scene.last_body["tools"]]
     assert names[0] == "web_search"
     assert len(set(names)) == 2
 
@@ -267,17 +277,17 @@ async def test_no_more_searches_are_made_than_the_client_allows(
         response = await answered(scene, stream=stream, tools=[SEARCH], max_tool_calls=1)
     assert [item["action"]["query"] for item in searches(response)] == ["rain"]
     assert text(response) == "Enough."
-    assert "limit of searches" in tool_messages(scene.sent)[1]
+    assert "limit of searches" in tool_messages(scene.last_body)[1]
 
 
 async def test_a_model_that_only_ever_searches_comes_to_an_end(tmp_path: Path) -> None:
     rounds = [[calls(search("rain"))]] * 40
     async with stage(tmp_path, *rounds) as scene:
         events = await scene.stream(tools=[SEARCH])
-    assert final(events)["status"] == "completed"
-    assert len(searches(final(events))) == 10
-    assert len(scene.upstream.asked) < 15
-    assert scene.sent["tool_choice"] == "none"
+    assert final_response(events)["status"] == "completed"
+    assert len(searches(final_response(events))) == 10
+    assert len(scene.upstream.requests) < 15
+    assert scene.last_body["tool_choice"] == "none"
 
 
 @both_ways
@@ -288,25 +298,25 @@ async def test_a_search_that_fails_does_not_fail_the_answer(tmp_path: Path, stre
     assert response["status"] == "completed"
     assert [item["status"] for item in searches(response)] == ["failed"]
     assert text(response) == "I do not know."
-    assert "failed" in tool_messages(scene.sent)[0]
+    assert "failed" in tool_messages(scene.last_body)[0]
 
 
 async def test_bad_arguments_are_the_models_to_mend(tmp_path: Path) -> None:
     rounds = [[calls(("c1", "web_search", '{"query": '))], [calls(search("sun"))], [said("Sun.")]]
     async with stage(tmp_path, *rounds) as scene:
         events = await scene.stream(tools=[SEARCH])
-    assert [item["action"]["query"] for item in searches(final(events))] == ["sun"]
-    assert text(final(events)) == "Sun."
+    assert [item["action"]["query"] for item in searches(final_response(events))] == ["sun"]
+    assert text(final_response(events)) == "Sun."
 
 
 async def test_a_provider_that_fails_after_a_search_fails_the_response_well(tmp_path: Path) -> None:
-    async def script(asked: Asked, line: Line) -> None:
-        if len(asked.body["messages"]) == 1:
-            await Model([[calls(search("rain"))]])(asked, line)
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        if len(request.body["messages"]) == 1:
+            await Model([[calls(search("rain"))]])(request, connection)
         else:
-            await line.head(500, content_type="application/json")
-            await line.send(b'{"error": {"message": "broken"}}')
-            await line.end()
+            await connection.head(500, content_type="application/json")
+            await connection.send(b'{"error": {"message": "broken"}}')
+            await connection.end()
 
     path = tmp_path / "answers.json"
     path.write_text(json.dumps(ANSWERS))
@@ -314,9 +324,9 @@ async def test_a_provider_that_fails_after_a_search_fails_the_response_well(tmp_
     async with upstream(script) as played:
         config = replaced(settings(tmp_path, played.url), search=recorded)
         async with running(config) as gateway:
-            events = await Scene(gateway, played).stream(tools=[SEARCH])
-    assert kinds(events)[-1] == "response.failed"
-    assert [item["status"] for item in searches(final(events))] == ["completed"]
+            events = await CheckedGateway(gateway, played).stream(tools=[SEARCH])
+    assert event_types(events)[-1] == "response.failed"
+    assert [item["status"] for item in searches(final_response(events))] == ["completed"]
 
 
 # --- what the client is told ----------------------------------------------------------------------
@@ -330,8 +340,8 @@ async def test_citations_are_annotations_that_arrive_with_their_text(tmp_path: P
         events = await scene.stream(tools=[SEARCH])
     added = [event for event in events if event["type"].endswith("annotation.added")]
     assert [event["annotation_index"] for event in added] == [0, 1]
-    assert citations(final(events)) == [("[1]", RAIN["url"]), (link, SUN["url"])]
-    [first, _] = final(events)["output"][-1]["content"][0]["annotations"]
+    assert citations(final_response(events)) == [("[1]", RAIN["url"]), (link, SUN["url"])]
+    [first, _] = final_response(events)["output"][-1]["content"][0]["annotations"]
     assert (first["type"], first["title"]) == ("url_citation", "Rain")
 
 
@@ -339,7 +349,7 @@ async def test_sources_are_included_if_the_client_asks(tmp_path: Path) -> None:
     rounds = [[calls(search("rain"))], [said("So.")]]
     async with stage(tmp_path, *rounds) as scene:
         events = await scene.stream(tools=[SEARCH], include=["web_search_call.action.sources"])
-    [item] = searches(final(events))
+    [item] = searches(final_response(events))
     assert item["action"]["sources"] == [
         {"type": "url", "url": RAIN["url"]},
         {"type": "url", "url": SUN["url"]},
@@ -357,14 +367,14 @@ async def test_the_next_turn_remembers_what_was_found(
     rounds = [[said("Hm."), calls(search("rain"))], [said("It rains [1].")], [said("Still [1].")]]
     async with stage(tmp_path, *rounds) as scene:
         question = {"role": "user", "content": "Rain?"}
-        first = final(await scene.stream(tools=[SEARCH], input=[question], store=stored))
+        first = final_response(await scene.stream(tools=[SEARCH], input=[question], store=stored))
         more = {"role": "user", "content": "Sure?"}
         if stored:
             body: Document = {"input": [more], "previous_response_id": first["id"]}
         else:
             body = {"input": [question, *first["output"], more], "store": False}
-        later = final(await scene.stream(tools=tools, **body))
-        [_, second, third] = (asked.body for asked in scene.upstream.asked)
+        later = final_response(await scene.stream(tools=tools, **body))
+        [_, second, third] = (asked.body for asked in scene.upstream.requests)
     assert later["status"] == "completed"
     asked = second["messages"]
     assert third["messages"][: len(asked)] == asked
@@ -374,11 +384,11 @@ async def test_the_next_turn_remembers_what_was_found(
 async def test_another_provider_remembers_too(tmp_path: Path) -> None:
     rounds = [[calls(search("rain"))], [said("It rains [1].")], [said("Still.")]]
     async with stage(tmp_path, *rounds) as scene:
-        first = final(await scene.stream(tools=[SEARCH], model="up/one"))
+        first = final_response(await scene.stream(tools=[SEARCH], model="up/one"))
         await scene.stream(
             model="up/two", input="Sure?", previous_response_id=first["id"], tools=[SEARCH]
         )
-    assert tool_messages(scene.sent)[0].startswith("[1] Rain")
+    assert tool_messages(scene.last_body)[0].startswith("[1] Rain")
 
 
 # --- restrictions ---------------------------------------------------------------------------------
@@ -389,15 +399,15 @@ async def test_only_allowed_domains_are_shown(tmp_path: Path) -> None:
     rounds = [[calls(search("rain"))], [said("So.")]]
     async with stage(tmp_path, *rounds) as scene:
         events = await scene.stream(tools=[tool])
-    assert tool_messages(scene.sent) == ["[1] Rain\nhttps://weather.example/rain\nIt rains."]
-    assert final(events)["status"] == "completed"
+    assert tool_messages(scene.last_body) == ["[1] Rain\nhttps://weather.example/rain\nIt rains."]
+    assert final_response(events)["status"] == "completed"
 
 
 async def test_a_search_without_the_web_is_left_out_and_said_to_be(tmp_path: Path) -> None:
     async with stage(tmp_path, [said("So.")]) as scene:
         status, headers, _ = await scene.post(tools=[{**SEARCH, "external_web_access": False}])
     assert status == 200
-    assert "tools" not in scene.sent
+    assert "tools" not in scene.last_body
     assert "tool.ignored:web_search" in headers["antiphon-diagnostics"]
 
 
@@ -405,8 +415,8 @@ async def test_a_search_that_may_not_be_called_is_never_made(tmp_path: Path) -> 
     rounds = [[calls(search("rain"))], [said("So.")]]
     async with stage(tmp_path, *rounds) as scene:
         events = await scene.stream(tools=[SEARCH], tool_choice="none")
-    assert searches(final(events)) == []
-    assert text(final(events)) == "So."
+    assert searches(final_response(events)) == []
+    assert text(final_response(events)) == "So."
 
 
 async def test_every_item_is_done_once_and_in_order(tmp_path: Path) -> None:
@@ -414,7 +424,7 @@ async def test_every_item_is_done_once_and_in_order(tmp_path: Path) -> None:
     rounds = [[calls(search("rain")), said("After.")], [said("It rains.")]]
     async with stage(tmp_path, *rounds) as scene:
         events = await scene.stream(tools=[SEARCH])
-    assert done(events) == final(events)["output"]
-    ids = [item["id"] for item in done(events)]
+    assert done_items(events) == final_response(events)["output"]
+    ids = [item["id"] for item in done_items(events)]
     assert len(ids) == len(set(ids))
-    assert text(final(events)) == "After.It rains."
+    assert text(final_response(events)) == "After.It rains."

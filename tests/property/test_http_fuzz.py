@@ -22,25 +22,25 @@ from hypothesis import strategies as st
 from antiphon.config import ProviderConfig
 from tests.property.test_request import DOCUMENTS, json_values, mutations, words
 from tests.support import gateways
-from tests.support.client_answers import HANG_S, Answer, judge
+from tests.support.client_answers import TIMEOUT_S, Answer, check_answer
 from tests.support.gateways import Running, running
-from tests.support.upstream import HELLO_WORLD, Asked, Line, upstream, whole
+from tests.support.upstream import HELLO_WORLD, Connection, ReceivedRequest, upstream, whole_answer
 
 KINDS = ("chat", "deepseek", "minimax", "xiaomi", "zhipu")
 # Refused at once, with the rest of the request unseen.
 UNSERVED = ("background", "conversation", "previous_response_id", "prompt")
 
 
-async def obliging(asked: Asked, line: Line) -> None:
+async def obliging(request: ReceivedRequest, connection: Connection) -> None:
     """A provider that is content with everything."""
-    if asked.body.get("stream"):
-        await line.head()
+    if request.body.get("stream"):
+        await connection.head()
         for each in HELLO_WORLD:
-            await line.send(each)
+            await connection.send(each)
     else:
-        await line.head(content_type="application/json")
-        await line.send(json.dumps(whole("Hello")).encode())
-    await line.end()
+        await connection.head(content_type="application/json")
+        await connection.send(json.dumps(whole_answer("Hello")).encode())
+    await connection.end()
 
 
 @asynccontextmanager
@@ -66,7 +66,7 @@ class Server:
     def post(self, data: bytes) -> Answer:
         """The answer, which came in time, is of a legal kind and blames nobody but the client."""
         answer = self._portal.call(self._post, data)
-        judge(answer)
+        check_answer(answer)
         assert answer.status < 500, (data, answer.body)
         assert not self._gateway.engine.active
         return answer
@@ -75,7 +75,7 @@ class Server:
         url = f"{self._gateway.base_url}/responses"
         headers = {"content-type": "application/json"}
         async with (
-            asyncio.timeout(HANG_S),
+            asyncio.timeout(TIMEOUT_S),
             self._gateway.client.post(url, data=data, headers=headers) as response,
         ):
             return Answer(response.status, response.headers, await response.read())

@@ -53,7 +53,7 @@ from tests.support.machines import NOW, Document, Lines, Script, counting_ids, d
 from tests.support.openai_sdk_check import consult
 from tests.support.patches import FILES, patch
 from tests.support.request_validators.chat import problems
-from tests.support.rounds import FORM, PATCH, READ, SEARCH, ULM
+from tests.support.rounds import PATCH, READ, SEARCH, TEXT_FORMAT, ULM
 from tests.support.stream_validator import TERMINALS, check
 
 SOUND = patch(FILES["text"])
@@ -74,7 +74,7 @@ def requests(draw: st.DrawFn) -> tuple[bytes, Capabilities, str]:
     body: Document = {"model": "m", "input": "?"}
     body["tools"] = [tool for tool in (SEARCH, READ, PATCH) if draw(mostly)]
     if draw(st.booleans()):
-        body["text"] = FORM
+        body["text"] = TEXT_FORMAT
     if draw(st.booleans()):
         body["parallel_tool_calls"] = False
     if draw(st.booleans()):

@@ -18,20 +18,20 @@ Document = dict[str, Any]
 
 
 @dataclass
-class Scene:
+class CheckedGateway:
     """Both ends of one conversation."""
 
     gateway: Running
     upstream: Upstream
 
     @property
-    def sent(self) -> Document:
+    def last_body(self) -> Document:
         """The body of the last request that the provider got."""
-        return self.upstream.asked[-1].body
+        return self.upstream.requests[-1].body
 
     async def stream(self, **body: Any) -> list[Document]:
         """All events of a streamed answer, after both judges have seen them."""
-        return judged(await self.gateway.stream({"model": "m", "input": "Hello?", **body}))
+        return check_events(await self.gateway.stream({"model": "m", "input": "Hello?", **body}))
 
     async def whole(self, **body: Any) -> Document:
         """A whole answer that must be one."""
@@ -44,51 +44,53 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(tmp_path: Path, script: Script, **changes: Any) -> AsyncIterator[Scene]:
+async def checked_gateway(
+    tmp_path: Path, script: Script, **changes: Any
+) -> AsyncIterator[CheckedGateway]:
     """The provider is called `up`, and is the default: any model's name reaches it."""
     async with (
         upstream(script) as played,
         running(settings(tmp_path, played.url, **changes)) as gateway,
     ):
-        yield Scene(gateway, played)
+        yield CheckedGateway(gateway, played)
 
 
 @asynccontextmanager
 async def configured(
     tmp_path: Path, script: Script, *, store: StoreConfig | None = None, **provider: Any
-) -> AsyncIterator[Scene]:
+) -> AsyncIterator[CheckedGateway]:
     """A scene with another store, or a provider of another kind or with other settings."""
     async with upstream(script) as played:
         entry = ProviderConfig(base_url=played.url, api_keys=["k"], **{"kind": "chat", **provider})
         config = replaced(settings(tmp_path, played.url), providers={"up": entry})
         config = config if store is None else replaced(config, store=store)
         async with running(config) as gateway:
-            yield Scene(gateway, played)
+            yield CheckedGateway(gateway, played)
 
 
-def judged(events: list[Document]) -> list[Document]:
+def check_events(events: list[Document]) -> list[Document]:
     """The same events, if they keep every rule and the official client reads them."""
     check(events)
     oracle.consult(events)
     return events
 
 
-def kinds(events: list[Document]) -> list[str]:
+def event_types(events: list[Document]) -> list[str]:
     return [event["type"] for event in events]
 
 
-def final(events: list[Document]) -> Document:
+def final_response(events: list[Document]) -> Document:
     """The response in the terminal event."""
     response: Document = events[-1]["response"]
     return response
 
 
-def items(events: list[Document], kind: str) -> list[Document]:
+def items_of_type(events: list[Document], kind: str) -> list[Document]:
     """Items of one type in the final output."""
-    return [item for item in final(events)["output"] if item["type"] == kind]
+    return [item for item in final_response(events)["output"] if item["type"] == kind]
 
 
-def done(events: list[Document]) -> list[Document]:
+def done_items(events: list[Document]) -> list[Document]:
     """The items a client may act upon, in order."""
     return [event["item"] for event in events if event["type"] == "response.output_item.done"]
 

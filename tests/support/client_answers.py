@@ -17,7 +17,7 @@ from tests.support.stream_validator import TERMINALS, check
 
 Document = dict[str, Any]
 ERROR_KEYS = {"message", "type", "param", "code"}
-HANG_S = 20.0
+TIMEOUT_S = 20.0
 """Whoever has no answer by then will not get one."""
 
 
@@ -63,32 +63,32 @@ class Answer:
         return "".join(part["text"] for item in messages for part in item["content"])
 
 
-async def ask(gateway: Running, body: Any, **headers: str) -> Answer:
+async def post_request(gateway: Running, body: Any, **headers: str) -> Answer:
     """Post a request and read all of its answer, which must be of a legal kind."""
     url = f"{gateway.base_url}/responses"
     async with (
-        asyncio.timeout(HANG_S),
+        asyncio.timeout(TIMEOUT_S),
         gateway.client.post(url, json=body, headers=headers) as response,
     ):
         answer = Answer(response.status, response.headers, await response.read())
-    judge(answer)
+    check_answer(answer)
     return answer
 
 
-async def send(
+async def send_raw(
     gateway: Running, method: str, path: str, data: bytes | None = None, **headers: str
 ) -> Answer:
     """Any request at all; names of headers are written with underscores."""
     url = gateway.base_url.removesuffix("/v1") + path
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with (
-        asyncio.timeout(HANG_S),
+        asyncio.timeout(TIMEOUT_S),
         gateway.client.request(method, url, data=data, headers=named) as response,
     ):
         return Answer(response.status, response.headers, await response.read())
 
 
-def judge(answer: Answer) -> None:
+def check_answer(answer: Answer) -> None:
     """Raise AssertionError unless the answer is one that every client understands."""
     assert answer.headers["x-request-id"].startswith("req_")
     if answer.is_stream:
@@ -101,10 +101,10 @@ def judge(answer: Answer) -> None:
         assert answer.document["object"] == "response"
         assert answer.document["status"] in ("completed", "incomplete", "failed")
     else:
-        judge_error(answer)
+        check_error_answer(answer)
 
 
-def judge_error(answer: Answer) -> None:
+def check_error_answer(answer: Answer) -> None:
     """An error has a status that says so, and a body with all four keys."""
     assert 400 <= answer.status < 600
     assert answer.headers["content-type"].startswith("application/json")

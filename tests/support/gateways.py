@@ -86,9 +86,9 @@ def settings(
 
 
 @asynccontextmanager
-async def running(config: Config, rim: Runtime | None = None) -> AsyncIterator[Running]:
+async def running(config: Config, runtime: Runtime | None = None) -> AsyncIterator[Running]:
     log: list[Entry] = []
-    async with open_engine(config, {}, log.append, rim) as engine:
+    async with open_engine(config, {}, log.append, runtime) as engine:
         gateway = GatewayServer(engine, config)
         await gateway.start()
         base_url = f"http://127.0.0.1:{gateway.port}/v1"

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.config import AttemptConfig, TimeoutConfig
-from tests.support.client_answers import Answer, ask
+from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import Running, replaced, running, settings
-from tests.support.upstream import Asked, Line, Script, Upstream, upstream
+from tests.support.upstream import Connection, ReceivedRequest, Script, Upstream, upstream
 
 # The loop that `antiphon serve` runs on; for a module's own `anyio_backend`.
 UVLOOP = ("asyncio", {"use_uvloop": True})
 
 
 @dataclass
-class Stage:
+class SharedGateway:
     """A gateway in front of a provider that knows many plays by the model's name."""
 
     scripts: dict[str, Script] = field(default_factory=dict)
@@ -31,35 +31,37 @@ class Stage:
         return self._gateway
 
     @property
-    def open_lines(self) -> int:
+    def open_connections(self) -> int:
         """Lines that the provider holds open."""
         assert self._upstream is not None
-        return self._upstream.open_lines
+        return self._upstream.open_connections
 
-    def cast(self, script: Script) -> str:
+    def add_script(self, script: Script) -> str:
         """The model to ask for if this is to be played."""
         name = f"play-{len(self.scripts)}"
         self.scripts[name] = script
         return name
 
-    async def ask(self, script: Script, **body: Any) -> Answer:
-        return await ask(self.gateway, {"model": self.cast(script), "input": "Hello?", **body})
+    async def post_request(self, script: Script, **body: Any) -> Answer:
+        return await post_request(
+            self.gateway, {"model": self.add_script(script), "input": "Hello?", **body}
+        )
 
-    async def play(self, asked: Asked, line: Line) -> None:
-        await self.scripts[asked.body["model"]](asked, line)
+    async def run_script(self, request: ReceivedRequest, connection: Connection) -> None:
+        await self.scripts[request.body["model"]](request, connection)
 
 
 @asynccontextmanager
-async def opened_stage(
+async def open_shared_gateway(
     tmp_path: Path,
     *,
     timeouts: TimeoutConfig | None = None,
     attempts: AttemptConfig | None = None,
     **server: Any,
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[SharedGateway]:
     """Nothing is asked twice unless `attempts` says so."""
-    stage = Stage()
-    async with upstream(stage.play) as played:
+    stage = SharedGateway()
+    async with upstream(stage.run_script) as played:
         config = settings(tmp_path, played.url, timeouts=timeouts, **server)
         async with running(replaced(config, attempts=attempts or config.attempts)) as gateway:
             stage._gateway, stage._upstream = gateway, played

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.support.client_answers import HANG_S, Answer, judge
+from tests.support.client_answers import TIMEOUT_S, Answer, check_answer
 
 Document = dict[str, Any]
 
 
-class Listener:
+class StreamReader:
     """One request on a connection of its own. Nothing is read but what is asked for."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -37,7 +37,7 @@ class Listener:
 
     async def head(self) -> None:
         """Read the head of the answer."""
-        async with asyncio.timeout(HANG_S):
+        async with asyncio.timeout(TIMEOUT_S):
             data = await self._reader.readuntil(b"\r\n\r\n")
         first, *lines = data.decode().split("\r\n")
         self.status = int(first.split()[1])
@@ -64,35 +64,35 @@ class Listener:
         if not self.status:
             await self.head()
         if "content-length" in self.headers:
-            async with asyncio.timeout(HANG_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 self._body += await self._reader.readexactly(int(self.headers["content-length"]))
         else:
             while await self._more():
                 pass
         answer = Answer(self.status, self.headers, bytes(self._body))
-        judge(answer)
+        check_answer(answer)
         return answer
 
-    async def everything(self) -> bytes:
+    async def read_until_close(self) -> bytes:
         """All bytes of the body until the other side hangs up."""
         await self.head()
-        async with asyncio.timeout(HANG_S):
+        async with asyncio.timeout(TIMEOUT_S):
             return await self._reader.read()
 
     async def _more(self) -> bool:
         """One more chunk of the body."""
-        async with asyncio.timeout(HANG_S):
+        async with asyncio.timeout(TIMEOUT_S):
             size = int(await self._reader.readline() or b"0", 16)
             data = await self._reader.readexactly(size + 2)
         self._body += data[:-2]
         return size > 0
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         self._writer.transport.abort()
 
 
 @asynccontextmanager
-async def listening(port: int, *, buffer_bytes: int | None = None) -> AsyncIterator[Listener]:
+async def open_stream(port: int, *, buffer_bytes: int | None = None) -> AsyncIterator[StreamReader]:
     """A connection to the gateway; a small buffer makes its silence felt at once."""
     sock = socket.socket()
     if buffer_bytes is not None:
@@ -101,6 +101,6 @@ async def listening(port: int, *, buffer_bytes: int | None = None) -> AsyncItera
     await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
     reader, writer = await asyncio.open_connection(sock=sock, limit=2**16)
     try:
-        yield Listener(reader, writer)
+        yield StreamReader(reader, writer)
     finally:
         writer.transport.abort()

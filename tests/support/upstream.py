@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReceivedRequest:
     """A request the upstream got."""
 
     path: str
@@ -24,7 +24,7 @@ class Asked:
     """The body as it came."""
 
 
-class Line:
+class Connection:
     """The open connection of one request: what a script writes to."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -64,7 +64,7 @@ class Line:
         self._writer.write(data)
 
     @property
-    def is_gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """The other side has hung up."""
         return self._reader.at_eof() or self._writer.is_closing()
 
@@ -72,23 +72,23 @@ class Line:
         """Wait, but not for somebody who has hung up."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                await self.until_gone()
+                await self.wait_disconnected()
 
-    async def until_gone(self) -> None:
+    async def wait_disconnected(self) -> None:
         """Wait until the other side has hung up."""
         while await self._reader.read(65536):
             pass
 
 
-Script: TypeAlias = Callable[[Asked, Line], Awaitable[None]]
+Script: TypeAlias = Callable[[ReceivedRequest, Connection], Awaitable[None]]
 
 
 @dataclass
 class Upstream:
     url: str
-    asked: list[Asked] = field(default_factory=list)
-    open_lines: int = 0
-    all_gone: asyncio.Event = field(default_factory=asyncio.Event)
+    requests: list[ReceivedRequest] = field(default_factory=list)
+    open_connections: int = 0
+    all_closed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @asynccontextmanager
@@ -100,19 +100,19 @@ async def upstream(script: Script) -> AsyncIterator[Upstream]:
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
-        played.open_lines += 1
+        played.open_connections += 1
         try:
             while (asked := await _read_request(reader)) is not None:
-                played.asked.append(asked)
-                await script(asked, Line(reader, writer))
+                played.requests.append(asked)
+                await script(asked, Connection(reader, writer))
                 if writer.is_closing():
                     break
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
-            played.open_lines -= 1
-            if not played.open_lines:
-                played.all_gone.set()
+            played.open_connections -= 1
+            if not played.open_connections:
+                played.all_closed.set()
             writer.close()
             tasks.discard(task)
 
@@ -128,7 +128,7 @@ async def upstream(script: Script) -> AsyncIterator[Upstream]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _read_request(reader: asyncio.StreamReader) -> Asked | None:
+async def _read_request(reader: asyncio.StreamReader) -> ReceivedRequest | None:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
@@ -137,7 +137,7 @@ async def _read_request(reader: asyncio.StreamReader) -> Asked | None:
     pairs = (line.partition(":") for line in lines if line)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
-    return Asked(first.split()[1], headers, json.loads(body) if body else {}, body)
+    return ReceivedRequest(first.split()[1], headers, json.loads(body) if body else {}, body)
 
 
 # Scripts that many tests play
@@ -157,7 +157,7 @@ def usage(prompt: int = 7, completion: int = 3) -> bytes:
     return frame({"choices": [], "usage": {**counts, "total_tokens": prompt + completion}})
 
 
-def whole(text: str, finish: str | None = "stop") -> dict[str, Any]:
+def whole_answer(text: str, finish: str | None = "stop") -> dict[str, Any]:
     """A whole answer, for `answering`."""
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": finish}
@@ -170,24 +170,24 @@ HELLO = (chunk({"role": "assistant", "content": ""}), chunk({"content": "Hello"}
 HELLO_WORLD = (*HELLO, chunk({"content": ", world"}), chunk({}, "stop"), usage(), DONE)
 
 
-def playing(frames: Sequence[bytes]) -> Script:
+def send_frames(frames: Sequence[bytes]) -> Script:
     """Send these frames, each in its own write, and end."""
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for each in frames:
-            await line.send(each)
-        await line.end()
+            await connection.send(each)
+        await connection.end()
 
     return script
 
 
-def answering(status: int, document: Any, **headers: str) -> Script:
+def send_json(status: int, document: Any, **headers: str) -> Script:
     """Answer with one JSON body."""
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(status, **{"content_type": "application/json", **headers})
-        await line.send(json.dumps(document).encode())
-        await line.end()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(status, **{"content_type": "application/json", **headers})
+        await connection.send(json.dumps(document).encode())
+        await connection.end()
 
     return script

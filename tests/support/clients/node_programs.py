@@ -6,13 +6,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.support.clients.gateway import Stage
+from tests.support.clients.gateway import ClientGateway
 from tests.support.clients.installed import NODE
 
 PROGRAMS = Path(__file__).parents[2] / "clients" / "node"
 
 
-async def played(stage: Stage, program: str, scenario: str) -> Any:
+async def played(stage: ClientGateway, program: str, scenario: str) -> Any:
     """What a program saw in a scenario.
 
     Node looks for packages beside the program, so it runs as a copy with the packages beside it.
@@ -23,5 +23,5 @@ async def played(stage: Stage, program: str, scenario: str) -> Any:
         shutil.copy(source, place)
     (place / "node_modules").symlink_to(NODE / "node_modules")
     done = await stage.run(["node", place / f"{program}.mjs", scenario])
-    [seen] = done.well().lines
+    [seen] = done.check_success().lines
     return seen

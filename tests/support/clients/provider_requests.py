@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.upstream import Asked
+from tests.support.upstream import ReceivedRequest
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Heard(ABC):
+class ProviderRequest(ABC):
     """One request as the provider got it. `body` is native; everything else is read from it."""
 
-    asked: Asked
+    received: ReceivedRequest
 
     @property
     def body(self) -> Document:
-        return self.asked.body
+        return self.received.body
 
     @property
     def streamed(self) -> bool:
@@ -38,7 +38,7 @@ class Heard(ABC):
         """The declared tools: the provider's name for each, and the schema of its arguments."""
 
     @property
-    def said(self) -> list[tuple[str, str]]:
+    def messages(self) -> list[tuple[str, str]]:
         """Who said what, in order: `system`, `user` or `assistant`, and the text."""
         return [
             (role, part["text"])
@@ -71,9 +71,9 @@ class Heard(ABC):
     def schema(self) -> Document | None:
         """The schema that the answer has to follow."""
 
-    def says(self, role: str) -> str:
+    def text_of_role(self, role: str) -> str:
         """All that somebody said."""
-        return "\n".join(text for scripted, text in self.said if scripted == role)
+        return "\n".join(text for scripted, text in self.messages if scripted == role)
 
     def tool(self, name: str) -> str:
         """What the provider calls a tool: its own name, or the only one that ends with it."""
@@ -89,7 +89,7 @@ class Heard(ABC):
             yield from ((message["role"], part) for part in _listed(message.get("content")))
 
 
-class HeardChat(Heard):
+class ChatProviderRequest(ProviderRequest):
     @property
     def tools(self) -> dict[str, Document]:
         functions = [tool["function"] for tool in self.body.get("tools", [])]
@@ -122,7 +122,7 @@ class HeardChat(Heard):
         return wanted.get("schema")
 
 
-class HeardAnthropic(Heard):
+class AnthropicProviderRequest(ProviderRequest):
     @property
     def tools(self) -> dict[str, Document]:
         return {each["name"]: each.get("input_schema", {}) for each in self.body.get("tools", [])}
@@ -158,10 +158,10 @@ class HeardAnthropic(Heard):
         yield from super()._parts()
 
 
-class HeardGemini(Heard):
+class GeminiProviderRequest(ProviderRequest):
     @property
     def streamed(self) -> bool:
-        return "streamGenerateContent" in self.asked.path
+        return "streamGenerateContent" in self.received.path
 
     @property
     def tools(self) -> dict[str, Document]:
@@ -176,10 +176,10 @@ class HeardGemini(Heard):
         }
 
     @property
-    def said(self) -> list[tuple[str, str]]:
+    def messages(self) -> list[tuple[str, str]]:
         """Where a signature sits in a text, the text is in pieces."""
         joined: list[tuple[str, str]] = []
-        for role, text in super().said:
+        for role, text in super().messages:
             if role == "assistant" and joined and joined[-1][0] == role:
                 text = joined.pop()[1] + text
             joined.append((role, text))

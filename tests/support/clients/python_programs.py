@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.clients.gateway import Stage
+from tests.support.clients.gateway import ClientGateway
 from tests.support.clients.installed import python_command
 
 _PROGRAMS = Path(__file__).parents[2] / "clients" / "python"
 
 
-async def played(stage: Stage, program: str, scenario: str) -> Any:
+async def played(stage: ClientGateway, program: str, scenario: str) -> Any:
     """What a program has seen of its scenario, which must not have failed."""
     done = await stage.run(
         [python_command(), _PROGRAMS / f"{program}.py", scenario],
         env={"PYTHONDONTWRITEBYTECODE": "1"},
     )
-    return json.loads(done.well().out)
+    return json.loads(done.check_success().out)

@@ -31,9 +31,9 @@ from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 from tests.support.gateways import replaced, settings
 from tests.support.outbound_requests import configured
-from tests.support.upstream import HELLO, HELLO_WORLD, frame, whole
+from tests.support.upstream import HELLO, HELLO_WORLD, frame, whole_answer
 
-WHOLE = json.dumps(whole("Hello, world")).encode()
+WHOLE = json.dumps(whole_answer("Hello, world")).encode()
 SILENT_END = frame({"choices": []}) + b"data: [DONE]\n\n"
 TARGET = Target(configured("chat"), "m")
 BUSY = classify(503, {}, b'{"error":{"message":"busy: the prompt was secret"}}')

@@ -24,7 +24,15 @@ from antiphon.engine.routing import Target
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.errors import UpstreamError
 from tests.support.outbound_requests import configured, planned
-from tests.support.upstream import HELLO, Asked, Line, Script, answering, playing, upstream
+from tests.support.upstream import (
+    HELLO,
+    Connection,
+    ReceivedRequest,
+    Script,
+    send_frames,
+    send_json,
+    upstream,
+)
 
 TARGET = Target(configured("chat"), "m")
 TOP_P = classify(400, {}, b'{"error":{"message":"Unsupported parameter: top_p"}}')
@@ -129,7 +137,7 @@ async def attempt_at(script: Script, idle_s: float = 60) -> AsyncIterator[Attemp
 
 async def test_latency_is_measured_up_to_the_response_head() -> None:
     times = iter([10.0, 10.25])
-    async with attempt_at(playing(HELLO)) as attempt:
+    async with attempt_at(send_frames(HELLO)) as attempt:
         assert await attempt.open(lambda: next(times)) == 250.0
         assert attempt.status == 200
         assert not attempt.is_whole
@@ -140,14 +148,14 @@ async def test_latency_is_measured_up_to_the_response_head() -> None:
 
 
 async def test_a_json_body_is_a_whole_answer() -> None:
-    async with attempt_at(answering(200, {"choices": []})) as attempt:
+    async with attempt_at(send_json(200, {"choices": []})) as attempt:
         await attempt.open(lambda: 0.0)
         assert attempt.is_whole
         assert json.loads(await attempt.read_all()) == {"choices": []}
 
 
 async def test_an_error_status_raises_the_fault_of_its_body() -> None:
-    script = answering(429, {"error": {"message": "slow down"}}, retry_after="7")
+    script = send_json(429, {"error": {"message": "slow down"}}, retry_after="7")
     async with attempt_at(script) as attempt:
         with pytest.raises(UpstreamError) as caught:
             await attempt.open(lambda: 0.0)
@@ -155,9 +163,9 @@ async def test_an_error_status_raises_the_fault_of_its_body() -> None:
     assert (caught.value.fault.status, caught.value.fault.retry_after_s) == (429, 7.0)
 
 
-async def send_head_and_wait(received: Asked, connection: Line) -> None:
-    await connection.head()
-    await connection.until_gone()
+async def send_head_and_wait(request: ReceivedRequest, client: Connection) -> None:
+    await client.head()
+    await client.wait_disconnected()
 
 
 async def test_a_provider_that_sends_nothing_is_disconnected() -> None:

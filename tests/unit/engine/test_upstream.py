@@ -17,12 +17,12 @@ from antiphon.providers.registry import Provider
 from tests.support.outbound_requests import configured
 from tests.support.upstream import (
     HELLO,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
     Upstream,
-    answering,
-    playing,
+    send_frames,
+    send_json,
     upstream,
 )
 
@@ -53,10 +53,10 @@ def provider_at(url: str) -> Provider:
 
 
 async def test_a_request_carries_key_headers_and_body() -> None:
-    async with opened(answering(200, {"ok": True})) as (answer, server):
+    async with opened(send_json(200, {"ok": True})) as (answer, server):
         assert answer.status == 200
         assert json.loads(await answer.read()) == {"ok": True}
-    [received] = server.asked
+    [received] = server.requests
     assert (received.path, received.raw) == ("/v1/chat/completions", OUTBOUND.body)
     expected = {
         "authorization": "Bearer sk-key",
@@ -70,20 +70,20 @@ async def test_a_request_carries_key_headers_and_body() -> None:
 
 async def test_a_body_is_read_as_it_arrives() -> None:
     pieces: list[bytes] = []
-    async with opened(playing(HELLO)) as (answer, _):
+    async with opened(send_frames(HELLO)) as (answer, _):
         while piece := await answer.next():
             pieces.append(piece)
     assert b"".join(pieces) == b"".join(HELLO)
 
 
 async def test_a_redirect_is_not_followed() -> None:
-    async with opened(answering(307, {}, location="http://127.0.0.1:1/")) as (answer, server):
+    async with opened(send_json(307, {}, location="http://127.0.0.1:1/")) as (answer, server):
         assert answer.status == 307
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 async def test_a_provider_that_cannot_be_reached_is_a_connection_fault() -> None:
-    async with upstream(playing(HELLO)) as server:
+    async with upstream(send_frames(HELLO)) as server:
         url = server.url
     async with http_upstream() as subject:
         with pytest.raises(UpstreamError) as caught:
@@ -91,10 +91,10 @@ async def test_a_provider_that_cannot_be_reached_is_a_connection_fault() -> None
     assert caught.value.fault.code == "connection_failed"
 
 
-async def cut_short(received: Asked, connection: Line) -> None:
-    await connection.head(500)
-    await connection.send(b"partial")
-    connection.cut()
+async def cut_short(request: ReceivedRequest, client: Connection) -> None:
+    await client.head(500)
+    await client.send(b"partial")
+    client.cut()
 
 
 async def test_a_broken_connection_is_a_connection_fault_after_what_arrived() -> None:
@@ -114,10 +114,10 @@ async def test_an_error_body_is_read_up_to_a_broken_connection() -> None:
 
 
 async def test_an_error_body_has_a_limit() -> None:
-    async def endless(received: Asked, connection: Line) -> None:
-        await connection.head(500)
+    async def endless(request: ReceivedRequest, client: Connection) -> None:
+        await client.head(500)
         while True:
-            await connection.send(b"x" * 100_000)
+            await client.send(b"x" * 100_000)
 
     async with opened(endless) as (answer, _):
         assert len(await error_body(answer)) == 1024 * 1024
@@ -125,15 +125,15 @@ async def test_an_error_body_has_a_limit() -> None:
 
 
 async def test_closing_an_answer_disconnects() -> None:
-    async def wait(received: Asked, connection: Line) -> None:
-        await connection.head()
-        await connection.until_gone()
+    async def wait(request: ReceivedRequest, client: Connection) -> None:
+        await client.head()
+        await client.wait_disconnected()
 
     async with opened(wait) as (answer, server):
         answer.close()
         async with asyncio.timeout(10):
-            await server.all_gone.wait()
-        assert server.open_lines == 0
+            await server.all_closed.wait()
+        assert server.open_connections == 0
 
 
 async def test_the_echo_answers_with_chat_completions_bytes() -> None:
