@@ -22,50 +22,50 @@ def spoken(items: list[str]) -> list[str]:
 @AGENTS.does("tool")
 async def test_a_run_calls_its_tool_and_reports(tmp_path: Path, dialect: Dialect) -> None:
     script = [Reply(calls=[LOOK], tokens=20), Reply("It is sunny.", tokens=30)]
-    async with client_gateway(tmp_path, dialect, script) as s:
-        seen = await played(s, "agents", "tool")
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        seen = await played(setup, "agents", "tool")
         assert seen["final"] == "It is sunny."
         assert spoken(seen["items"]) == ASKED_AND_TOLD
         assert seen["usage"] == 20 + 5 + 30 + 5
-        assert s.requests[1].results == ["sunny in Paris"]
+        assert setup.requests[1].results == ["sunny in Paris"]
 
 
 @AGENTS.does("streamed tool")
 async def test_a_streamed_run_calls_its_tool_and_reports(tmp_path: Path, dialect: Dialect) -> None:
     script = [Reply(calls=[LOOK]), Reply("It is sunny.")]
-    async with client_gateway(tmp_path, dialect, script) as s:
-        seen = await played(s, "agents", "streamed")
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        seen = await played(setup, "agents", "streamed")
         assert seen["final"] == seen["text"] == "It is sunny."
         assert spoken(seen["items"]) == ASKED_AND_TOLD
         named = [name for name in seen["named"] if name != "reasoning_item_created"]
         assert named == ["tool_called", "tool_output", "message_output_created"]
         assert seen["raw"].count("response.completed") == 2
-        assert s.requests[1].results == ["sunny in Paris"]
+        assert setup.requests[1].results == ["sunny in Paris"]
 
 
 @AGENTS.does("typed output")
 async def test_a_typed_output_after_a_tool(tmp_path: Path, dialect: Dialect) -> None:
     script = [Reply(calls=[LOOK]), Reply('{"name":"Paris","people":2102650}')]
-    async with client_gateway(tmp_path, dialect, script) as s:
-        seen = await played(s, "agents", "typed")
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        seen = await played(setup, "agents", "typed")
         assert seen["final"] == {"name": "Paris", "people": 2102650}
-        assert s.requests[1].results == ["sunny in Paris"]
+        assert setup.requests[1].results == ["sunny in Paris"]
 
 
 @AGENTS.does("handoff")
 async def test_a_handoff(tmp_path: Path, dialect: Dialect) -> None:
     script = [Reply(calls=[Call("transfer_to_French")]), Reply("Bonjour !")]
-    async with client_gateway(tmp_path, dialect, script) as s:
-        seen = await played(s, "agents", "handoff")
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        seen = await played(setup, "agents", "handoff")
         assert (seen["final"], seen["agent"]) == ("Bonjour !", "French")
-        assert s.requests[1].text_of_role("system") == "Speak French."
+        assert setup.requests[1].text_of_role("system") == "Speak French."
 
 
 @AGENTS.does("reasoning without store")
 async def test_reasoning_makes_the_round_trip(tmp_path: Path, dialect: Dialect) -> None:
     thought = "It is about the weather."
     script = [Reply(thought=thought, calls=[LOOK]), Reply("It is sunny.")]
-    async with client_gateway(tmp_path, dialect, script) as s:
-        seen = await played(s, "agents", "reasoning")
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        seen = await played(setup, "agents", "reasoning")
         assert seen["final"] == "It is sunny."
-        assert s.requests[1].states == [s.model.state(0, thought)]
+        assert setup.requests[1].states == [setup.model.state(0, thought)]

@@ -24,16 +24,16 @@ STEPS = [Reply(thought=THOUGHT, calls=[LOOK]), Reply("It is sunny.")]
 
 @AI_SDK.does("text")
 async def test_a_text(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(tmp_path, dialect, [Reply("It is sunny.", tokens=12)]) as s:
-        seen = await played(s, "ai-sdk", "text")
+    async with client_gateway(tmp_path, dialect, [Reply("It is sunny.", tokens=12)]) as setup:
+        seen = await played(setup, "ai-sdk", "text")
         assert (seen["text"], seen["finish"], seen["tokens"]) == ("It is sunny.", "stop", 17)
-        assert s.requests[0].messages[0] == ("system", "Be kind.")
+        assert setup.requests[0].messages[0] == ("system", "Be kind.")
 
 
 @AI_SDK.does("streamed text")
 async def test_a_streamed_text(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(tmp_path, dialect, [Reply("It is sunny.")]) as s:
-        seen = await played(s, "ai-sdk", "stream")
+    async with client_gateway(tmp_path, dialect, [Reply("It is sunny.")]) as setup:
+        seen = await played(setup, "ai-sdk", "stream")
         assert (seen["text"], seen["finish"], seen["errors"]) == ("It is sunny.", "stop", [])
         assert seen["parts"].count("text-start") == seen["parts"].count("text-end") == 1
 
@@ -41,27 +41,31 @@ async def test_a_streamed_text(tmp_path: Path, dialect: Dialect) -> None:
 @AI_SDK.does("tools in steps")
 @pytest.mark.parametrize("scenario", ["tools", "streamedTools"])
 async def test_tools_in_several_steps(tmp_path: Path, dialect: Dialect, scenario: str) -> None:
-    async with client_gateway(tmp_path, dialect, STEPS) as s:
-        seen = await played(s, "ai-sdk", scenario)
+    async with client_gateway(tmp_path, dialect, STEPS) as setup:
+        seen = await played(setup, "ai-sdk", scenario)
         first, second = seen["steps"]
         assert (first["finish"], second["finish"]) == ("tool-calls", "stop")
         assert first["calls"] == [["get_weather", {"city": "Paris"}]]
         assert first["results"] == ["sunny in Paris"]
         assert (second["text"], seen.get("errors", [])) == ("It is sunny.", [])
-        assert s.requests[1].results == ["sunny in Paris"]
+        assert setup.requests[1].results == ["sunny in Paris"]
 
 
 @AI_SDK.does("object")
 async def test_an_object(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(tmp_path, dialect, [Reply('{"name":"Paris","people":2102650}')]) as s:
-        assert await played(s, "ai-sdk", "object") == {"object": CITY, "finish": "stop"}
-        assert s.requests[0].schema is not None
+    async with client_gateway(
+        tmp_path, dialect, [Reply('{"name":"Paris","people":2102650}')]
+    ) as setup:
+        assert await played(setup, "ai-sdk", "object") == {"object": CITY, "finish": "stop"}
+        assert setup.requests[0].schema is not None
 
 
 @AI_SDK.does("streamed object")
 async def test_a_streamed_object(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(tmp_path, dialect, [Reply('{"name":"Paris","people":2102650}')]) as s:
-        seen = await played(s, "ai-sdk", "streamedObject")
+    async with client_gateway(
+        tmp_path, dialect, [Reply('{"name":"Paris","people":2102650}')]
+    ) as setup:
+        seen = await played(setup, "ai-sdk", "streamedObject")
         assert seen["object"] == seen["partial"][-1] == CITY
 
 
@@ -70,10 +74,10 @@ async def test_a_streamed_object(tmp_path: Path, dialect: Dialect) -> None:
 async def test_turns_without_a_store_send_everything(
     tmp_path: Path, dialect: Dialect, scenario: str
 ) -> None:
-    async with client_gateway(tmp_path, dialect, [*STEPS, Reply("Rain.")]) as s:
-        seen = await played(s, "ai-sdk", scenario)
+    async with client_gateway(tmp_path, dialect, [*STEPS, Reply("Rain.")]) as setup:
+        seen = await played(setup, "ai-sdk", scenario)
         assert references(seen) == [0, 0, 0]
-        remembered(s, seen)
+        remembered(setup, seen)
 
 
 @AI_SDK.does("turns with store")
@@ -81,17 +85,17 @@ async def test_turns_without_a_store_send_everything(
 async def test_turns_with_a_store_send_references(
     tmp_path: Path, dialect: Dialect, scenario: str
 ) -> None:
-    async with client_gateway(tmp_path, dialect, [*STEPS, Reply("Rain.")]) as s:
-        seen = await played(s, "ai-sdk", scenario)
+    async with client_gateway(tmp_path, dialect, [*STEPS, Reply("Rain.")]) as setup:
+        seen = await played(setup, "ai-sdk", scenario)
         assert [sent > 0 for sent in references(seen)] == [False, True, True]
-        remembered(s, seen)
+        remembered(setup, seen)
 
 
 @AI_SDK.does("cut stream")
 async def test_a_cut_stream_is_an_error(tmp_path: Path, dialect: Dialect) -> None:
     said = Reply("A sentence that does not come to its end.")
-    async with client_gateway(tmp_path, dialect, [CutReply(said, after="sentence")]) as s:
-        seen = await played(s, "ai-sdk", "stream")
+    async with client_gateway(tmp_path, dialect, [CutReply(said, after="sentence")]) as setup:
+        seen = await played(setup, "ai-sdk", "stream")
         assert (seen["finish"], seen["errors"][0]["type"]) == ("error", "response.failed")
         assert seen["text"].startswith("A sentence")
 
@@ -101,13 +105,16 @@ def references(seen: Any) -> list[int]:
     return [step["references"] for turn in seen.values() for step in turn["steps"]]
 
 
-def remembered(s: ClientGateway, seen: Any) -> None:
+def remembered(setup: ClientGateway, seen: Any) -> None:
     """The model was told everything that was said and thought before."""
     assert (seen["first"]["text"], seen["second"]["text"]) == ("It is sunny.", "Rain.")
     assert seen["first"]["steps"][0]["reasoning"] == THOUGHT
-    last = s.requests[-1]
+    last = setup.requests[-1]
     assert last.text_of_role("user") == "How is the weather in Paris?\nAnd tomorrow?"
     assert last.calls == [("get_weather", {"city": "Paris"})]
     assert last.results == ["sunny in Paris"]
     assert last.text_of_role("assistant").replace("\n", "") == "It is sunny."
-    assert [heard.states[:1] for heard in s.requests] == [[], *[[s.model.state(0, THOUGHT)]] * 2]
+    assert [heard.states[:1] for heard in setup.requests] == [
+        [],
+        *[[setup.model.state(0, THOUGHT)]] * 2,
+    ]

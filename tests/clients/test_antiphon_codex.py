@@ -75,14 +75,14 @@ def check(done: CodexRun, client_gateway: ClientGateway, player: ScriptedModel) 
     assert offered == [False, True, True]
 
 
-async def test_a_gateway_that_runs_is_used(tmp_path: Path) -> None:
+async def test_a_running_gateway_is_used(tmp_path: Path) -> None:
     async with client_gateway(tmp_path, "chat", SCRIPT) as s:
         port = s.gateway.gateway.port
         done = await ran(s, f"[server]\nport = {port}\n", *EXEC, "-m", "scripted", "How much?")
         check(done, s, s.model)
 
 
-async def test_one_is_started_where_none_runs_and_its_default_model_answers(
+async def test_a_gateway_is_started_if_none_runs(
     tmp_path: Path,
 ) -> None:
     player = ScriptedModel("chat", SCRIPT)
@@ -94,7 +94,7 @@ async def test_one_is_started_where_none_runs_and_its_default_model_answers(
         assert player.problems == []
 
 
-async def test_a_session_goes_on_in_the_same_way(tmp_path: Path) -> None:
+async def test_a_session_is_continued_with_the_same_command(tmp_path: Path) -> None:
     async with client_gateway(
         tmp_path, "chat", [Reply("Nice to meet you."), Reply("You are Ada.")]
     ) as s:

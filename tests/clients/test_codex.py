@@ -36,26 +36,26 @@ def png() -> bytes:
 
 @CODEX.does("text")
 async def test_a_text(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(tmp_path, dialect, [Reply("Good morning.")]) as s:
-        codex = await Codex.at(s)
+    async with client_gateway(tmp_path, dialect, [Reply("Good morning.")]) as setup:
+        codex = await Codex.at(setup)
         ran = await codex.exec("Hello?")
         assert (ran.status, ran.messages) == (0, ["Good morning."])
         assert ran.usage["input_tokens"] == 9
-        assert s.requests[0].messages[-1] == ("user", "Hello?")
+        assert setup.requests[0].messages[-1] == ("user", "Hello?")
 
 
 @CODEX.does("resume")
 async def test_a_session_is_resumed(tmp_path: Path, dialect: Dialect) -> None:
     async with client_gateway(
         tmp_path, dialect, [Reply("Nice to meet you."), Reply("You are Ada.")]
-    ) as s:
-        codex = await Codex.at(s)
+    ) as setup:
+        codex = await Codex.at(setup)
         assert (await codex.exec("I am Ada.")).status == 0
         ran = await codex.exec("resume", "--last", "Who am I?")
         assert (ran.status, ran.messages) == (0, ["You are Ada."])
-        said = s.requests[1].messages
+        said = setup.requests[1].messages
         assert [text for role, text in said if role == "assistant"] == ["Nice to meet you."]
-        assert "I am Ada." in s.requests[1].text_of_role("user")
+        assert "I am Ada." in setup.requests[1].text_of_role("user")
         assert said[-1] == ("user", "Who am I?")
 
 
@@ -67,38 +67,38 @@ async def test_reasoning_is_kept_over_turns(tmp_path: Path, dialect: Dialect) ->
         Reply("Nothing there.", thought="It is empty."),
         Reply("Still nothing.", thought="Again."),
     ]
-    async with client_gateway(tmp_path, dialect, script) as s:
-        codex = await Codex.at(s)
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        codex = await Codex.at(setup)
         first = await codex.exec("Look.")
         assert (first.status, first.messages) == (0, ["Nothing there."])
         thoughts = [item["text"] for item in first.items("reasoning")]
         assert thoughts == ["I look.", "It is empty."]
         assert (await codex.exec("resume", "--last", "And now?")).status == 0
-        kept = [s.model.state(0, "I look."), s.model.state(1, "It is empty.")]
-        assert [each.states for each in s.requests] == [[], kept[:1], kept]
+        kept = [setup.model.state(0, "I look."), setup.model.state(1, "It is empty.")]
+        assert [each.states for each in setup.requests] == [[], kept[:1], kept]
 
 
 @CODEX.does("image input")
 async def test_an_image(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(tmp_path, dialect, [Reply("White.")]) as s:
-        codex = await Codex.at(s)
+    async with client_gateway(tmp_path, dialect, [Reply("White.")]) as setup:
+        codex = await Codex.at(setup)
         (codex.directory / "white.png").write_bytes(png())
         ran = await codex.exec("-i", "white.png", "--", "Which colour?")
         assert (ran.status, ran.messages) == (0, ["White."])
-        [image] = s.requests[0].images
+        [image] = setup.requests[0].images
         assert base64.b64decode(image).startswith(b"\x89PNG")
-        assert "Which colour?" in s.requests[0].text_of_role("user")
+        assert "Which colour?" in setup.requests[0].text_of_role("user")
 
 
 @CODEX.does("--output-schema")
 async def test_an_output_schema(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(tmp_path, dialect, [Reply('{"city":"Ulm"}')]) as s:
-        codex = await Codex.at(s)
+    async with client_gateway(tmp_path, dialect, [Reply('{"city":"Ulm"}')]) as setup:
+        codex = await Codex.at(setup)
         (codex.directory / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
         ran = await codex.exec("--output-schema", "schema.json", "Where?")
         assert ran.status == 0
         assert [json.loads(text) for text in ran.messages] == [{"city": "Ulm"}]
-        wanted = s.requests[0].schema
+        wanted = setup.requests[0].schema
         assert wanted is not None
         assert wanted["properties"].keys() == {"city"}
 
@@ -111,12 +111,12 @@ async def test_a_long_session_is_compacted(tmp_path: Path, dialect: Dialect) -> 
         Reply("SUMMARY: the word is heron."),
         Reply("Heron."),
     ]
-    async with client_gateway(tmp_path, dialect, script) as s:
-        codex = await Codex.at(s, top="model_auto_compact_token_limit = 50000")
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        codex = await Codex.at(setup, top="model_auto_compact_token_limit = 50000")
         assert (await codex.exec("Remember the word heron.")).status == 0
         ran = await codex.exec("resume", "--last", "What was the word?")
         assert (ran.status, ran.messages) == (0, ["Heron."])
-        _, compaction, after = s.requests
+        _, compaction, after = setup.requests
         assert compaction.tools == {}
         assert "Noted: the word is heron." in compaction.text_of_role("assistant")
         assert "Noted: the word is heron." not in after.text
@@ -128,15 +128,15 @@ async def test_a_long_session_is_compacted(tmp_path: Path, dialect: Dialect) -> 
 async def test_the_catalog_comes_from_the_gateway(tmp_path: Path, dialect: Dialect) -> None:
     """Where a command makes the key, Codex asks for the catalog, and needs no file."""
     async with (
-        client_gateway(tmp_path, dialect, [Reply("Good morning.")]) as s,
-        changing_proxy(s) as way,
+        client_gateway(tmp_path, dialect, [Reply("Good morning.")]) as setup,
+        changing_proxy(setup) as proxy,
     ):
-        codex = await Codex.at(way.gateway, asks_for_catalog=True)
+        codex = await Codex.at(proxy.gateway, asks_for_catalog=True)
         ran = await codex.exec("Hello?")
         assert (ran.status, ran.messages, ran.complaints) == (0, ["Good morning."], [])
-        assert ("GET", "/v1/models", 200) in way.seen
+        assert ("GET", "/v1/models", 200) in proxy.seen
         assert (
-            "apply_patch" in s.requests[0].tools
+            "apply_patch" in setup.requests[0].tools
         )  # for models that it does not know, there is none
 
 
@@ -146,11 +146,11 @@ async def test_an_upgrade_is_refused_and_http_works_at_once(
 ) -> None:
     """The built-in provider tries WebSockets first; it must not notice that there are none."""
     async with (
-        client_gateway(tmp_path, dialect, [Reply("Good morning.")]) as s,
-        changing_proxy(s) as way,
+        client_gateway(tmp_path, dialect, [Reply("Good morning.")]) as setup,
+        changing_proxy(setup) as proxy,
     ):
-        top = f'openai_base_url = "{way.gateway.base_url}"'
-        codex = await Codex.at(way.gateway, top=top, provider="openai")
+        top = f'openai_base_url = "{proxy.gateway.base_url}"'
+        codex = await Codex.at(proxy.gateway, top=top, provider="openai")
         ran = await codex.exec("Hello?", env={"CODEX_API_KEY": KEY})
         assert (ran.status, ran.messages, ran.complaints) == (0, ["Good morning."], [])
-        assert way.seen == [("GET", "/v1/responses", 426), ("POST", "/v1/responses", 200)]
+        assert proxy.seen == [("GET", "/v1/responses", 426), ("POST", "/v1/responses", 200)]

@@ -20,31 +20,31 @@ CALLED = Reply(calls=[Call("exec_command", {"cmd": "echo ran >> log.txt"})])
 
 
 @CODEX.does("context overflow")
-async def test_a_full_context_is_told_as_such(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(tmp_path, dialect, [context_overflow(dialect)]) as s:
-        codex = await Codex.at(s)
+async def test_a_context_overflow_is_reported(tmp_path: Path, dialect: Dialect) -> None:
+    async with client_gateway(tmp_path, dialect, [context_overflow(dialect)]) as setup:
+        codex = await Codex.at(setup)
         ran = await codex.exec("Hello?")
         assert ran.status == 1
         assert "ran out of room in the model's context window" in ran.failure
-        assert len(s.requests) == 1
+        assert len(setup.requests) == 1
 
 
 @CODEX.does("429 with Retry-After")
 async def test_a_rate_limit_is_waited_for(tmp_path: Path, dialect: Dialect) -> None:
     async with client_gateway(
         tmp_path, dialect, [rate_limited(dialect, 1), Reply("Good morning.")]
-    ) as s:
-        codex = await Codex.at(s)
+    ) as setup:
+        codex = await Codex.at(setup)
         ran = await codex.exec("Hello?")
         assert (ran.status, ran.messages) == (0, ["Good morning."])
-        assert len(s.requests) == 2
+        assert len(setup.requests) == 2
 
 
 @CODEX.does("429 that the gateway waits for")
 async def test_a_rate_limit_that_codex_does_not_notice(tmp_path: Path, dialect: Dialect) -> None:
     script: Script = [rate_limited(dialect, 1), Reply("Good morning.")]
-    async with client_gateway(tmp_path, dialect, script, attempts=2) as s:
-        codex = await Codex.at(s)
+    async with client_gateway(tmp_path, dialect, script, attempts=2) as setup:
+        codex = await Codex.at(setup)
         ran = await codex.exec("Hello?")
         assert (ran.status, ran.messages, ran.complaints) == (0, ["Good morning."], [])
 
@@ -52,25 +52,25 @@ async def test_a_rate_limit_that_codex_does_not_notice(tmp_path: Path, dialect: 
 @CODEX.does("cut stream")
 async def test_a_cut_stream_is_recovered(tmp_path: Path, dialect: Dialect) -> None:
     said = Reply("Good morning to you.")
-    async with client_gateway(tmp_path, dialect, [CutReply(said, "Good mor"), said]) as s:
-        codex = await Codex.at(s)
+    async with client_gateway(tmp_path, dialect, [CutReply(said, "Good mor"), said]) as setup:
+        codex = await Codex.at(setup)
         ran = await codex.exec("Hello?")
         assert (ran.status, ran.messages[-1]) == (0, "Good morning to you.")
         [complaint] = ran.complaints
         assert complaint.startswith("Reconnecting... 1/5")
-        assert len(s.requests) == 2
+        assert len(setup.requests) == 2
 
 
 @CODEX.does("cut within a call", "chat", "anthropic")
 async def test_half_a_call_is_not_run(tmp_path: Path, dialect: Dialect) -> None:
     async with client_gateway(
         tmp_path, dialect, [CutReply(CALLED, "echo"), CALLED, Reply("Done.")]
-    ) as s:
-        codex = await Codex.at(s)
+    ) as setup:
+        codex = await Codex.at(setup)
         ran = await codex.exec("Go.")
         assert (ran.status, ran.messages) == (0, ["Done."])
         assert (codex.directory / "log.txt").read_text(encoding="utf-8") == "ran\n"
-        assert [len(each.calls) for each in s.requests] == [0, 0, 1]
+        assert [len(each.calls) for each in setup.requests] == [0, 0, 1]
 
 
 @CODEX.does("cut after a call")
@@ -78,9 +78,9 @@ async def test_a_call_before_a_cut_is_run_once(tmp_path: Path, dialect: Dialect)
     """The call was whole, so Codex has run it; when it asks again, it has the result to show."""
     async with client_gateway(
         tmp_path, dialect, [CutReply(CALLED, "log.txt"), Reply("Done.")]
-    ) as s:
-        codex = await Codex.at(s)
+    ) as setup:
+        codex = await Codex.at(setup)
         ran = await codex.exec("Go.")
         assert (ran.status, ran.messages) == (0, ["Done."])
         assert (codex.directory / "log.txt").read_text(encoding="utf-8") == "ran\n"
-        assert [len(each.results) for each in s.requests] == [0, 1]
+        assert [len(each.results) for each in setup.requests] == [0, 1]

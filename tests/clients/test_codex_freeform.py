@@ -29,13 +29,13 @@ async def test_a_wrapped_patch_changes_the_files(
 ) -> None:
     async with client_gateway(
         tmp_path, dialect, [Reply(calls=[Call("apply_patch", arguments)]), Reply()]
-    ) as s:
-        codex = await Codex.at(s)
+    ) as setup:
+        codex = await Codex.at(setup)
         poem = codex.directory / "poem.txt"
         poem.write_text(BEFORE, encoding="utf-8")
         assert (await codex.exec("Make it blue.")).status == 0
         assert poem.read_text(encoding="utf-8") == AFTER
-        assert "Success" in s.requests[1].results[0]
+        assert "Success" in setup.requests[1].results[0]
 
 
 @CODEX.does("apply_patch, invalid at first")
@@ -47,14 +47,14 @@ async def test_an_invalid_patch_is_asked_for_again_before_codex_sees_it(
         Reply(calls=[Call("apply_patch", {"input": PATCH})]),
         Reply("Done."),
     ]
-    async with client_gateway(tmp_path, dialect, script) as s:
-        codex = await Codex.at(s)
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        codex = await Codex.at(setup)
         poem = codex.directory / "poem.txt"
         poem.write_text(BEFORE, encoding="utf-8")
         ran = await codex.exec("Make it blue.")
         assert (ran.status, ran.messages) == (0, ["Done."])
         assert poem.read_text(encoding="utf-8") == AFTER
-        _, again, after = s.requests
+        _, again, after = setup.requests
         assert "verification failed" not in again.text  # that is what Codex would have said
         assert [name for name, _ in after.calls] == ["apply_patch"]
         assert "please make it blue" not in after.text

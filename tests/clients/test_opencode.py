@@ -25,21 +25,21 @@ OFFLINE = {
 }
 
 
-async def run(s: ClientGateway, *args: str) -> list[dict[str, Any]]:
+async def run(setup: ClientGateway, *args: str) -> list[dict[str, Any]]:
     """What one message to the model brought about: the parts of its turn."""
-    place = s.home / "work"
+    place = setup.home / "work"
     place.mkdir(exist_ok=True)
     provider = {
         "npm": "@ai-sdk/openai",
-        "options": {"baseURL": s.base_url, "apiKey": KEY},
+        "options": {"baseURL": setup.base_url, "apiKey": KEY},
         "models": {MODEL: {"name": "A scripted model", "reasoning": True}},
     }
     config = {"enabled_providers": ["gw"], "provider": {"gw": provider}, "share": "disabled"}
-    path = s.home / "opencode.json"
+    path = setup.home / "opencode.json"
     path.write_text(json.dumps(config), encoding="utf-8")
     argv = [node_command("opencode"), "run", "--format", "json", "-m", f"gw/{MODEL}", *args]
     env = {**OFFLINE, "OPENCODE_CONFIG": str(path)}
-    done = await s.run(argv, env=env, cwd=place, limit_s=120.0)
+    done = await setup.run(argv, env=env, cwd=place, limit_s=120.0)
     return [line["part"] for line in done.check_success().lines]
 
 
@@ -52,34 +52,36 @@ async def test_a_text_and_a_title_for_the_session(tmp_path: Path, dialect: Diale
     def script(heard: ProviderRequest) -> Step:
         return Reply("Good morning.") if heard.tools else Reply("A greeting")
 
-    async with client_gateway(tmp_path, dialect, script) as s:
-        parts = await run(s, "Hello?")
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        parts = await run(setup, "Hello?")
         assert texts(parts) == ["Good morning."]
         assert parts[-1]["reason"] == "stop"
         assert parts[-1]["tokens"]["total"] == 14
-        assert [heard.messages[-1] for heard in s.requests if heard.tools] == [("user", "Hello?")]
+        assert [heard.messages[-1] for heard in setup.requests if heard.tools] == [
+            ("user", "Hello?")
+        ]
 
 
 @OPENCODE.does("bash round trip")
-async def test_a_command_and_what_it_printed(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_command_and_its_output(tmp_path: Path, dialect: Dialect) -> None:
     command = {"command": "echo one > made.txt; echo two", "description": "Make a file"}
     script = [Reply("I look.", thought="Hm.", calls=[Call("bash", command)]), Reply("Two.")]
-    async with client_gateway(tmp_path, dialect, script) as s:
-        parts = await run(s, "--title", "Numbers", "What does it print?")
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        parts = await run(setup, "--title", "Numbers", "What does it print?")
         [tool] = [part for part in parts if part["type"] == "tool"]
         assert (tool["tool"], tool["state"]["status"]) == ("bash", "completed")
-        assert (s.home / "work" / "made.txt").read_text(encoding="utf-8") == "one\n"
+        assert (setup.home / "work" / "made.txt").read_text(encoding="utf-8") == "one\n"
         assert texts(parts) == ["I look.", "Two."]
-        assert "two" in s.requests[1].results[0]
-        assert s.requests[1].states == [s.model.state(0, "Hm.")]
+        assert "two" in setup.requests[1].results[0]
+        assert setup.requests[1].states == [setup.model.state(0, "Hm.")]
 
 
 @OPENCODE.does("session continued")
-async def test_a_session_goes_on(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_session_is_continued(tmp_path: Path, dialect: Dialect) -> None:
     script = [Reply("Hello, Ada.", thought="A name."), Reply("Ada.")]
-    async with client_gateway(tmp_path, dialect, script) as s:
-        await run(s, "--title", "Names", "My name is Ada.")
-        assert texts(await run(s, "--continue", "What is my name?")) == ["Ada."]
-        assert "My name is Ada." in s.requests[1].text_of_role("user")
-        assert "".join(s.requests[1].text_of_role("assistant").split("\n")) == "Hello, Ada."
-        assert s.requests[1].states == [s.model.state(0, "A name.")]
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        await run(setup, "--title", "Names", "My name is Ada.")
+        assert texts(await run(setup, "--continue", "What is my name?")) == ["Ada."]
+        assert "My name is Ada." in setup.requests[1].text_of_role("user")
+        assert "".join(setup.requests[1].text_of_role("assistant").split("\n")) == "Hello, Ada."
+        assert setup.requests[1].states == [setup.model.state(0, "A name.")]

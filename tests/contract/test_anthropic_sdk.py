@@ -80,7 +80,7 @@ def request(steps: Sequence[Any], how: AnthropicQuirks, **fields: Any) -> Docume
 
 
 @given(any_items, memories, quirks, plans)
-def test_any_request_is_of_the_packages_type(
+def test_any_request_matches_the_types_of_the_package(
     items: list[Any], memory: Memory, how: AnthropicQuirks, fields: Document
 ) -> None:
     body = request(remembered(read(items, SEES, True), memory), how, **fields)
@@ -90,7 +90,7 @@ def test_any_request_is_of_the_packages_type(
     assert fits(body, REQUEST)
 
 
-def test_everything_a_request_may_hold_is_of_the_packages_type() -> None:
+def test_a_request_with_every_field_matches_the_types_of_the_package() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 1}}}
     how = AnthropicQuirks(native_format=True, thinking="adaptive", display="summarized")
     body = request(
@@ -117,7 +117,7 @@ def test_everything_a_request_may_hold_is_of_the_packages_type() -> None:
         {"messages": [{"role": "user", "content": [{"type": "text"}]}]},
     ],
 )
-def test_the_types_refuse_what_the_server_refuses(change: Document) -> None:
+def test_the_types_reject_invalid_requests(change: Document) -> None:
     body = request([], AnthropicQuirks())
     assert fits(body, REQUEST)
     assert not fits(body | change, REQUEST)
@@ -140,7 +140,7 @@ def accumulated(data: bytes) -> Document:
 
 @pytest.mark.skipif(not STREAMS, reason=ABSENT)
 @pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.id)
-def test_a_stream_says_to_the_package_what_it_says_to_us(case: Case) -> None:
+def test_the_package_reads_a_stream_as_we_do(case: Case) -> None:
     message = accumulated(case.data)
     streamed = replay(case.data, dialect="anthropic")[-1]["response"]
     whole = replay(json.dumps(message).encode(), dialect="anthropic")[-1]["response"]

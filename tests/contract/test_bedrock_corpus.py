@@ -36,7 +36,7 @@ def test_a_recording_that_breaks_off_or_is_damaged_still_ends_well_formed(case: 
 
 
 @every(answers(CASES))
-def test_what_is_cited_on_the_web_is_an_annotation(case: Case) -> None:
+def test_web_citations_are_annotations(case: Case) -> None:
     parts = parts_of(case)
     notes = [note for part in parts for note in part["annotations"]]
     assert [note["url"] for note in notes] == read(case.data).cited()
@@ -44,7 +44,7 @@ def test_what_is_cited_on_the_web_is_an_annotation(case: Case) -> None:
 
 
 @every(case for case in STREAMS if "citations" in case.meta["features"])
-def test_what_the_service_did_for_itself_is_kept_for_the_trace(case: Case) -> None:
+def test_server_side_tools_are_kept_for_the_trace(case: Case) -> None:
     kept = {delta.kind for delta in deltas_of(case) if isinstance(delta, Extra)}
     blocks = read(case.data).blocks
     cited = any("web" not in each["location"] for b in blocks for each in b.get("citations", []))
@@ -53,7 +53,7 @@ def test_what_the_service_did_for_itself_is_kept_for_the_trace(case: Case) -> No
     assert ("citation" in kept) == cited
 
 
-def test_the_corpus_shows_what_these_tests_are_about() -> None:
+def test_the_corpus_covers_every_case() -> None:
     """A guard against a corpus that has shrunk until it proves nothing."""
     operations = {case.meta["operation"] for case in CASES}
     assert {"converse", "converse-stream", "invoke", "invoke-with-response-stream"} <= operations

@@ -60,7 +60,7 @@ def strangers(value: Any) -> Iterator[str]:
 
 
 @given(any_items, state_presences, quirks, plans)
-def test_the_package_knows_everything_we_send(
+def test_the_package_accepts_every_request_we_send(
     items: list[Any], presence: StatePresence, how: Any, fields: Document
 ) -> None:
     steps: list[Step] = add_states(read(items, SEES), presence)

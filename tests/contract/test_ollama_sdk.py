@@ -31,7 +31,7 @@ def without(keys: set[str], value: Any) -> Any:
 
 
 @given(any_items, replays)
-def test_the_package_knows_every_message_we_send(items: list[Any], replay_reasoning: Any) -> None:
+def test_the_package_accepts_every_message_we_send(items: list[Any], replay_reasoning: Any) -> None:
     sent = json.loads(encode_body(read(items, READS), replay_reasoning))["messages"]
     for message in sent:
         known = Message(**message).model_dump(exclude_none=True)
@@ -48,7 +48,7 @@ def test_the_package_reads_every_tool_we_declare(schema: Document) -> None:
     assert (known.function.name, known.function.parameters.type) == ("look", "object")
 
 
-def test_the_package_knows_every_setting() -> None:
+def test_the_package_accepts_every_setting() -> None:
     plan = Plan(
         provider="p",
         model="m",

@@ -14,7 +14,7 @@ from tests.support.gateways import replaced, running, settings
 from tests.support.upstream import DONE, HELLO_WORLD, chunk, send_frames, upstream, usage
 
 
-async def test_theme_15_the_catalog_tells_each_model_as_it_is(tmp_path: Path) -> None:
+async def test_theme_15_the_catalog_describes_each_model(tmp_path: Path) -> None:
     """Both shapes in one answer, from the provider's own data."""
     entry = ProviderConfig(kind="deepseek", api_keys=["k"])
     config = replaced(settings(tmp_path), providers={"deepseek": entry})
@@ -35,7 +35,7 @@ def searching(query: str) -> Any:
     return send_frames((chunk({"tool_calls": [call]}), chunk({}, "tool_calls"), usage(), DONE))
 
 
-async def test_theme_22_a_model_without_web_search_searches_all_the_same(tmp_path: Path) -> None:
+async def test_theme_22_the_gateway_searches_for_models_without_web_search(tmp_path: Path) -> None:
     found = [{"title": "Tides", "url": "https://example.org/tides", "snippet": "High at noon."}]
     answers = tmp_path / "found.json"
     answers.write_text(json.dumps({"*": found}))
@@ -74,23 +74,23 @@ async def test_theme_23_an_upstream_that_fails_in_band_is_failed_over(tmp_path: 
 
 
 async def test_theme_26_a_websocket_probe_is_answered_with_426(tmp_path: Path) -> None:
-    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
         upgrade = {"connection": "Upgrade", "upgrade": "websocket"}
-        url = f"{stage.gateway.base_url}/responses"
-        async with stage.gateway.client.get(url, headers=upgrade) as response:
+        url = f"{setup.gateway.base_url}/responses"
+        async with setup.gateway.client.get(url, headers=upgrade) as response:
             assert response.status == 426
 
 
-async def test_theme_31_a_provider_without_a_responses_api_has_one_now(tmp_path: Path) -> None:
-    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
-        events = await stage.stream()
-        assert stage.upstream.requests[-1].path.endswith("/chat/completions")
+async def test_theme_31_a_chat_provider_serves_the_responses_api(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        events = await setup.stream()
+        assert setup.upstream.requests[-1].path.endswith("/chat/completions")
     assert text(final_response(events)) == "Hello, world"
 
 
-async def test_theme_33_a_trace_shows_what_became_of_a_request(tmp_path: Path) -> None:
-    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
-        events = await stage.stream(truncation="auto")
+async def test_theme_33_a_trace_shows_the_outcome_of_a_request(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        events = await setup.stream(truncation="auto")
         name = final_response(events)["id"]
     shown = run(tmp_path, "trace", "show", name, "--config", str(traced(tmp_path))).stdout.decode()
     assert "param.ignored" in shown
@@ -104,8 +104,8 @@ def traced(tmp_path: Path) -> Path:
 
 
 async def test_theme_34_a_response_can_be_continued_by_its_id(tmp_path: Path) -> None:
-    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
-        first = final_response(await stage.stream(input="Hi"))
-        await stage.stream(input="And?", previous_response_id=first["id"])
-        said = [message["content"] for message in stage.last_body["messages"]]
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        first = final_response(await setup.stream(input="Hi"))
+        await setup.stream(input="And?", previous_response_id=first["id"])
+        said = [message["content"] for message in setup.last_body["messages"]]
     assert said == ["Hi", "Hello, world", "And?"]

@@ -44,10 +44,10 @@ async def test_theme_03_a_stream_never_closes_before_its_terminal_event(
         else:
             await connection.end()
 
-    async with checked_gateway(tmp_path, script) as stage:
-        url = f"{stage.gateway.base_url}/responses"
+    async with checked_gateway(tmp_path, script) as setup:
+        url = f"{setup.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hi", "stream": True}
-        async with stage.gateway.client.post(url, json=body) as response:
+        async with setup.gateway.client.post(url, json=body) as response:
             if response.status == 200:
                 assert response.headers["x-accel-buffering"] == "no"
                 assert (await response.text()).count('"type":"response.completed"') <= 1
@@ -55,7 +55,7 @@ async def test_theme_03_a_stream_never_closes_before_its_terminal_event(
             assert (await response.json())["error"]["message"]
 
 
-async def test_theme_11_silence_is_filled_with_real_events(tmp_path: Path) -> None:
+async def test_theme_11_keep_alives_are_events(tmp_path: Path) -> None:
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
         await connection.send(HELLO_WORLD[1])
@@ -64,8 +64,8 @@ async def test_theme_11_silence_is_filled_with_real_events(tmp_path: Path) -> No
             await connection.send(frame)
         await connection.end()
 
-    async with checked_gateway(tmp_path, script, keepalive_s=0.05) as stage:
-        events = await stage.stream()
+    async with checked_gateway(tmp_path, script, keepalive_s=0.05) as setup:
+        events = await setup.stream()
     assert event_types(events).count("keepalive") >= 2
     assert text(final_response(events)) == "Hello, world"
 
@@ -73,21 +73,21 @@ async def test_theme_11_silence_is_filled_with_real_events(tmp_path: Path) -> No
 THOUGHT = (chunk({"reasoning_content": "The answer is 4."}), chunk({}, "stop"), usage(), DONE)
 
 
-async def test_theme_16_a_turn_of_reasoning_alone_is_asked_for_its_answer(tmp_path: Path) -> None:
+async def test_theme_16_a_reasoning_only_turn_is_asked_for_its_answer(tmp_path: Path) -> None:
     async with checked_gateway(
         tmp_path, scripts_in_turn(send_frames(THOUGHT), send_frames(HELLO_WORLD))
-    ) as stage:
-        events = await stage.stream()
-        assert len(stage.upstream.requests) == 2
+    ) as setup:
+        events = await setup.stream()
+        assert len(setup.upstream.requests) == 2
     assert text(final_response(events)) == "Hello, world"
     assert final_response(events)["usage"]["total_tokens"] == 20
 
 
-async def test_theme_16_a_turn_that_stays_empty_says_so(tmp_path: Path) -> None:
-    async with checked_gateway(tmp_path, send_frames(THOUGHT)) as stage:
-        await stage.stream()
-        assert len(stage.upstream.requests) == 2
-        assert "answer.empty" in str([entry.facts for entry in stage.gateway.log])
+async def test_theme_16_a_turn_that_stays_empty_has_a_diagnostic(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames(THOUGHT)) as setup:
+        await setup.stream()
+        assert len(setup.upstream.requests) == 2
+        assert "answer.empty" in str([entry.facts for entry in setup.gateway.log])
 
 
 async def test_theme_17_think_tags_do_not_leak_into_the_answer(tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ async def test_theme_17_think_tags_do_not_leak_into_the_answer(tmp_path: Path) -
     frames = [chunk({"content": letter}) for letter in said]
     script = send_frames((*frames, chunk({}, "stop"), usage(), DONE))
     models = {"*": ModelConfig(guards=["think"])}
-    async with configured(tmp_path, script, models=models) as stage:
-        events = await stage.stream()
+    async with configured(tmp_path, script, models=models) as setup:
+        events = await setup.stream()
     assert text(final_response(events)) == "Four."
     assert items_of_type(events, "reasoning")[0]["content"][0]["text"] == "Two and two."
 
@@ -114,19 +114,19 @@ async def test_theme_27_usage_is_made_of_numbers_and_may_come_late(
 ) -> None:
     late = chunk({}, None, usage=counts)
     script = send_frames((*HELLO_WORLD[:3], chunk({}, "stop"), late, DONE))
-    async with checked_gateway(tmp_path, script) as stage:
-        told = final_response(await stage.stream())["usage"]
+    async with checked_gateway(tmp_path, script) as setup:
+        told = final_response(await setup.stream())["usage"]
     assert told["total_tokens"] == total
     assert isinstance(told["input_tokens_details"]["cached_tokens"], int)
 
 
-async def test_theme_27_usage_that_nobody_tells_is_estimated(tmp_path: Path) -> None:
+async def test_theme_27_missing_usage_is_estimated(tmp_path: Path) -> None:
     script = send_frames((*HELLO_WORLD[:3], chunk({}, "stop"), DONE))
-    async with checked_gateway(tmp_path, script) as stage:
+    async with checked_gateway(tmp_path, script) as setup:
         short = final_response(
-            check_events(await stage.gateway.stream({"model": "m", "input": "Hi"}))
+            check_events(await setup.gateway.stream({"model": "m", "input": "Hi"}))
         )
-        long = final_response(await stage.stream(input="Hi " * 4000))
-        assert "usage.estimated" in str([entry.facts for entry in stage.gateway.log])
+        long = final_response(await setup.stream(input="Hi " * 4000))
+        assert "usage.estimated" in str([entry.facts for entry in setup.gateway.log])
     assert 0 < short["usage"]["input_tokens"] < 200
     assert long["usage"]["input_tokens"] > 2500

@@ -50,7 +50,7 @@ def calling(*calls: Document) -> Any:
     return send_frames((chunk({"tool_calls": [*calls]}), chunk({}, "tool_calls"), usage(), DONE))
 
 
-async def test_theme_05_tools_that_are_no_functions_come_back_as_what_they_are(
+async def test_theme_05_calls_keep_the_tool_type_of_the_client(
     tmp_path: Path,
 ) -> None:
     script = calling(
@@ -59,10 +59,10 @@ async def test_theme_05_tools_that_are_no_functions_come_back_as_what_they_are(
         call(2, "c2", "tool_search", '{"query":"files"}'),
         call(3, "c3", "late", "{}"),
     )
-    async with checked_gateway(tmp_path, script) as stage:
+    async with checked_gateway(tmp_path, script) as setup:
         tools = [CUSTOM, SPACE, SEARCH]
-        events = await stage.stream(tools=tools, input=[EXTRA, user("Go")])
-        names = [tool["function"]["name"] for tool in stage.last_body["tools"]]
+        events = await setup.stream(tools=tools, input=[EXTRA, user("Go")])
+        names = [tool["function"]["name"] for tool in setup.last_body["tools"]]
     assert names == ["apply_patch", "mcp__files__read", "tool_search", "late"]
     patch, read, search, late = done_items(events)
     assert (patch["type"], patch["input"]) == ("custom_tool_call", PATCH)
@@ -72,7 +72,7 @@ async def test_theme_05_tools_that_are_no_functions_come_back_as_what_they_are(
     assert "".join(deltas(events, "custom_tool_call_input")) == PATCH
 
 
-async def test_theme_05_tools_that_a_search_has_found_can_be_called(tmp_path: Path) -> None:
+async def test_theme_05_tools_found_by_tool_search_can_be_called(tmp_path: Path) -> None:
     found = {"type": "tool_search_output", "call_id": "s", "tools": [SPACE]}
     search = {
         "type": "tool_search_call",
@@ -81,8 +81,8 @@ async def test_theme_05_tools_that_a_search_has_found_can_be_called(tmp_path: Pa
         "arguments": {"query": "files"},
     }
     script = calling(call(0, "c1", "mcp__files__read", '{"path":"a"}'))
-    async with checked_gateway(tmp_path, script) as stage:
-        events = await stage.stream(tools=[SEARCH], input=[user("Go"), search, found])
+    async with checked_gateway(tmp_path, script) as setup:
+        events = await setup.stream(tools=[SEARCH], input=[user("Go"), search, found])
     assert [(item["name"], item["namespace"]) for item in done_items(events)] == [
         ("read", "mcp__files")
     ]
@@ -102,9 +102,9 @@ async def test_theme_09_orphans_and_interleaved_results_never_fail_a_thread(
         function_call_output("gone", "whose?"),
         user("Go on"),
     ]
-    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
-        await stage.stream(tools=[function("f")], input=thread)
-        messages = stage.last_body["messages"]
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        await setup.stream(tools=[function("f")], input=thread)
+        messages = setup.last_body["messages"]
     for place, message in enumerate(messages):
         if ids := [each["id"] for each in message.get("tool_calls", ())]:
             behind = messages[place + 1 : place + 1 + len(ids)]
@@ -126,30 +126,30 @@ async def test_theme_10_parallel_calls_are_neither_merged_nor_lost(
 ) -> None:
     frames = [chunk({"tool_calls": [piece]}) for piece in pieces]
     script = send_frames((*frames, chunk({}, "tool_calls"), usage(), DONE))
-    async with checked_gateway(tmp_path, script) as stage:
-        events = await stage.stream(tools=[function("f", n="integer")])
+    async with checked_gateway(tmp_path, script) as setup:
+        events = await setup.stream(tools=[function("f", n="integer")])
     found = [(item["call_id"], item["arguments"]) for item in done_items(events)]
     assert found == [("a", '{"n":1}'), ("b", '{"n":2}')]
 
 
-async def test_theme_25_arguments_that_are_no_json_do_not_kill_the_thread(tmp_path: Path) -> None:
+async def test_theme_25_invalid_arguments_do_not_fail_the_thread(tmp_path: Path) -> None:
     thread = [
         user("Hi"),
         function_call("c1", "f", '{"n": '),
         function_call_output("c1", "error"),
         user("Again"),
     ]
-    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as stage:
-        await stage.stream(tools=[function("f")], input=thread)
-        sent = stage.last_body["messages"][1]["tool_calls"][0]["function"]["arguments"]
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        await setup.stream(tools=[function("f")], input=thread)
+        sent = setup.last_body["messages"][1]["tool_calls"][0]["function"]["arguments"]
     assert isinstance(json.loads(sent), dict)
 
 
-async def test_theme_25_a_call_that_was_cut_is_never_done(tmp_path: Path) -> None:
+async def test_theme_25_a_truncated_call_is_never_completed(tmp_path: Path) -> None:
     cut = chunk({"tool_calls": [call(0, "a", "f", '{"n": ')]})
     script = send_frames((cut, chunk({}, "tool_calls"), usage(), DONE))
-    async with checked_gateway(tmp_path, script) as stage:
-        events = await stage.stream(tools=[function("f")])
+    async with checked_gateway(tmp_path, script) as setup:
+        events = await setup.stream(tools=[function("f")])
     assert (final_response(events)["status"], done_items(events)) == ("failed", [])
 
 
@@ -158,8 +158,8 @@ async def test_theme_30_calls_that_leak_into_the_text_are_calls(tmp_path: Path) 
     frames = [chunk({"content": leak[at : at + 7]}) for at in range(0, len(leak), 7)]
     models = {"*": ModelConfig(guards=["hermes"])}
     script = send_frames((*frames, chunk({}, "stop"), usage(), DONE))
-    async with configured(tmp_path, script, models=models) as stage:
-        events = await stage.stream(tools=[function("f", n="integer")])
+    async with configured(tmp_path, script, models=models) as setup:
+        events = await setup.stream(tools=[function("f", n="integer")])
     assert text(final_response(events)).strip() == "Sure."
     assert [json.loads(each["arguments"]) for each in items_of_type(events, "function_call")] == [
         {"n": 1}
@@ -180,11 +180,11 @@ async def test_theme_32_code_mode_and_messages_of_agents_are_served(tmp_path: Pa
     code = "text(1 + 1)"
     runs = calling(call(0, "c0", "functions__exec", json.dumps({"input": code})))
     script = scripts_in_turn(runs, send_frames(HELLO_WORLD))
-    async with checked_gateway(tmp_path, script) as stage:
-        events = await stage.stream(input=[lite, heard], store=False)
-        assert "Count to two." in str(stage.last_body["messages"])
+    async with checked_gateway(tmp_path, script) as setup:
+        events = await setup.stream(input=[lite, heard], store=False)
+        assert "Count to two." in str(setup.last_body["messages"])
         ran = done_items(events)[0]
         assert (ran["name"], ran["namespace"], ran["input"]) == ("exec", "functions", code)
         output = {"type": "custom_tool_call_output", "call_id": "c0", "output": "2"}
-        events = await stage.stream(input=[lite, heard, ran, output], store=False)
+        events = await setup.stream(input=[lite, heard, ran, output], store=False)
     assert event_types(events)[-1] == "response.completed"

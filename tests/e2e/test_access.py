@@ -40,7 +40,7 @@ async def unguarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[R
         yield gateway
 
 
-async def knock(
+async def send_request(
     gateway: Running, *headers: bytes, method: str = "POST", path: str = "/v1/responses"
 ) -> Answer:
     """A request with exactly these headers besides those that it needs."""
@@ -64,11 +64,11 @@ def bearer(key: str) -> bytes:
 @pytest.mark.parametrize(
     "form", [b"authorization: Bearer %b", b"Authorization: bearer  %b ", b"x-api-key: %b"]
 )
-async def test_every_key_opens_and_the_log_knows_it_by_its_name(
+async def test_every_api_key_is_accepted_and_logged_by_name(
     guarded: Running, name: str, form: bytes
 ) -> None:
     guarded.log.clear()
-    answer = await knock(guarded, form % KEYS[name].encode())
+    answer = await send_request(guarded, form % KEYS[name].encode())
     assert answer.status == 200
     [entry] = guarded.log
     assert entry.facts["client"] == name
@@ -97,10 +97,10 @@ WRONG: Mapping[str, bytes] = {
     ("method", "path"),
     [("POST", "/v1/responses"), ("GET", "/v1/models"), ("GET", "/v1/nowhere")],
 )
-async def test_without_a_key_nothing_opens(
+async def test_requests_without_a_valid_key_are_rejected(
     guarded: Running, header: bytes, method: str, path: str
 ) -> None:
-    answer = await knock(guarded, header, method=method, path=path)
+    answer = await send_request(guarded, header, method=method, path=path)
     assert (answer.status, answer.error["code"]) == (401, "invalid_api_key")
     assert not guarded.engine.active
 
@@ -112,19 +112,19 @@ async def test_health_needs_no_key(guarded: Running) -> None:
         assert response.status == 200
 
 
-async def test_with_keys_the_name_of_the_host_does_not_matter(guarded: Running) -> None:
-    answer = await knock(guarded, b"host: gateway.example", bearer(KEYS["bob"]))
+async def test_with_api_keys_the_host_header_is_not_checked(guarded: Running) -> None:
+    answer = await send_request(guarded, b"host: gateway.example", bearer(KEYS["bob"]))
     assert answer.status == 200
 
 
 @pytest.mark.parametrize("style", ["json", "text"])
-async def test_a_key_is_never_written_down(tmp_path: Path, style: Literal["json", "text"]) -> None:
+async def test_an_api_key_is_never_logged(tmp_path: Path, style: Literal["json", "text"]) -> None:
     """Neither a right one nor a wrong one; not in an answer either."""
     journal = io.StringIO()
     emit = open_log(LogConfig(level="debug", format=style), journal)
     secrets = (KEYS["alice"], "sk-intruder-1234567")
     async with running(settings(tmp_path, api_keys=KEYS)) as gateway:
-        answers = [await knock(gateway, bearer(key)) for key in secrets]
+        answers = [await send_request(gateway, bearer(key)) for key in secrets]
         for entry in gateway.log:
             emit(entry)
     assert [answer.status for answer in answers] == [200, 401]
@@ -146,8 +146,8 @@ def written(directory: Path) -> bytes:
     "host",
     [b"localhost", b"LocalHost:8484", b"127.0.0.1", b"127.0.0.1:8484", b"[::1]", b"[::1]:8484"],
 )
-async def test_this_machine_needs_no_key(unguarded: Running, host: bytes) -> None:
-    assert (await knock(unguarded, b"host: " + host)).status == 200
+async def test_loopback_clients_need_no_key(unguarded: Running, host: bytes) -> None:
+    assert (await send_request(unguarded, b"host: " + host)).status == 200
 
 
 @pytest.mark.parametrize(
@@ -167,13 +167,15 @@ async def test_this_machine_needs_no_key(unguarded: Running, host: bytes) -> Non
         b"\xff",
     ],
 )
-async def test_a_page_that_names_another_host_is_refused(unguarded: Running, host: bytes) -> None:
+async def test_a_request_with_a_foreign_host_header_is_rejected(
+    unguarded: Running, host: bytes
+) -> None:
     """A name that its owner points at this machine makes any web page a neighbour of ours."""
-    answer = await knock(unguarded, b"host: " + host)
+    answer = await send_request(unguarded, b"host: " + host)
     assert (answer.status, answer.error["code"]) == (403, "forbidden")
 
 
-def test_the_command_refuses_to_open_the_door_and_says_why(tmp_path: Path) -> None:
+def test_serving_a_public_address_without_keys_is_refused(tmp_path: Path) -> None:
     ended = run(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0")
     assert ended.returncode != 0
     said = ended.stderr.decode()

@@ -76,19 +76,19 @@ def in_turn(*answers: tuple[bytes, ...]) -> Script:
 
 
 @asynccontextmanager
-async def thoughtful(
+async def reasoning_client(
     tmp_path: Path, script: Script
 ) -> AsyncIterator[tuple[AsyncOpenAI, CheckedGateway]]:
     """A client of a provider that wants back what it thought."""
     models = {"*": ModelConfig(replay_reasoning="always")}
     async with (
-        configured(tmp_path, script, models=models) as stage,
-        openai_client(stage.gateway) as client,
+        configured(tmp_path, script, models=models) as setup,
+        openai_client(setup.gateway) as client,
     ):
-        yield client, stage
+        yield client, setup
 
 
-async def test_a_run_answers(tmp_path: Path) -> None:
+async def test_a_run_returns_text(tmp_path: Path) -> None:
     async with echo_client(tmp_path) as client:
         result = await Runner.run(agent(client), "Good morning", run_config=QUIET)
         assert result.final_output == "Good morning"
@@ -129,18 +129,18 @@ async def test_typed_output(tmp_path: Path) -> None:
 async def test_typed_output_after_a_tool(tmp_path: Path) -> None:
     said = (chunk({"content": '{"name":"Paris","people":2}'}), chunk({}, "stop"), usage(), DONE)
     script = in_turn(calling("get_weather", '{"city":"Paris"}'), said)
-    async with scripted_client(tmp_path, script) as (client, stage):
+    async with scripted_client(tmp_path, script) as (client, setup):
         tester = agent(client, "m", output_type=City, tools=[get_weather])
         result = await Runner.run(tester, "Go", run_config=QUIET)
         assert result.final_output == City(name="Paris", people=2)
-        assert stage.last_body["response_format"]["type"] == "json_schema"
-        assert stage.last_body["messages"][-1]["content"] == "sunny in Paris"
+        assert setup.last_body["response_format"]["type"] == "json_schema"
+        assert setup.last_body["messages"][-1]["content"] == "sunny in Paris"
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 async def test_a_handoff(tmp_path: Path, streamed: bool) -> None:
     script = in_turn(calling("transfer_to_french"), HELLO_WORLD)
-    async with scripted_client(tmp_path, script) as (client, stage):
+    async with scripted_client(tmp_path, script) as (client, setup):
         model = OpenAIResponsesModel("m", openai_client=client)
         french = Agent(name="French", instructions="Speak French.", model=model)
         triage = Agent(name="Triage", handoffs=[french], model=model)
@@ -151,35 +151,35 @@ async def test_a_handoff(tmp_path: Path, streamed: bool) -> None:
         else:
             result = await Runner.run(triage, "Bonjour", run_config=QUIET)
             assert (result.final_output, result.last_agent) == ("Hello, world", french)
-        assert stage.last_body["messages"][0] == {"role": "system", "content": "Speak French."}
+        assert setup.last_body["messages"][0] == {"role": "system", "content": "Speak French."}
 
 
 async def test_reasoning_makes_the_round_trip_without_a_store(tmp_path: Path) -> None:
     thinking = chunk({"reasoning_content": "It is about the weather."})
     script = in_turn((thinking, *calling("get_weather", '{"city":"Paris"}')), HELLO_WORLD)
-    async with thoughtful(tmp_path, script) as (client, stage):
+    async with reasoning_client(tmp_path, script) as (client, setup):
         tester = agent(client, "up/m", tools=[get_weather], store=False)
         result = await Runner.run(tester, "Go", run_config=QUIET)
         assert result.final_output == "Hello, world"
-        (turn,) = [each for each in stage.last_body["messages"] if each["role"] == "assistant"]
+        (turn,) = [each for each in setup.last_body["messages"] if each["role"] == "assistant"]
         assert turn["reasoning_content"] == "It is about the weather."
         assert turn["tool_calls"][0]["id"] == "call_get_weather"
 
 
 async def test_a_session_of_several_turns(tmp_path: Path) -> None:
-    async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, stage):
+    async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, setup):
         session = SQLiteSession("s", tmp_path / "session.db")
         try:
             for said in ("One", "Two", "Three"):
                 await Runner.run(agent(client, "m"), said, session=session, run_config=QUIET)
         finally:
             session.close()
-        roles = [message["role"] for message in stage.last_body["messages"]]
+        roles = [message["role"] for message in setup.last_body["messages"]]
         assert roles == ["user", "assistant", "user", "assistant", "user"]
 
 
 async def test_a_chain_by_id(tmp_path: Path) -> None:
-    async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, stage):
+    async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, setup):
         first = await Runner.run(agent(client, "m"), "One", run_config=QUIET)
         await Runner.run(
             agent(client, "m"),
@@ -187,11 +187,11 @@ async def test_a_chain_by_id(tmp_path: Path) -> None:
             previous_response_id=first.last_response_id,
             run_config=QUIET,
         )
-        said = [message["content"] for message in stage.last_body["messages"]]
+        said = [message["content"] for message in setup.last_body["messages"]]
         assert said == ["One", "Hello, world", "Two"]
 
 
-async def test_failures_are_the_exceptions_the_package_promises(tmp_path: Path) -> None:
+async def test_failures_raise_the_documented_exceptions(tmp_path: Path) -> None:
     async with echo_client(tmp_path) as client:
         with pytest.raises(openai.RateLimitError) as limited:
             await Runner.run(agent(client, "echo/error-429"), "x", run_config=QUIET)

@@ -186,40 +186,40 @@ EACH = pytest.mark.parametrize("case", [pytest.param(CASES[name], id=name) for n
 
 @STREAMED_AND_WHOLE
 @EACH
-async def test_a_fault_that_lasts_is_told_when_nothing_is_left_to_try(
+async def test_a_persistent_fault_is_reported_after_the_last_attempt(
     tmp_path: Path, case: Case, stream: bool
 ) -> None:
-    async with failover_gateway(tmp_path, [case.script] * 4, fallbacks=NO_FALLBACKS) as ships:
-        answer = await ships.post_request(stream=stream, **case.body)
-        assert ships.new_calls == case.calls
+    async with failover_gateway(tmp_path, [case.script] * 4, fallbacks=NO_FALLBACKS) as setup:
+        answer = await setup.post_request(stream=stream, **case.body)
+        assert setup.new_calls == case.calls
         assert (answer.status, answer.error["code"]) == (case.status, case.code)
-        assert ships.clock.slept == [*case.slept]
-        assert not ships.gateway.engine.active
+        assert setup.clock.slept == [*case.slept]
+        assert not setup.gateway.engine.active
     numbers = {"sk-one-a": "key 1", "sk-one-b": "key 2"}
-    assert read_attempts(ships, answer) == [
+    assert read_attempts(setup, answer) == [
         (number, provider, numbers[key], case.fault)
         for number, (provider, key) in enumerate(case.calls, 1)
     ]
 
 
 @EACH
-async def test_what_one_provider_cannot_do_the_next_may(tmp_path: Path, case: Case) -> None:
-    async with failover_gateway(tmp_path, [case.script] * 4) as ships:
-        answer = await ships.post_request(stream=True, **case.body)
-        assert ships.new_calls == ([*case.calls, TWO] if case.falls_back else case.calls)
+async def test_a_fallback_serves_what_the_first_provider_cannot(tmp_path: Path, case: Case) -> None:
+    async with failover_gateway(tmp_path, [case.script] * 4) as setup:
+        answer = await setup.post_request(stream=True, **case.body)
+        assert setup.new_calls == ([*case.calls, TWO] if case.falls_back else case.calls)
         assert answer.status == (200 if case.falls_back else case.status)
         if case.falls_back:
             assert answer.text == "Hello, world"
-    last = read_attempts(ships, answer)[-1]
+    last = read_attempts(setup, answer)[-1]
     assert last[1:] == (("two", "key 1", None) if case.falls_back else (*last[1:3], case.fault))
 
 
 @EACH
-async def test_what_goes_wrong_once_is_mended_without_a_word(tmp_path: Path, case: Case) -> None:
+async def test_a_transient_fault_is_retried(tmp_path: Path, case: Case) -> None:
     """Whatever is asked again at the same provider; the rest has no second chance there."""
-    async with failover_gateway(tmp_path, [case.script], fallbacks=NO_FALLBACKS) as ships:
-        answer = await ships.post_request(**case.body)
-        assert ships.new_calls == case.calls[:2]
+    async with failover_gateway(tmp_path, [case.script], fallbacks=NO_FALLBACKS) as setup:
+        answer = await setup.post_request(**case.body)
+        assert setup.new_calls == case.calls[:2]
         assert answer.status == (200 if len(case.calls) > 1 else case.status)
 
 
@@ -235,37 +235,37 @@ def nobody() -> Iterator[str]:
 
 
 @STREAMED_AND_WHOLE
-async def test_an_address_where_nobody_listens_is_tried_again_and_then_left(
+async def test_a_refused_connection_is_retried_and_then_falls_back(
     tmp_path: Path, stream: bool
 ) -> None:
     with nobody() as url:
-        async with failover_gateway(tmp_path, urls={"one": url}) as ships:
-            answer = await ships.post_request(stream=stream)
-            assert (answer.text, ships.new_calls) == ("Hello, world", [TWO])
-            assert ships.clock.slept == [1, 2]
-        faults = [fault for _, _, _, fault in read_attempts(ships, answer)]
+        async with failover_gateway(tmp_path, urls={"one": url}) as setup:
+            answer = await setup.post_request(stream=stream)
+            assert (answer.text, setup.new_calls) == ("Hello, world", [TWO])
+            assert setup.clock.slept == [1, 2]
+        faults = [fault for _, _, _, fault in read_attempts(setup, answer)]
         assert faults == ["connection"] * 3 + [None]
 
 
 @STREAMED_AND_WHOLE
-async def test_a_server_without_tls_is_a_fault_of_the_line(tmp_path: Path, stream: bool) -> None:
+async def test_a_tls_failure_is_a_connection_fault(tmp_path: Path, stream: bool) -> None:
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
 
     server = await asyncio.start_server(plain, "127.0.0.1", 0)
     url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    async with server, failover_gateway(tmp_path, urls={"one": url}) as ships:
-        answer = await ships.post_request(stream=stream)
-        assert (answer.text, ships.new_calls) == ("Hello, world", [TWO])
-    assert read_attempts(ships, answer)[0][3] == "connection"
+    async with server, failover_gateway(tmp_path, urls={"one": url}) as setup:
+        answer = await setup.post_request(stream=stream)
+        assert (answer.text, setup.new_calls) == ("Hello, world", [TWO])
+    assert read_attempts(setup, answer)[0][3] == "connection"
 
 
 @STREAMED_AND_WHOLE
-async def test_a_line_that_breaks_before_a_word_is_a_fault_of_the_line(
+async def test_a_connection_that_breaks_before_output_is_a_connection_fault(
     tmp_path: Path, stream: bool
 ) -> None:
-    async with failover_gateway(tmp_path, [torn]) as ships:
-        answer = await ships.post_request(stream=stream)
-        assert (answer.text, ships.new_calls) == ("Hello, world", [A, A])
-    assert read_attempts(ships, answer)[0][3] == "connection"
+    async with failover_gateway(tmp_path, [torn]) as setup:
+        answer = await setup.post_request(stream=stream)
+        assert (answer.text, setup.new_calls) == ("Hello, world", [A, A])
+    assert read_attempts(setup, answer)[0][3] == "connection"

@@ -72,12 +72,12 @@ def broken_off(*frames: bytes) -> Script:
 @pytest.mark.parametrize(
     "last", [b"", frame({"error": {"message": "No.", "code": 503}}), b"data: {broken\n\n"]
 )
-async def test_nothing_is_asked_again_after_the_first_word(
+async def test_nothing_is_retried_after_the_first_output(
     tmp_path: Path, word: bytes, last: bytes
 ) -> None:
-    async with failover_gateway(tmp_path, [broken_off(ROLE, word, *filter(None, [last]))]) as ships:
-        answer = await ships.post_request(stream=True)
-        assert ships.new_calls == [A]
+    async with failover_gateway(tmp_path, [broken_off(ROLE, word, *filter(None, [last]))]) as setup:
+        answer = await setup.post_request(stream=True)
+        assert setup.new_calls == [A]
     assert answer.response["status"] == "failed"
     assert [event["type"] for event in answer.events].count("response.created") == 1
 
@@ -91,33 +91,33 @@ async def test_nothing_is_asked_again_after_the_first_word(
         pytest.param(frame({"id": "c1", "choices": []}), id="nothing"),
     ],
 )
-async def test_what_says_nothing_is_no_first_word(tmp_path: Path, silence: bytes) -> None:
-    async with failover_gateway(tmp_path, [broken_off(silence)]) as ships:
-        answer = await ships.post_request(stream=True)
-        assert (answer.text, ships.new_calls) == ("Hello, world", [A, A])
+async def test_empty_deltas_are_not_output(tmp_path: Path, silence: bytes) -> None:
+    async with failover_gateway(tmp_path, [broken_off(silence)]) as setup:
+        answer = await setup.post_request(stream=True)
+        assert (answer.text, setup.new_calls) == ("Hello, world", [A, A])
     assert answer.response["usage"]["total_tokens"] == 10
 
 
-async def test_only_the_bytes_of_the_attempt_that_answered_are_kept(tmp_path: Path) -> None:
-    async with failover_gateway(tmp_path, [broken_off(ROLE, usage(999))], payloads=True) as ships:
-        answer = await ships.post_request(stream=True)
-    detail = read_trace(ships.trace, answer.headers["x-request-id"])
+async def test_the_trace_has_only_the_bytes_of_the_successful_attempt(tmp_path: Path) -> None:
+    async with failover_gateway(tmp_path, [broken_off(ROLE, usage(999))], payloads=True) as setup:
+        answer = await setup.post_request(stream=True)
+    detail = read_trace(setup.trace, answer.headers["x-request-id"])
     raw = {stream.kind: stream.blob for stream in detail.streams}["raw"]
     assert raw == b"".join(HELLO_WORLD)
 
 
 @STREAMED_AND_WHOLE
-async def test_a_first_word_that_does_not_come_is_waited_for_at_the_next_provider(
+async def test_a_first_token_timeout_falls_back_to_the_next_provider(
     tmp_path: Path, stream: bool
 ) -> None:
     async def silent(request: ReceivedRequest, connection: Connection) -> None:
         await connection.wait_disconnected()
 
     timeouts = TimeoutConfig(first_token_s=0.05, total_s=60.0 if stream else 0.05)
-    async with failover_gateway(tmp_path, [silent] * 2, timeouts={"one": timeouts}) as ships:
-        answer = await ships.post_request(stream=stream)
+    async with failover_gateway(tmp_path, [silent] * 2, timeouts={"one": timeouts}) as setup:
+        answer = await setup.post_request(stream=stream)
         assert answer.text == "Hello, world"
-    tried = [(provider, fault) for _, provider, _, fault in read_attempts(ships, answer)]
+    tried = [(provider, fault) for _, provider, _, fault in read_attempts(setup, answer)]
     again = [("one", "timeout")] * (2 if stream else 1)  # all of its time is all of its time
     assert tried == [*again, ("two", None)]
 
@@ -125,7 +125,7 @@ async def test_a_first_word_that_does_not_come_is_waited_for_at_the_next_provide
 # A client that was told of the beginning
 
 
-class Slow:
+class SlowProvider:
     """Waits until it is told to go on, and then plays a script."""
 
     def __init__(self, script: Script) -> None:
@@ -137,7 +137,7 @@ class Slow:
         await self._script(request, connection)
 
 
-async def begun(listener: StreamReader, slow: Slow) -> Answer:
+async def begun(listener: StreamReader, slow: SlowProvider) -> Answer:
     """The answer to a request that was begun early, and then went wrong."""
     await listener.post(ASKED)
     event = await listener.event()
@@ -155,16 +155,16 @@ async def begun(listener: StreamReader, slow: Slow) -> Answer:
         pytest.param(send_frames([ROLE]), ["one", "one"], id="after a start without a word"),
     ],
 )
-async def test_an_answer_that_was_begun_goes_on_with_the_next_attempt(
+async def test_a_started_response_continues_with_the_next_attempt(
     tmp_path: Path, script: Script, names: list[str]
 ) -> None:
-    slow = Slow(script)
+    slow = SlowProvider(script)
     async with (
-        failover_gateway(tmp_path, [slow], commit_after_s=0.02) as ships,
-        open_stream(ships.gateway.gateway.port) as listener,
+        failover_gateway(tmp_path, [slow], commit_after_s=0.02) as setup,
+        open_stream(setup.gateway.gateway.port) as listener,
     ):
         answer = await begun(listener, slow)
-        assert [name for name, _ in ships.new_calls] == names
+        assert [name for name, _ in setup.new_calls] == names
     types = [event["type"] for event in answer.events]
     assert types[:3] == ["response.created", "response.in_progress", "response.output_item.added"]
     assert types.count("response.created") == types.count("response.completed") == 1
@@ -187,15 +187,15 @@ async def test_an_answer_that_was_begun_goes_on_with_the_next_attempt(
         pytest.param(send_frames([b"data: {broken\n\n"]), "server_error", "cannot be parsed"),
     ],
 )
-async def test_an_answer_that_was_begun_fails_with_the_code_of_its_fault(
+async def test_a_started_response_fails_with_the_code_of_its_fault(
     tmp_path: Path, script: Script, code: str, hint: str
 ) -> None:
-    slow = Slow(script)
+    slow = SlowProvider(script)
     async with (
         failover_gateway(
             tmp_path, [slow, *[script] * 3], fallbacks=NO_FALLBACKS, commit_after_s=0.02
-        ) as ships,
-        open_stream(ships.gateway.gateway.port) as listener,
+        ) as setup,
+        open_stream(setup.gateway.gateway.port) as listener,
     ):
         answer = await begun(listener, slow)
     assert [event["type"] for event in answer.events] == [
@@ -207,12 +207,12 @@ async def test_an_answer_that_was_begun_fails_with_the_code_of_its_fault(
     assert hint in answer.error["message"]
 
 
-async def test_an_answer_may_begin_during_a_pause(tmp_path: Path) -> None:
+async def test_a_response_may_start_during_backoff(tmp_path: Path) -> None:
     clock = Clock()
     clock.freeze()
     async with (
-        failover_gateway(tmp_path, [error(500)], clock=clock, commit_after_s=0.02) as ships,
-        open_stream(ships.gateway.gateway.port) as listener,
+        failover_gateway(tmp_path, [error(500)], clock=clock, commit_after_s=0.02) as setup,
+        open_stream(setup.gateway.gateway.port) as listener,
     ):
         await listener.post(ASKED)
         await listener.event()
@@ -225,77 +225,77 @@ async def test_an_answer_may_begin_during_a_pause(tmp_path: Path) -> None:
 # Nobody waits for whoever waits
 
 
-async def waiting(ships: FailoverGateway, listener: StreamReader) -> None:
+async def waiting(setup: FailoverGateway, listener: StreamReader) -> None:
     """Ask, and see the request go to sleep between two attempts."""
-    ships.clock.freeze()
+    setup.clock.freeze()
     await listener.post(ASKED)
-    await until(lambda: ships.clock.slept, "the pause has begun")
+    await until(lambda: setup.clock.slept, "the pause has begun")
 
 
-async def test_a_client_may_leave_during_a_pause(tmp_path: Path) -> None:
-    async with failover_gateway(tmp_path, [error(500)]) as ships:
-        async with open_stream(ships.gateway.gateway.port) as listener:
-            await waiting(ships, listener)
+async def test_a_client_may_disconnect_during_backoff(tmp_path: Path) -> None:
+    async with failover_gateway(tmp_path, [error(500)]) as setup:
+        async with open_stream(setup.gateway.gateway.port) as listener:
+            await waiting(setup, listener)
             listener.disconnect()
-        await until(lambda: not ships.gateway.engine.active, "the exchange is over")
-        assert ships.new_calls == [A]
-        ships.clock.resume()
-        assert (await ships.post_request()).text == "Hello, world"
-        assert ships.new_calls == [B]
+        await until(lambda: not setup.gateway.engine.active, "the exchange is over")
+        assert setup.new_calls == [A]
+        setup.clock.resume()
+        assert (await setup.post_request()).text == "Hello, world"
+        assert setup.new_calls == [B]
 
 
-async def test_a_client_that_leaves_is_a_request_that_was_cancelled(tmp_path: Path) -> None:
+async def test_a_client_disconnect_is_logged_as_cancelled(tmp_path: Path) -> None:
     async def silent(request: ReceivedRequest, connection: Connection) -> None:
         await connection.wait_disconnected()
 
     for script in (silent, error(500)):
-        async with failover_gateway(tmp_path, [script]) as ships:
-            async with open_stream(ships.gateway.gateway.port) as listener:
-                ships.clock.freeze()
+        async with failover_gateway(tmp_path, [script]) as setup:
+            async with open_stream(setup.gateway.gateway.port) as listener:
+                setup.clock.freeze()
                 await listener.post(ASKED)
-                await until(lambda: ships.clock.slept or ships.sent(), "it was asked")
+                await until(lambda: setup.clock.slept or setup.sent(), "it was asked")
                 listener.disconnect()
-            await until(lambda: not ships.gateway.engine.active, "the exchange is over")
-            assert ships.new_calls == [A]
-            request_id = ships.gateway.log[-1].facts["request_id"]
-        finish = read_trace(ships.trace, request_id).finish
+            await until(lambda: not setup.gateway.engine.active, "the exchange is over")
+            assert setup.new_calls == [A]
+            request_id = setup.gateway.log[-1].facts["request_id"]
+        finish = read_trace(setup.trace, request_id).finish
         assert finish is not None
         assert finish.status == "cancelled"
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["begun", "not begun"])
-async def test_a_shutdown_does_not_wait_for_a_pause(tmp_path: Path, early: bool) -> None:
+async def test_shutdown_interrupts_backoff(tmp_path: Path, early: bool) -> None:
     commit_after_s = 0.02 if early else 60.0
     async with (
         failover_gateway(
             tmp_path, [error(500)], commit_after_s=commit_after_s, shutdown_s=0.0
-        ) as ships,
-        open_stream(ships.gateway.gateway.port) as listener,
+        ) as setup,
+        open_stream(setup.gateway.gateway.port) as listener,
     ):
-        await waiting(ships, listener)
+        await waiting(setup, listener)
         if early:
             await listener.event()
-        await ships.gateway.gateway.stop()
+        await setup.gateway.gateway.stop()
         answer = await listener.rest()
         assert (answer.status, answer.error["code"]) == (200 if early else 503, "server_error")
-        assert ships.new_calls == [A]
+        assert setup.new_calls == [A]
 
 
 # What is written down
 
 
-async def test_the_trace_and_the_log_know_keys_by_their_numbers_only(tmp_path: Path) -> None:
+async def test_trace_and_log_name_keys_by_number_only(tmp_path: Path) -> None:
     async with failover_gateway(
         tmp_path, [error(401, "sk-one-a is not valid"), error(429)]
-    ) as ships:
-        answer = await ships.post_request(stream=True)
-        log = repr(ships.gateway.log)
-    assert read_attempts(ships, answer) == [
+    ) as setup:
+        answer = await setup.post_request(stream=True)
+        log = repr(setup.gateway.log)
+    assert read_attempts(setup, answer) == [
         (1, "one", "key 1", "auth"),
         (2, "one", "key 2", "rate_limit"),
         (3, "two", "key 1", None),
     ]
     assert "key 2" in log
-    written = ships.trace.read_bytes() + log.encode()
+    written = setup.trace.read_bytes() + log.encode()
     for key in ("sk-one-a", "sk-one-b", "sk-two-a"):
         assert key.encode() not in written

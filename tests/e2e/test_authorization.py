@@ -17,7 +17,7 @@ SENT = {"content-type": "application/json", "accept": "application/json"}
 PAIR = "AKIDEXAMPLE123456:secret"
 
 
-async def heard(
+async def receive_request(
     kind: str, key: str, path: str = "/go", **entry: Any
 ) -> tuple[ReceivedRequest, str]:
     """What arrives when a provider of this kind is asked, and where."""
@@ -48,31 +48,31 @@ async def heard(
 async def test_a_key_arrives_in_the_header_of_its_provider_and_nowhere_else(
     kind: str, header: str, value: str
 ) -> None:
-    asked, _ = await heard(kind, "k")
+    asked, _ = await receive_request(kind, "k")
     assert asked.headers[header] == value
     others = {"authorization", "x-api-key", "x-goog-api-key", "api-key"} - {header}
     assert asked.headers.keys().isdisjoint(others)
     assert "k" not in asked.path.split("/")
 
 
-async def test_a_version_stands_in_the_address() -> None:
-    asked, _ = await heard("azure", "k", path="/chat/completions")
+async def test_an_api_version_is_part_of_the_url() -> None:
+    asked, _ = await receive_request("azure", "k", path="/chat/completions")
     assert asked.path == "/v1/chat/completions?api-version=2025-04-01-preview"
 
 
-async def test_without_a_key_nothing_is_shown() -> None:
-    asked, _ = await heard("ollama", "")
+async def test_without_a_key_no_authorization_header_is_sent() -> None:
+    asked, _ = await receive_request("ollama", "")
     assert "authorization" not in asked.headers
 
 
-async def test_a_header_of_the_operator_takes_the_place_of_ours() -> None:
-    asked, _ = await heard("azure", "k", headers={"API-Key": "mine"})
+async def test_a_configured_header_replaces_the_default_one() -> None:
+    asked, _ = await receive_request("azure", "k", headers={"API-Key": "mine"})
     assert asked.headers["api-key"] == "mine"
 
 
-async def test_a_signature_holds_for_what_arrives() -> None:
+async def test_a_request_signature_is_valid_for_the_bytes_that_arrive() -> None:
     path = "/model/us.anthropic.claude-sonnet-5-v1:0/converse-stream"
-    asked, url = await heard("bedrock", PAIR, path=path, api_keys=[PAIR])
+    asked, url = await receive_request("bedrock", PAIR, path=path, api_keys=[PAIR])
     host = url.removesuffix("/v1")
     expected = sign(
         "POST",

@@ -145,7 +145,7 @@ def escaped(canaries: tuple[str, ...], text: bytes | str) -> list[str]:
     return [canary for canary in canaries if canary.encode() in data]
 
 
-def told_as_error(answer: Answer) -> str:
+def error_text(answer: Answer) -> str:
     """What an answer says of a failure, without the output that came before it."""
     if answer.status == 200 and answer.response["error"] is None:
         return ""
@@ -153,7 +153,7 @@ def told_as_error(answer: Answer) -> str:
 
 
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
-async def test_no_canary_gets_into_the_log_an_error_or_the_trace(
+async def test_no_canary_is_in_the_log_an_error_or_the_trace(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, path: tuple[Script, dict[str, Any]]
 ) -> None:
     script, more = path
@@ -166,7 +166,7 @@ async def test_no_canary_gets_into_the_log_an_error_or_the_trace(
         ]
     assert gateway.log
     assert escaped((KEY, PROMPT, OUTPUT), rendered(gateway.log) + caplog.text) == []
-    assert escaped((KEY, PROMPT, OUTPUT), "".join(map(told_as_error, answers))) == []
+    assert escaped((KEY, PROMPT, OUTPUT), "".join(map(error_text, answers))) == []
     assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "trace.db")) == []
     assert escaped((KEY,), written(tmp_path, "turns.db")) == []
 
@@ -181,25 +181,23 @@ async def test_no_canary_gets_into_the_log_an_error_or_the_trace(
     ],
     ids=["good", "an error in a 200", "400", "401"],
 )
-async def test_no_canary_gets_out_of_a_whole_answer(
-    tmp_path: Path, status: int, document: Any
-) -> None:
+async def test_a_whole_answer_leaks_no_canary(tmp_path: Path, status: int, document: Any) -> None:
     async with gateway_to(tmp_path, send_json(status, document)) as gateway:
         answer = await post_request(gateway, {"model": "m", **REQUEST, "store": False})
     assert escaped((KEY, PROMPT, OUTPUT), rendered(gateway.log)) == []
-    assert escaped((KEY, PROMPT, OUTPUT), told_as_error(answer)) == []
+    assert escaped((KEY, PROMPT, OUTPUT), error_text(answer)) == []
     for name in ("trace.db", "turns.db"):
         assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, name)) == []
 
 
-async def test_what_is_not_stored_is_written_nowhere(tmp_path: Path) -> None:
+async def test_content_with_store_false_is_not_written_to_disk(tmp_path: Path) -> None:
     script = streaming(chunk({"content": SAID}), *STOP)
     async with gateway_to(tmp_path, script) as gateway:
         await post_request(gateway, {"model": "m", **REQUEST, "stream": True, "store": False})
     assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "")) == []
 
 
-async def test_what_is_stored_holds_the_turn_and_no_key(tmp_path: Path) -> None:
+async def test_the_store_has_the_turn_and_no_key(tmp_path: Path) -> None:
     """The canaries can sing: where a turn is to be kept, it is."""
     script = streaming(chunk({"content": SAID}), *STOP)
     async with gateway_to(tmp_path, script) as gateway:
@@ -218,7 +216,7 @@ async def test_what_is_stored_holds_the_turn_and_no_key(tmp_path: Path) -> None:
         {"input": {PROMPT: 1}},
     ],
 )
-async def test_a_request_that_is_refused_leaves_no_prompt_behind(
+async def test_a_rejected_request_leaves_no_prompt_in_log_or_trace(
     tmp_path: Path, body: dict[str, Any]
 ) -> None:
     """Its own error may quote a value back to whoever sent it; nobody else hears of it."""

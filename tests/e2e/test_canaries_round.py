@@ -19,9 +19,9 @@ from tests.e2e.test_canaries import (
     SAID,
     SCHEMA,
     TOLD,
+    error_text,
     escaped,
     rendered,
-    told_as_error,
     written,
 )
 from tests.support.client_answers import Answer, post_request
@@ -61,7 +61,7 @@ def calls(name: str, **arguments: str) -> Document:
     return {"tool_calls": [{"index": 0, "id": "c1", "function": function}]}
 
 
-class Cast:
+class LeakyProvider:
     """A model, another one that sees, and a search engine, all in one place."""
 
     def __init__(self, rounds: Sequence[Document], engine: Script | None) -> None:
@@ -124,11 +124,11 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @asynccontextmanager
-async def playing(
+async def canary_gateway(
     tmp_path: Path, rounds: Sequence[Document], engine: Script | None = None
 ) -> AsyncIterator[tuple[Running, Upstream]]:
     models = {"m": ModelConfig(inputs=["text"]), "eyes": ModelConfig(inputs=["image"])}
-    async with upstream(Cast(rounds, engine)) as played:
+    async with upstream(LeakyProvider(rounds, engine)) as played:
         entry = ProviderConfig(kind="chat", base_url=played.url, api_keys=[KEY], models=models)
         config = replaced(
             settings(tmp_path, played.url),
@@ -140,44 +140,44 @@ async def playing(
             yield gateway, played
 
 
-async def asked(gateway: Running, more: Document, **each: Any) -> Answer:
+async def post_checked(gateway: Running, more: Document, **each: Any) -> Answer:
     body = {"model": "m", "input": PROMPT, "stream": True, **more, **each}
     headers = {"originator": CLIENT, "user-agent": f"codex/{CLIENT} \x85"}
     return await post_request(gateway, body, **headers)
 
 
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
-async def test_no_canary_gets_out_of_what_the_gateway_does_by_itself(
+async def test_gateway_searches_and_descriptions_leak_no_canary(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     path: tuple[Sequence[Document], Script | None, Document],
 ) -> None:
     rounds, engine, more = path
     caplog.set_level(0)
-    async with playing(tmp_path, rounds, engine) as (gateway, played):
-        answers = [await asked(gateway, more, store=kept) for kept in (False, True)]
+    async with canary_gateway(tmp_path, rounds, engine) as (gateway, played):
+        answers = [await post_checked(gateway, more, store=kept) for kept in (False, True)]
     assert gateway.log
     assert escaped(ALL, rendered(gateway.log) + caplog.text) == []
-    assert escaped(ALL, "".join(map(told_as_error, answers))) == []
+    assert escaped(ALL, "".join(map(error_text, answers))) == []
     assert escaped(ALL, "".join(str(answer.headers) for answer in answers)) == []
     assert escaped(ALL, written(tmp_path, "trace.db")) == []
     assert escaped((KEY, SEARCH_KEY, CLIENT), written(tmp_path, "turns.db")) == []
-    assert not any(FOUND in asked.path for asked in played.requests)
+    assert not any(FOUND in post_checked.path for post_checked in played.requests)
 
 
-async def test_each_key_is_told_to_its_owner_alone(tmp_path: Path) -> None:
-    async with playing(tmp_path, [QUERY, ANSWER]) as (gateway, played):
-        answer = await asked(gateway, SEARCH)
+async def test_each_api_key_is_sent_only_to_its_own_service(tmp_path: Path) -> None:
+    async with canary_gateway(tmp_path, [QUERY, ANSWER]) as (gateway, played):
+        answer = await post_checked(gateway, SEARCH)
     keys = {("/search" in each.path, each.headers["authorization"]) for each in played.requests}
     assert keys == {(False, f"Bearer {KEY}"), (True, f"Bearer {SEARCH_KEY}")}
     assert escaped((KEY, SEARCH_KEY), answer.body) == []
     assert escaped((FOUND,), answer.body) == [FOUND]  # the canary can sing: it is cited
 
 
-async def test_what_was_seen_and_found_is_told_to_the_model(tmp_path: Path) -> None:
+async def test_image_descriptions_and_search_results_reach_the_model(tmp_path: Path) -> None:
     """The canaries can sing: what may not get into a log is where it belongs."""
     content = [IMAGE, {"type": "input_text", "text": PROMPT}]
-    async with playing(tmp_path, [QUERY, ANSWER]) as (gateway, played):
-        await asked(gateway, {**SEARCH, "input": [{"role": "user", "content": content}]})
+    async with canary_gateway(tmp_path, [QUERY, ANSWER]) as (gateway, played):
+        await post_checked(gateway, {**SEARCH, "input": [{"role": "user", "content": content}]})
     last = msgspec.json.encode(played.requests[-1].body)
     assert escaped((SEEN, FOUND), last) == [SEEN, FOUND]

@@ -47,7 +47,7 @@ ANSWER = Turn(1, thought="Hm.", text='{"city":"Ulm"}')
 
 
 @dataclass
-class House:
+class DialectGateway:
     gateway: Running
     played: Upstream
     scripted: ScriptedProvider
@@ -55,9 +55,9 @@ class House:
 
 
 @pytest.fixture(scope="module", params=PROVIDERS)
-async def house(
+async def dialect_gateway(
     anyio_backend: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[House]:
+) -> AsyncIterator[DialectGateway]:
     scripted, model = PROVIDERS[request.param]
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
@@ -70,15 +70,17 @@ async def house(
         directory: Path = tmp_path_factory.mktemp("dialect")
         config = replaced(settings(directory, played.url), providers={"up": entry})
         async with running(config) as gateway:
-            yield House(gateway, played, scripted, f"up/{model}")
+            yield DialectGateway(gateway, played, scripted, f"up/{model}")
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
-async def test_a_codex_request_is_accepted(house: House, body: dict[str, Any]) -> None:
+async def test_a_codex_request_is_accepted(
+    dialect_gateway: DialectGateway, body: dict[str, Any]
+) -> None:
     asked = {name: value for name, value in body.items() if name != "previous_response_id"}
-    answer = await post_request(house.gateway, {**asked, "model": house.model})
+    answer = await post_request(dialect_gateway.gateway, {**asked, "model": dialect_gateway.model})
     assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
-    assert house.scripted.problems(house.played.requests[-1].raw) == []
+    assert dialect_gateway.scripted.problems(dialect_gateway.played.requests[-1].raw) == []
     messages = [item for item in answer.response["output"] if item["type"] == "message"]
     assert [part["text"] for item in messages for part in item["content"]] == [ANSWER.text]
 

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
 
 
 @pytest.fixture(scope="module")
-async def stage(
+async def codex_gateway(
     anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[CheckedGateway]:
     """One gateway for all of them: nothing is stored, so none can know of another."""
@@ -52,9 +52,9 @@ def _alone(body: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("model", ["echo/echo", "echo/reasoner"])
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 async def test_a_codex_request_is_answered(
-    stage: CheckedGateway, body: dict[str, Any], model: str
+    codex_gateway: CheckedGateway, body: dict[str, Any], model: str
 ) -> None:
-    events = await stage.stream(**{**_alone(body), "model": model})
+    events = await codex_gateway.stream(**{**_alone(body), "model": model})
     assert event_types(events)[-1] == "response.completed"
     assert done_items(events) == final_response(events)["output"] != []
     assert final_response(events)["usage"]["total_tokens"] > 0
@@ -62,23 +62,25 @@ async def test_a_codex_request_is_answered(
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 async def test_a_codex_request_reaches_a_chat_server_in_order(
-    stage: CheckedGateway, body: dict[str, Any]
+    codex_gateway: CheckedGateway, body: dict[str, Any]
 ) -> None:
-    events = await stage.stream(**{**_alone(body), "model": "up/m"})
+    events = await codex_gateway.stream(**{**_alone(body), "model": "up/m"})
     assert text(final_response(events)) == "Hello, world"
-    messages = stage.last_body["messages"]
+    messages = codex_gateway.last_body["messages"]
     assert {message["role"] for message in messages} <= {"system", "user", "assistant", "tool"}
     calls = [call["id"] for message in messages for call in message.get("tool_calls", ())]
     assert [each["tool_call_id"] for each in messages if each["role"] == "tool"] == calls
-    names = [tool["function"]["name"] for tool in stage.last_body.get("tools", ())]
+    names = [tool["function"]["name"] for tool in codex_gateway.last_body.get("tools", ())]
     assert len(names) == len(set(names))
 
 
-async def test_a_parent_that_is_not_kept_is_refused_as_codex_expects(stage: CheckedGateway) -> None:
+async def test_an_unknown_parent_is_rejected_as_codex_expects(
+    codex_gateway: CheckedGateway,
+) -> None:
     continued = [body for body in BODIES.values() if body.get("previous_response_id")]
     assert continued
     for body in continued:
-        status, _, document = await stage.post(**{**body, "model": "echo/echo"})
+        status, _, document = await codex_gateway.post(**{**body, "model": "echo/echo"})
         assert (status, document["error"]["code"]) == (400, "previous_response_not_found")
 
 
@@ -94,9 +96,9 @@ async def test_every_tool_that_codex_offers_can_be_called(tmp_path: Path) -> Non
         frames = (chunk({"tool_calls": calls}), chunk({}, "tool_calls"), usage(), DONE)
         await send_frames(frames)(request, connection)
 
-    async with checked_gateway(tmp_path, script) as stage:
+    async with checked_gateway(tmp_path, script) as codex_gateway:
         body = BODIES["01-first-turn-unknown-model"]
-        events = await stage.stream(**{**body, "model": "up/m"})
+        events = await codex_gateway.stream(**{**body, "model": "up/m"})
         called = {
             (call.get("namespace"), call["name"]) for call in items_of_type(events, "function_call")
         }
@@ -109,12 +111,12 @@ async def test_every_tool_that_codex_offers_can_be_called(tmp_path: Path) -> Non
         assert called == offered
 
 
-async def test_a_websocket_is_refused_in_the_way_that_makes_codex_use_http(
-    stage: CheckedGateway,
+async def test_a_websocket_upgrade_is_rejected_so_that_codex_uses_http(
+    codex_gateway: CheckedGateway,
 ) -> None:
     upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
-    url = f"{stage.gateway.base_url}/responses"
-    async with stage.gateway.client.get(url, headers=upgrade) as response:
+    url = f"{codex_gateway.gateway.base_url}/responses"
+    async with codex_gateway.gateway.client.get(url, headers=upgrade) as response:
         assert (response.status, (await response.json())["error"]["param"]) == (426, None)
 
 
@@ -124,9 +126,9 @@ MODEL_INFO = """
 """.split()
 
 
-async def test_the_catalog_says_what_codex_asks_of_a_model(stage: CheckedGateway) -> None:
-    url = f"{stage.gateway.base_url}/models?client_version=0.166.0"
-    async with stage.gateway.client.get(url) as response:
+async def test_the_catalog_has_the_fields_that_codex_reads(codex_gateway: CheckedGateway) -> None:
+    url = f"{codex_gateway.gateway.base_url}/models?client_version=0.166.0"
+    async with codex_gateway.gateway.client.get(url) as response:
         catalog = (await response.json())["models"]
     assert catalog
     assert [name for model in catalog for name in MODEL_INFO if model.get(name) is None] == []

@@ -26,14 +26,16 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
-    async with open_shared_gateway(tmp_path_factory.mktemp("stage"), max_body_bytes=LIMIT) as stage:
-        yield stage
+async def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    async with open_shared_gateway(
+        tmp_path_factory.mktemp("stage"), max_body_bytes=LIMIT
+    ) as shared_gateway:
+        yield shared_gateway
 
 
 @pytest.fixture
-def gateway(stage: SharedGateway) -> Running:
-    return stage.gateway
+def gateway(shared_gateway: SharedGateway) -> Running:
+    return shared_gateway.gateway
 
 
 async def post(gateway: Running, data: bytes, **headers: str) -> Answer:
@@ -58,7 +60,7 @@ async def post(gateway: Running, data: bytes, **headers: str) -> Answer:
         ("POST", "/health", "GET"),
     ],
 )
-async def test_a_method_that_is_not_offered_is_refused_with_those_that_are(
+async def test_an_unsupported_method_is_a_405_with_allow(
     gateway: Running, method: str, path: str, allowed: str
 ) -> None:
     answer = await send_raw(gateway, method, path)
@@ -84,7 +86,7 @@ async def test_a_method_that_is_not_offered_is_refused_with_those_that_are(
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_place_where_nothing_is_is_a_404(gateway: Running, method: str, path: str) -> None:
+async def test_an_unknown_path_is_a_404(gateway: Running, method: str, path: str) -> None:
     answer = await send_raw(gateway, method, path)
     check_answer(answer)
     assert (answer.status, answer.error["code"]) == (404, "not_found")
@@ -94,7 +96,7 @@ async def test_a_place_where_nothing_is_is_a_404(gateway: Running, method: str, 
     "content_type",
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx"],
 )
-async def test_a_body_that_does_not_say_it_is_json_is_refused(
+async def test_a_body_without_a_json_content_type_is_rejected(
     gateway: Running, content_type: str
 ) -> None:
     """A web page of another origin can send these kinds without asking."""
@@ -106,7 +108,7 @@ async def test_a_body_that_does_not_say_it_is_json_is_refused(
 @pytest.mark.parametrize(
     "content_type", ["application/json", "application/json; charset=utf-8", "Application/JSON"]
 )
-async def test_a_body_that_says_it_is_json_is_read(gateway: Running, content_type: str) -> None:
+async def test_a_json_content_type_is_accepted(gateway: Running, content_type: str) -> None:
     answer = await post(gateway, json.dumps(REQUEST).encode(), content_type=content_type)
     check_answer(answer)
     assert answer.text == "Hello?"
@@ -132,7 +134,7 @@ BAD_BODIES: Mapping[str, bytes] = {
 
 
 @pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES)
-async def test_a_body_that_cannot_be_a_request_is_a_400(gateway: Running, body: bytes) -> None:
+async def test_a_body_that_is_not_a_json_object_is_a_400(gateway: Running, body: bytes) -> None:
     answer = await post(gateway, body)
     check_answer(answer)
     assert answer.status == 400
@@ -140,7 +142,7 @@ async def test_a_body_that_cannot_be_a_request_is_a_400(gateway: Running, body: 
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["announced", "chunked"])
-async def test_a_body_beyond_the_limit_is_a_413(gateway: Running, chunked: bool) -> None:
+async def test_a_body_over_the_limit_is_a_413(gateway: Running, chunked: bool) -> None:
     body = json.dumps({**REQUEST, "input": "x" * LIMIT}).encode()
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -164,7 +166,7 @@ async def test_a_body_at_the_limit_is_served(gateway: Running) -> None:
     assert answer.status == 200
 
 
-async def test_a_small_body_that_unpacks_to_a_large_one_is_a_413(gateway: Running) -> None:
+async def test_a_compressed_body_that_expands_over_the_limit_is_a_413(gateway: Running) -> None:
     bomb = gzip.compress(b" " * 50_000_000 + json.dumps(REQUEST).encode())
     assert len(bomb) > LIMIT / 2
     answer = await post(gateway, bomb[:LIMIT], content_encoding="gzip")
@@ -173,15 +175,13 @@ async def test_a_small_body_that_unpacks_to_a_large_one_is_a_413(gateway: Runnin
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-async def test_a_body_that_is_not_packed_as_it_says_is_a_400(
-    gateway: Running, encoding: str
-) -> None:
+async def test_a_body_not_compressed_as_declared_is_a_400(gateway: Running, encoding: str) -> None:
     answer = await post(gateway, json.dumps(REQUEST).encode(), content_encoding=encoding)
     check_answer(answer)
     assert answer.status == 400
 
 
-async def test_a_packed_body_is_read(gateway: Running) -> None:
+async def test_a_compressed_body_is_read(gateway: Running) -> None:
     answer = await post(
         gateway, gzip.compress(json.dumps(REQUEST).encode()), content_encoding="gzip"
     )
@@ -191,9 +191,7 @@ async def test_a_packed_body_is_read(gateway: Running) -> None:
 @pytest.mark.parametrize(
     "path", ["/v1/responses", "/v1/responses?model=x"], ids=["plain", "with a query"]
 )
-async def test_a_web_socket_is_refused_so_that_clients_fall_back_at_once(
-    gateway: Running, path: str
-) -> None:
+async def test_a_websocket_upgrade_is_a_426(gateway: Running, path: str) -> None:
     """With 404 or 405 Codex tries six times; with 426 it goes on over HTTP."""
     answer = await send_raw(
         gateway,
@@ -226,7 +224,7 @@ NOT_HTTP: Mapping[str, bytes] = {
 
 
 @pytest.mark.parametrize("data", NOT_HTTP.values(), ids=NOT_HTTP)
-async def test_what_is_not_http_is_a_clean_4xx(gateway: Running, data: bytes) -> None:
+async def test_invalid_http_is_a_4xx(gateway: Running, data: bytes) -> None:
     async with open_stream(gateway.gateway.port) as listener:
         listener.write(data)
         await listener.head()
@@ -236,7 +234,7 @@ async def test_what_is_not_http_is_a_clean_4xx(gateway: Running, data: bytes) ->
 # The same on every answer
 
 
-async def test_every_answer_has_an_id_of_its_own(gateway: Running) -> None:
+async def test_every_response_has_a_unique_request_id(gateway: Running) -> None:
     body = json.dumps(REQUEST).encode()
     streamed = json.dumps({**REQUEST, "stream": True}).encode()
     failing = json.dumps({**REQUEST, "model": "echo/error-500"}).encode()
@@ -255,7 +253,7 @@ async def test_every_answer_has_an_id_of_its_own(gateway: Running) -> None:
     assert len(set(ids)) == len(ids)
 
 
-async def test_the_log_knows_an_answer_by_the_id_the_client_got(gateway: Running) -> None:
+async def test_the_log_has_the_request_id_of_the_response(gateway: Running) -> None:
     gateway.log.clear()
     answer = await post(gateway, json.dumps(REQUEST).encode())
     [entry] = gateway.log
@@ -263,7 +261,7 @@ async def test_the_log_knows_an_answer_by_the_id_the_client_got(gateway: Running
     assert entry.facts["response_id"] == answer.response["id"]
 
 
-async def test_a_stream_is_sent_as_streams_should_be(gateway: Running) -> None:
+async def test_a_stream_has_the_headers_of_an_event_stream(gateway: Running) -> None:
     answer = await post(gateway, json.dumps({**REQUEST, "stream": True}).encode())
     check_answer(answer)
     assert answer.headers["content-type"] == "text/event-stream"
@@ -278,7 +276,7 @@ async def test_a_stream_is_sent_as_streams_should_be(gateway: Running) -> None:
         assert "\r" not in frame
 
 
-async def test_a_client_that_knows_no_chunks_gets_the_stream_all_the_same(
+async def test_an_http_1_0_client_gets_the_stream(
     gateway: Running,
 ) -> None:
     body = json.dumps({**REQUEST, "stream": True}).encode()
@@ -290,7 +288,7 @@ async def test_a_client_that_knows_no_chunks_gets_the_stream_all_the_same(
     check_answer(Answer(listener.status, listener.headers, data))
 
 
-async def test_a_body_that_waits_for_permission_is_let_in(gateway: Running) -> None:
+async def test_a_body_with_expect_100_continue_is_accepted(gateway: Running) -> None:
     """So does curl with a large one."""
     body = json.dumps(REQUEST).encode()
     head = b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -304,21 +302,23 @@ async def test_a_body_that_waits_for_permission_is_let_in(gateway: Running) -> N
     assert answer.text == "Hello?"
 
 
-async def test_no_answer_claims_another_model_than_was_asked_for(stage: SharedGateway) -> None:
+async def test_the_response_names_the_requested_model(shared_gateway: SharedGateway) -> None:
     """Codex takes an `openai-model` header of another name for a punishment."""
-    answer = await stage.post_request(send_frames(HELLO_WORLD), stream=True)
+    answer = await shared_gateway.post_request(send_frames(HELLO_WORLD), stream=True)
     assert "openai-model" not in answer.headers
     assert answer.response["model"].startswith("play-")
 
 
-async def test_what_goes_wrong_here_is_told_to_the_operator_and_not_to_the_client(
+async def test_internal_errors_are_logged_and_not_sent_to_the_client(
     tmp_path: Path,
 ) -> None:
     """The reason names a file of ours."""
-    async with open_shared_gateway(tmp_path) as stage:
-        await stage.gateway.engine.services.store.close()
-        answer = await stage.post_request(send_frames(HELLO_WORLD), previous_response_id="resp_1")
-        [entry] = stage.gateway.log
+    async with open_shared_gateway(tmp_path) as shared_gateway:
+        await shared_gateway.gateway.engine.services.store.close()
+        answer = await shared_gateway.post_request(
+            send_frames(HELLO_WORLD), previous_response_id="resp_1"
+        )
+        [entry] = shared_gateway.gateway.log
     assert (answer.status, answer.error["code"]) == (500, "server_error")
     assert "turns.db" not in answer.body.decode()
     assert "turns.db" in entry.facts["reason"]

@@ -51,8 +51,8 @@ NOTHING_USABLE = {
 @row(1)
 async def test_a_nameless_call_ends_the_stream_with_a_terminal_event(tmp_path: Path) -> None:
     frames = (chunk({"content": "Hi"}), chunk(NAMELESS), chunk({}, "tool_calls"), usage(), DONE)
-    async with checked_gateway(tmp_path, send_frames(frames)) as stage:
-        events = await stage.stream()
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        events = await setup.stream()
         assert event_types(events)[-1] == "response.failed"
         assert [item["content"][0]["text"] for item in done_items(events)] == ["Hi"]
 
@@ -60,13 +60,13 @@ async def test_a_nameless_call_ends_the_stream_with_a_terminal_event(tmp_path: P
 @row(2)
 @pytest.mark.parametrize("frames", NOTHING_USABLE.values(), ids=NOTHING_USABLE.keys())
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-async def test_an_upstream_without_a_word_is_a_failure_and_not_an_empty_200(
+async def test_an_upstream_without_output_is_an_error_and_not_an_empty_200(
     tmp_path: Path, frames: tuple[bytes, ...], streamed: bool
 ) -> None:
-    async with checked_gateway(tmp_path, send_frames(frames)) as stage:
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
         body = {"model": "m", "input": "Hello?", "stream": streamed}
-        url = f"{stage.gateway.base_url}/responses"
-        async with stage.gateway.client.post(url, json=body) as response:
+        url = f"{setup.gateway.base_url}/responses"
+        async with setup.gateway.client.post(url, json=body) as response:
             if response.status != 200:
                 assert set((await response.json())["error"]) == {"message", "type", "param", "code"}
             elif streamed:
@@ -79,9 +79,9 @@ async def test_an_upstream_without_a_word_is_a_failure_and_not_an_empty_200(
 
 
 @row(3)
-async def test_an_error_inside_a_stream_says_what_it_is(tmp_path: Path) -> None:
-    async with checked_gateway(tmp_path, send_frames((*HELLO, frame(ERROR)))) as stage:
-        events = await stage.stream()
+async def test_an_error_inside_a_stream_is_classified(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames((*HELLO, frame(ERROR)))) as setup:
+        events = await setup.stream()
         assert final_response(events)["error"]["code"] == "rate_limit_exceeded"
         assert "rate limit" in final_response(events)["error"]["message"]
         assert "sk-secret" not in str(events)
@@ -90,16 +90,16 @@ async def test_an_error_inside_a_stream_says_what_it_is(tmp_path: Path) -> None:
 
 @row(3)
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-async def test_an_error_before_the_first_word_is_an_http_error(
+async def test_an_error_before_the_first_output_is_an_http_error(
     tmp_path: Path, streamed: bool
 ) -> None:
-    async with checked_gateway(tmp_path, send_frames((frame(ERROR),))) as stage:
-        status, _, document = await stage.post(stream=streamed)
+    async with checked_gateway(tmp_path, send_frames((frame(ERROR),))) as setup:
+        status, _, document = await setup.post(stream=streamed)
         assert (status, document["error"]["code"]) == (429, "rate_limit_exceeded")
 
 
 @row(4)
-async def test_a_client_that_leaves_takes_its_upstream_along(tmp_path: Path) -> None:
+async def test_a_client_disconnect_closes_the_upstream(tmp_path: Path) -> None:
     gone = asyncio.Event()
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
@@ -109,26 +109,26 @@ async def test_a_client_that_leaves_takes_its_upstream_along(tmp_path: Path) -> 
         await connection.wait_disconnected()
         gone.set()
 
-    async with checked_gateway(tmp_path, script) as stage:
+    async with checked_gateway(tmp_path, script) as setup:
         body = {"model": "m", "input": "Hello?", "stream": True}
-        url = f"{stage.gateway.base_url}/responses"
-        response = await stage.gateway.client.post(url, json=body)
+        url = f"{setup.gateway.base_url}/responses"
+        response = await setup.gateway.client.post(url, json=body)
         assert b"response.created" in await response.content.readline()
         response.close()
         async with asyncio.timeout(1):
             await gone.wait()
-            await stage.gateway.engine.active.wait_idle()
-        assert not stage.gateway.engine.active
+            await setup.gateway.engine.active.wait_idle()
+        assert not setup.gateway.engine.active
 
 
-class Flood:
+class FloodingProvider:
     """An upstream with far more to say than any buffer holds. It stops when nobody drinks."""
 
     def __init__(self) -> None:
         self.stuck = asyncio.Event()
         self.last_body = 0
 
-    async def play(self, request: ReceivedRequest, connection: Connection) -> None:
+    async def run(self, request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
         if request.body["messages"][-1]["content"] == "quick":
             self.finish = [*HELLO, chunk({}, "stop"), DONE]
@@ -152,16 +152,16 @@ class Flood:
 
 
 @row(5)
-async def test_a_slow_client_slows_its_own_upstream_and_nobody_else(tmp_path: Path) -> None:
-    flood = Flood()
-    async with checked_gateway(tmp_path, flood.play) as stage:
-        url = f"{stage.gateway.base_url}/responses"
+async def test_a_slow_client_slows_only_its_own_upstream(tmp_path: Path) -> None:
+    flood = FloodingProvider()
+    async with checked_gateway(tmp_path, flood.run) as setup:
+        url = f"{setup.gateway.base_url}/responses"
         slow = {"model": "m", "input": "slow", "stream": True, "store": False}
-        async with stage.gateway.client.post(url, json=slow) as response:
+        async with setup.gateway.client.post(url, json=slow) as response:
             first = await response.content.readany()
             async with asyncio.timeout(20):
                 await flood.stuck.wait()
-            assert text(await stage.whole(input="quick", stream=False)) == "Hello"
+            assert text(await setup.whole(input="quick", stream=False)) == "Hello"
             events = events_of(first + await response.read())
         assert len(text(final_response(events))) == 65536 * flood.last_body
         assert event_types(events)[-1] == "response.completed"
@@ -189,11 +189,11 @@ async def test_silence_is_filled_with_keep_alive_events(
 ) -> None:
     heard = asyncio.Event()
     short = {"keepalive_s": 0.05, "commit_after_s": 0.05}
-    async with checked_gateway(tmp_path, waiting_for(heard, *before), **short) as stage:
-        url = f"{stage.gateway.base_url}/responses"
+    async with checked_gateway(tmp_path, waiting_for(heard, *before), **short) as setup:
+        url = f"{setup.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True}
         received = b""
-        async with asyncio.timeout(5), stage.gateway.client.post(url, json=body) as response:
+        async with asyncio.timeout(5), setup.gateway.client.post(url, json=body) as response:
             async for data in response.content.iter_any():
                 received += data
                 if b"event: keepalive" in received:
@@ -204,22 +204,22 @@ async def test_silence_is_filled_with_keep_alive_events(
 
 
 @row(6)
-async def test_an_upstream_that_falls_silent_is_given_up(tmp_path: Path) -> None:
+async def test_an_upstream_that_stops_sending_times_out(tmp_path: Path) -> None:
     never = asyncio.Event()
     timeouts = TimeoutConfig(idle_s=0.3)
-    async with checked_gateway(tmp_path, waiting_for(never, *HELLO), timeouts=timeouts) as stage:
-        events = await stage.stream()
+    async with checked_gateway(tmp_path, waiting_for(never, *HELLO), timeouts=timeouts) as setup:
+        events = await setup.stream()
         assert event_types(events)[-1] == "response.failed"
         assert "stopped sending output" in final_response(events)["error"]["message"]
         assert items_of_type(events, "message")[0]["status"] == "incomplete"
 
 
 @row(6)
-async def test_an_upstream_that_never_begins_is_given_up(tmp_path: Path) -> None:
+async def test_an_upstream_that_never_starts_times_out(tmp_path: Path) -> None:
     never = asyncio.Event()
     timeouts = TimeoutConfig(first_token_s=0.1)
-    async with checked_gateway(tmp_path, waiting_for(never), timeouts=timeouts) as stage:
-        status, _, document = await stage.post(stream=True)
+    async with checked_gateway(tmp_path, waiting_for(never), timeouts=timeouts) as setup:
+        status, _, document = await setup.post(stream=True)
         assert (status, document["error"]["type"]) == (504, "server_error")
 
 
@@ -231,9 +231,9 @@ async def test_a_message_that_was_cut_off_is_incomplete_streamed_and_whole(
     tmp_path: Path, finish: str, reason: str
 ) -> None:
     frames = (*HELLO, chunk({}, finish), usage(), DONE)
-    async with checked_gateway(tmp_path, send_frames(frames)) as stage:
-        events = await stage.stream()
-        for response in (final_response(events), await stage.whole()):
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        events = await setup.stream()
+        for response in (final_response(events), await setup.whole()):
             assert response["incomplete_details"] == {"reason": reason}
             assert [item["status"] for item in response["output"]] == ["incomplete"]
         assert done_items(events) == final_response(events)["output"]
@@ -241,8 +241,8 @@ async def test_a_message_that_was_cut_off_is_incomplete_streamed_and_whole(
 
 @row(9)
 async def test_a_message_of_a_failed_response_is_not_completed(tmp_path: Path) -> None:
-    async with checked_gateway(tmp_path, send_frames((*HELLO, frame(ERROR)))) as stage:
-        events = await stage.stream()
+    async with checked_gateway(tmp_path, send_frames((*HELLO, frame(ERROR)))) as setup:
+        events = await setup.stream()
         assert [item["status"] for item in final_response(events)["output"]] == ["incomplete"]
 
 
@@ -259,8 +259,8 @@ async def test_every_block_closes_before_the_next_one_opens(tmp_path: Path) -> N
         chunk({}, "tool_calls"),
         DONE,
     )
-    async with checked_gateway(tmp_path, send_frames(frames)) as stage:
-        events = await stage.stream()
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        events = await setup.stream()
         order = [kind for kind in event_types(events) if "output_item" in kind]
         assert order == ["response.output_item.added", "response.output_item.done"] * 4
         output: list[Document] = final_response(events)["output"]
@@ -290,16 +290,16 @@ async def test_a_documented_finish_reason_has_its_meaning(
 ) -> None:
     async with checked_gateway(
         tmp_path, send_frames((*HELLO, chunk({}, finish), usage(), DONE))
-    ) as stage:
-        assert final_response(await stage.stream())["status"] == status
+    ) as setup:
+        assert final_response(await setup.stream())["status"] == status
 
 
 @row(25)
 async def test_an_unknown_finish_reason_keeps_the_whole_answer(tmp_path: Path) -> None:
     """The founding page lets the response fail; what was said before stays whole and complete."""
     frames = (chunk({"tool_calls": [CALL]}), *HELLO, chunk({}, "moon_phase"), usage(), DONE)
-    async with checked_gateway(tmp_path, send_frames(frames)) as stage:
-        response = final_response(await stage.stream())
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        response = final_response(await setup.stream())
         assert response["status"] == "failed"
         assert "moon_phase" in response["error"]["message"]
         assert [item["status"] for item in response["output"]] == ["completed", "completed"]
@@ -319,9 +319,11 @@ async def test_an_unknown_finish_reason_keeps_the_whole_answer(tmp_path: Path) -
     ],
     ids=["null", "empty", "null counts", "odd types", "odd details", "infinite"],
 )
-async def test_odd_usage_never_spoils_an_answer(tmp_path: Path, odd: Document | None) -> None:
+async def test_malformed_usage_does_not_fail_an_answer(
+    tmp_path: Path, odd: Document | None
+) -> None:
     frames = (*HELLO, chunk({}, "stop"), frame({"choices": [], "usage": odd}), DONE)
-    async with checked_gateway(tmp_path, send_frames(frames)) as stage:
-        for response in (final_response(await stage.stream()), await stage.whole()):
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        for response in (final_response(await setup.stream()), await setup.whole()):
             assert response["status"] == "completed"
             assert response["usage"]["total_tokens"] >= 0

@@ -69,8 +69,8 @@ async def test_calls_without_an_index_stay_apart(tmp_path: Path) -> None:
     frames = calling(
         piece(PARIS, id="a", name="get_weather"), piece('{"city":"Rome"}', id="b", name="get_time")
     )
-    async with checked_gateway(tmp_path, send_frames(frames)) as stage:
-        calls = done_items(await stage.stream(tools=[WEATHER, CLOCK]))
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        calls = done_items(await setup.stream(tools=[WEATHER, CLOCK]))
         told = [(call["call_id"], call["name"], call["arguments"]) for call in calls]
         assert told == [("a", "get_weather", PARIS), ("b", "get_time", '{"city":"Rome"}')]
 
@@ -86,12 +86,12 @@ async def test_calls_without_an_index_stay_apart(tmp_path: Path) -> None:
     ],
     ids=["blank", "null", "repeated", "empty"],
 )
-async def test_a_continuation_never_overwrites_what_is_known(
+async def test_a_continuation_chunk_never_overwrites_name_or_id(
     tmp_path: Path, rest: list[Document]
 ) -> None:
     frames = calling(piece('{"city":', index=0, id="a", name="get_weather"), *rest)
-    async with checked_gateway(tmp_path, send_frames(frames)) as stage:
-        (call,) = done_items(await stage.stream(tools=[WEATHER]))
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        (call,) = done_items(await setup.stream(tools=[WEATHER]))
         told = (call["call_id"], call["name"], call["arguments"], call["status"])
         assert told == ("a", "get_weather", PARIS, "completed")
 
@@ -101,8 +101,8 @@ async def test_a_name_in_two_pieces_is_one_name(tmp_path: Path) -> None:
     frames = calling(
         piece(index=0, id="a", name="get_"), piece(index=0, name="weather"), piece(PARIS, index=0)
     )
-    async with checked_gateway(tmp_path, send_frames(frames)) as stage:
-        (call,) = done_items(await stage.stream(tools=[WEATHER]))
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        (call,) = done_items(await setup.stream(tools=[WEATHER]))
         assert (call["name"], call["arguments"]) == ("get_weather", PARIS)
 
 
@@ -113,9 +113,9 @@ CUT = opened(0, "get_weather", '{"city":"Par')
 
 @row(8)
 async def test_a_call_cut_off_by_a_limit_is_not_completed(tmp_path: Path) -> None:
-    async with checked_gateway(tmp_path, send_frames(calling(CUT, finish="length"))) as stage:
-        events = await stage.stream(tools=[WEATHER])
-        for response in (final_response(events), await stage.whole(tools=[WEATHER])):
+    async with checked_gateway(tmp_path, send_frames(calling(CUT, finish="length"))) as setup:
+        events = await setup.stream(tools=[WEATHER])
+        for response in (final_response(events), await setup.whole(tools=[WEATHER])):
             assert response["status"] == "incomplete"
             assert [call["status"] for call in response["output"]] == ["incomplete"]
         assert [call["status"] for call in done_items(events)] == ["incomplete"]
@@ -124,8 +124,8 @@ async def test_a_call_cut_off_by_a_limit_is_not_completed(tmp_path: Path) -> Non
 @row(8)
 async def test_a_call_cut_off_by_a_failure_is_never_done(tmp_path: Path) -> None:
     failure = frame({"error": {"message": "down", "code": 500}})
-    async with checked_gateway(tmp_path, send_frames((*calling(CUT)[:1], failure))) as stage:
-        events = await stage.stream(tools=[WEATHER])
+    async with checked_gateway(tmp_path, send_frames((*calling(CUT)[:1], failure))) as setup:
+        events = await setup.stream(tools=[WEATHER])
         assert final_response(events)["status"] == "failed"
         assert done_items(events) == []
         assert [call["status"] for call in items_of_type(events, "function_call")] == ["incomplete"]
@@ -154,11 +154,11 @@ async def test_the_type_of_an_item_never_changes(tmp_path: Path, name: str, read
     sent = arguments if readable else UNREADABLE
     pieces = [piece(sent[at : at + 5], index=0) for at in range(0, len(sent), 5)]
     frames = calling(piece(index=0, id="a", name=name), *pieces)
-    async with checked_gateway(tmp_path, send_frames(frames)) as stage:
-        events = await stage.stream(tools=[tool])
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        events = await setup.stream(tools=[tool])
         told = [event["item"]["type"] for event in events if "output_item" in event["type"]]
         assert told == [expected if readable else "function_call"] * 2
-        whole = await stage.whole(tools=[tool])
+        whole = await setup.whole(tools=[tool])
         assert [item["type"] for item in whole["output"]] == told[:1]
 
 
@@ -181,11 +181,11 @@ async def test_the_input_of_a_custom_tool_streams_while_it_is_written(tmp_path: 
             await connection.send(each)
         await connection.end()
 
-    async with checked_gateway(tmp_path, script) as stage:
-        url = f"{stage.gateway.base_url}/responses"
+    async with checked_gateway(tmp_path, script) as setup:
+        url = f"{setup.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True, "tools": [PATCH]}
         received = b""
-        async with asyncio.timeout(5), stage.gateway.client.post(url, json=body) as response:
+        async with asyncio.timeout(5), setup.gateway.client.post(url, json=body) as response:
             async for data in response.content.iter_any():
                 received += data
                 if b"custom_tool_call_input.delta" in received:
@@ -205,14 +205,14 @@ async def test_the_cost_of_custom_input_grows_with_its_length_only(tmp_path: Pat
         await connection.send(b"".join(frames))
         await connection.end()
 
-    async def cost_s(stage: Any, count: int) -> float:
+    async def cost_s(setup: Any, count: int) -> float:
         began = process_time()
-        await stage.gateway.stream({"model": "m", "input": str(count), "tools": [PATCH]})
+        await setup.gateway.stream({"model": "m", "input": str(count), "tools": [PATCH]})
         return process_time() - began
 
-    async with checked_gateway(tmp_path, script) as stage:
-        await cost_s(stage, 100)
-        short, long = [min([await cost_s(stage, n) for _ in range(3)]) for n in (500, 4000)]
+    async with checked_gateway(tmp_path, script) as setup:
+        await cost_s(setup, 100)
+        short, long = [min([await cost_s(setup, n) for _ in range(3)]) for n in (500, 4000)]
         assert long / short < 20  # eight times the work; reading all of it each time is 40 and more
 
 
@@ -225,57 +225,57 @@ def searching(*names: str) -> Sequence[bytes]:
 
 
 @row(16)
-async def test_a_search_nobody_runs_leaves_the_answer_in_order(tmp_path: Path) -> None:
+async def test_an_ignored_web_search_tool_does_not_disturb_the_answer(tmp_path: Path) -> None:
     """Managed search comes with the issue about clients; until then the tool is left out, and
     the client is told."""
     async with checked_gateway(
         tmp_path, send_frames((*HELLO, chunk({}, "stop"), usage(), DONE))
-    ) as stage:
-        status, headers, whole = await stage.post(tools=[SEARCH])
+    ) as setup:
+        status, headers, whole = await setup.post(tools=[SEARCH])
         assert (status, text(whole)) == (200, "Hello")
         assert headers["antiphon-diagnostics"] == "1; codes=tool.ignored:web_search"
-        assert "tools" not in stage.last_body
-        events = await stage.stream(tools=[SEARCH])
+        assert "tools" not in setup.last_body
+        events = await setup.stream(tools=[SEARCH])
         assert [event["output_index"] for event in events if "output_index" in event].count(1) == 0
         assert len(final_response(events)["output"]) == 1
 
 
 @row(16)
 async def test_a_search_can_be_refused_by_configuration(tmp_path: Path) -> None:
-    async with configured(tmp_path, send_frames(()), web_search="refuse") as stage:
-        status, _, document = await stage.post(tools=[SEARCH])
+    async with configured(tmp_path, send_frames(()), web_search="refuse") as setup:
+        status, _, document = await setup.post(tools=[SEARCH])
         assert (status, document["error"]["param"]) == (400, "tools[0].type")
-        assert stage.upstream.requests == []
+        assert setup.upstream.requests == []
 
 
 @row(17)
 async def test_calls_beside_a_search_keep_their_own_arguments(tmp_path: Path) -> None:
     frames = calling(opened(0, "get_weather", PARIS), opened(1, "get_time", '{"city":"Rome"}'))
-    async with checked_gateway(tmp_path, send_frames(frames)) as stage:
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
         tools = [WEATHER, SEARCH, CLOCK]
-        first = final_response(await stage.stream(tools=tools))
+        first = final_response(await setup.stream(tools=tools))
         answers = [
             {"type": "function_call_output", "call_id": call["call_id"], "output": "fine"}
             for call in first["output"]
         ]
-        again = await stage.stream(tools=tools, previous_response_id=first["id"], input=answers)
+        again = await setup.stream(tools=tools, previous_response_id=first["id"], input=answers)
         assert [call["arguments"] for call in done_items(again)] == [PARIS, '{"city":"Rome"}']
-        sent = [message for message in stage.last_body["messages"] if "tool_calls" in message]
+        sent = [message for message in setup.last_body["messages"] if "tool_calls" in message]
         told = [call["function"]["arguments"] for call in sent[0]["tool_calls"]]
         assert told == [PARIS, '{"city":"Rome"}']
 
 
 @row(18)
-async def test_every_call_that_goes_upstream_has_its_answer(tmp_path: Path) -> None:
+async def test_every_tool_call_sent_upstream_has_a_result(tmp_path: Path) -> None:
     """Several searches in one turn: no call without an answer, and no answer twice."""
     async with checked_gateway(
         tmp_path, send_frames(searching("web_search", "web_search"))
-    ) as stage:
+    ) as setup:
         tools = [{**WEATHER, "name": "web_search"}]
-        first = final_response(await stage.stream(tools=tools))
+        first = final_response(await setup.stream(tools=tools))
         answer = {"type": "function_call_output", "call_id": "call_1", "output": "found"}
-        await stage.stream(tools=tools, previous_response_id=first["id"], input=[answer])
-        messages = stage.last_body["messages"]
+        await setup.stream(tools=tools, previous_response_id=first["id"], input=[answer])
+        messages = setup.last_body["messages"]
         calls = [call["id"] for message in messages for call in message.get("tool_calls", ())]
         answers = [m["tool_call_id"] for m in messages if m["role"] == "tool"]
         assert answers == calls == ["call_0", "call_1"]
@@ -283,21 +283,21 @@ async def test_every_call_that_goes_upstream_has_its_answer(tmp_path: Path) -> N
 
 
 @row(19)
-async def test_the_usage_of_a_turn_with_a_search_is_whole(tmp_path: Path) -> None:
+async def test_usage_of_a_turn_with_a_search_counts_all_rounds(tmp_path: Path) -> None:
     frames = (chunk({"reasoning_content": "Hm."}), *HELLO, chunk({}, "stop"), usage(70, 30), DONE)
-    async with checked_gateway(tmp_path, send_frames(frames)) as stage:
-        response = final_response(await stage.stream(tools=[SEARCH]))
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        response = final_response(await setup.stream(tools=[SEARCH]))
         assert response["usage"]["total_tokens"] == 100
         assert [item["type"] for item in response["output"]] == ["reasoning", "message"]
 
 
 @row(20)
 @pytest.mark.parametrize("beside", [[], [SEARCH]], ids=["alone", "beside the hosted one"])
-async def test_a_function_named_web_search_is_the_clients_own(
+async def test_a_client_function_named_web_search_is_left_to_the_client(
     tmp_path: Path, beside: list[Document]
 ) -> None:
-    async with checked_gateway(tmp_path, send_frames(searching("web_search"))) as stage:
-        events = await stage.stream(tools=[{**WEATHER, "name": "web_search"}, *beside])
+    async with checked_gateway(tmp_path, send_frames(searching("web_search"))) as setup:
+        events = await setup.stream(tools=[{**WEATHER, "name": "web_search"}, *beside])
         (call,) = items_of_type(events, "function_call")
         assert (call["name"], call["arguments"]) == ("web_search", '{"query":"x"}')
 
@@ -318,9 +318,9 @@ async def test_a_namespaced_call_comes_back_with_its_namespace(tmp_path: Path) -
             request, connection
         )
 
-    async with checked_gateway(tmp_path, script) as stage:
-        events = await stage.stream(tools=tools)
+    async with checked_gateway(tmp_path, script) as setup:
+        events = await setup.stream(tools=tools)
         told = [(call["namespace"], call["name"]) for call in done_items(events)]
         assert told == [("mcp__a", "get_weather"), ("mcp__b", "get_weather")]
-        assert len({tool["function"]["name"] for tool in stage.last_body["tools"]}) == 2
+        assert len({tool["function"]["name"] for tool in setup.last_body["tools"]}) == 2
         assert json.loads(done_items(events)[0]["arguments"]) == {}

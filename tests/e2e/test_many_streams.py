@@ -21,12 +21,12 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
-    async with open_shared_gateway(tmp_path_factory.mktemp("stage")) as stage:
-        yield stage
+async def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    async with open_shared_gateway(tmp_path_factory.mktemp("stage")) as shared_gateway:
+        yield shared_gateway
 
 
-class Together:
+class Barrier:
     """A script that says the first words to everybody before it goes on with anybody."""
 
     def __init__(self, count: int) -> None:
@@ -46,34 +46,34 @@ class Together:
         await connection.end()
 
 
-async def test_a_hundred_streams_at_once_all_end_well_and_leave_nothing_behind(
-    stage: SharedGateway,
+async def test_a_hundred_concurrent_streams_complete_and_leak_nothing(
+    shared_gateway: SharedGateway,
 ) -> None:
     before = asyncio.all_tasks()
     for _ in range(3):
-        script = Together(STREAMS)
+        script = Barrier(STREAMS)
         answers = await asyncio.gather(
-            *(stage.post_request(script, stream=True, store=False) for _ in range(STREAMS))
+            *(shared_gateway.post_request(script, stream=True, store=False) for _ in range(STREAMS))
         )
         assert {answer.text for answer in answers} == {"Hello, world"}
         assert {answer.response["status"] for answer in answers} == {"completed"}
         assert len({answer.response["id"] for answer in answers}) == STREAMS
-        assert not stage.gateway.engine.active
-    await stage.gateway.client.close()  # with it, the lines it kept open
+        assert not shared_gateway.gateway.engine.active
+    await shared_gateway.gateway.client.close()  # with it, the lines it kept open
     await until(
         # The provider's end of a line stays where the gateway keeps it for the next request.
-        lambda: len(asyncio.all_tasks() - before) <= stage.open_connections,
+        lambda: len(asyncio.all_tasks() - before) <= shared_gateway.open_connections,
         "no task is left behind",
     )
 
 
-async def test_streams_that_are_stored_are_all_there_when_they_end(tmp_path: Path) -> None:
+async def test_every_finished_stream_is_already_stored(tmp_path: Path) -> None:
     """A hundred turns are saved at once, each before its last event leaves."""
-    async with open_shared_gateway(tmp_path) as stage:
-        script = Together(STREAMS)
+    async with open_shared_gateway(tmp_path) as shared_gateway:
+        script = Barrier(STREAMS)
         answers = await asyncio.gather(
-            *(stage.post_request(script, stream=True) for _ in range(STREAMS))
+            *(shared_gateway.post_request(script, stream=True) for _ in range(STREAMS))
         )
         ids = [answer.response["id"] for answer in answers]
-        turns = [await stage.gateway.engine.services.store.chain(each) for each in ids]
+        turns = [await shared_gateway.gateway.engine.services.store.chain(each) for each in ids]
     assert [turn[-1].id for turn in turns] == ids

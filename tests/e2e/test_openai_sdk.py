@@ -160,7 +160,7 @@ async def test_the_stream_helper_parses_too(tmp_path: Path) -> None:
         assert final.output_parsed == Person.model_validate_json(final.output_text)
 
 
-async def test_an_answer_outside_of_the_schema_is_a_failed_response(tmp_path: Path) -> None:
+async def test_an_answer_that_violates_the_schema_is_a_failed_response(tmp_path: Path) -> None:
     said = '{"name": "Ada", "age": "old"}'
     frames = (chunk({"content": said}), chunk({}, "stop"), usage(), DONE)
     async with scripted_client(tmp_path, send_frames(frames)) as (client, _):
@@ -185,7 +185,7 @@ async def test_an_answer_outside_of_the_schema_is_a_failed_response(tmp_path: Pa
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["by id", "by resending"])
-async def test_a_tool_is_called_answered_and_reported_on(tmp_path: Path, stored: bool) -> None:
+async def test_a_tool_call_and_its_output_lead_to_an_answer(tmp_path: Path, stored: bool) -> None:
     async with echo_client(tmp_path) as client:
         question: Any = {"role": "user", "content": "What is the weather in Paris?"}
         first = await client.responses.create(
@@ -247,18 +247,18 @@ async def test_a_choice_of_a_tool_is_obeyed(tmp_path: Path) -> None:
 # Chains
 
 
-async def test_a_second_turn_knows_the_first(tmp_path: Path) -> None:
-    async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, stage):
+async def test_a_second_turn_has_the_first_in_its_history(tmp_path: Path) -> None:
+    async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, setup):
         first = await client.responses.create(model="m", input="My name is Ada.")
         second = await client.responses.create(
             model="m", input="Who am I?", previous_response_id=first.id
         )
         assert second.previous_response_id == first.id
-        said = [message["content"] for message in stage.last_body["messages"]]
+        said = [message["content"] for message in setup.last_body["messages"]]
         assert said == ["My name is Ada.", "Hello, world", "Who am I?"]
 
 
-async def test_an_id_can_be_used_the_moment_it_is_known_to_be_complete(tmp_path: Path) -> None:
+async def test_a_response_can_be_continued_at_once_when_it_completes(tmp_path: Path) -> None:
     async with echo_client(tmp_path) as client:
         previous: str | None = None
         for number in range(5):
@@ -280,7 +280,7 @@ async def test_an_id_can_be_used_the_moment_it_is_known_to_be_complete(tmp_path:
 
 
 @pytest.mark.parametrize("unknown", ["resp_unknown", "not stored"])
-async def test_an_id_that_is_not_kept_is_a_400_that_says_so(tmp_path: Path, unknown: str) -> None:
+async def test_an_unknown_previous_response_id_is_a_400(tmp_path: Path, unknown: str) -> None:
     async with echo_client(tmp_path) as client:
         if unknown == "not stored":
             loose = await client.responses.create(model="echo/echo", input="x", store=False)
@@ -328,7 +328,7 @@ async def test_reasoning_streams_under_the_names_the_client_knows(tmp_path: Path
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-async def test_a_refusal_is_a_part_of_its_own(tmp_path: Path, streamed: bool) -> None:
+async def test_a_refusal_is_a_refusal_part(tmp_path: Path, streamed: bool) -> None:
     async with echo_client(tmp_path) as client:
         if streamed:
             async with client.responses.stream(model="echo/refuser", input="Do it") as stream:

@@ -22,7 +22,7 @@ from tests.support.upstream import send_json
         ("echo/error-500", openai.InternalServerError, "server_error", None),
     ],
 )
-async def test_an_error_has_its_class_code_and_parameter(
+async def test_an_error_has_the_class_code_and_parameter_of_the_api(
     tmp_path: Path,
     streamed: bool,
     model: str,
@@ -37,7 +37,7 @@ async def test_an_error_has_its_class_code_and_parameter(
         assert caught.value.request_id is not None
 
 
-async def test_a_mistake_names_its_parameter(tmp_path: Path) -> None:
+async def test_an_invalid_request_error_names_its_parameter(tmp_path: Path) -> None:
     async with echo_client(tmp_path) as client:
         with pytest.raises(openai.BadRequestError) as caught:
             await client.responses.create(model="echo/echo", input="x", temperature=9)
@@ -65,11 +65,11 @@ async def test_a_failure_in_the_middle_is_a_failed_response(tmp_path: Path) -> N
             assert last.response.error.code == "server_error"
 
 
-async def test_an_overflow_is_told_inside_a_stream_and_as_a_400_otherwise(tmp_path: Path) -> None:
+async def test_a_context_overflow_is_reported_inside_a_stream_or_as_a_400(tmp_path: Path) -> None:
     said = {"error": {"message": "too long", "code": "context_length_exceeded"}}
     async with (
-        scripted_client(tmp_path, send_json(400, said)) as (client, stage),
-        openai_client(stage.gateway, strict=False) as lenient,  # the strict one lacks this code
+        scripted_client(tmp_path, send_json(400, said)) as (client, setup),
+        openai_client(setup.gateway, strict=False) as lenient,  # the strict one lacks this code
     ):
         stream = await lenient.responses.create(model="m", input="x", stream=True)
         last = [event async for event in stream][-1]
@@ -81,10 +81,10 @@ async def test_an_overflow_is_told_inside_a_stream_and_as_a_400_otherwise(tmp_pa
         assert caught.value.code == "context_length_exceeded"
 
 
-async def test_a_delay_is_one_that_the_client_obeys(tmp_path: Path) -> None:
+async def test_retry_after_is_obeyed_by_the_client(tmp_path: Path) -> None:
     limited = send_json(429, {"error": {"message": "slow", "code": "x"}}, retry_after="0.01")
-    async with scripted_client(tmp_path, limited) as (client, stage):
+    async with scripted_client(tmp_path, limited) as (client, setup):
         with pytest.raises(openai.RateLimitError) as caught:
             await client.with_options(max_retries=2).responses.create(model="m", input="x")
         assert caught.value.response.headers["retry-after-ms"] == "10"
-        assert len(stage.upstream.requests) == 3
+        assert len(setup.upstream.requests) == 3

@@ -84,7 +84,9 @@ REPEATING: dict[str, Callable[[Document], Document]] = {
 
 @pytest.mark.parametrize("how", REPEATING)
 @pytest.mark.parametrize("kind", PROVIDERS)
-async def test_what_is_stored_need_not_be_repeated(tmp_path: Path, kind: str, how: str) -> None:
+async def test_a_stored_item_can_be_sent_as_a_reference(
+    tmp_path: Path, kind: str, how: str
+) -> None:
     scripted, model = PROVIDERS[kind]
     async with talkative(scripted) as played:
         config = replaced(
@@ -106,7 +108,7 @@ async def test_what_is_stored_need_not_be_repeated(tmp_path: Path, kind: str, ho
             assert raw.endswith(native_tail(scripted, SESSION[: place + 1])), raw.decode()
 
 
-def told(checked_gateway: CheckedGateway) -> list[tuple[str, str]]:
+def diagnostics_of(checked_gateway: CheckedGateway) -> list[tuple[str, str]]:
     """Who said what in the last request."""
     return [
         (message["role"], message["content"]) for message in checked_gateway.last_body["messages"]
@@ -122,7 +124,9 @@ async def posted(checked_gateway: CheckedGateway, **body: Any) -> Answer:
 
 
 @asynccontextmanager
-async def friendly(tmp_path: Path, url: str = "memory://") -> AsyncIterator[CheckedGateway]:
+async def reference_gateway(
+    tmp_path: Path, url: str = "memory://"
+) -> AsyncIterator[CheckedGateway]:
     script = send_frames(HELLO_WORLD)
     async with configured(
         tmp_path, script, store=StoreConfig(url=url, ttl_s=100)
@@ -130,29 +134,29 @@ async def friendly(tmp_path: Path, url: str = "memory://") -> AsyncIterator[Chec
         yield checked_gateway
 
 
-async def test_what_a_client_said_under_an_id_can_be_referred_to(tmp_path: Path) -> None:
-    async with friendly(tmp_path) as checked_gateway:
+async def test_an_input_item_with_an_id_can_be_referenced(tmp_path: Path) -> None:
+    async with reference_gateway(tmp_path) as checked_gateway:
         await posted(checked_gateway, input=[user("First.", id="msg_mine")])
         await posted(checked_gateway, input=[reference("msg_mine"), user("Second.")])
-        assert told(checked_gateway) == [("user", "First."), ("user", "Second.")]
+        assert diagnostics_of(checked_gateway) == [("user", "First."), ("user", "Second.")]
 
 
-async def test_a_thought_is_only_ever_replaced_by_a_thought(tmp_path: Path) -> None:
-    async with friendly(tmp_path) as checked_gateway:
+async def test_a_reasoning_reference_resolves_only_to_reasoning(tmp_path: Path) -> None:
+    async with reference_gateway(tmp_path) as checked_gateway:
         await posted(checked_gateway, input=[user("First.", id="rs_mine")])
         thought = {"type": "reasoning", "id": "rs_mine", "summary": [], "content": []}
         await posted(checked_gateway, input=[thought, user("Second.")])
-        assert told(checked_gateway) == [("user", "Second.")]
+        assert diagnostics_of(checked_gateway) == [("user", "Second.")]
 
 
-async def test_a_chain_holds_the_items_and_not_the_references(tmp_path: Path) -> None:
-    async with friendly(tmp_path) as checked_gateway:
+async def test_a_stored_turn_has_the_items_and_not_the_references(tmp_path: Path) -> None:
+    async with reference_gateway(tmp_path) as checked_gateway:
         first = (await posted(checked_gateway, input="First.")).response
         said = first["output"][0]["id"]
         second = (await posted(checked_gateway, input=[reference(said), user("Second.")])).response
         assert await checked_gateway.gateway.engine.services.store.delete(first["id"])
         third = await posted(checked_gateway, input="Third.", previous_response_id=second["id"])
-        assert told(checked_gateway) == [
+        assert diagnostics_of(checked_gateway) == [
             ("assistant", "Hello, world"),
             ("user", "Second."),
             ("assistant", "Hello, world"),
@@ -160,23 +164,29 @@ async def test_a_chain_holds_the_items_and_not_the_references(tmp_path: Path) ->
         ]
         assert HEADER not in third.headers
         again = await posted(checked_gateway, input=[reference(said), user("Fourth.")])
-        assert told(checked_gateway) == [("assistant", "Hello, world"), ("user", "Fourth.")]
+        assert diagnostics_of(checked_gateway) == [
+            ("assistant", "Hello, world"),
+            ("user", "Fourth."),
+        ]
         assert HEADER not in again.headers
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
-async def test_what_is_not_here_is_left_out_and_told_with_its_place(
+async def test_an_unresolved_reference_is_left_out_with_a_diagnostic(
     tmp_path: Path, store: str
 ) -> None:
     url = "memory://" if store == "memory" else f"sqlite:///{tmp_path / 'turns.db'}"
-    async with friendly(tmp_path, url) as checked_gateway:
+    async with reference_gateway(tmp_path, url) as checked_gateway:
         first = (await posted(checked_gateway, input="First.")).response
         known = reference(first["output"][0]["id"])
         unknown = [reference("rs_nowhere"), reference("msg_nowhere", typed=False)]
         answer = await posted(
             checked_gateway, input=[known, unknown[0], user("Second."), unknown[1]]
         )
-        assert told(checked_gateway) == [("assistant", "Hello, world"), ("user", "Second.")]
+        assert diagnostics_of(checked_gateway) == [
+            ("assistant", "Hello, world"),
+            ("user", "Second."),
+        ]
         assert answer.headers[HEADER] == f"2; codes={UNRESOLVED}:item_reference"
         [entry] = [
             entry for entry in checked_gateway.gateway.log if entry.event == "response.diagnostics"
@@ -185,16 +195,16 @@ async def test_what_is_not_here_is_left_out_and_told_with_its_place(
         assert found == [f"{UNRESOLVED}:input[{place}]" for place in (1, 3)]
 
 
-async def test_what_was_not_stored_cannot_be_referred_to(tmp_path: Path) -> None:
-    async with friendly(tmp_path) as checked_gateway:
+async def test_an_item_that_was_not_stored_cannot_be_referenced(tmp_path: Path) -> None:
+    async with reference_gateway(tmp_path) as checked_gateway:
         first = (await posted(checked_gateway, input="First.", store=False)).response
         said = [reference(item["id"]) for item in first["output"]]
         answer = await posted(checked_gateway, input=[*said, user("Second.")])
-        assert told(checked_gateway) == [("user", "Second.")]
+        assert diagnostics_of(checked_gateway) == [("user", "Second.")]
         assert UNRESOLVED in answer.headers[HEADER]
 
 
-async def test_a_reference_lives_as_long_as_the_turn_of_its_item(tmp_path: Path) -> None:
+async def test_a_reference_is_valid_as_long_as_the_turn_of_its_item(tmp_path: Path) -> None:
     now = 1_000_000
     async with upstream(send_frames(HELLO_WORLD)) as played:
         config = settings(tmp_path, played.url)
@@ -205,14 +215,17 @@ async def test_a_reference_lives_as_long_as_the_turn_of_its_item(tmp_path: Path)
             items = [*(reference(item["id"]) for item in first["output"]), user("Second.")]
             now += 99
             await posted(checked_gateway, input=items, store=False)
-            assert told(checked_gateway) == [("assistant", "Hello, world"), ("user", "Second.")]
+            assert diagnostics_of(checked_gateway) == [
+                ("assistant", "Hello, world"),
+                ("user", "Second."),
+            ]
             now += 1
             answer = await posted(checked_gateway, input=items, store=False)
-            assert told(checked_gateway) == [("user", "Second.")]
+            assert diagnostics_of(checked_gateway) == [("user", "Second.")]
             assert UNRESOLVED in answer.headers[HEADER]
 
 
-async def test_what_one_client_said_under_an_id_is_no_other_clients_to_refer_to(
+async def test_input_items_of_another_client_cannot_be_referenced(
     tmp_path: Path,
 ) -> None:
     """Ids of a client's own choosing are easily guessed; ours are not."""
@@ -228,6 +241,6 @@ async def test_what_one_client_said_under_an_id_is_no_other_clients_to_refer_to(
 
         await sent("them", user("A secret.", id="msg_1"))
         assert UNRESOLVED in await sent("me", reference("msg_1"), user("Repeat that."))
-        assert told(shared) == [("user", "Repeat that.")]
+        assert diagnostics_of(shared) == [("user", "Repeat that.")]
         assert UNRESOLVED not in await sent("them", reference("msg_1"), user("Repeat that."))
-        assert told(shared) == [("user", "A secret."), ("user", "Repeat that.")]
+        assert diagnostics_of(shared) == [("user", "A secret."), ("user", "Repeat that.")]

@@ -86,11 +86,11 @@ async def half_a_word(request: ReceivedRequest, connection: Connection) -> None:
 
 @streamed_and_whole
 @pytest.mark.parametrize("busy", [name for name in BUSY if name != "no answer at all"])
-async def test_a_later_round_is_asked_again(tmp_path: Path, busy: str, stream: bool) -> None:
-    async with rounds_gateway(tmp_path, LOOKED, BUSY[busy], ANSWER) as scene:
-        answer = await scene.post_request(stream=stream, tools=[SEARCH])
-        first, second, third = scene.request_bodies
-        assert scene.waiting_requests == 0
+async def test_a_later_round_is_retried(tmp_path: Path, busy: str, stream: bool) -> None:
+    async with rounds_gateway(tmp_path, LOOKED, BUSY[busy], ANSWER) as setup:
+        answer = await setup.post_request(stream=stream, tools=[SEARCH])
+        first, second, third = setup.request_bodies
+        assert setup.waiting_requests == 0
     assert second == third
     assert second["messages"][: len(first["messages"])] == first["messages"]
     assert answer.response["status"] == "completed"
@@ -102,25 +102,25 @@ async def test_a_later_round_is_asked_again(tmp_path: Path, busy: str, stream: b
 async def test_every_round_has_attempts_of_its_own(tmp_path: Path, stream: bool) -> None:
     rounds = [error(503), LOOKED, error(503), ANSWER]
     policy = AttemptConfig(max_attempts=2, backoff_s=0.1)
-    async with rounds_gateway(tmp_path, *rounds, attempts=policy) as scene:
-        answer = await scene.post_request(stream=stream, tools=[SEARCH])
-        assert len(scene.request_bodies) == 4
+    async with rounds_gateway(tmp_path, *rounds, attempts=policy) as setup:
+        answer = await setup.post_request(stream=stream, tools=[SEARCH])
+        assert len(setup.request_bodies) == 4
     assert output_text(answer.response) == "It rains [1]."
 
 
 @streamed_and_whole
-async def test_attempts_at_a_later_round_come_to_an_end(tmp_path: Path, stream: bool) -> None:
+async def test_attempts_at_a_later_round_are_limited(tmp_path: Path, stream: bool) -> None:
     policy = AttemptConfig(max_attempts=3, backoff_s=0.1)
-    async with rounds_gateway(tmp_path, LOOKED, *[error(503)] * 9, attempts=policy) as scene:
-        answer = await scene.post_request(stream=stream, tools=[SEARCH])
-        assert len(scene.request_bodies) == 4
-        assert scene.waiting_requests == 0
+    async with rounds_gateway(tmp_path, LOOKED, *[error(503)] * 9, attempts=policy) as setup:
+        answer = await setup.post_request(stream=stream, tools=[SEARCH])
+        assert len(setup.request_bodies) == 4
+        assert setup.waiting_requests == 0
     assert (answer.status, answer.response["status"]) == (200, "failed")
     assert search_statuses(answer.response) == ["completed"]
 
 
 @streamed_and_whole
-async def test_a_provider_of_another_kind_takes_over(tmp_path: Path, stream: bool) -> None:
+async def test_a_fallback_with_another_dialect_takes_over(tmp_path: Path, stream: bool) -> None:
     """What the first one said and found is told to it in its own words."""
 
     async def other(request: ReceivedRequest, connection: Connection) -> None:
@@ -134,10 +134,10 @@ async def test_a_provider_of_another_kind_takes_over(tmp_path: Path, stream: boo
     )
     async with rounds_gateway(
         tmp_path, spoken, *[error(503)] * 5, fallback=[other], spare_kind="anthropic"
-    ) as scene:
-        answer = await scene.post_request(stream=stream, tools=[SEARCH], model="up/m")
-        [asked] = scene.fallback.requests
-        assert scene.waiting_requests == 0
+    ) as setup:
+        answer = await setup.post_request(stream=stream, tools=[SEARCH], model="up/m")
+        [asked] = setup.fallback.requests
+        assert setup.waiting_requests == 0
     assert answer.response["status"] == "completed"
     assert output_text(answer.response) == "Let me see.It rains [1]."
     assert ANTHROPIC.problems(asked.raw) == []
@@ -145,7 +145,7 @@ async def test_a_provider_of_another_kind_takes_over(tmp_path: Path, stream: boo
 
 
 @streamed_and_whole
-async def test_a_provider_that_is_asked_in_another_way_does_not_take_over(
+async def test_a_fallback_with_another_output_strategy_does_not_take_over(
     tmp_path: Path, stream: bool
 ) -> None:
     """The answer that has begun is read by the first one's rules: here, without an answer tool."""
@@ -157,9 +157,9 @@ async def test_a_provider_that_is_asked_in_another_way_does_not_take_over(
         *[error(503)] * 9,
         fallback=[taken],
         spare_model=weaker,
-    ) as scene:
-        answer = await scene.post_request(stream=stream, text=TEXT_FORMAT, model="up/m")
-        assert scene.fallback.requests == []
+    ) as setup:
+        answer = await setup.post_request(stream=stream, text=TEXT_FORMAT, model="up/m")
+        assert setup.fallback.requests == []
     assert item_types(answer.response) == ["message"]
     assert answer.response["status"] == "failed"
 
@@ -167,25 +167,25 @@ async def test_a_provider_that_is_asked_in_another_way_does_not_take_over(
 # --- not asked again ------------------------------------------------------------------------------
 
 
-async def test_a_later_round_that_dies_after_its_first_word_fails_the_answer(
+async def test_a_later_round_that_breaks_off_after_output_fails_the_answer(
     tmp_path: Path,
 ) -> None:
-    async with rounds_gateway(tmp_path, LOOKED, half_a_word, ANSWER) as scene:
-        answer = await scene.post_request(stream=True, tools=[SEARCH])
-        assert len(scene.request_bodies) == 2
-        assert scene.waiting_requests == 0
+    async with rounds_gateway(tmp_path, LOOKED, half_a_word, ANSWER) as setup:
+        answer = await setup.post_request(stream=True, tools=[SEARCH])
+        assert len(setup.request_bodies) == 2
+        assert setup.waiting_requests == 0
     assert answer.response["status"] == "failed"
     assert output_text(answer.response) == "It ra"
 
 
-async def test_half_a_whole_answer_of_a_later_round_is_asked_for_again(tmp_path: Path) -> None:
-    async with rounds_gateway(tmp_path, LOOKED, half_a_word, ANSWER) as scene:
-        answer = await scene.post_request(stream=False, tools=[SEARCH])
+async def test_a_truncated_body_of_a_later_round_is_retried(tmp_path: Path) -> None:
+    async with rounds_gateway(tmp_path, LOOKED, half_a_word, ANSWER) as setup:
+        answer = await setup.post_request(stream=False, tools=[SEARCH])
     assert output_text(answer.response) == "It rains [1]."
 
 
 @pytest.mark.parametrize("together", [True, False])
-async def test_a_word_that_is_held_back_and_an_error_are_one_end(
+async def test_an_error_after_withheld_text_ends_the_answer_once(
     tmp_path: Path, together: bool
 ) -> None:
     """However the network cuts them."""
@@ -200,39 +200,39 @@ async def test_a_word_that_is_held_back_and_an_error_are_one_end(
     rounds = [round_script(text_delta("Ulm.")), script, round_script(text_delta(ULM))]
     async with rounds_gateway(
         tmp_path, *rounds, model=ModelConfig(formats=["text"], tools=False)
-    ) as scene:
-        answer = await scene.post_request(stream=True, text=TEXT_FORMAT)
-        assert scene.waiting_requests == 0
+    ) as setup:
+        answer = await setup.post_request(stream=True, text=TEXT_FORMAT)
+        assert setup.waiting_requests == 0
     assert answer.events[-1]["type"] == "response.failed"
 
 
 @streamed_and_whole
 @pytest.mark.parametrize("busy", BUSY)
-async def test_a_draft_is_told_if_no_better_one_can_be_had(
+async def test_a_draft_is_sent_if_no_correction_arrives(
     tmp_path: Path, busy: str, stream: bool
 ) -> None:
     async with rounds_gateway(
         tmp_path, round_script(text_delta("Ulm.")), *[BUSY[busy]] * 9, attempts=ONCE
-    ) as scene:
-        answer = await scene.post_request(stream=stream, text=TEXT_FORMAT)
+    ) as setup:
+        answer = await setup.post_request(stream=stream, text=TEXT_FORMAT)
         told = [
-            each for facts in scene.log_of("response.diagnostics") for each in facts["diagnostics"]
+            each for facts in setup.log_of("response.diagnostics") for each in facts["diagnostics"]
         ]
-        assert scene.waiting_requests == 0
+        assert setup.waiting_requests == 0
     assert output_text(answer.response) == "Ulm."
     assert answer.response["status"] == "failed"
     assert "format.repaired:text.format" not in told
 
 
 @streamed_and_whole
-async def test_an_answer_that_never_came_is_as_empty_as_it_was(
+async def test_an_empty_answer_stays_empty_if_the_reminder_fails(
     tmp_path: Path, stream: bool
 ) -> None:
     """The model only thought, and cannot be reminded: that is complete, and costs something."""
     silent = round_script(reasoning_delta("Hm."), counted=False)
-    async with rounds_gateway(tmp_path, silent, *[error(500)] * 9, attempts=ONCE) as scene:
-        answer = await scene.post_request(stream=stream)
-        [told] = scene.log_of("response.diagnostics")
+    async with rounds_gateway(tmp_path, silent, *[error(500)] * 9, attempts=ONCE) as setup:
+        answer = await setup.post_request(stream=stream)
+        [told] = setup.log_of("response.diagnostics")
     assert answer.response["status"] == "completed"
     assert output_text(answer.response) == ""
     assert item_types(answer.response) == ([] if stream else ["message"])
@@ -246,15 +246,15 @@ async def test_an_answer_that_never_came_is_as_empty_as_it_was(
 @streamed_and_whole
 async def test_a_later_round_has_to_begin_in_time(tmp_path: Path, stream: bool) -> None:
     timeouts = TimeoutConfig(first_token_s=0.2) if stream else TimeoutConfig(total_s=0.4)
-    async with rounds_gateway(tmp_path, LOOKED, silence, timeouts=timeouts, attempts=ONCE) as scene:
-        answer = await scene.post_request(stream=stream, tools=[SEARCH])
-        assert scene.waiting_requests == 0
+    async with rounds_gateway(tmp_path, LOOKED, silence, timeouts=timeouts, attempts=ONCE) as setup:
+        answer = await setup.post_request(stream=stream, tools=[SEARCH])
+        assert setup.waiting_requests == 0
     assert answer.response["status"] == "failed"
     what = "sent no output" if stream else "in the time allowed"
     assert what in answer.error["message"]
 
 
-async def test_a_later_round_that_falls_silent_fails_the_answer(tmp_path: Path) -> None:
+async def test_a_later_round_that_stops_sending_fails_the_answer(tmp_path: Path) -> None:
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
         await connection.send(chunk({"content": "It"}))
@@ -262,8 +262,8 @@ async def test_a_later_round_that_falls_silent_fails_the_answer(tmp_path: Path) 
 
     async with rounds_gateway(
         tmp_path, LOOKED, script, timeouts=TimeoutConfig(idle_s=0.2)
-    ) as scene:
-        answer = await scene.post_request(stream=True, tools=[SEARCH])
+    ) as setup:
+        answer = await setup.post_request(stream=True, tools=[SEARCH])
     assert "stopped sending output" in answer.error["message"]
     assert output_text(answer.response) == "It"
 
@@ -280,16 +280,16 @@ def lingering(*frames: bytes) -> Script:
     return script
 
 
-async def test_a_line_that_stays_open_after_a_round_does_not_end_the_answer(tmp_path: Path) -> None:
+async def test_a_connection_left_open_after_a_round_does_not_end_the_answer(tmp_path: Path) -> None:
     """It is hung up upon after a while, and the search is made all the same."""
     open_ended = lingering(chunk(call_delta(search_call())), chunk({}, "tool_calls"))
-    async with rounds_gateway(tmp_path, open_ended, ANSWER) as scene:
-        answer = await scene.post_request(stream=True, tools=[SEARCH])
+    async with rounds_gateway(tmp_path, open_ended, ANSWER) as setup:
+        answer = await setup.post_request(stream=True, tools=[SEARCH])
     assert answer.response["status"] == "completed"
     assert output_text(answer.response) == "It rains [1]."
 
 
-async def test_grace_of_one_round_is_not_counted_in_the_next(tmp_path: Path) -> None:
+async def test_the_grace_period_of_a_round_does_not_apply_to_the_next(tmp_path: Path) -> None:
     """A round that comes whole with its first read leaves no timer behind."""
 
     async def at_once(request: ReceivedRequest, connection: Connection) -> None:
@@ -311,8 +311,8 @@ async def test_grace_of_one_round_is_not_counted_in_the_next(tmp_path: Path) -> 
             await connection.send(each)
         await connection.end()
 
-    async with rounds_gateway(tmp_path, LOOKED, at_once, slowly) as scene:
-        answer = await scene.post_request(stream=True, tools=[SEARCH])
+    async with rounds_gateway(tmp_path, LOOKED, at_once, slowly) as setup:
+        answer = await setup.post_request(stream=True, tools=[SEARCH])
     assert (answer.response["status"], output_text(answer.response)) == ("completed", "It rains.")
 
 
@@ -323,9 +323,9 @@ async def test_grace_of_one_round_is_not_counted_in_the_next(tmp_path: Path) -> 
 async def test_the_trace_shows_every_round_and_every_attempt(tmp_path: Path, stream: bool) -> None:
     async with rounds_gateway(
         tmp_path, LOOKED, error_in_body("Too busy."), ANSWER, payloads=True
-    ) as scene:
-        answer = await scene.post_request(stream=stream, tools=[SEARCH])
-    detail = read_trace(scene.trace, answer.headers["x-request-id"])
+    ) as setup:
+        answer = await setup.post_request(stream=stream, tools=[SEARCH])
+    detail = read_trace(setup.trace, answer.headers["x-request-id"])
     assert [attempt.number for attempt in detail.attempts] == [1, 2, 3]
     assert [bool(attempt.fault_type) for attempt in detail.attempts] == [False, True, False]
     [raw] = [each for each in detail.streams if each.kind == "raw"]
@@ -337,9 +337,7 @@ async def test_the_trace_shows_every_round_and_every_attempt(tmp_path: Path, str
 
 
 @streamed_and_whole
-async def test_what_became_of_later_rounds_is_in_the_log_and_the_trace(
-    tmp_path: Path, stream: bool
-) -> None:
+async def test_later_rounds_are_in_the_log_and_the_trace(tmp_path: Path, stream: bool) -> None:
     rounds = [
         round_script(reasoning_delta("Hm.")),
         round_script(text_delta("Ulm.")),
@@ -347,49 +345,51 @@ async def test_what_became_of_later_rounds_is_in_the_log_and_the_trace(
     ]
     async with rounds_gateway(
         tmp_path, *rounds, model=ModelConfig(formats=["text"], tools=False)
-    ) as scene:
-        answer = await scene.post_request(stream=stream, text=TEXT_FORMAT)
-        [told] = scene.log_of("response.diagnostics")
+    ) as setup:
+        answer = await setup.post_request(stream=stream, text=TEXT_FORMAT)
+        [told] = setup.log_of("response.diagnostics")
     codes = {each.partition(":")[0] for each in told["diagnostics"]}
     assert {"answer.reminded", "format.repaired"} <= codes
-    detail = read_trace(scene.trace, answer.headers["x-request-id"])
+    detail = read_trace(setup.trace, answer.headers["x-request-id"])
     assert {each.code for each in detail.diagnostics} == codes
     if not stream:
         assert "format.repaired" in answer.headers["antiphon-diagnostics"]
 
 
 @streamed_and_whole
-async def test_all_rounds_are_kept_and_can_be_continued(tmp_path: Path, stream: bool) -> None:
+async def test_all_rounds_are_stored_and_can_be_continued(tmp_path: Path, stream: bool) -> None:
     rounds = [
         round_script(reasoning_delta("Hm."), text_delta("Let me see."), call_delta(search_call())),
         round_script(text_delta("I need the file."), call_delta(read_call())),
         round_script(text_delta("It rains, says the file [1].")),
     ]
     tools = [SEARCH, READ]
-    async with rounds_gateway(tmp_path, *rounds) as scene:
-        first = await scene.post_request(stream=stream, tools=tools)
+    async with rounds_gateway(tmp_path, *rounds) as setup:
+        first = await setup.post_request(stream=stream, tools=tools)
         last = ["message", "function_call"] if stream else ["function_call", "message"]
         assert item_types(first.response) == ["message", "web_search_call", *last]
         output = {"type": "function_call_output", "call_id": "call_r", "output": "wet"}
         more: dict[str, Any] = {"previous_response_id": first.response["id"], "input": [output]}
-        later = await scene.post_request(stream=stream, tools=tools, **more)
-        _, second, third = scene.request_bodies
+        later = await setup.post_request(stream=stream, tools=tools, **more)
+        _, second, third = setup.request_bodies
     assert third["messages"][: len(second["messages"])] == second["messages"]
     assert [each["role"] for each in third["messages"][-2:]] == ["assistant", "tool"]
     assert output_text(later.response) == "It rains, says the file [1]."
 
 
 @streamed_and_whole
-async def test_costs_are_no_estimate_if_any_round_told_them(tmp_path: Path, stream: bool) -> None:
+async def test_usage_is_not_estimated_if_any_round_reported_it(
+    tmp_path: Path, stream: bool
+) -> None:
     rounds = [LOOKED, round_script(text_delta("It rains."), counted=False)]
-    async with rounds_gateway(tmp_path, *rounds) as scene:
-        answer = await scene.post_request(stream=stream, tools=[SEARCH])
-        assert scene.log_of("response.diagnostics") == []
+    async with rounds_gateway(tmp_path, *rounds) as setup:
+        answer = await setup.post_request(stream=stream, tools=[SEARCH])
+        assert setup.log_of("response.diagnostics") == []
     assert answer.response["usage"]["total_tokens"] == 10
 
 
 @streamed_and_whole
-async def test_an_estimate_counts_what_was_answered_and_nothing_else(
+async def test_estimated_usage_counts_only_rounds_that_answered(
     tmp_path: Path, stream: bool
 ) -> None:
     rounds = [
@@ -398,7 +398,7 @@ async def test_an_estimate_counts_what_was_answered_and_nothing_else(
     ]
     totals = []
     for busy in ([], [error(503)]):
-        async with rounds_gateway(tmp_path, rounds[0], *busy, rounds[1]) as scene:
-            answer = await scene.post_request(stream=stream, tools=[SEARCH], store=False)
+        async with rounds_gateway(tmp_path, rounds[0], *busy, rounds[1]) as setup:
+            answer = await setup.post_request(stream=stream, tools=[SEARCH], store=False)
         totals.append(answer.response["usage"]["input_tokens"])
     assert totals[0] == totals[1] > 0

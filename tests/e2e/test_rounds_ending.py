@@ -41,7 +41,7 @@ LOOKED = round_script(text_delta("Let me see."), call_delta(search_call()))
 ANSWER = round_script(text_delta("It rains [1]."))
 
 
-class Engine:
+class SlowSearchEngine:
     """A search engine that finds nothing before it is told to."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Engine:
         await asyncio.wait([left, told])
 
 
-class Silent:
+class SilentRound:
     """A provider that says nothing at all, or only its head, until it is hung up upon."""
 
     def __init__(self, *frames: bytes, head: bool = False) -> None:
@@ -87,8 +87,8 @@ class Silent:
 
 
 @asynccontextmanager
-async def heard(scene: RoundsGateway, **body: Any) -> AsyncIterator[StreamReader]:
-    async with open_stream(scene.gateway.gateway.port) as listener:
+async def open_request(setup: RoundsGateway, **body: Any) -> AsyncIterator[StreamReader]:
+    async with open_stream(setup.gateway.gateway.port) as listener:
         await listener.post({"model": "m", "input": "Hello?", "tools": [SEARCH], **body})
         yield listener
 
@@ -105,51 +105,51 @@ def tasks() -> set[asyncio.Task[Any]]:
     return {task for task in asyncio.all_tasks() if "upstream.<locals>" not in repr(task)}
 
 
-async def nothing_is_left(scene: RoundsGateway, before: set[asyncio.Task[Any]]) -> None:
-    engine = scene.gateway.engine
+async def nothing_is_left(setup: RoundsGateway, before: set[asyncio.Task[Any]]) -> None:
+    engine = setup.gateway.engine
     await until(lambda: not engine.active, "the exchange is over")
     await until(lambda: tasks() <= before, "no task is left behind")
-    assert scene.waiting_requests == 0
+    assert setup.waiting_requests == 0
     ends = ("response.finished", "response.cancelled")
-    assert len([entry for entry in scene.gateway.log if entry.event in ends]) == 1
-    assert not [entry for entry in scene.gateway.log if entry.level == "error"]
+    assert len([entry for entry in setup.gateway.log if entry.event in ends]) == 1
+    assert not [entry for entry in setup.gateway.log if entry.level == "error"]
 
 
 # --- the client leaves ----------------------------------------------------------------------------
 
 
 @streamed_and_whole
-async def test_a_client_that_leaves_calls_off_its_search(tmp_path: Path, stream: bool) -> None:
-    engine = Engine()
-    async with rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine) as scene:
+async def test_a_client_disconnect_cancels_its_search(tmp_path: Path, stream: bool) -> None:
+    engine = SlowSearchEngine()
+    async with rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine) as setup:
         before = tasks()
-        async with heard(scene, stream=stream) as listener:
+        async with open_request(setup, stream=stream) as listener:
             await until(lambda: engine.request_bodies, "the search has begun")
             listener.disconnect()
             async with asyncio.timeout(10):
                 await engine.gone.wait()
-        await nothing_is_left(scene, before)
-        assert len(scene.request_bodies) == 1
+        await nothing_is_left(setup, before)
+        assert len(setup.request_bodies) == 1
 
 
 @streamed_and_whole
 @pytest.mark.parametrize("head", [True, False], ids=["a head", "nothing"])
-async def test_a_client_may_leave_before_the_first_word_of_a_later_round(
+async def test_a_client_may_disconnect_before_output_of_a_later_round(
     tmp_path: Path, stream: bool, head: bool
 ) -> None:
-    second = Silent(head=head)
-    async with rounds_gateway(tmp_path, LOOKED, second) as scene:
+    second = SilentRound(head=head)
+    async with rounds_gateway(tmp_path, LOOKED, second) as setup:
         before = tasks()
-        async with heard(scene, stream=stream) as listener:
+        async with open_request(setup, stream=stream) as listener:
             async with asyncio.timeout(10):
                 await second.waiting.wait()
                 listener.disconnect()
                 await second.gone.wait()
-        await nothing_is_left(scene, before)
-        assert len(scene.request_bodies) == 2
+        await nothing_is_left(setup, before)
+        assert len(setup.request_bodies) == 2
 
 
-async def test_a_client_may_leave_while_a_later_round_waits_to_be_asked_again(
+async def test_a_client_may_disconnect_between_attempts_of_a_later_round(
     tmp_path: Path,
 ) -> None:
     async def busy(request: ReceivedRequest, connection: Connection) -> None:
@@ -157,31 +157,31 @@ async def test_a_client_may_leave_while_a_later_round_waits_to_be_asked_again(
         await connection.send(b'{"error": {"message": "Busy."}}')
         await connection.end()
 
-    async with rounds_gateway(tmp_path, LOOKED, busy, ANSWER) as scene:
-        scene.clock.freeze()
+    async with rounds_gateway(tmp_path, LOOKED, busy, ANSWER) as setup:
+        setup.clock.freeze()
         before = tasks()
-        async with heard(scene, stream=True) as listener:
-            await until(lambda: scene.clock.slept, "it waits")
+        async with open_request(setup, stream=True) as listener:
+            await until(lambda: setup.clock.slept, "it waits")
             listener.disconnect()
-            await nothing_is_left(scene, before)
-        assert len(scene.request_bodies) == 2  # and never a third time
+            await nothing_is_left(setup, before)
+        assert len(setup.request_bodies) == 2  # and never a third time
 
 
 # --- its time is up -------------------------------------------------------------------------------
 
 
 @streamed_and_whole
-async def test_the_whole_time_counts_while_a_search_is_made(tmp_path: Path, stream: bool) -> None:
-    engine = Engine()
+async def test_the_total_timeout_counts_during_a_search(tmp_path: Path, stream: bool) -> None:
+    engine = SlowSearchEngine()
     timeouts = TimeoutConfig(total_s=0.4)
-    async with rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine, timeouts=timeouts) as scene:
+    async with rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine, timeouts=timeouts) as setup:
         before = tasks()
-        async with heard(scene, stream=stream) as listener:
+        async with open_request(setup, stream=stream) as listener:
             answer = await listener.rest()
         async with asyncio.timeout(10):
             await engine.gone.wait()
-        await nothing_is_left(scene, before)
-        assert len(scene.request_bodies) == 1
+        await nothing_is_left(setup, before)
+        assert len(setup.request_bodies) == 1
     assert answer.response["status"] == "failed"
     assert "in the time allowed" in answer.error["message"]
     assert (output_text(answer.response), search_statuses(answer.response)) == (
@@ -190,7 +190,7 @@ async def test_the_whole_time_counts_while_a_search_is_made(tmp_path: Path, stre
     )
 
 
-async def test_rounds_that_never_end_do_at_the_deadline(tmp_path: Path) -> None:
+async def test_endless_rounds_end_at_the_total_timeout(tmp_path: Path) -> None:
     """Each round is quick; together they take too long."""
 
     def slow(number: int) -> Script:
@@ -204,9 +204,9 @@ async def test_rounds_that_never_end_do_at_the_deadline(tmp_path: Path) -> None:
 
     timeouts = TimeoutConfig(total_s=0.5)
     for stream in (True, False):
-        async with rounds_gateway(tmp_path, *map(slow, range(30)), timeouts=timeouts) as scene:
-            answer = await scene.post_request(stream=stream, tools=[SEARCH])
-            assert 1 < len(scene.request_bodies) < 9
+        async with rounds_gateway(tmp_path, *map(slow, range(30)), timeouts=timeouts) as setup:
+            answer = await setup.post_request(stream=stream, tools=[SEARCH])
+            assert 1 < len(setup.request_bodies) < 9
         assert "in the time allowed" in answer.error["message"]
 
 
@@ -214,33 +214,35 @@ async def test_rounds_that_never_end_do_at_the_deadline(tmp_path: Path) -> None:
 
 
 @streamed_and_whole
-async def test_a_search_under_way_at_the_end_is_one_end(tmp_path: Path, stream: bool) -> None:
-    engine = Engine()
-    async with rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine) as scene:
+async def test_a_shutdown_during_a_search_ends_the_answer_once(
+    tmp_path: Path, stream: bool
+) -> None:
+    engine = SlowSearchEngine()
+    async with rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine) as setup:
         before = tasks()
-        async with heard(scene, stream=stream) as listener:
+        async with open_request(setup, stream=stream) as listener:
             await until(lambda: engine.request_bodies, "the search has begun")
-            scene.gateway.engine.stop_all()
+            setup.gateway.engine.stop_all()
             answer = await listener.rest()
-        await nothing_is_left(scene, before)
-        assert len(scene.request_bodies) == 1
+        await nothing_is_left(setup, before)
+        assert len(setup.request_bodies) == 1
     assert answer.response["status"] == "failed"
     assert search_statuses(answer.response) == ["failed"]
 
 
 @streamed_and_whole
 @pytest.mark.parametrize("head", [True, False], ids=["a head", "nothing"])
-async def test_a_later_round_under_way_at_the_end_is_one_end(
+async def test_a_shutdown_during_a_later_round_ends_the_answer_once(
     tmp_path: Path, stream: bool, head: bool
 ) -> None:
-    second = Silent(head=head)
-    async with rounds_gateway(tmp_path, LOOKED, second) as scene:
+    second = SilentRound(head=head)
+    async with rounds_gateway(tmp_path, LOOKED, second) as setup:
         before = tasks()
-        async with heard(scene, stream=stream) as listener:
+        async with open_request(setup, stream=stream) as listener:
             await second.waiting.wait()
-            scene.gateway.engine.stop_all()
+            setup.gateway.engine.stop_all()
             answer = await listener.rest()
-        await nothing_is_left(scene, before)
+        await nothing_is_left(setup, before)
     assert answer.response["status"] == "failed"
     assert output_text(answer.response) == "Let me see."
 
@@ -255,12 +257,12 @@ RESTLESS = {
 BODY = b'{"model": "m", "input": "?", "stream": true, "tools": [{"type": "web_search"}]}'
 
 
-async def driven(
-    scene: RoundsGateway, after: int, *, leave: bool
+async def run_until(
+    setup: RoundsGateway, after: int, *, leave: bool
 ) -> tuple[list[Event], int | None]:
     """The events of an answer that is stopped, or left, after so many batches; and how often the
     provider had been asked by then. None: it has ended before."""
-    engine = scene.gateway.engine
+    engine = setup.gateway.engine
     run = await engine.create(Request.parse(BODY), Caller("somebody", "req_1"))
     told: list[Event] = []
     asked = None
@@ -270,7 +272,7 @@ async def driven(
             told += events
             after -= 1
             if terminal(events) is None and not after:
-                asked = len(scene.request_bodies)
+                asked = len(setup.request_bodies)
                 if leave:
                     break
                 engine.stop_all()
@@ -279,15 +281,15 @@ async def driven(
 
 @pytest.mark.parametrize("leave", [True, False], ids=["left", "stopped"])
 @pytest.mark.parametrize("rounds", RESTLESS.values(), ids=RESTLESS)
-async def test_nothing_is_begun_after_the_end_wherever_it_comes(
+async def test_nothing_is_started_after_the_end_of_an_answer(
     tmp_path: Path, rounds: list[Script], leave: bool
 ) -> None:
     for after in range(1, 100):
-        async with rounds_gateway(tmp_path, *rounds) as scene:
+        async with rounds_gateway(tmp_path, *rounds) as setup:
             before = tasks()
-            told, asked = await driven(scene, after, leave=leave)
-            assert asked in (None, len(scene.request_bodies))
-            await nothing_is_left(scene, before)
+            told, asked = await run_until(setup, after, leave=leave)
+            assert asked in (None, len(setup.request_bodies))
+            await nothing_is_left(setup, before)
         if not leave:
             check(documents(told))
         if asked is None:
@@ -296,11 +298,11 @@ async def test_nothing_is_begun_after_the_end_wherever_it_comes(
     assert after > 1
 
 
-async def test_keep_alives_go_on_while_a_search_is_made(tmp_path: Path) -> None:
-    engine = Engine()
+async def test_keep_alives_are_sent_during_a_search(tmp_path: Path) -> None:
+    engine = SlowSearchEngine()
     async with (
-        rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine, keepalive_s=0.03) as scene,
-        heard(scene, stream=True) as listener,
+        rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine, keepalive_s=0.03) as setup,
+        open_request(setup, stream=True) as listener,
     ):
         await listen_for(listener, "response.web_search_call.searching")
         await listen_for(listener, "keepalive", 3)
@@ -310,15 +312,15 @@ async def test_keep_alives_go_on_while_a_search_is_made(tmp_path: Path) -> None:
     assert output_text(answer.response) == "Let me see.It rains [1]."
 
 
-async def test_silence_of_a_search_is_not_the_providers(tmp_path: Path) -> None:
+async def test_a_slow_search_is_not_an_idle_provider(tmp_path: Path) -> None:
     """A search may take longer than a provider may be silent."""
-    engine = Engine()
+    engine = SlowSearchEngine()
     timeouts = TimeoutConfig(idle_s=0.05, first_token_s=5)
     async with (
         rounds_gateway(
             tmp_path, LOOKED, ANSWER, engine=engine, timeouts=timeouts, keepalive_s=0.1
-        ) as scene,
-        heard(scene, stream=True) as listener,
+        ) as setup,
+        open_request(setup, stream=True) as listener,
     ):
         await listen_for(listener, "keepalive", 3)
         engine.go_on.set()

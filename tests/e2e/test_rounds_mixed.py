@@ -56,7 +56,7 @@ def inputs(response: Document) -> list[str]:
 
 @every_way
 @streamed_and_whole
-async def test_a_search_and_then_an_answer_in_its_form(
+async def test_a_search_followed_by_structured_output(
     tmp_path: Path, model: ModelConfig, stream: bool
 ) -> None:
     """What is said before the search is no part of the answer."""
@@ -65,11 +65,11 @@ async def test_a_search_and_then_an_answer_in_its_form(
         round_script(answer_of(model, '{"town": 1}')),
         round_script(answer_of(model, ULM)),
     ]
-    async with rounds_gateway(tmp_path, *rounds, model=model) as scene:
+    async with rounds_gateway(tmp_path, *rounds, model=model) as setup:
         response = (
-            await scene.post_request(stream=stream, tools=[SEARCH], text=TEXT_FORMAT)
+            await setup.post_request(stream=stream, tools=[SEARCH], text=TEXT_FORMAT)
         ).response
-        assert len(scene.request_bodies) == 3
+        assert len(setup.request_bodies) == 3
     assert (response["status"], output_text(response)) == ("completed", ULM)
     assert search_statuses(response) == ["completed"]
     assert response["usage"]["total_tokens"] == 30
@@ -77,29 +77,29 @@ async def test_a_search_and_then_an_answer_in_its_form(
 
 @every_way
 @streamed_and_whole
-async def test_text_before_a_call_of_the_client_is_told_as_it_is(
+async def test_text_before_a_client_call_is_not_checked_against_the_format(
     tmp_path: Path, model: ModelConfig, stream: bool
 ) -> None:
     rounds = [round_script(text_delta("Not JSON."), call_delta(read_call()))]
-    async with rounds_gateway(tmp_path, *rounds, model=model) as scene:
-        response = (await scene.post_request(stream=stream, tools=TOOLS, text=TEXT_FORMAT)).response
-        assert len(scene.request_bodies) == 1
+    async with rounds_gateway(tmp_path, *rounds, model=model) as setup:
+        response = (await setup.post_request(stream=stream, tools=TOOLS, text=TEXT_FORMAT)).response
+        assert len(setup.request_bodies) == 1
     assert (response["status"], output_text(response)) == ("completed", "Not JSON.")
     assert sorted(item_types(response)) == ["function_call", "message"]
 
 
 @every_way
 @streamed_and_whole
-async def test_a_patch_is_corrected_where_a_form_is_asked_for(
+async def test_a_patch_is_corrected_beside_structured_output(
     tmp_path: Path, model: ModelConfig, stream: bool
 ) -> None:
     rounds = [
         round_script(text_delta("Patching."), call_delta(patch_call(BROKEN), read_call())),
         round_script(text_delta("Again."), call_delta(patch_call(SOUND, "call_q"))),
     ]
-    async with rounds_gateway(tmp_path, *rounds, model=model) as scene:
-        response = (await scene.post_request(stream=stream, tools=TOOLS, text=TEXT_FORMAT)).response
-        assert len(scene.request_bodies) == 2
+    async with rounds_gateway(tmp_path, *rounds, model=model) as setup:
+        response = (await setup.post_request(stream=stream, tools=TOOLS, text=TEXT_FORMAT)).response
+        assert len(setup.request_bodies) == 2
     assert response["status"] == "completed"
     assert inputs(response) == [SOUND]
     assert item_types(response).count("function_call") == 1
@@ -140,14 +140,14 @@ ORDERS: dict[str, list[Script]] = {
 async def test_searches_and_corrections_come_in_any_order(
     tmp_path: Path, rounds: list[Script], stream: bool
 ) -> None:
-    async with rounds_gateway(tmp_path, *rounds) as scene:
+    async with rounds_gateway(tmp_path, *rounds) as setup:
         body: Document = {"tools": TOOLS, "parallel_tool_calls": False}
-        answer = (await scene.post_request(stream=stream, **body)).response
-        assert len(scene.request_bodies) == len(rounds)
+        answer = (await setup.post_request(stream=stream, **body)).response
+        assert len(setup.request_bodies) == len(rounds)
         [call] = [item for item in answer["output"] if item["type"] == "custom_tool_call"]
         result = {"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "ok"}
         later = {"previous_response_id": answer["id"], "input": [result]}
-        assert (await scene.post_request(stream=stream, **body, **later)).status == 200
+        assert (await setup.post_request(stream=stream, **body, **later)).status == 200
     assert answer["status"] == "completed"
     assert call["input"] == SOUND
     assert search_statuses(answer) == ["completed"]
@@ -164,16 +164,16 @@ async def test_searches_are_counted_over_all_rounds(tmp_path: Path, stream: bool
         round_script(call_delta(search_call("moon", "c3"))),
         round_script(call_delta(patch_call(SOUND, "call_q"))),
     ]
-    async with rounds_gateway(tmp_path, *rounds) as scene:
-        answer = await scene.post_request(stream=stream, tools=TOOLS, max_tool_calls=1)
-        [told] = scene.log_of("response.diagnostics")
+    async with rounds_gateway(tmp_path, *rounds) as setup:
+        answer = await setup.post_request(stream=stream, tools=TOOLS, max_tool_calls=1)
+        [told] = setup.log_of("response.diagnostics")
     assert search_statuses(answer.response) == ["completed"]
     assert inputs(answer.response) == [SOUND]
     assert "search.limited:tools" in told["diagnostics"]
 
 
 @streamed_and_whole
-async def test_a_client_that_wants_one_call_gets_one_over_all_rounds(
+async def test_without_parallel_calls_all_rounds_have_one_call(
     tmp_path: Path, stream: bool
 ) -> None:
     """The patch beside the first call is left out, and so is what becomes of it."""
@@ -181,7 +181,7 @@ async def test_a_client_that_wants_one_call_gets_one_over_all_rounds(
         round_script(call_delta(read_call(), patch_call(BROKEN))),
         round_script(call_delta(patch_call(patch(FILES["gone"]), "call_q"), read_call("call_t"))),
     ]
-    async with rounds_gateway(tmp_path, *rounds) as scene:
-        answer = await scene.post_request(stream=stream, tools=TOOLS, parallel_tool_calls=False)
+    async with rounds_gateway(tmp_path, *rounds) as setup:
+        answer = await setup.post_request(stream=stream, tools=TOOLS, parallel_tool_calls=False)
     assert answer.response["status"] == "completed"
     assert item_types(answer.response) == ["function_call"]

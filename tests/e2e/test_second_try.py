@@ -32,12 +32,14 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
-    async with open_shared_gateway(tmp_path_factory.mktemp("stage"), attempts=AT_ONCE) as stage:
-        yield stage
+async def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    async with open_shared_gateway(
+        tmp_path_factory.mktemp("stage"), attempts=AT_ONCE
+    ) as shared_gateway:
+        yield shared_gateway
 
 
-class Mending:
+class RecoveringProvider:
     """One script for the first request, another one for all that follow."""
 
     def __init__(self, first: Script, then: Script) -> None:
@@ -64,12 +66,12 @@ def dying(frames: Sequence[bytes], ending: str) -> Script:
 
 
 @pytest.mark.parametrize("ending", ["end", "cut"])
-async def test_an_upstream_that_dies_once_is_asked_again_until_it_has_said_a_word(
-    stage: SharedGateway, ending: str
+async def test_an_upstream_that_breaks_off_before_output_is_retried(
+    shared_gateway: SharedGateway, ending: str
 ) -> None:
     for count in range(len(HELLO_WORLD) + 1):
-        script = Mending(dying(HELLO_WORLD[:count], ending), send_frames(HELLO_WORLD))
-        answer = await stage.post_request(script, stream=True, store=False)
+        script = RecoveringProvider(dying(HELLO_WORLD[:count], ending), send_frames(HELLO_WORLD))
+        answer = await shared_gateway.post_request(script, stream=True, store=False)
         has_word = count >= 2
         assert script.requests == (1 if has_word else 2), count
         expected = HELLO_WORLD[:count] if has_word else HELLO_WORLD
@@ -78,16 +80,18 @@ async def test_an_upstream_that_dies_once_is_asked_again_until_it_has_said_a_wor
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_a_failure_that_lasts_is_told_in_the_end(stage: SharedGateway, stream: bool) -> None:
+async def test_a_persistent_failure_is_reported(
+    shared_gateway: SharedGateway, stream: bool
+) -> None:
     broken = send_json(500, {"error": {"message": "No."}})
-    script = Mending(broken, broken)
-    answer = await stage.post_request(script, stream=stream)
+    script = RecoveringProvider(broken, broken)
+    answer = await shared_gateway.post_request(script, stream=stream)
     assert answer.status == 503
     assert script.requests > 1
-    assert not stage.gateway.engine.active
+    assert not shared_gateway.gateway.engine.active
 
 
-async def test_an_answer_that_has_begun_goes_on_with_the_second_try(tmp_path: Path) -> None:
+async def test_a_started_response_continues_with_the_second_attempt(tmp_path: Path) -> None:
     """The first try took so long that the client was told of a beginning; it hears of no other."""
     go_on = asyncio.Event()
 
@@ -96,10 +100,12 @@ async def test_an_answer_that_has_begun_goes_on_with_the_second_try(tmp_path: Pa
         await send_json(500, {"error": {"message": "No."}})(request, connection)
 
     async with (
-        open_shared_gateway(tmp_path, attempts=AT_ONCE, commit_after_s=0.03) as stage,
-        open_stream(stage.gateway.gateway.port) as listener,
+        open_shared_gateway(tmp_path, attempts=AT_ONCE, commit_after_s=0.03) as shared_gateway,
+        open_stream(shared_gateway.gateway.gateway.port) as listener,
     ):
-        model = stage.add_script(Mending(slow_failure, send_frames(HELLO_WORLD)))
+        model = shared_gateway.add_script(
+            RecoveringProvider(slow_failure, send_frames(HELLO_WORLD))
+        )
         await listener.post({"model": model, "input": "Hello?", "stream": True})
         await listener.event()
         go_on.set()
@@ -109,47 +115,61 @@ async def test_an_answer_that_has_begun_goes_on_with_the_second_try(tmp_path: Pa
 
 
 @pytest.mark.parametrize("begun", [True, False], ids=["begun", "not begun"])
-async def test_whoever_waits_for_the_next_try_can_be_stopped(tmp_path: Path, begun: bool) -> None:
+async def test_a_run_waiting_for_its_next_attempt_can_be_stopped(
+    tmp_path: Path, begun: bool
+) -> None:
     """The process goes down; it does not wait for somebody who waits."""
-    script = Mending(send_json(500, {"error": {"message": "No."}}), send_frames(HELLO_WORLD))
+    script = RecoveringProvider(
+        send_json(500, {"error": {"message": "No."}}), send_frames(HELLO_WORLD)
+    )
     commit_after_s = 0.03 if begun else 60.0
     async with (
-        open_shared_gateway(tmp_path, attempts=MUCH_LATER, commit_after_s=commit_after_s) as stage,
-        open_stream(stage.gateway.gateway.port) as listener,
+        open_shared_gateway(
+            tmp_path, attempts=MUCH_LATER, commit_after_s=commit_after_s
+        ) as shared_gateway,
+        open_stream(shared_gateway.gateway.gateway.port) as listener,
     ):
-        await listener.post({"model": stage.add_script(script), "input": "x", "stream": True})
+        await listener.post(
+            {"model": shared_gateway.add_script(script), "input": "x", "stream": True}
+        )
         if begun:
             await listener.event()
-        await until(lambda: stage.gateway.log, "the first try has failed")
-        stage.gateway.engine.stop_all()
+        await until(lambda: shared_gateway.gateway.log, "the first try has failed")
+        shared_gateway.gateway.engine.stop_all()
         answer = await listener.rest()
         assert (answer.status, answer.error["code"]) == (200 if begun else 503, "server_error")
         assert "restarting" in answer.error["message"]
-        assert not stage.gateway.engine.active
+        assert not shared_gateway.gateway.engine.active
     assert script.requests == 1
 
 
-async def test_a_client_may_leave_while_it_waits_for_the_next_try(tmp_path: Path) -> None:
-    script = Mending(send_json(500, {"error": {"message": "No."}}), send_frames(HELLO_WORLD))
-    async with open_shared_gateway(tmp_path, attempts=MUCH_LATER) as stage:
+async def test_a_client_may_disconnect_between_attempts(tmp_path: Path) -> None:
+    script = RecoveringProvider(
+        send_json(500, {"error": {"message": "No."}}), send_frames(HELLO_WORLD)
+    )
+    async with open_shared_gateway(tmp_path, attempts=MUCH_LATER) as shared_gateway:
         before = asyncio.all_tasks()
-        async with open_stream(stage.gateway.gateway.port) as listener:
-            await listener.post({"model": stage.add_script(script), "input": "x", "stream": True})
-            await until(lambda: stage.gateway.log, "the first try has failed")
+        async with open_stream(shared_gateway.gateway.gateway.port) as listener:
+            await listener.post(
+                {"model": shared_gateway.add_script(script), "input": "x", "stream": True}
+            )
+            await until(lambda: shared_gateway.gateway.log, "the first try has failed")
             listener.disconnect()
-        await until(lambda: not stage.gateway.engine.active, "the exchange is over")
+        await until(lambda: not shared_gateway.gateway.engine.active, "the exchange is over")
         await until(
             # The provider's end of the line stays: the gateway keeps it for the next request.
-            lambda: len(asyncio.all_tasks() - before) <= stage.open_connections,
+            lambda: len(asyncio.all_tasks() - before) <= shared_gateway.open_connections,
             "no task is left behind",
         )
     assert script.requests == 1
 
 
-async def test_what_the_second_try_left_out_is_told_in_the_header(stage: SharedGateway) -> None:
+async def test_a_parameter_left_out_on_retry_is_in_the_diagnostics_header(
+    shared_gateway: SharedGateway,
+) -> None:
     refusal = {"error": {"message": "Unsupported parameter: temperature", "param": "temperature"}}
-    script = Mending(send_json(400, refusal), send_frames(HELLO_WORLD))
-    answer = await stage.post_request(script, stream=True, temperature=0.5)
+    script = RecoveringProvider(send_json(400, refusal), send_frames(HELLO_WORLD))
+    answer = await shared_gateway.post_request(script, stream=True, temperature=0.5)
     assert answer.response["status"] == "completed"
     assert ":temperature" in answer.headers["antiphon-diagnostics"]
     assert script.requests == 2

@@ -130,13 +130,13 @@ async def first_words(listener: StreamReader) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_with_nothing_to_do_it_stops_at_once(tmp_path: Path, number: signal.Signals) -> None:
+async def test_an_idle_gateway_stops_at_once(tmp_path: Path, number: signal.Signals) -> None:
     async with serving(tmp_path, "http://127.0.0.1:1/v1", shutdown_s=60) as gateway:
         gateway.terminate(number)
         assert await gateway.exit_code() == 0
 
 
-async def test_streams_may_finish_and_nobody_new_is_let_in(tmp_path: Path) -> None:
+async def test_during_shutdown_streams_finish_and_new_requests_are_rejected(tmp_path: Path) -> None:
     provider = Provider()
     async with (
         upstream(provider) as played,
@@ -170,7 +170,7 @@ async def test_streams_may_finish_and_nobody_new_is_let_in(tmp_path: Path) -> No
         assert await gateway.exit_code() == 0
 
 
-async def test_at_the_deadline_every_stream_gets_one_last_event(tmp_path: Path) -> None:
+async def test_at_the_shutdown_deadline_every_stream_gets_a_terminal_event(tmp_path: Path) -> None:
     """And whoever was told nothing yet, an error."""
     models = {"m": 3, "no-word": 2, "no-head": 2}
     provider = Provider()
@@ -198,7 +198,7 @@ async def test_at_the_deadline_every_stream_gets_one_last_event(tmp_path: Path) 
     assert {answer.status for answer in refusals} == {503}
 
 
-async def test_what_was_finished_before_the_end_is_kept(tmp_path: Path) -> None:
+async def test_turns_finished_before_shutdown_are_stored(tmp_path: Path) -> None:
     provider = Provider()
     provider.go_on.set()
     async with upstream(provider) as played:
@@ -224,7 +224,7 @@ async def test_what_was_finished_before_the_end_is_kept(tmp_path: Path) -> None:
     ]
 
 
-async def test_a_client_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
+async def test_a_client_that_does_not_read_does_not_delay_shutdown(tmp_path: Path) -> None:
     """Its last event cannot be delivered; the process ends all the same."""
 
     async def flood(request: ReceivedRequest, connection: Connection) -> None:

@@ -94,23 +94,25 @@ def stalling(*frames: bytes, head: bool = True) -> Script:
 async def test_an_upstream_that_does_not_begin_in_time_is_a_504(
     tmp_path: Path, script: Script
 ) -> None:
-    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(first_token_s=0.1)) as stage:
-        answer = await stage.post_request(script, stream=True)
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(first_token_s=0.1)) as setup:
+        answer = await setup.post_request(script, stream=True)
     assert answer.status == 504
     assert "sent no output" in answer.error["message"]
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_the_whole_time_counts_from_the_beginning(tmp_path: Path, stream: bool) -> None:
-    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=0.1)) as stage:
-        answer = await stage.post_request(stalling(), stream=stream)
+async def test_the_total_timeout_counts_from_the_start_of_the_request(
+    tmp_path: Path, stream: bool
+) -> None:
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=0.1)) as setup:
+        answer = await setup.post_request(stalling(), stream=stream)
     assert answer.status == 504
     assert "in the time allowed" in answer.error["message"]
 
 
-async def test_an_upstream_that_falls_silent_fails_the_response(tmp_path: Path) -> None:
-    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(idle_s=0.1)) as stage:
-        answer = await stage.post_request(stalling(*HELLO), stream=True)
+async def test_an_upstream_that_stops_sending_fails_the_response(tmp_path: Path) -> None:
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(idle_s=0.1)) as setup:
+        answer = await setup.post_request(stalling(*HELLO), stream=True)
     assert answer.response["status"] == "failed"
     assert "stopped sending output" in answer.error["message"]
     assert answer.text == "Hello"
@@ -130,18 +132,18 @@ def ticking(first: Sequence[bytes], tick: bytes) -> Script:
     return script
 
 
-async def test_comments_do_not_count_as_an_answer(tmp_path: Path) -> None:
+async def test_sse_comments_do_not_reset_the_idle_timeout(tmp_path: Path) -> None:
     """A provider that only says that it is still there has fallen silent."""
     script = ticking(HELLO, b": still here\n\n")
-    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(idle_s=0.2)) as stage:
-        answer = await stage.post_request(script, stream=True)
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(idle_s=0.2)) as setup:
+        answer = await setup.post_request(script, stream=True)
     assert "stopped sending output" in answer.error["message"]
 
 
-async def test_an_upstream_that_goes_on_for_ever_is_stopped(tmp_path: Path) -> None:
+async def test_an_endless_upstream_is_stopped_at_the_total_timeout(tmp_path: Path) -> None:
     script = ticking(HELLO, chunk({"content": " and"}))
-    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=0.4)) as stage:
-        answer = await stage.post_request(script, stream=True)
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=0.4)) as setup:
+        answer = await setup.post_request(script, stream=True)
     assert answer.response["status"] == "failed"
     assert "in the time allowed" in answer.error["message"]
     assert answer.text.startswith("Hello and and")
@@ -168,10 +170,10 @@ OPEN_LINES = (
 )
 
 
-async def test_an_answer_that_is_finished_is_not_held_up_by_an_open_line(tmp_path: Path) -> None:
+async def test_a_finished_answer_does_not_wait_for_the_connection_to_close(tmp_path: Path) -> None:
     """Usage has a short grace to follow; nothing that comes instead makes it longer."""
-    async with open_shared_gateway(tmp_path) as stage:
-        asked = [stage.post_request(script, stream=True) for script in OPEN_LINES]
+    async with open_shared_gateway(tmp_path) as setup:
+        asked = [setup.post_request(script, stream=True) for script in OPEN_LINES]
         async with asyncio.timeout(10):  # the idle time is far longer than that
             answers = await asyncio.gather(*asked)
     assert {answer.response["status"] for answer in answers} == {"completed"}

@@ -55,11 +55,11 @@ def search(query: str, call_id: str = "call_s") -> tuple[str, str, str]:
     return call_id, "web_search", json.dumps({"query": query})
 
 
-def said(words: str) -> Document:
+def text_delta(words: str) -> Document:
     return {"content": words}
 
 
-class Model:
+class SearchingModel:
     """A provider that says one round after another, streamed or whole as it is asked."""
 
     def __init__(self, rounds: Sequence[Round]) -> None:
@@ -92,24 +92,24 @@ def _whole(deltas: Round, finish: str) -> Document:
 
 
 @asynccontextmanager
-async def stage(
+async def search_gateway(
     tmp_path: Path, *rounds: Round, kind: str = "chat"
 ) -> AsyncIterator[CheckedGateway]:
     path = tmp_path / "answers.json"
     path.write_text(json.dumps(ANSWERS))
     recorded = SearchConfig(backend="recorded", url=f"file://{path}")
-    async with upstream(Model(rounds)) as played:
+    async with upstream(SearchingModel(rounds)) as played:
         entry = ProviderConfig(kind=kind, base_url=played.url, api_keys=["k"])
         config = replaced(settings(tmp_path, played.url), providers={"up": entry}, search=recorded)
         async with running(config) as gateway:
             yield CheckedGateway(gateway, played)
 
 
-async def answered(scene: CheckedGateway, *, stream: bool, **body: Any) -> Document:
+async def answered(setup: CheckedGateway, *, stream: bool, **body: Any) -> Document:
     """The finished response, streamed or whole; both have to say the same."""
     if stream:
-        return final_response(await scene.stream(**body))
-    return await scene.whole(**body)
+        return final_response(await setup.stream(**body))
+    return await setup.whole(**body)
 
 
 def shape(response: Document) -> list[str]:
@@ -140,10 +140,13 @@ both_ways = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "w
 
 
 async def test_a_search_is_made_while_the_answer_streams(tmp_path: Path) -> None:
-    rounds = [[said("Let me see."), calls(search("rain"))], [said("It rains "), said("[1].")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH])
-        first, second = (asked.body for asked in scene.upstream.requests)
+    rounds = [
+        [text_delta("Let me see."), calls(search("rain"))],
+        [text_delta("It rains "), text_delta("[1].")],
+    ]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH])
+        first, second = (asked.body for asked in setup.upstream.requests)
     told = [kind for kind in event_types(events) if "web_search" in kind]
     assert told == [
         "response.web_search_call.in_progress",
@@ -172,9 +175,9 @@ async def test_a_search_is_made_while_the_answer_streams(tmp_path: Path) -> None
 
 @both_ways
 async def test_an_answer_is_the_same_streamed_and_whole(tmp_path: Path, stream: bool) -> None:
-    rounds = [[calls(search("rain"))], [said("It rains [1].")]]
-    async with stage(tmp_path, *rounds) as scene:
-        response = await answered(scene, stream=stream, tools=[SEARCH])
+    rounds = [[calls(search("rain"))], [text_delta("It rains [1].")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        response = await answered(setup, stream=stream, tools=[SEARCH])
     kept = [kind for kind in shape(response) if kind != "reasoning"]
     assert kept == ["web_search_call", "message"]
     assert text(response) == "It rains [1]."
@@ -183,40 +186,40 @@ async def test_an_answer_is_the_same_streamed_and_whole(tmp_path: Path, stream: 
 
 @both_ways
 async def test_usage_counts_every_round(tmp_path: Path, stream: bool) -> None:
-    rounds = [[calls(search("rain"))], [said("So.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        response = await answered(scene, stream=stream, tools=[SEARCH])
+    rounds = [[calls(search("rain"))], [text_delta("So.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        response = await answered(setup, stream=stream, tools=[SEARCH])
     assert (response["usage"]["input_tokens"], response["usage"]["output_tokens"]) == (14, 6)
 
 
 @both_ways
 async def test_several_searches_in_one_round_are_all_made(tmp_path: Path, stream: bool) -> None:
-    rounds = [[calls(search("rain", "c1"), search("sun", "c2"))], [said("Both [1] [2].")]]
-    async with stage(tmp_path, *rounds) as scene:
-        response = await answered(scene, stream=stream, tools=[SEARCH])
-        sent = scene.last_body
+    rounds = [[calls(search("rain", "c1"), search("sun", "c2"))], [text_delta("Both [1] [2].")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        response = await answered(setup, stream=stream, tools=[SEARCH])
+        sent = setup.last_body
     assert [item["action"]["query"] for item in searches(response)] == ["rain", "sun"]
-    assert len(scene.upstream.requests) == 2
+    assert len(setup.upstream.requests) == 2
     assistant = next(each for each in sent["messages"] if each["role"] == "assistant")
     assert [call["id"] for call in assistant["tool_calls"]] == ["c1", "c2"]
     assert tool_messages(sent)[1] == "[2] Sun\nhttps://other.example/sun\nIt shines."
 
 
-async def test_rounds_go_on_for_as_long_as_the_model_searches(tmp_path: Path) -> None:
-    rounds = [[calls(search("rain"))], [calls(search("sun"))], [said("Both.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH])
+async def test_rounds_continue_while_the_model_searches(tmp_path: Path) -> None:
+    rounds = [[calls(search("rain"))], [calls(search("sun"))], [text_delta("Both.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH])
     assert [item["action"]["query"] for item in searches(final_response(events))] == ["rain", "sun"]
     indexes = [event["output_index"] for event in events if "output_index" in event]
     assert indexes == sorted(indexes)
-    assert len(tool_messages(scene.last_body)) == 2
+    assert len(tool_messages(setup.last_body)) == 2
 
 
 async def test_a_forced_search_is_forced_once(tmp_path: Path) -> None:
-    rounds = [[calls(search("rain"))], [said("So.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        await scene.stream(tools=[SEARCH], tool_choice={"type": "web_search"})
-        first, second = (asked.body for asked in scene.upstream.requests)
+    rounds = [[calls(search("rain"))], [text_delta("So.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        await setup.stream(tools=[SEARCH], tool_choice={"type": "web_search"})
+        first, second = (asked.body for asked in setup.upstream.requests)
     assert first["tool_choice"] == {"type": "function", "function": {"name": "web_search"}}
     assert second.get("tool_choice", "auto") == "auto"
 
@@ -225,42 +228,44 @@ async def test_a_forced_search_is_forced_once(tmp_path: Path) -> None:
 
 
 @both_ways
-async def test_text_and_a_sibling_call_stay_intact(tmp_path: Path, stream: bool) -> None:
+async def test_text_and_a_parallel_call_are_unchanged_by_a_search(
+    tmp_path: Path, stream: bool
+) -> None:
     arguments = '{"path": "a.txt"}'
     rounds = [
-        [said("Wait."), calls(search("rain"), ("call_r", "read", arguments))],
-        [said("It rains, says the file [1].")],
+        [text_delta("Wait."), calls(search("rain"), ("call_r", "read", arguments))],
+        [text_delta("It rains, says the file [1].")],
     ]
-    async with stage(tmp_path, *rounds) as scene:
-        response = await answered(scene, stream=stream, tools=[SEARCH, READ])
-        assert len(scene.upstream.requests) == 1
+    async with search_gateway(tmp_path, *rounds) as setup:
+        response = await answered(setup, stream=stream, tools=[SEARCH, READ])
+        assert len(setup.upstream.requests) == 1
         [call] = [item for item in response["output"] if item["type"] == "function_call"]
         assert (call["call_id"], call["name"], call["arguments"]) == ("call_r", "read", arguments)
         assert text(response) == "Wait."
         assert [item["status"] for item in searches(response)] == ["completed"]
         output = {"type": "function_call_output", "call_id": "call_r", "output": "wet"}
         later = await answered(
-            scene,
+            setup,
             stream=stream,
             tools=[SEARCH, READ],
             input=[output],
             previous_response_id=response["id"],
         )
-        assert sorted(tool_messages(scene.last_body))[1] == "wet"
-        assert sorted(tool_messages(scene.last_body))[0].startswith("[1] Rain")
+        assert sorted(tool_messages(setup.last_body))[1] == "wet"
+        assert sorted(tool_messages(setup.last_body))[0].startswith("[1] Rain")
     assert later["status"] == "completed"
     assert citations(later) == [("[1]", RAIN["url"])]
 
 
-async def test_a_clients_function_called_web_search_stays_the_clients(tmp_path: Path) -> None:
+async def test_a_client_function_named_web_search_is_called_by_the_client(tmp_path: Path) -> None:
     theirs = {"type": "function", "name": "web_search", "parameters": {"type": "object"}}
     rounds = [[calls(("c1", "web_search", '{"q": 1}'))]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[theirs, SEARCH])
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[theirs, SEARCH])
     [call] = items_of_type(events, "function_call")
     assert (call["name"], call["arguments"]) == ("web_search", '{"q": 1}')
     assert searches(final_response(events)) == []
-    names = [tool["function"]["name"] for tool in scene.last_body["tools"]]
+    names = [tool["function"]["name"] for tool in setup.last_body["tools"]]
     assert names[0] == "web_search"
     assert len(set(names)) == 2
 
@@ -269,50 +274,52 @@ async def test_a_clients_function_called_web_search_stays_the_clients(tmp_path: 
 
 
 @both_ways
-async def test_no_more_searches_are_made_than_the_client_allows(
-    tmp_path: Path, stream: bool
-) -> None:
-    rounds = [[calls(search("rain"))], [calls(search("sun"))], [said("Enough.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        response = await answered(scene, stream=stream, tools=[SEARCH], max_tool_calls=1)
+async def test_max_tool_calls_limits_searches(tmp_path: Path, stream: bool) -> None:
+    rounds = [[calls(search("rain"))], [calls(search("sun"))], [text_delta("Enough.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        response = await answered(setup, stream=stream, tools=[SEARCH], max_tool_calls=1)
     assert [item["action"]["query"] for item in searches(response)] == ["rain"]
     assert text(response) == "Enough."
-    assert "limit of searches" in tool_messages(scene.last_body)[1]
+    assert "limit of searches" in tool_messages(setup.last_body)[1]
 
 
-async def test_a_model_that_only_ever_searches_comes_to_an_end(tmp_path: Path) -> None:
+async def test_a_model_that_only_searches_is_stopped(tmp_path: Path) -> None:
     rounds = [[calls(search("rain"))]] * 40
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH])
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH])
     assert final_response(events)["status"] == "completed"
     assert len(searches(final_response(events))) == 10
-    assert len(scene.upstream.requests) < 15
-    assert scene.last_body["tool_choice"] == "none"
+    assert len(setup.upstream.requests) < 15
+    assert setup.last_body["tool_choice"] == "none"
 
 
 @both_ways
 async def test_a_search_that_fails_does_not_fail_the_answer(tmp_path: Path, stream: bool) -> None:
-    rounds = [[calls(search("storm"))], [said("I do not know.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        response = await answered(scene, stream=stream, tools=[SEARCH])
+    rounds = [[calls(search("storm"))], [text_delta("I do not know.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        response = await answered(setup, stream=stream, tools=[SEARCH])
     assert response["status"] == "completed"
     assert [item["status"] for item in searches(response)] == ["failed"]
     assert text(response) == "I do not know."
-    assert "failed" in tool_messages(scene.last_body)[0]
+    assert "failed" in tool_messages(setup.last_body)[0]
 
 
-async def test_bad_arguments_are_the_models_to_mend(tmp_path: Path) -> None:
-    rounds = [[calls(("c1", "web_search", '{"query": '))], [calls(search("sun"))], [said("Sun.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH])
+async def test_invalid_search_arguments_are_returned_to_the_model(tmp_path: Path) -> None:
+    rounds = [
+        [calls(("c1", "web_search", '{"query": '))],
+        [calls(search("sun"))],
+        [text_delta("Sun.")],
+    ]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH])
     assert [item["action"]["query"] for item in searches(final_response(events))] == ["sun"]
     assert text(final_response(events)) == "Sun."
 
 
-async def test_a_provider_that_fails_after_a_search_fails_the_response_well(tmp_path: Path) -> None:
+async def test_a_provider_failure_after_a_search_fails_the_response(tmp_path: Path) -> None:
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         if len(request.body["messages"]) == 1:
-            await Model([[calls(search("rain"))]])(request, connection)
+            await SearchingModel([[calls(search("rain"))]])(request, connection)
         else:
             await connection.head(500, content_type="application/json")
             await connection.send(b'{"error": {"message": "broken"}}')
@@ -335,9 +342,9 @@ async def test_a_provider_that_fails_after_a_search_fails_the_response_well(tmp_
 async def test_citations_are_annotations_that_arrive_with_their_text(tmp_path: Path) -> None:
     link = f"[the sun]({SUN['url']})"
     answer = f"It rains [1], later {link}; see code `a[1]` and [7]."
-    rounds = [[calls(search("rain"))], [said(char) for char in answer]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH])
+    rounds = [[calls(search("rain"))], [text_delta(char) for char in answer]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH])
     added = [event for event in events if event["type"].endswith("annotation.added")]
     assert [event["annotation_index"] for event in added] == [0, 1]
     assert citations(final_response(events)) == [("[1]", RAIN["url"]), (link, SUN["url"])]
@@ -346,9 +353,9 @@ async def test_citations_are_annotations_that_arrive_with_their_text(tmp_path: P
 
 
 async def test_sources_are_included_if_the_client_asks(tmp_path: Path) -> None:
-    rounds = [[calls(search("rain"))], [said("So.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH], include=["web_search_call.action.sources"])
+    rounds = [[calls(search("rain"))], [text_delta("So.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH], include=["web_search_call.action.sources"])
     [item] = searches(final_response(events))
     assert item["action"]["sources"] == [
         {"type": "url", "url": RAIN["url"]},
@@ -361,69 +368,73 @@ async def test_sources_are_included_if_the_client_asks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tools", [[SEARCH], [READ], []], ids=["search", "another", "none"])
 @pytest.mark.parametrize("stored", [True, False], ids=["stored", "echoed"])
-async def test_the_next_turn_remembers_what_was_found(
+async def test_search_results_are_in_the_history_of_the_next_turn(
     tmp_path: Path, stored: bool, tools: list[Document]
 ) -> None:
-    rounds = [[said("Hm."), calls(search("rain"))], [said("It rains [1].")], [said("Still [1].")]]
-    async with stage(tmp_path, *rounds) as scene:
+    rounds = [
+        [text_delta("Hm."), calls(search("rain"))],
+        [text_delta("It rains [1].")],
+        [text_delta("Still [1].")],
+    ]
+    async with search_gateway(tmp_path, *rounds) as setup:
         question = {"role": "user", "content": "Rain?"}
-        first = final_response(await scene.stream(tools=[SEARCH], input=[question], store=stored))
+        first = final_response(await setup.stream(tools=[SEARCH], input=[question], store=stored))
         more = {"role": "user", "content": "Sure?"}
         if stored:
             body: Document = {"input": [more], "previous_response_id": first["id"]}
         else:
             body = {"input": [question, *first["output"], more], "store": False}
-        later = final_response(await scene.stream(tools=tools, **body))
-        [_, second, third] = (asked.body for asked in scene.upstream.requests)
+        later = final_response(await setup.stream(tools=tools, **body))
+        [_, second, third] = (asked.body for asked in setup.upstream.requests)
     assert later["status"] == "completed"
     asked = second["messages"]
     assert third["messages"][: len(asked)] == asked
     assert [message["role"] for message in third["messages"][len(asked) :]] == ["assistant", "user"]
 
 
-async def test_another_provider_remembers_too(tmp_path: Path) -> None:
-    rounds = [[calls(search("rain"))], [said("It rains [1].")], [said("Still.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        first = final_response(await scene.stream(tools=[SEARCH], model="up/one"))
-        await scene.stream(
+async def test_search_results_are_in_the_history_of_another_provider(tmp_path: Path) -> None:
+    rounds = [[calls(search("rain"))], [text_delta("It rains [1].")], [text_delta("Still.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        first = final_response(await setup.stream(tools=[SEARCH], model="up/one"))
+        await setup.stream(
             model="up/two", input="Sure?", previous_response_id=first["id"], tools=[SEARCH]
         )
-    assert tool_messages(scene.last_body)[0].startswith("[1] Rain")
+    assert tool_messages(setup.last_body)[0].startswith("[1] Rain")
 
 
 # --- restrictions ---------------------------------------------------------------------------------
 
 
-async def test_only_allowed_domains_are_shown(tmp_path: Path) -> None:
+async def test_only_results_of_allowed_domains_are_used(tmp_path: Path) -> None:
     tool = {**SEARCH, "filters": {"allowed_domains": ["weather.example"]}}
-    rounds = [[calls(search("rain"))], [said("So.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[tool])
-    assert tool_messages(scene.last_body) == ["[1] Rain\nhttps://weather.example/rain\nIt rains."]
+    rounds = [[calls(search("rain"))], [text_delta("So.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[tool])
+    assert tool_messages(setup.last_body) == ["[1] Rain\nhttps://weather.example/rain\nIt rains."]
     assert final_response(events)["status"] == "completed"
 
 
-async def test_a_search_without_the_web_is_left_out_and_said_to_be(tmp_path: Path) -> None:
-    async with stage(tmp_path, [said("So.")]) as scene:
-        status, headers, _ = await scene.post(tools=[{**SEARCH, "external_web_access": False}])
+async def test_a_search_without_web_access_is_ignored_with_a_diagnostic(tmp_path: Path) -> None:
+    async with search_gateway(tmp_path, [text_delta("So.")]) as setup:
+        status, headers, _ = await setup.post(tools=[{**SEARCH, "external_web_access": False}])
     assert status == 200
-    assert "tools" not in scene.last_body
+    assert "tools" not in setup.last_body
     assert "tool.ignored:web_search" in headers["antiphon-diagnostics"]
 
 
 async def test_a_search_that_may_not_be_called_is_never_made(tmp_path: Path) -> None:
-    rounds = [[calls(search("rain"))], [said("So.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH], tool_choice="none")
+    rounds = [[calls(search("rain"))], [text_delta("So.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH], tool_choice="none")
     assert searches(final_response(events)) == []
     assert text(final_response(events)) == "So."
 
 
 async def test_every_item_is_done_once_and_in_order(tmp_path: Path) -> None:
     """GodeX reused an index, and lost the search, where text came after the call."""
-    rounds = [[calls(search("rain")), said("After.")], [said("It rains.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH])
+    rounds = [[calls(search("rain")), text_delta("After.")], [text_delta("It rains.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH])
     assert done_items(events) == final_response(events)["output"]
     ids = [item["id"] for item in done_items(events)]
     assert len(ids) == len(set(ids))

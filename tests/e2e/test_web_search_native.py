@@ -61,7 +61,7 @@ ROUNDS = (
 
 @pytest.mark.parametrize("stored", [True, False], ids=["stored", "echoed"])
 @pytest.mark.parametrize("kind", PROVIDERS)
-async def test_a_provider_is_told_of_searches_as_its_own_client_would_tell_it(
+async def test_native_searches_are_replayed_as_the_vendors_client_does(
     tmp_path: Path, kind: str, stored: bool
 ) -> None:
     scripted, model = PROVIDERS[kind]

@@ -67,12 +67,12 @@ def test_a_recorded_answer_cut_at_every_byte_gives_the_same_events(upstream: Pat
 
 
 @pytest.mark.parametrize("dialect", sorted({path.parts[-3] for path in UPSTREAMS}))
-def test_a_dialect_shows_all_that_every_dialect_must(dialect: str) -> None:
+def test_every_dialect_has_every_golden_case(dialect: str) -> None:
     shown = {path.parent.name for path in UPSTREAMS if path.parts[-3] == dialect}
     assert set(REQUIRED) <= shown
 
 
-def test_there_are_no_orphans() -> None:
+def test_every_golden_file_belongs_to_a_case() -> None:
     cases = [path for path in HERE.glob("*/*") if path.is_dir()]
     for case in cases:
         names = {path.name for path in case.iterdir()}

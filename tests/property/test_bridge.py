@@ -257,7 +257,7 @@ def test_no_events_after_the_end(steps: list[list[Delta]]) -> None:
     assert bridge.feed(b"x") == bridge.close() == bridge.feed_whole(b"x") == []
 
 
-def test_a_real_framer_survives_what_it_is_fed() -> None:
+def test_a_real_framer_reads_any_bytes() -> None:
     bridge = Bridge(machine(), Script(Lines([]), SSEDecoder()))
     events = drive(bridge, [b": comment\n\n", b"event: x\n\n"])
     check(events)

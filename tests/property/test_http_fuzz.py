@@ -151,7 +151,7 @@ def test_a_good_request_with_noise_in_it_is_answered(
 
 
 @given(mutation=mutations(), model=models, other=models)
-def test_what_was_answered_once_can_be_continued_anywhere(
+def test_a_response_can_be_continued_by_any_provider(
     server: Server, mutation: tuple[dict[str, Any], str], model: str, other: str
 ) -> None:
     """No history that was let in can make a thread unservable later on."""

@@ -39,5 +39,5 @@ async def scripted_client(
     tmp_path: Path, script: Script
 ) -> AsyncIterator[tuple[AsyncOpenAI, CheckedGateway]]:
     """A client of a scripted provider."""
-    async with checked_gateway(tmp_path, script) as stage, openai_client(stage.gateway) as client:
-        yield client, stage
+    async with checked_gateway(tmp_path, script) as setup, openai_client(setup.gateway) as client:
+        yield client, setup

@@ -60,9 +60,9 @@ async def open_shared_gateway(
     **server: Any,
 ) -> AsyncIterator[SharedGateway]:
     """Nothing is asked twice unless `attempts` says so."""
-    stage = SharedGateway()
-    async with upstream(stage.run_script) as played:
+    setup = SharedGateway()
+    async with upstream(setup.run_script) as played:
         config = settings(tmp_path, played.url, timeouts=timeouts, **server)
         async with running(replaced(config, attempts=attempts or config.attempts)) as gateway:
-            stage._gateway, stage._upstream = gateway, played
-            yield stage
+            setup._gateway, setup._upstream = gateway, played
+            yield setup

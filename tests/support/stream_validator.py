@@ -323,13 +323,13 @@ class _Judge:
         self.demand(event[name] == "".join(item.written), "7", f"the {name} is what was streamed")
         item.written_done = True
 
-    def hosted(self, event: Event, call: str, stage: str) -> None:
+    def hosted(self, event: Event, call: str, setup: str) -> None:
         item = self.current(event)
         self.demand(item.type == call, "10", f"no {call} in a {item.type}")
-        ranks = [STAGES.get(name, 2) for name in (*item.stages, stage)]
+        ranks = [STAGES.get(name, 2) for name in (*item.stages, setup)]
         self.demand(ranks[0] == 0, "10", "a hosted call begins with in_progress")
         self.demand(ranks == sorted(set(ranks)), "10", "the stages of a call follow each other")
-        item.stages.append(stage)
+        item.stages.append(setup)
 
 
 _LIFECYCLE: Mapping[str, Callable[[_Judge, Event], None]] = {

@@ -202,7 +202,7 @@ def cut_call(*deltas: str) -> Item:
 def search(*stages: str) -> Item:
     def tell(place: int) -> Told:
         blank = {"type": "web_search_call", "id": f"ws_{place}", "status": "in_progress"}
-        inner: list[Document] = [{"type": f"response.web_search_call.{stage}"} for stage in stages]
+        inner: list[Document] = [{"type": f"response.web_search_call.{setup}"} for setup in stages]
         return _item(place, blank, inner, blank | {"status": "completed"})
 
     return tell

@@ -12,9 +12,9 @@ from tests.support.clients.installed import python_command
 _PROGRAMS = Path(__file__).parents[2] / "clients" / "python"
 
 
-async def played(stage: ClientGateway, program: str, scenario: str) -> Any:
+async def played(setup: ClientGateway, program: str, scenario: str) -> Any:
     """What a program has seen of its scenario, which must not have failed."""
-    done = await stage.run(
+    done = await setup.run(
         [python_command(), _PROGRAMS / f"{program}.py", scenario],
         env={"PYTHONDONTWRITEBYTECODE": "1"},
     )

@@ -47,17 +47,21 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 @pytest.fixture(scope="module")
 async def patient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
     """A gateway that does not answer before its upstream does."""
-    async with open_shared_gateway(tmp_path_factory.mktemp("patient"), commit_after_s=60) as stage:
-        yield stage
+    async with open_shared_gateway(
+        tmp_path_factory.mktemp("patient"), commit_after_s=60
+    ) as shared_gateway:
+        yield shared_gateway
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
-    async with open_shared_gateway(tmp_path_factory.mktemp("stage"), commit_after_s=0.05) as stage:
-        yield stage
+async def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    async with open_shared_gateway(
+        tmp_path_factory.mktemp("stage"), commit_after_s=0.05
+    ) as shared_gateway:
+        yield shared_gateway
 
 
-class Stalled:
+class StalledProvider:
     """A script that sends some frames, and then waits until it is hung up upon."""
 
     def __init__(self, *frames: bytes, head: bool = True) -> None:
@@ -79,22 +83,25 @@ class Stalled:
 
 
 async def leaving(
-    stage: SharedGateway, script: Stalled, read: Callable[[StreamReader], Any], **body: Any
+    shared_gateway: SharedGateway,
+    script: StalledProvider,
+    read: Callable[[StreamReader], Any],
+    **body: Any,
 ) -> float:
     """How long after the client left the upstream heard of it. Nothing else may be left of it."""
     before = asyncio.all_tasks()
-    async with open_stream(stage.gateway.gateway.port) as listener:
-        await listener.post({"model": stage.add_script(script), "input": "Hello?", **body})
+    async with open_stream(shared_gateway.gateway.gateway.port) as listener:
+        await listener.post({"model": shared_gateway.add_script(script), "input": "Hello?", **body})
         async with asyncio.timeout(10):
             await script.waiting.wait()
             await read(listener)
             left_at = time.perf_counter()
             listener.disconnect()
             await script.gone.wait()
-    await until(lambda: not stage.gateway.engine.active, "the exchange is over")
-    await stage.gateway.engine.active.wait_idle()
+    await until(lambda: not shared_gateway.gateway.engine.active, "the exchange is over")
+    await shared_gateway.gateway.engine.active.wait_idle()
     await until(lambda: asyncio.all_tasks() <= before, "no task is left behind")
-    assert not [entry for entry in stage.gateway.log if entry.level == "error"]
+    assert not [entry for entry in shared_gateway.gateway.log if entry.level == "error"]
     return script.gone_at - left_at
 
 
@@ -110,9 +117,9 @@ def events(count: int) -> Callable[[StreamReader], Any]:
     return read
 
 
-async def test_a_client_may_leave_at_any_event(stage: SharedGateway) -> None:
+async def test_a_client_may_disconnect_at_any_event(shared_gateway: SharedGateway) -> None:
     took = [
-        await leaving(stage, Stalled(*LONG), events(count), stream=True)
+        await leaving(shared_gateway, StalledProvider(*LONG), events(count), stream=True)
         for count in range(EVENTS_OF_LONG + 1)
     ]
     assert max(took) < PROMPT_S, f"median {statistics.median(took)} s, worst {max(took)} s"
@@ -122,37 +129,47 @@ async def test_a_client_may_leave_at_any_event(stage: SharedGateway) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Stalled(head=False),
-        lambda: Stalled(),
-        lambda: Stalled(HELLO[0]),
-        lambda: Stalled(b": working\n\n"),
+        lambda: StalledProvider(head=False),
+        lambda: StalledProvider(),
+        lambda: StalledProvider(HELLO[0]),
+        lambda: StalledProvider(b": working\n\n"),
     ],
     ids=["no head", "no byte", "no word", "comments"],
 )
-async def test_a_client_may_leave_before_the_first_word(
-    patient: SharedGateway, make: Callable[[], Stalled], stream: bool
+async def test_a_client_may_disconnect_before_the_first_output(
+    patient: SharedGateway, make: Callable[[], StalledProvider], stream: bool
 ) -> None:
     assert await leaving(patient, make(), nothing, stream=stream) < PROMPT_S
 
 
-async def test_a_client_may_leave_an_answer_that_began_before_the_upstream_did(
-    stage: SharedGateway,
+async def test_a_client_may_disconnect_from_a_response_that_started_early(
+    shared_gateway: SharedGateway,
 ) -> None:
     """Two events are there, and nobody has said a word."""
-    assert await leaving(stage, Stalled(head=False), events(2), stream=True) < PROMPT_S
-    assert await leaving(stage, Stalled(HELLO[0]), events(2), stream=True) < PROMPT_S
+    assert (
+        await leaving(shared_gateway, StalledProvider(head=False), events(2), stream=True)
+        < PROMPT_S
+    )
+    assert (
+        await leaving(shared_gateway, StalledProvider(HELLO[0]), events(2), stream=True) < PROMPT_S
+    )
 
 
-async def test_many_clients_may_leave_at_once(stage: SharedGateway) -> None:
+async def test_many_clients_may_disconnect_at_once(shared_gateway: SharedGateway) -> None:
     """Each takes its own upstream with it, and those who stay are not disturbed."""
     before = asyncio.all_tasks()
-    going, staying = [Stalled(*HELLO) for _ in range(20)], [Stalled(*HELLO) for _ in range(5)]
-    port = stage.gateway.gateway.port
+    going, staying = (
+        [StalledProvider(*HELLO) for _ in range(20)],
+        [StalledProvider(*HELLO) for _ in range(5)],
+    )
+    port = shared_gateway.gateway.gateway.port
     async with AsyncExitStack() as stack:
 
-        async def come(script: Stalled) -> StreamReader:
+        async def come(script: StalledProvider) -> StreamReader:
             listener = await stack.enter_async_context(open_stream(port))
-            await listener.post({"model": stage.add_script(script), "input": "x", "stream": True})
+            await listener.post(
+                {"model": shared_gateway.add_script(script), "input": "x", "stream": True}
+            )
             await events(5)(listener)
             return listener
 
@@ -164,14 +181,16 @@ async def test_many_clients_may_leave_at_once(stage: SharedGateway) -> None:
             for script in going:
                 await script.gone.wait()
         assert not any(script.gone.is_set() for script in staying)
-        await until(lambda: len(stage.gateway.engine.active) == len(stayers), "the leavers left")
+        await until(
+            lambda: len(shared_gateway.gateway.engine.active) == len(stayers), "the leavers left"
+        )
     await until(lambda: asyncio.all_tasks() <= before, "no task is left behind")
 
 
-async def test_the_log_says_that_a_client_has_gone(patient: SharedGateway) -> None:
+async def test_a_client_disconnect_is_logged(patient: SharedGateway) -> None:
     """Nothing was answered, so this line is all that an operator will hear of the request."""
     patient.gateway.log.clear()
-    await leaving(patient, Stalled(*HELLO), events(3), stream=True)
+    await leaving(patient, StalledProvider(*HELLO), events(3), stream=True)
     [entry] = patient.gateway.log
     assert (entry.event, entry.facts["events"]) == ("response.cancelled", 5)
     assert entry.facts["request_id"].startswith("req_")
@@ -183,7 +202,7 @@ PIECE = "word " * 12_000
 FAR_TOO_MUCH = 300_000_000  # all buffers on the way hold a tenth of that
 
 
-class Flood:
+class FloodingProvider:
     """A script that sends as much as it can, and notices when nobody takes any more."""
 
     def __init__(self) -> None:
@@ -206,22 +225,22 @@ class Flood:
             self.gone.set()
 
 
-async def test_a_client_that_does_not_read_stops_its_own_upstream_and_no_other(
+async def test_a_client_that_does_not_read_blocks_only_its_own_upstream(
     tmp_path: Path,
 ) -> None:
     """Nor does it make the provider look idle: what the provider sent is waiting to be read."""
-    flood = Flood()
+    flood = FloodingProvider()
     timeouts = TimeoutConfig(idle_s=0.2)
     async with (
-        open_shared_gateway(tmp_path, timeouts=timeouts, keepalive_s=0.05) as stage,
-        open_stream(stage.gateway.gateway.port, buffer_bytes=2**16) as slow,
+        open_shared_gateway(tmp_path, timeouts=timeouts, keepalive_s=0.05) as shared_gateway,
+        open_stream(shared_gateway.gateway.gateway.port, buffer_bytes=2**16) as slow,
         asyncio.timeout(60),
     ):
-        await slow.post({"model": stage.add_script(flood), "input": "x", "stream": True})
+        await slow.post({"model": shared_gateway.add_script(flood), "input": "x", "stream": True})
         await flood.stalled.wait()
         sent = flood.sent
         for _ in range(5):
-            other = await stage.post_request(send_frames(HELLO_WORLD), stream=True)
+            other = await shared_gateway.post_request(send_frames(HELLO_WORLD), stream=True)
             assert other.response["status"] == "completed"
         assert flood.sent == sent < FAR_TOO_MUCH
         heard = 0

@@ -40,9 +40,9 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
-    async with open_shared_gateway(tmp_path_factory.mktemp("stage")) as stage:
-        yield stage
+async def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    async with open_shared_gateway(tmp_path_factory.mktemp("stage")) as shared_gateway:
+        yield shared_gateway
 
 
 def call(index: int, arguments: str, **opening: str) -> bytes:
@@ -144,10 +144,12 @@ def understood(frames: Sequence[bytes], ending: str) -> bytes:
     return b"".join(piece for piece in split(data) if piece.endswith((b"\n\n", b"\r\n\r\n")))
 
 
-async def deaths_told(stage: SharedGateway, frames: Sequence[bytes], ending: str) -> int:
+async def deaths_told(shared_gateway: SharedGateway, frames: Sequence[bytes], ending: str) -> int:
     """The gateway tells what the library makes of the same bytes, or an error before any output."""
     for count in range(len(frames) + 1):
-        answer = await stage.post_request(dying(frames[:count], ending), stream=True, store=False)
+        answer = await shared_gateway.post_request(
+            dying(frames[:count], ending), stream=True, store=False
+        )
         expected = replay(understood(frames[:count], ending))
         if is_silent(expected):
             assert answer.status == 502 or ending == "end", (count, answer)
@@ -157,51 +159,51 @@ async def deaths_told(stage: SharedGateway, frames: Sequence[bytes], ending: str
         else:
             kinds = [event["type"] for event in answer.events]
             assert kinds == [event["type"] for event in expected], count
-    assert not stage.gateway.engine.active
+    assert not shared_gateway.gateway.engine.active
     return len(frames) + 1
 
 
 @every_ending
 @pytest.mark.parametrize("frames", INVENTED.values(), ids=INVENTED)
-async def test_an_upstream_killed_at_any_chunk_leaves_one_terminal_event_or_an_error(
-    stage: SharedGateway, frames: Sequence[bytes], ending: str
+async def test_an_upstream_cut_at_any_chunk_gives_one_terminal_event_or_an_error(
+    shared_gateway: SharedGateway, frames: Sequence[bytes], ending: str
 ) -> None:
-    assert await deaths_told(stage, frames, ending) > len(frames)
+    assert await deaths_told(shared_gateway, frames, ending) > len(frames)
 
 
 @pytest.mark.skipif(not RECORDED, reason=ABSENT)
 @every_ending
 @pytest.mark.parametrize("name", RECORDED)
-async def test_a_recording_killed_at_any_chunk_leaves_one_terminal_event_or_an_error(
-    stage: SharedGateway, name: str, ending: str
+async def test_a_recording_cut_at_any_chunk_gives_one_terminal_event_or_an_error(
+    shared_gateway: SharedGateway, name: str, ending: str
 ) -> None:
-    assert await deaths_told(stage, RECORDED[name], ending) > len(RECORDED[name])
+    assert await deaths_told(shared_gateway, RECORDED[name], ending) > len(RECORDED[name])
 
 
 @every_ending
 async def test_a_whole_answer_that_is_cut_anywhere_is_a_502(
-    stage: SharedGateway, ending: str
+    shared_gateway: SharedGateway, ending: str
 ) -> None:
     body = json.dumps(whole_answer("Hello")).encode()
     for size in range(0, len(body), 7):
         script = dying([body[:size]] if size else [], ending, content_type="application/json")
-        answer = await stage.post_request(script)
+        answer = await shared_gateway.post_request(script)
         assert (answer.status, answer.error["code"]) == (502, "server_error"), size
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("rude", [True, False], ids=["reset", "cut"])
-async def test_an_upstream_that_hangs_up_without_an_answer_is_a_502(
-    stage: SharedGateway, rude: bool, stream: bool
+async def test_an_upstream_that_disconnects_without_an_answer_is_a_502(
+    shared_gateway: SharedGateway, rude: bool, stream: bool
 ) -> None:
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         connection.reset() if rude else connection.cut()
 
-    answer = await stage.post_request(script, stream=stream)
+    answer = await shared_gateway.post_request(script, stream=stream)
     assert (answer.status, answer.error["code"]) == (502, "server_error")
 
 
-async def test_what_came_before_the_line_broke_is_not_forgotten(tmp_path: Path) -> None:
+async def test_bytes_received_before_a_reset_are_read(tmp_path: Path) -> None:
     """A gateway that is busy with a slow client finds the answer and its broken end together."""
     everything = b"".join(HELLO_WORLD)
     outbound = Outbound(path="/chat/completions", body=b"{}")

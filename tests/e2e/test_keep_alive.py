@@ -41,8 +41,8 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 async def chatty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
     """A gateway that cannot bear silence."""
     path = tmp_path_factory.mktemp("chatty")
-    async with open_shared_gateway(path, keepalive_s=TICK_S, commit_after_s=TICK_S) as stage:
-        yield stage
+    async with open_shared_gateway(path, keepalive_s=TICK_S, commit_after_s=TICK_S) as setup:
+        yield setup
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +50,11 @@ async def hasty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Share
     """A gateway that begins an answer at once, and then waits."""
     async with open_shared_gateway(
         tmp_path_factory.mktemp("hasty"), commit_after_s=TICK_S
-    ) as stage:
-        yield stage
+    ) as setup:
+        yield setup
 
 
-class Waiting:
+class SilentProvider:
     """A script that plays its first part, and its second one when it is told to."""
 
     def __init__(self, first: Script | None, second: Script) -> None:
@@ -82,10 +82,12 @@ def sending(*frames: bytes, head: bool = False, end: bool = False) -> Script:
 
 
 @asynccontextmanager
-async def heard(stage: SharedGateway, script: Script, **body: Any) -> AsyncIterator[StreamReader]:
-    async with open_stream(stage.gateway.gateway.port) as listener:
+async def open_request(
+    setup: SharedGateway, script: Script, **body: Any
+) -> AsyncIterator[StreamReader]:
+    async with open_stream(setup.gateway.gateway.port) as listener:
         await listener.post(
-            {"model": stage.add_script(script), "input": "Hello?", "stream": True, **body}
+            {"model": setup.add_script(script), "input": "Hello?", "stream": True, **body}
         )
         yield listener
 
@@ -106,14 +108,12 @@ def kinds(answer: Answer) -> list[str]:
 
 
 @pytest.mark.parametrize("before", [1, 2, 3, 4])
-async def test_silence_is_filled_with_events_that_are_numbered_like_the_others(
-    chatty: SharedGateway, before: int
-) -> None:
+async def test_keep_alive_events_have_sequence_numbers(chatty: SharedGateway, before: int) -> None:
     """The judge of the answer counts all of them."""
     frames = HELLO_WORLD
     rest = sending(*frames[before:], end=True)
-    script = Waiting(sending(*frames[:before], head=True), rest)
-    async with heard(chatty, script) as listener:
+    script = SilentProvider(sending(*frames[:before], head=True), rest)
+    async with open_request(chatty, script) as listener:
         await listen_for(listener, "keepalive", 3)
         script.go_on.set()
         answer = await listener.rest()
@@ -123,20 +123,20 @@ async def test_silence_is_filled_with_events_that_are_numbered_like_the_others(
     assert numbers == list(range(len(numbers)))
 
 
-async def test_a_stream_that_is_never_silent_needs_no_keep_alive(hasty: SharedGateway) -> None:
+async def test_a_steady_stream_has_no_keep_alive_events(hasty: SharedGateway) -> None:
     answer = await hasty.post_request(send_frames(HELLO_WORLD), stream=True)
     assert "keepalive" not in kinds(answer)
 
 
-async def test_a_keep_alive_never_follows_the_last_event(chatty: SharedGateway) -> None:
+async def test_no_keep_alive_follows_the_terminal_event(chatty: SharedGateway) -> None:
     """Not even if the client takes its time over it: the last event is large, and not read."""
     words = "word " * 500_000
     end = sending(chunk({}, "stop"), DONE, end=True)
-    large = Waiting(sending(chunk({"content": words}), head=True), end)
-    silent = Waiting(sending(*HELLO, head=True), end)
+    large = SilentProvider(sending(chunk({"content": words}), head=True), end)
+    silent = SilentProvider(sending(*HELLO, head=True), end)
     async with (
         open_stream(chatty.gateway.gateway.port, buffer_bytes=2**16) as slow,
-        heard(chatty, silent) as clock,
+        open_request(chatty, silent) as clock,
     ):
         await slow.post(
             {"model": chatty.add_script(large), "input": "x", "stream": True, "store": False}
@@ -156,10 +156,10 @@ async def test_a_keep_alive_never_follows_the_last_event(chatty: SharedGateway) 
 # Begun before the provider
 
 
-async def begun(stage: SharedGateway, second: Script, first: Script | None = None) -> Answer:
+async def begun(setup: SharedGateway, second: Script, first: Script | None = None) -> Answer:
     """An answer that was begun, and whose provider went on only after that."""
-    script = Waiting(first, second)
-    async with heard(stage, script) as listener:
+    script = SilentProvider(first, second)
+    async with open_request(setup, script) as listener:
         await listen_for(listener, "response.in_progress")
         script.go_on.set()
         return await listener.rest()
@@ -175,7 +175,7 @@ SLOW_STARTS: dict[str, tuple[Script | None, Script]] = {
 
 
 @pytest.mark.parametrize("parts", SLOW_STARTS.values(), ids=SLOW_STARTS)
-async def test_an_answer_may_begin_before_its_provider_does(
+async def test_a_response_may_start_before_its_provider_sends_output(
     hasty: SharedGateway, parts: tuple[Script | None, Script]
 ) -> None:
     first, second = parts
@@ -189,7 +189,7 @@ async def test_an_answer_may_begin_before_its_provider_does(
     ]
 
 
-async def test_an_answer_that_has_begun_can_be_continued(hasty: SharedGateway) -> None:
+async def test_a_response_that_started_early_can_be_continued(hasty: SharedGateway) -> None:
     """It is saved like any other."""
     answer = await begun(hasty, send_frames(HELLO_WORLD))
     again = await hasty.post_request(
@@ -234,7 +234,7 @@ LATE_FAILURES: dict[str, tuple[Script | None, Script, str]] = {
 
 
 @pytest.mark.parametrize("parts", LATE_FAILURES.values(), ids=LATE_FAILURES)
-async def test_a_failure_after_the_beginning_is_told_inside_the_stream(
+async def test_a_failure_after_the_start_is_reported_inside_the_stream(
     hasty: SharedGateway, parts: tuple[Script | None, Script, str]
 ) -> None:
     first, second, code = parts
@@ -243,18 +243,18 @@ async def test_a_failure_after_the_beginning_is_told_inside_the_stream(
     assert answer.error["code"] == code
 
 
-async def test_a_first_word_that_never_comes_is_told_inside_the_stream(tmp_path: Path) -> None:
+async def test_a_first_token_timeout_is_reported_inside_a_started_stream(tmp_path: Path) -> None:
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.wait_disconnected()
 
     timeouts = TimeoutConfig(first_token_s=0.3)
-    async with open_shared_gateway(tmp_path, timeouts=timeouts, commit_after_s=TICK_S) as stage:
-        answer = await stage.post_request(script, stream=True)
+    async with open_shared_gateway(tmp_path, timeouts=timeouts, commit_after_s=TICK_S) as setup:
+        answer = await setup.post_request(script, stream=True)
     assert kinds(answer) == ["response.created", "response.in_progress", "response.failed"]
     assert "sent no output" in answer.error["message"]
 
 
-async def test_a_failure_before_the_beginning_is_still_an_http_error(hasty: SharedGateway) -> None:
+async def test_a_failure_before_the_start_is_an_http_error(hasty: SharedGateway) -> None:
     answer = await hasty.post_request(refusing(429), stream=True)
     assert answer.status == 429
     assert answer.headers["retry-after"] == "2"

@@ -124,7 +124,7 @@ def test_every_dialect_has_a_scripted_provider() -> None:
 
 
 @BOTH
-def test_nobody_refuses_a_thread_that_changes_its_provider_at_every_turn(
+def test_every_provider_accepts_a_thread_that_changes_provider_at_every_turn(
     one: str, other: str
 ) -> None:
     requests = list(session(SCRIPTED_PROVIDERS[one], SCRIPTED_PROVIDERS[other]))
@@ -133,7 +133,7 @@ def test_nobody_refuses_a_thread_that_changes_its_provider_at_every_turn(
 
 
 @BOTH
-def test_nothing_that_was_said_is_missing_from_a_thread(one: str, other: str) -> None:
+def test_no_text_is_missing_from_a_thread(one: str, other: str) -> None:
     scripted_providers = (SCRIPTED_PROVIDERS[one], SCRIPTED_PROVIDERS[other])
     for _, place, body in session(*scripted_providers):
         known = "".join(strings(json.loads(body)))
@@ -146,7 +146,7 @@ def test_nothing_that_was_said_is_missing_from_a_thread(one: str, other: str) ->
 
 
 @BOTH
-def test_each_provider_gets_its_own_state_back_and_nobody_elses(one: str, other: str) -> None:
+def test_each_provider_gets_only_its_own_state_back(one: str, other: str) -> None:
     scripted_providers = (SCRIPTED_PROVIDERS[one], SCRIPTED_PROVIDERS[other])
     for scripted, place, body in session(*scripted_providers):
         known = set(strings(json.loads(body)))
@@ -161,13 +161,13 @@ def test_each_provider_gets_its_own_state_back_and_nobody_elses(one: str, other:
 
 
 @pytest.mark.parametrize("name", SCRIPTED_PROVIDERS)
-def test_with_one_provider_a_thread_is_what_its_own_client_would_send(name: str) -> None:
+def test_with_one_provider_a_thread_equals_the_vendors_own_client(name: str) -> None:
     for scripted, place, body in session(SCRIPTED_PROVIDERS[name]):
         assert body.endswith(native_tail(scripted, SESSION[: place + 1])), body.decode()
 
 
 @pytest.mark.parametrize("start", range(len(SCRIPTED_PROVIDERS)))
-def test_a_thread_may_visit_somebody_else_at_every_turn(start: int) -> None:
+def test_a_thread_may_use_another_provider_at_any_turn(start: int) -> None:
     scripted_providers = [*SCRIPTED_PROVIDERS.values()]
     for scripted, _, body in session(*scripted_providers[start:], *scripted_providers[:start]):
         assert scripted.problems(body) == []

@@ -114,7 +114,7 @@ GOOD = stream(
 )
 
 
-def test_the_oracle_reads_a_stream_that_was_made_by_hand() -> None:
+def test_the_sdk_check_accepts_a_handmade_stream() -> None:
     consult(GOOD)
     assert parse(GOOD[0]).response.id == "resp_1"
     consult(stream(message("a"), cut_call("{"), end="failed"))
@@ -153,7 +153,7 @@ BREAKS: dict[str, Break] = {
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_the_oracle_does_not_read_what_is_broken(name: str) -> None:
+def test_the_sdk_check_rejects_broken_streams(name: str) -> None:
     events = copy.deepcopy(GOOD)
     BREAKS[name](events)
     assert events != GOOD
