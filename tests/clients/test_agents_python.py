@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 
 from tests.support.clients.gateway import ClientGateway, client_gateway
-from tests.support.clients.python_programs import played
+from tests.support.clients.python_programs import run_program
 from tests.support.clients.scenario import Client
 from tests.support.clients.scripted_model import Call, Dialect, Reply
 
 AGENTS = Client("openai-agents (Python)", "pypi:openai-agents")
 BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]
-play = partial(played, program="agents_client")
+play = partial(run_program, program="agents_client")
 
 
 @AGENTS.does("run")
@@ -67,7 +67,7 @@ async def test_an_agent_hands_over_to_another(tmp_path: Path, dialect: Dialect) 
     async with client_gateway(tmp_path, dialect, script) as setup:
         seen = await play(setup, scenario="handoff")
         assert (seen["output"], seen["agent"]) == ("This way, please.", "guide")
-        assert [heard.text_of_role("system") for heard in setup.requests] == [
+        assert [request.text_of_role("system") for request in setup.requests] == [
             "You are host.",
             "You are guide.",
         ]
@@ -85,7 +85,7 @@ async def test_reasoning_is_replayed_without_a_store(tmp_path: Path, dialect: Di
         assert any(seen["sealed"])
         check_results(setup)
         state = setup.model.state(0, "Two cities.")
-        assert [heard.states[:1] for heard in setup.requests] == [[], [state], [state]]
+        assert [request.states[:1] for request in setup.requests] == [[], [state], [state]]
         assert setup.requests[2].messages[-2:] == [("assistant", "Sun."), ("user", "Thanks.")]
 
 
@@ -94,5 +94,5 @@ async def test_an_agent_continues_by_response_id(tmp_path: Path, dialect: Dialec
     async with client_gateway(tmp_path, dialect, [Reply("1"), Reply("2")]) as setup:
         seen = await play(setup, scenario="memory")
         assert [turn["output"] for turn in seen] == ["1", "2"]
-        said = [("user", "One?"), ("assistant", "1"), ("user", "Two?")]
-        assert setup.requests[1].messages == [("system", "You are host."), *said]
+        history = [("user", "One?"), ("assistant", "1"), ("user", "Two?")]
+        assert setup.requests[1].messages == [("system", "You are host."), *history]

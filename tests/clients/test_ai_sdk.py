@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.clients.gateway import ClientGateway, client_gateway
-from tests.support.clients.node_programs import played
+from tests.support.clients.node_programs import run_program
 from tests.support.clients.scenario import Client
 from tests.support.clients.scripted_model import Call, CutReply, Dialect, Reply
 
@@ -25,7 +25,7 @@ STEPS = [Reply(thought=THOUGHT, calls=[LOOK]), Reply("It is sunny.")]
 @AI_SDK.does("text")
 async def test_a_text(tmp_path: Path, dialect: Dialect) -> None:
     async with client_gateway(tmp_path, dialect, [Reply("It is sunny.", tokens=12)]) as setup:
-        seen = await played(setup, "ai-sdk", "text")
+        seen = await run_program(setup, "ai-sdk", "text")
         assert (seen["text"], seen["finish"], seen["tokens"]) == ("It is sunny.", "stop", 17)
         assert setup.requests[0].messages[0] == ("system", "Be kind.")
 
@@ -33,7 +33,7 @@ async def test_a_text(tmp_path: Path, dialect: Dialect) -> None:
 @AI_SDK.does("streamed text")
 async def test_a_streamed_text(tmp_path: Path, dialect: Dialect) -> None:
     async with client_gateway(tmp_path, dialect, [Reply("It is sunny.")]) as setup:
-        seen = await played(setup, "ai-sdk", "stream")
+        seen = await run_program(setup, "ai-sdk", "stream")
         assert (seen["text"], seen["finish"], seen["errors"]) == ("It is sunny.", "stop", [])
         assert seen["parts"].count("text-start") == seen["parts"].count("text-end") == 1
 
@@ -42,7 +42,7 @@ async def test_a_streamed_text(tmp_path: Path, dialect: Dialect) -> None:
 @pytest.mark.parametrize("scenario", ["tools", "streamedTools"])
 async def test_tools_in_several_steps(tmp_path: Path, dialect: Dialect, scenario: str) -> None:
     async with client_gateway(tmp_path, dialect, STEPS) as setup:
-        seen = await played(setup, "ai-sdk", scenario)
+        seen = await run_program(setup, "ai-sdk", scenario)
         first, second = seen["steps"]
         assert (first["finish"], second["finish"]) == ("tool-calls", "stop")
         assert first["calls"] == [["get_weather", {"city": "Paris"}]]
@@ -56,7 +56,7 @@ async def test_an_object(tmp_path: Path, dialect: Dialect) -> None:
     async with client_gateway(
         tmp_path, dialect, [Reply('{"name":"Paris","people":2102650}')]
     ) as setup:
-        assert await played(setup, "ai-sdk", "object") == {"object": CITY, "finish": "stop"}
+        assert await run_program(setup, "ai-sdk", "object") == {"object": CITY, "finish": "stop"}
         assert setup.requests[0].schema is not None
 
 
@@ -65,7 +65,7 @@ async def test_a_streamed_object(tmp_path: Path, dialect: Dialect) -> None:
     async with client_gateway(
         tmp_path, dialect, [Reply('{"name":"Paris","people":2102650}')]
     ) as setup:
-        seen = await played(setup, "ai-sdk", "streamedObject")
+        seen = await run_program(setup, "ai-sdk", "streamedObject")
         assert seen["object"] == seen["partial"][-1] == CITY
 
 
@@ -75,7 +75,7 @@ async def test_turns_without_a_store_send_everything(
     tmp_path: Path, dialect: Dialect, scenario: str
 ) -> None:
     async with client_gateway(tmp_path, dialect, [*STEPS, Reply("Rain.")]) as setup:
-        seen = await played(setup, "ai-sdk", scenario)
+        seen = await run_program(setup, "ai-sdk", scenario)
         assert references(seen) == [0, 0, 0]
         remembered(setup, seen)
 
@@ -86,16 +86,16 @@ async def test_turns_with_a_store_send_references(
     tmp_path: Path, dialect: Dialect, scenario: str
 ) -> None:
     async with client_gateway(tmp_path, dialect, [*STEPS, Reply("Rain.")]) as setup:
-        seen = await played(setup, "ai-sdk", scenario)
+        seen = await run_program(setup, "ai-sdk", scenario)
         assert [sent > 0 for sent in references(seen)] == [False, True, True]
         remembered(setup, seen)
 
 
 @AI_SDK.does("cut stream")
 async def test_a_cut_stream_is_an_error(tmp_path: Path, dialect: Dialect) -> None:
-    said = Reply("A sentence that does not come to its end.")
-    async with client_gateway(tmp_path, dialect, [CutReply(said, after="sentence")]) as setup:
-        seen = await played(setup, "ai-sdk", "stream")
+    reply = Reply("A sentence that does not come to its end.")
+    async with client_gateway(tmp_path, dialect, [CutReply(reply, after="sentence")]) as setup:
+        seen = await run_program(setup, "ai-sdk", "stream")
         assert (seen["finish"], seen["errors"][0]["type"]) == ("error", "response.failed")
         assert seen["text"].startswith("A sentence")
 
@@ -114,7 +114,7 @@ def remembered(setup: ClientGateway, seen: Any) -> None:
     assert last.calls == [("get_weather", {"city": "Paris"})]
     assert last.results == ["sunny in Paris"]
     assert last.text_of_role("assistant").replace("\n", "") == "It is sunny."
-    assert [heard.states[:1] for heard in setup.requests] == [
+    assert [request.states[:1] for request in setup.requests] == [
         [],
         *[[setup.model.state(0, THOUGHT)]] * 2,
     ]

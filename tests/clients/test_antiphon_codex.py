@@ -1,4 +1,4 @@
-"""`antiphon codex` with the real Codex: nothing is set up, and the first run works."""
+"""`antiphon codex` with the real Codex, without any setup before."""
 
 from __future__ import annotations
 
@@ -86,8 +86,10 @@ async def test_a_gateway_is_started_if_none_runs(
     tmp_path: Path,
 ) -> None:
     player = ScriptedModel("chat", SCRIPT)
-    async with client_gateway(tmp_path, "chat", []) as s, upstream(player) as played:
-        provider = f'kind = "chat"\nbase_url = "{played.url}"\n[providers.up.models.some-model]\n'
+    async with client_gateway(tmp_path, "chat", []) as s, upstream(player) as provider_server:
+        provider = (
+            f'kind = "chat"\nbase_url = "{provider_server.url}"\n[providers.up.models.some-model]\n'
+        )
         config = f"[server]\nport = 0\n[providers.up]\n{provider}"
         check(await ran(s, config, *EXEC, "How much?"), s, player)
         assert {each.body["model"] for each in player.requests} == {"some-model"}
@@ -112,8 +114,12 @@ async def test_after_setup_codex_alone_uses_the_gateway_until_it_is_undone(tmp_p
         done = await ran_setup(s, port, "setup", "--model", "scripted", "--yes")
         assert done == 0
         assert tomllib.loads(config.read_text(encoding="utf-8"))["model"] == "scripted"
-        told = CodexRun(await s.run([node_command("codex"), *EXEC, "Hello?"]))
-        assert (told.status, told.messages, told.complaints) == (0, ["Good morning."], [])
+        codex_run = CodexRun(await s.run([node_command("codex"), *EXEC, "Hello?"]))
+        assert (codex_run.status, codex_run.messages, codex_run.complaints) == (
+            0,
+            ["Good morning."],
+            [],
+        )
         assert await ran_setup(s, port, "undo", "--yes") == 0
         assert config.read_text(encoding="utf-8") == OWN
 
@@ -142,5 +148,5 @@ async def test_codex_reads_every_field_of_the_catalog_as_it_is_meant(tmp_path: P
     read = {each["slug"]: DEFAULTS | each for each in line["models"]}
     assert len(read) == len(models) > 50
     for model in models:
-        told = {name: value for name, value in model.items() if name not in FORGOTTEN}
-        assert {name: read[model["slug"]].get(name) for name in told} == told
+        codex_run = {name: value for name, value in model.items() if name not in FORGOTTEN}
+        assert {name: read[model["slug"]].get(name) for name in codex_run} == codex_run

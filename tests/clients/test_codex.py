@@ -1,4 +1,4 @@
-"""Codex CLI: what is said, and what it keeps of it from turn to turn."""
+"""Codex CLI: text, sessions, reasoning, images and the model catalog."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ async def test_a_session_is_resumed(tmp_path: Path, dialect: Dialect) -> None:
         assert (await codex.exec("I am Ada.")).status == 0
         ran = await codex.exec("resume", "--last", "Who am I?")
         assert (ran.status, ran.messages) == (0, ["You are Ada."])
-        said = setup.requests[1].messages
-        assert [text for role, text in said if role == "assistant"] == ["Nice to meet you."]
+        history = setup.requests[1].messages
+        assert [text for role, text in history if role == "assistant"] == ["Nice to meet you."]
         assert "I am Ada." in setup.requests[1].text_of_role("user")
-        assert said[-1] == ("user", "Who am I?")
+        assert history[-1] == ("user", "Who am I?")
 
 
 @CODEX.does("reasoning kept over turns")

@@ -1,4 +1,4 @@
-"""Codex CLI: what becomes of a turn when something goes wrong behind the gateway."""
+"""Codex CLI: faults of the provider behind the gateway."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ async def test_a_rate_limit_that_codex_does_not_notice(tmp_path: Path, dialect: 
 
 @CODEX.does("cut stream")
 async def test_a_cut_stream_is_recovered(tmp_path: Path, dialect: Dialect) -> None:
-    said = Reply("Good morning to you.")
-    async with client_gateway(tmp_path, dialect, [CutReply(said, "Good mor"), said]) as setup:
+    reply = Reply("Good morning to you.")
+    async with client_gateway(tmp_path, dialect, [CutReply(reply, "Good mor"), reply]) as setup:
         codex = await Codex.at(setup)
         ran = await codex.exec("Hello?")
         assert (ran.status, ran.messages[-1]) == (0, "Good morning to you.")

@@ -1,4 +1,4 @@
-"""Codex CLI: patches that a model wraps up or gets wrong, as models do that know no grammar."""
+"""Codex CLI: patches that a model wraps or gets wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codex CLI: tools that it really runs, and what of them reaches the provider."""
+"""Codex CLI: tools that it runs, and their results at the provider."""
 
 from __future__ import annotations
 

@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from tests.support.clients.gateway import ClientGateway, client_gateway
-from tests.support.clients.python_programs import played
+from tests.support.clients.python_programs import run_program
 from tests.support.clients.scenario import Client
 from tests.support.clients.scripted_model import Call, Dialect, Reply
 
 LANGCHAIN = Client("LangChain", "pypi:langchain-openai")
 BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]
 CALLS = [["get_weather", {"city": "Ulm"}], ["get_weather", {"city": "Bonn"}]]
-play = partial(played, program="langchain_client")
+play = partial(run_program, program="langchain_client")
 
 
 @LANGCHAIN.does("invoke, usage")

@@ -43,45 +43,45 @@ async def test_every_required_probe_passes(tmp_path: Path, dialect: Dialect) -> 
 def model_of(dialect: Dialect) -> Callable[[ProviderRequest], Step]:
     """A model that knows the questions of the suite."""
 
-    def model(heard: ProviderRequest) -> Step:
-        question = heard.text_of_role("user")
+    def model(request: ProviderRequest) -> Step:
+        question = request.text_of_role("user")
         if "long essay" in question:
             return whole(dialect, "The sea is", is_cut=True)
         if "at length" in question:
             return whole(dialect, "", "Light is scattered.", is_cut=True)
-        if len(heard.text_of_role("system")) > 1000:  # it may be sent again
+        if len(request.text_of_role("system")) > 1000:  # it may be sent again
             return whole(dialect, "Hi.", cached=1000)
-        if heard.schema:
-            return Reply(json.dumps(sample(heard.schema, "Ada")))
-        if may_call(heard):
-            return Reply(calls=calls(heard))
+        if request.schema:
+            return Reply(json.dumps(sample(request.schema, "Ada")))
+        if may_call(request):
+            return Reply(calls=calls(request))
         if "JSON object" in question:
             return Reply('{"name": "Ada", "age": 36}')
-        return Reply("Ada says hello.", thought="Hm." if may_think(heard) else "")
+        return Reply("Ada says hello.", thought="Hm." if may_think(request) else "")
 
     return model
 
 
-def may_think(heard: ProviderRequest) -> bool:
+def may_think(request: ProviderRequest) -> bool:
     """Only where it is asked to: llmprobe does not know the events `response.reasoning_text.*`."""
     silent = (
         '"reasoning_effort": "none"',
         '"thinking": {"type": "disabled"}',
         '"thinkingLevel": "minimal"',
     )
-    allowed = not any(each in heard.text for each in silent)
-    return allowed and "Think it through" in heard.text_of_role("user")
+    allowed = not any(each in request.text for each in silent)
+    return allowed and "Think it through" in request.text_of_role("user")
 
 
-def may_call(heard: ProviderRequest) -> bool:
-    return bool(heard.tools) and not heard.results and '"none"' not in heard.text.lower()
+def may_call(request: ProviderRequest) -> bool:
+    return bool(request.tools) and not request.results and '"none"' not in request.text.lower()
 
 
-def calls(heard: ProviderRequest) -> list[Call]:
+def calls(request: ProviderRequest) -> list[Call]:
     """All tools at once, if that is allowed."""
     alone = ('"parallel_tool_calls": false', '"disable_parallel_tool_use": true')
-    names = list(heard.tools)[: 1 if any(each in heard.text for each in alone) else None]
-    return [Call(name, sample(heard.tools[name], "Ada")) for name in names]
+    names = list(request.tools)[: 1 if any(each in request.text for each in alone) else None]
+    return [Call(name, sample(request.tools[name], "Ada")) for name in names]
 
 
 def whole(

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.support.clients.gateway import ClientGateway, client_gateway
-from tests.support.clients.python_programs import played
+from tests.support.clients.python_programs import run_program
 from tests.support.clients.scenario import Client
 from tests.support.clients.scripted_model import Call, CutReply, Dialect, Reply, rate_limited
 
@@ -14,7 +14,7 @@ OPENAI = Client("openai (Python)", "pypi:openai")
 CITY = '{"name":"Ulm","people":126000}'
 BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]
 SUNNY = ["sunny in Ulm", "sunny in Bonn"]
-play = partial(played, program="openai_client")
+play = partial(run_program, program="openai_client")
 
 
 @OPENAI.does("responses.create")

@@ -1,4 +1,4 @@
-"""opencode, headless: a text, a command that it runs, and the same session again."""
+"""opencode, headless: text, a command, and a continued session."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ OFFLINE = {
 
 async def run(setup: ClientGateway, *args: str) -> list[dict[str, Any]]:
     """What one message to the model brought about: the parts of its turn."""
-    place = setup.home / "work"
-    place.mkdir(exist_ok=True)
+    directory = setup.home / "work"
+    directory.mkdir(exist_ok=True)
     provider = {
         "npm": "@ai-sdk/openai",
         "options": {"baseURL": setup.base_url, "apiKey": KEY},
@@ -39,7 +39,7 @@ async def run(setup: ClientGateway, *args: str) -> list[dict[str, Any]]:
     path.write_text(json.dumps(config), encoding="utf-8")
     argv = [node_command("opencode"), "run", "--format", "json", "-m", f"gw/{MODEL}", *args]
     env = {**OFFLINE, "OPENCODE_CONFIG": str(path)}
-    done = await setup.run(argv, env=env, cwd=place, limit_s=120.0)
+    done = await setup.run(argv, env=env, cwd=directory, limit_s=120.0)
     return [line["part"] for line in done.check_success().lines]
 
 
@@ -49,15 +49,15 @@ def texts(parts: list[dict[str, Any]]) -> list[str]:
 
 @OPENCODE.does("text")
 async def test_a_text_and_a_title_for_the_session(tmp_path: Path, dialect: Dialect) -> None:
-    def script(heard: ProviderRequest) -> Step:
-        return Reply("Good morning.") if heard.tools else Reply("A greeting")
+    def script(request: ProviderRequest) -> Step:
+        return Reply("Good morning.") if request.tools else Reply("A greeting")
 
     async with client_gateway(tmp_path, dialect, script) as setup:
         parts = await run(setup, "Hello?")
         assert texts(parts) == ["Good morning."]
         assert parts[-1]["reason"] == "stop"
         assert parts[-1]["tokens"]["total"] == 14
-        assert [heard.messages[-1] for heard in setup.requests if heard.tools] == [
+        assert [request.messages[-1] for request in setup.requests if request.tools] == [
             ("user", "Hello?")
         ]
 

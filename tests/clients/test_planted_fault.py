@@ -1,4 +1,4 @@
-"""The suite can fail: a scenario that passes does not pass once the events are spoiled on the way.
+"""The suite can fail: a passing scenario fails if a proxy changes the events.
 
 Each fault is planted between the client and the gateway; the check is the one of the scenario.
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.support.clients.gateway import ClientGateway, client_gateway
 from tests.support.clients.provider_requests import Document
-from tests.support.clients.python_programs import played
+from tests.support.clients.python_programs import run_program
 from tests.support.clients.scenario import Client
 from tests.support.clients.scripted_model import Call, Dialect, Reply
 
@@ -15,7 +15,7 @@ PYDANTIC_AI = Client("Pydantic AI", "pypi:pydantic-ai-slim")
 BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]
 CALLS = [["get_weather", {"city": "Ulm"}], ["get_weather", {"city": "Bonn"}]]
 THINKING = [Reply(thought="Two cities.", calls=BOTH), Reply("Sun."), Reply("You are welcome.")]
-play = partial(played, program="pydantic_ai_client")
+play = partial(run_program, program="pydantic_ai_client")
 
 
 @PYDANTIC_AI.does("text")
@@ -94,7 +94,7 @@ def check_thoughts(setup: ClientGateway, seen: Document) -> None:
     assert "".join(seen["thoughts"]) == "Two cities."
     check_results(setup)
     state = setup.model.state(0, "Two cities.")
-    assert [heard.states[:1] for heard in setup.requests] == [[], [state], [state]]
+    assert [request.states[:1] for request in setup.requests] == [[], [state], [state]]
 
 
 @PYDANTIC_AI.does("previous_response_id", "chat")

@@ -1,4 +1,4 @@
-"""What only recorded Anthropic answers show: citations, the server's own tools, signed thoughts."""
+"""Anthropic recordings: citations, server-side tools, signed thinking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The vendor's own package as an oracle: it reads recordings as we do, and knows what we send.
+"""The vendor's own package reads recordings as we do, and accepts our requests.
 
 Its types only fill themselves unchecked, so requests are compared with their annotations here, key
 by key: a key that no type knows is refused by the server, too.

@@ -1,4 +1,4 @@
-"""What only recorded Bedrock answers show: damaged frames, citations, the service's own tools."""
+"""Bedrock recordings: damaged frames, citations, server-side tools."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ pytestmark = pytest.mark.skipif(not CASES, reason=ABSENT)
 
 @every(STREAMS)
 def test_a_recording_that_breaks_off_or_is_damaged_still_ends_well_formed(case: Case) -> None:
-    dice = random.Random(case.id)
+    generator = random.Random(case.id)
     for _ in range(20):
-        place = dice.randrange(1, len(case.data))
+        offset = generator.randrange(1, len(case.data))
         damaged = bytearray(case.data)
-        damaged[place] ^= 0xFF
-        for data in (case.data[:place], bytes(damaged)):
+        damaged[offset] ^= 0xFF
+        for data in (case.data[:offset], bytes(damaged)):
             events = replay(data, dialect="bedrock")
             check(events)
             assert final(events)["status"] in ("failed", "incomplete", "completed")
-            said = "".join(b.text for b in read(case.data).output if b.kind == "text")
-            told = "".join(e["delta"] for e in events if e["type"] == "response.output_text.delta")
-            assert said.startswith(told)
+            recorded_text = "".join(b.text for b in read(case.data).output if b.kind == "text")
+            sent_text = "".join(
+                e["delta"] for e in events if e["type"] == "response.output_text.delta"
+            )
+            assert recorded_text.startswith(sent_text)
 
 
 @every(answers(CASES))

@@ -1,4 +1,4 @@
-"""What only recorded Chat Completions answers show: streams that end without a reason."""
+"""Chat Completions recordings: streams that end without a finish reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No leaf of a request that Codex sends gets lost without a word, whatever dialect is spoken.
+"""No leaf of a Codex request is lost without a diagnostic, in any dialect.
 
 Each leaf is changed, one at a time. Either the change shows in what the provider is sent or in what
 the client is answered, or a diagnostic says what became of it, or it stands in the short list of

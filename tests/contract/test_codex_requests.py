@@ -1,4 +1,4 @@
-"""Every request Codex was seen to send, over HTTP and in WebSocket frames, is understood."""
+"""Every captured Codex request, over HTTP and in WebSocket frames, is parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only recorded answers of Cohere's chat show: plans, and citations without an address."""
+"""Cohere recordings: tool plans, and citations without a URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The vendor's own package as an oracle: it reads recordings as we do, and knows what we send."""
+"""The vendor's own package reads recordings as we do, and accepts our requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every recorded answer of every protocol comes through whole, however the network cuts it.
+"""Every recorded answer of every protocol is decoded completely, at any chunk boundaries.
 
 What a recording carries is told by a second reader of its protocol (`tests/naive_*.py`). What only
 one protocol knows is asked in a file of its own.

@@ -1,4 +1,4 @@
-"""What only recorded Gemini answers show: citations, the server's own tools, signed parts."""
+"""Gemini recordings: citations, server-side tools, signed parts."""
 
 from __future__ import annotations
 

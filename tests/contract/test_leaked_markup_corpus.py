@@ -58,10 +58,10 @@ def test_only_tagged_reasoning_is_removed_from_the_text(case: Case) -> None:
     assert thought + answer == "".join([*blocks, rest])
     # The tags go back where they were found, and the recorded text is whole again.
     places = [found.start() for found in TAG.finditer(content)]
-    told = thought + answer
-    for place, tag in zip(places, TAG.findall(content), strict=True):
-        told = told[:place] + tag + told[place:]
-    assert told == content
+    restored = thought + answer
+    for offset, tag in zip(places, TAG.findall(content), strict=True):
+        restored = restored[:offset] + tag + restored[offset:]
+    assert restored == content
 
 
 @every(TAGGED)

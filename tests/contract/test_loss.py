@@ -1,4 +1,4 @@
-"""What a provider is not sent, the client is told of: every model, every way to lose something.
+"""Whatever a provider is not sent has a diagnostic: for every model and every parameter.
 
 A wish is a request and the same request without it. If the provider is sent the same bytes for
 both, a diagnostic has to say so. Nothing here knows which provider takes what.

@@ -1,4 +1,4 @@
-"""What only recorded Ollama answers show: calls and thoughts that go back as plain fields."""
+"""Ollama recordings: calls and reasoning are replayed as plain fields."""
 
 from __future__ import annotations
 

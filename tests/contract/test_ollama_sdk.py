@@ -1,4 +1,4 @@
-"""The vendor's own package as an oracle: it reads recordings as we do, and knows what we send."""
+"""The vendor's own package reads recordings as we do, and accepts our requests."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_package_accepts_every_setting() -> None:
 @pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case.id)
 def test_the_package_reads_a_recording_as_we_do(case: Case) -> None:
     output = replay(case.data, dialect="ollama")[-1]["response"]["output"]
-    said = "".join(
+    text = "".join(
         part["text"] for item in output if item["type"] == "message" for part in item["content"]
     )
     calls = [
@@ -77,10 +77,10 @@ def test_the_package_reads_a_recording_as_we_do(case: Case) -> None:
     ]
     lines = [json.loads(line) for line in case.data.splitlines()]
     if case.meta["operation"] == "generate":
-        assert said == "".join(GenerateResponse(**line).response or "" for line in lines)
+        assert text == "".join(GenerateResponse(**line).response or "" for line in lines)
         return
     messages = [ChatResponse(**line).message for line in lines]
-    assert said == "".join(message.content or "" for message in messages)
+    assert text == "".join(message.content or "" for message in messages)
     assert calls == [
         (call.function.name, call.function.arguments)
         for message in messages

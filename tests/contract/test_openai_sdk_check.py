@@ -1,4 +1,4 @@
-"""The official client reads what we tell, for every kind of item and every way to end."""
+"""The official client reads our events, for every kind of item and every ending."""
 
 from __future__ import annotations
 

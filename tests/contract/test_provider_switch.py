@@ -98,10 +98,10 @@ def session(*scripted_providers: ScriptedProvider) -> Iterator[tuple[ScriptedPro
     """Run the session with one provider after another and yield every request."""
     thread = Thread()
     output: list[Document] = []
-    for place, turn in enumerate(SESSION):
-        thread.items += user_items(turn) or result_items(output, SESSION[place - 1])
-        scripted = scripted_providers[place % len(scripted_providers)]
-        yield scripted, place, thread.encode_request(scripted)
+    for index, turn in enumerate(SESSION):
+        thread.items += user_items(turn) or result_items(output, SESSION[index - 1])
+        scripted = scripted_providers[index % len(scripted_providers)]
+        yield scripted, index, thread.encode_request(scripted)
         output = thread.read_answer(scripted, turn)
         thread.items += echo_items(output)
 
@@ -128,16 +128,16 @@ def test_every_provider_accepts_a_thread_that_changes_provider_at_every_turn(
     one: str, other: str
 ) -> None:
     requests = list(session(SCRIPTED_PROVIDERS[one], SCRIPTED_PROVIDERS[other]))
-    refused = [(place, scripted.problems(body)) for scripted, place, body in requests]
-    assert refused == [(place, []) for place in range(len(SESSION))]
+    refused = [(index, scripted.problems(body)) for scripted, index, body in requests]
+    assert refused == [(index, []) for index in range(len(SESSION))]
 
 
 @BOTH
 def test_no_text_is_missing_from_a_thread(one: str, other: str) -> None:
     scripted_providers = (SCRIPTED_PROVIDERS[one], SCRIPTED_PROVIDERS[other])
-    for _, place, body in session(*scripted_providers):
+    for _, index, body in session(*scripted_providers):
         known = "".join(strings(json.loads(body)))
-        for earlier in range(place):
+        for earlier in range(index):
             turn, scripted = SESSION[earlier], scripted_providers[earlier % 2]
             arguments = [json.loads(call.arguments) for call in turn.calls]
             answers = [call.result for call in turn.calls]
@@ -148,10 +148,10 @@ def test_no_text_is_missing_from_a_thread(one: str, other: str) -> None:
 @BOTH
 def test_each_provider_gets_only_its_own_state_back(one: str, other: str) -> None:
     scripted_providers = (SCRIPTED_PROVIDERS[one], SCRIPTED_PROVIDERS[other])
-    for scripted, place, body in session(*scripted_providers):
+    for scripted, index, body in session(*scripted_providers):
         known = set(strings(json.loads(body)))
         thinks = b'"thinking":{"type":"disabled"}' not in body
-        for earlier in range(place):
+        for earlier in range(index):
             turn, author = SESSION[earlier], scripted_providers[earlier % 2]
             for state in author.states(turn):
                 if author is scripted:
@@ -162,8 +162,8 @@ def test_each_provider_gets_only_its_own_state_back(one: str, other: str) -> Non
 
 @pytest.mark.parametrize("name", SCRIPTED_PROVIDERS)
 def test_with_one_provider_a_thread_equals_the_vendors_own_client(name: str) -> None:
-    for scripted, place, body in session(SCRIPTED_PROVIDERS[name]):
-        assert body.endswith(native_tail(scripted, SESSION[: place + 1])), body.decode()
+    for scripted, index, body in session(SCRIPTED_PROVIDERS[name]):
+        assert body.endswith(native_tail(scripted, SESSION[: index + 1])), body.decode()
 
 
 @pytest.mark.parametrize("start", range(len(SCRIPTED_PROVIDERS)))

@@ -1,4 +1,4 @@
-"""What only recorded Responses answers show: whole items, citations, sealed reasoning."""
+"""Responses recordings: whole items, citations, encrypted reasoning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that others refuse or weaken in silence: themes 6, 12, 13, 14, 18, 20, 21, 29."""
+"""Requests that other gateways reject or degrade silently: themes 6, 12, 13, 14, 18, 20, 21, 29."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people need around the answers: themes 15, 22, 23, 26, 31, 33, 34."""
+"""Catalog, search, fallback, trace and chains: themes 15, 22, 23, 26, 31, 33, 34."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ async def test_theme_22_the_gateway_searches_for_models_without_web_search(tmp_p
     found = [{"title": "Tides", "url": "https://example.org/tides", "snippet": "High at noon."}]
     answers = tmp_path / "found.json"
     answers.write_text(json.dumps({"*": found}))
-    told = (chunk({"content": "High at noon [1]."}), chunk({}, "stop"), usage(), DONE)
-    script = scripts_in_turn(searching('{"query":"tides"}'), send_frames(told))
-    async with upstream(script) as played:
+    frames = (chunk({"content": "High at noon [1]."}), chunk({}, "stop"), usage(), DONE)
+    script = scripts_in_turn(searching('{"query":"tides"}'), send_frames(frames))
+    async with upstream(script) as server:
         search = SearchConfig(backend="recorded", url=answers.as_uri())
-        config = replaced(settings(tmp_path, played.url), search=search)
+        config = replaced(settings(tmp_path, server.url), search=search)
         async with running(config) as gateway:
             body = {"model": "m", "input": "When is high tide?", "tools": [{"type": "web_search"}]}
             response = final_response(check_events(await gateway.stream(body)))
@@ -107,5 +107,5 @@ async def test_theme_34_a_response_can_be_continued_by_its_id(tmp_path: Path) ->
     async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
         first = final_response(await setup.stream(input="Hi"))
         await setup.stream(input="And?", previous_response_id=first["id"])
-        said = [message["content"] for message in setup.last_body["messages"]]
-    assert said == ["Hi", "Hello, world", "And?"]
+        contents = [message["content"] for message in setup.last_body["messages"]]
+    assert contents == ["Hi", "Hello, world", "And?"]

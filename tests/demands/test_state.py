@@ -1,4 +1,4 @@
-"""What a provider wants back, and what another one must not get: themes 1, 2, 4, 8, 19, 24, 28."""
+"""Reasoning state, prompt prefixes and call ids: themes 1, 2, 4, 8, 19, 24, 28."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams that end as they should, whatever the upstream does: themes 3, 11, 16, 17, 27."""
+"""Streams end properly, whatever the upstream does: themes 3, 11, 16, 17, 27."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from tests.support.upstream import (
 @pytest.mark.parametrize("heard", range(1, len(HELLO_WORLD) + 1))
 @pytest.mark.parametrize("rude", [False, True])
 async def test_theme_03_a_stream_never_closes_before_its_terminal_event(
-    tmp_path: Path, heard: int, rude: bool
+    tmp_path: Path, event_count: int, rude: bool
 ) -> None:
     """Wherever the upstream hangs up, the client hears how it ended, once."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
-        for frame in HELLO_WORLD[:heard]:
+        for frame in HELLO_WORLD[:event_count]:
             await connection.send(frame)
         if rude:
             connection.cut()
@@ -91,8 +91,8 @@ async def test_theme_16_a_turn_that_stays_empty_has_a_diagnostic(tmp_path: Path)
 
 
 async def test_theme_17_think_tags_do_not_leak_into_the_answer(tmp_path: Path) -> None:
-    said = "<think>Two and two.</think>Four."
-    frames = [chunk({"content": letter}) for letter in said]
+    content = "<think>Two and two.</think>Four."
+    frames = [chunk({"content": letter}) for letter in content]
     script = send_frames((*frames, chunk({}, "stop"), usage(), DONE))
     models = {"*": ModelConfig(guards=["think"])}
     async with configured(tmp_path, script, models=models) as setup:
@@ -115,9 +115,9 @@ async def test_theme_27_usage_is_made_of_numbers_and_may_come_late(
     late = chunk({}, None, usage=counts)
     script = send_frames((*HELLO_WORLD[:3], chunk({}, "stop"), late, DONE))
     async with checked_gateway(tmp_path, script) as setup:
-        told = final_response(await setup.stream())["usage"]
-    assert told["total_tokens"] == total
-    assert isinstance(told["input_tokens_details"]["cached_tokens"], int)
+        actual = final_response(await setup.stream())["usage"]
+    assert actual["total_tokens"] == total
+    assert isinstance(actual["input_tokens_details"]["cached_tokens"], int)
 
 
 async def test_theme_27_missing_usage_is_estimated(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tools of every kind, and what models make of them: themes 5, 9, 10, 25, 30, 32."""
+"""Tools of every kind, and malformed calls: themes 5, 9, 10, 25, 30, 32."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ async def test_theme_32_code_mode_and_messages_of_agents_are_served(tmp_path: Pa
     tool = {"type": "custom", "name": "exec", "description": "Runs JavaScript."}
     space = {"type": "namespace", "name": "functions", "tools": [tool]}
     lite = {"type": "additional_tools", "role": "developer", "tools": [space]}
-    heard = {
+    expected_messages = {
         "type": "agent_message",
         "author": "root",
         "recipient": "child",
@@ -181,10 +181,10 @@ async def test_theme_32_code_mode_and_messages_of_agents_are_served(tmp_path: Pa
     runs = calling(call(0, "c0", "functions__exec", json.dumps({"input": code})))
     script = scripts_in_turn(runs, send_frames(HELLO_WORLD))
     async with checked_gateway(tmp_path, script) as setup:
-        events = await setup.stream(input=[lite, heard], store=False)
+        events = await setup.stream(input=[lite, expected_messages], store=False)
         assert "Count to two." in str(setup.last_body["messages"])
         ran = done_items(events)[0]
         assert (ran["name"], ran["namespace"], ran["input"]) == ("exec", "functions", code)
         output = {"type": "custom_tool_call_output", "call_id": "c0", "output": "2"}
-        events = await setup.stream(input=[lite, heard, ran, output], store=False)
+        events = await setup.stream(input=[lite, expected_messages, ran, output], store=False)
     assert event_types(events)[-1] == "response.completed"

@@ -1,4 +1,4 @@
-"""Who is let in: with keys whoever has one, without them only this machine."""
+"""Authentication: API keys, loopback addresses without keys, and Host headers."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ async def test_a_request_with_a_foreign_host_header_is_rejected(
 def test_serving_a_public_address_without_keys_is_refused(tmp_path: Path) -> None:
     ended = run(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0")
     assert ended.returncode != 0
-    said = ended.stderr.decode()
-    assert "0.0.0.0" in said
-    assert "api_keys" in said
-    assert "Traceback" not in said
+    message = ended.stderr.decode()
+    assert "0.0.0.0" in message
+    assert "api_keys" in message
+    assert "Traceback" not in message

@@ -127,8 +127,8 @@ async def test_typed_output(tmp_path: Path) -> None:
 
 
 async def test_typed_output_after_a_tool(tmp_path: Path) -> None:
-    said = (chunk({"content": '{"name":"Paris","people":2}'}), chunk({}, "stop"), usage(), DONE)
-    script = in_turn(calling("get_weather", '{"city":"Paris"}'), said)
+    contents = (chunk({"content": '{"name":"Paris","people":2}'}), chunk({}, "stop"), usage(), DONE)
+    script = in_turn(calling("get_weather", '{"city":"Paris"}'), contents)
     async with scripted_client(tmp_path, script) as (client, setup):
         tester = agent(client, "m", output_type=City, tools=[get_weather])
         result = await Runner.run(tester, "Go", run_config=QUIET)
@@ -170,8 +170,8 @@ async def test_a_session_of_several_turns(tmp_path: Path) -> None:
     async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, setup):
         session = SQLiteSession("s", tmp_path / "session.db")
         try:
-            for said in ("One", "Two", "Three"):
-                await Runner.run(agent(client, "m"), said, session=session, run_config=QUIET)
+            for contents in ("One", "Two", "Three"):
+                await Runner.run(agent(client, "m"), contents, session=session, run_config=QUIET)
         finally:
             session.close()
         roles = [message["role"] for message in setup.last_body["messages"]]
@@ -187,8 +187,8 @@ async def test_a_chain_by_id(tmp_path: Path) -> None:
             previous_response_id=first.last_response_id,
             run_config=QUIET,
         )
-        said = [message["content"] for message in setup.last_body["messages"]]
-        assert said == ["One", "Hello, world", "Two"]
+        contents = [message["content"] for message in setup.last_body["messages"]]
+        assert contents == ["One", "Hello, world", "Two"]
 
 
 async def test_failures_raise_the_documented_exceptions(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every kind of fault, through the real server: who is asked next, and what the client hears.
+"""Every kind of fault through the real server: the attempts that follow, and the client's error.
 
 The rows are those of the fault table: what is asked again with the same key, what turns to another
 key, what goes to the next provider, and what is the answer at once. Each is met twice: by a request

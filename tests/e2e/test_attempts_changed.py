@@ -1,4 +1,4 @@
-"""Asked again, but not for the same: without a parameter, without a memory, or with more room."""
+"""Retries with a changed request: without a parameter, without state, or with a larger context."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ async def test_a_request_is_changed_once_but_rejections_accumulate(tmp_path: Pat
         assert (await setup.post_request(**body)).status == 400
         assert (await setup.post_request(**body)).text == "Hello, world"
         assert (await setup.post_request(**body)).text == "Hello, world"
-        asked = [[name for name in body if name in sent] for sent in setup.sent()]
-        assert asked == [["top_p", "user"], ["user"], ["user"], [], []]
+        sent_names = [[name for name in body if name in sent] for sent in setup.sent()]
+        assert sent_names == [["top_p", "user"], ["user"], ["user"], [], []]
 
 
 async def test_a_rejected_value_is_not_remembered(tmp_path: Path) -> None:

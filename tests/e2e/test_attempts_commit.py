@@ -1,4 +1,4 @@
-"""Attempts end where the answer begins; and whoever leaves or is sent away meanwhile is let go."""
+"""Attempts end with the first output; disconnects and shutdown interrupt them."""
 
 from __future__ import annotations
 

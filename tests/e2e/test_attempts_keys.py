@@ -1,4 +1,4 @@
-"""Keys that rest, providers that are left alone, and a budget: by a clock that is only a number."""
+"""Key cooldown, circuit breaker, backoff and attempt limits, with a fake clock."""
 
 from __future__ import annotations
 

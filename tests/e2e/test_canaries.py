@@ -1,4 +1,4 @@
-"""Keys, prompts and outputs stay where they belong, on every path: canaries tell if one got out."""
+"""Keys, prompts and outputs do not leak into logs, errors or traces: each has a canary."""
 
 from __future__ import annotations
 
@@ -115,12 +115,15 @@ PATHS: Mapping[str, tuple[Script, dict[str, Any]]] = {
 
 @asynccontextmanager
 async def gateway_to(tmp_path: Path, script: Script) -> AsyncIterator[Running]:
-    async with upstream(script) as played:
-        config = settings(tmp_path, played.url, timeouts=TimeoutConfig(idle_s=0.1))
+    async with upstream(script) as provider_server:
+        config = settings(tmp_path, provider_server.url, timeouts=TimeoutConfig(idle_s=0.1))
         provider = msgspec.structs.replace(config.providers["up"], api_keys=[KEY])
         async with running(msgspec.structs.replace(config, providers={"up": provider})) as gateway:
             yield gateway
-        assert all(asked.headers["authorization"] == f"Bearer {KEY}" for asked in played.requests)
+        assert all(
+            received.headers["authorization"] == f"Bearer {KEY}"
+            for received in provider_server.requests
+        )
 
 
 def rendered(log: list[Entry]) -> str:

@@ -1,4 +1,4 @@
-"""Canaries in what the gateway does by itself: it searches, looks, corrects, and asks once more."""
+"""Canaries in searches, image descriptions, corrections and retries of the gateway."""
 
 from __future__ import annotations
 
@@ -128,16 +128,16 @@ async def canary_gateway(
     tmp_path: Path, rounds: Sequence[Document], engine: Script | None = None
 ) -> AsyncIterator[tuple[Running, Upstream]]:
     models = {"m": ModelConfig(inputs=["text"]), "eyes": ModelConfig(inputs=["image"])}
-    async with upstream(LeakyProvider(rounds, engine)) as played:
-        entry = ProviderConfig(kind="chat", base_url=played.url, api_keys=[KEY], models=models)
+    async with upstream(LeakyProvider(rounds, engine)) as server:
+        entry = ProviderConfig(kind="chat", base_url=server.url, api_keys=[KEY], models=models)
         config = replaced(
-            settings(tmp_path, played.url),
+            settings(tmp_path, server.url),
             providers={"up": entry},
-            search=SearchConfig(backend="searxng", url=played.url, api_key=SEARCH_KEY),
+            search=SearchConfig(backend="searxng", url=server.url, api_key=SEARCH_KEY),
             vision=VisionConfig(model="eyes"),
         )
         async with running(config) as gateway:
-            yield gateway, played
+            yield gateway, server
 
 
 async def post_checked(gateway: Running, more: Document, **each: Any) -> Answer:
@@ -154,7 +154,7 @@ async def test_gateway_searches_and_descriptions_leak_no_canary(
 ) -> None:
     rounds, engine, more = path
     caplog.set_level(0)
-    async with canary_gateway(tmp_path, rounds, engine) as (gateway, played):
+    async with canary_gateway(tmp_path, rounds, engine) as (gateway, server):
         answers = [await post_checked(gateway, more, store=kept) for kept in (False, True)]
     assert gateway.log
     assert escaped(ALL, rendered(gateway.log) + caplog.text) == []
@@ -162,13 +162,13 @@ async def test_gateway_searches_and_descriptions_leak_no_canary(
     assert escaped(ALL, "".join(str(answer.headers) for answer in answers)) == []
     assert escaped(ALL, written(tmp_path, "trace.db")) == []
     assert escaped((KEY, SEARCH_KEY, CLIENT), written(tmp_path, "turns.db")) == []
-    assert not any(FOUND in post_checked.path for post_checked in played.requests)
+    assert not any(FOUND in post_checked.path for post_checked in server.requests)
 
 
 async def test_each_api_key_is_sent_only_to_its_own_service(tmp_path: Path) -> None:
-    async with canary_gateway(tmp_path, [QUERY, ANSWER]) as (gateway, played):
+    async with canary_gateway(tmp_path, [QUERY, ANSWER]) as (gateway, server):
         answer = await post_checked(gateway, SEARCH)
-    keys = {("/search" in each.path, each.headers["authorization"]) for each in played.requests}
+    keys = {("/search" in each.path, each.headers["authorization"]) for each in server.requests}
     assert keys == {(False, f"Bearer {KEY}"), (True, f"Bearer {SEARCH_KEY}")}
     assert escaped((KEY, SEARCH_KEY), answer.body) == []
     assert escaped((FOUND,), answer.body) == [FOUND]  # the canary can sing: it is cited
@@ -177,7 +177,7 @@ async def test_each_api_key_is_sent_only_to_its_own_service(tmp_path: Path) -> N
 async def test_image_descriptions_and_search_results_reach_the_model(tmp_path: Path) -> None:
     """The canaries can sing: what may not get into a log is where it belongs."""
     content = [IMAGE, {"type": "input_text", "text": PROMPT}]
-    async with canary_gateway(tmp_path, [QUERY, ANSWER]) as (gateway, played):
+    async with canary_gateway(tmp_path, [QUERY, ANSWER]) as (gateway, server):
         await post_checked(gateway, {**SEARCH, "input": [{"role": "user", "content": content}]})
-    last = msgspec.json.encode(played.requests[-1].body)
+    last = msgspec.json.encode(server.requests[-1].body)
     assert escaped((SEEN, FOUND), last) == [SEEN, FOUND]

@@ -1,4 +1,4 @@
-"""A client that leaves takes its upstream with it, and nothing of it stays behind."""
+"""A client disconnect closes its upstream and releases everything."""
 
 from __future__ import annotations
 
@@ -243,10 +243,10 @@ async def test_a_client_that_does_not_read_blocks_only_its_own_upstream(
             other = await shared_gateway.post_request(send_frames(HELLO_WORLD), stream=True)
             assert other.response["status"] == "completed"
         assert flood.sent == sent < FAR_TOO_MUCH
-        heard = 0
-        while flood.sent == sent or heard <= sent:  # it goes on as soon as somebody reads
+        received_bytes = 0
+        while flood.sent == sent or received_bytes <= sent:  # it goes on as soon as somebody reads
             event = await slow.event()
             assert event is not None
-            heard += len(event.get("delta", ""))
+            received_bytes += len(event.get("delta", ""))
         slow.disconnect()
         await flood.gone.wait()

@@ -1,4 +1,4 @@
-"""Every request that Codex was seen to send is accepted in every dialect, by the strictest reader.
+"""Every captured Codex request is encoded as a valid request in every dialect.
 
 The provider of each dialect checks what it gets the way the real one would, and answers natively.
 """
@@ -49,7 +49,7 @@ ANSWER = Turn(1, thought="Hm.", text='{"city":"Ulm"}')
 @dataclass
 class DialectGateway:
     gateway: Running
-    played: Upstream
+    upstream: Upstream
     scripted: ScriptedProvider
     model: str
 
@@ -65,22 +65,22 @@ async def dialect_gateway(
         await connection.send(scripted.stream_bytes(ANSWER))
         await connection.end()
 
-    async with upstream(script) as played:
-        entry = ProviderConfig(kind=request.param, base_url=played.url, api_keys=["sk-up"])
+    async with upstream(script) as server:
+        entry = ProviderConfig(kind=request.param, base_url=server.url, api_keys=["sk-up"])
         directory: Path = tmp_path_factory.mktemp("dialect")
-        config = replaced(settings(directory, played.url), providers={"up": entry})
+        config = replaced(settings(directory, server.url), providers={"up": entry})
         async with running(config) as gateway:
-            yield DialectGateway(gateway, played, scripted, f"up/{model}")
+            yield DialectGateway(gateway, server, scripted, f"up/{model}")
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 async def test_a_codex_request_is_accepted(
     dialect_gateway: DialectGateway, body: dict[str, Any]
 ) -> None:
-    asked = {name: value for name, value in body.items() if name != "previous_response_id"}
-    answer = await post_request(dialect_gateway.gateway, {**asked, "model": dialect_gateway.model})
+    fields = {name: value for name, value in body.items() if name != "previous_response_id"}
+    answer = await post_request(dialect_gateway.gateway, {**fields, "model": dialect_gateway.model})
     assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
-    assert dialect_gateway.scripted.problems(dialect_gateway.played.requests[-1].raw) == []
+    assert dialect_gateway.scripted.problems(dialect_gateway.upstream.requests[-1].raw) == []
     messages = [item for item in answer.response["output"] if item["type"] == "message"]
     assert [part["text"] for item in messages for part in item["content"]] == [ANSWER.text]
 

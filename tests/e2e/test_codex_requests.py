@@ -1,4 +1,4 @@
-"""Every request that Codex was seen to send is answered with a stream that keeps every rule."""
+"""Every captured Codex request gets a valid event stream."""
 
 from __future__ import annotations
 

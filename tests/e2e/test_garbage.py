@@ -1,4 +1,4 @@
-"""An answer leaves nothing behind that only a search for cycles could find."""
+"""An answer leaves no reference cycles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gateway as an HTTP server: what is answered where, and in what form."""
+"""The gateway as an HTTP server: statuses, headers, bodies and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP surface: paths, methods, limits and health, each answered in the API's own shape."""
+"""HTTP paths, methods, limits and health, with errors in the shape of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In silence a client hears that it is not forgotten, and an answer may begin before its words."""
+"""Keep-alive events during silence, and responses that start before the provider sends output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known defects of what goes up and of what comes back: formats, thoughts, models, and shapes."""
+"""Known defects of plans and output: formats, reasoning, models and event shapes."""
 
 from __future__ import annotations
 
@@ -155,12 +155,12 @@ async def test_capabilities_are_configured_for_each_model_of_a_chat_server(
         "sighted": ModelConfig(inputs=["text", "image"]),
     }
     image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
-    asked = [{"role": "user", "content": [image]}]
+    items = [{"role": "user", "content": [image]}]
     async with configured(tmp_path, send_frames(HELLO_WORLD), models=models) as setup:
-        await setup.whole(model="up/sighted", input=asked, reasoning={"effort": "low"})
+        await setup.whole(model="up/sighted", input=items, reasoning={"effort": "low"})
         assert setup.last_body["messages"][0]["content"][0]["type"] == "image_url"
         assert setup.last_body["reasoning_effort"] == "low"
-        _, headers, _ = await setup.post(model="up/blind", input=asked, reasoning={"effort": "low"})
+        _, headers, _ = await setup.post(model="up/blind", input=items, reasoning={"effort": "low"})
         assert isinstance(setup.last_body["messages"][0]["content"], str)
         assert "reasoning_effort" not in setup.last_body
         assert headers["antiphon-diagnostics"].startswith("2; codes=history.image.replaced")

@@ -1,4 +1,4 @@
-"""Known defects of requests: who may ask, what is refused, and what is lost on the way up."""
+"""Known defects of requests: authentication, rejected fields, lost content."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ async def test_an_upstream_status_keeps_its_meaning(
     tmp_path: Path, theirs: int, ours: int, kind: str, code: str
 ) -> None:
     """A key that the provider refuses is the operator's, so the client is not told to mend its."""
-    said = {"error": {"message": "secret words", "type": "t", "code": None}}
-    async with checked_gateway(tmp_path, send_json(theirs, said)) as setup:
+    error_body = {"error": {"message": "secret words", "type": "t", "code": None}}
+    async with checked_gateway(tmp_path, send_json(theirs, error_body)) as setup:
         for streamed in (True, False):
             status, headers, document = await setup.post(stream=streamed)
             error = document["error"]
@@ -117,8 +117,8 @@ async def test_an_upstream_status_keeps_its_meaning(
             assert f"HTTP {theirs}" in error["message"]
             assert "secret words" not in error["message"]
             assert headers["x-request-id"].startswith("req_")
-        told = [entry for entry in setup.gateway.log if entry.event == "upstream.failed"]
-        assert [entry.facts["status"] for entry in told] == [theirs, theirs]
+        actual = [entry for entry in setup.gateway.log if entry.event == "upstream.failed"]
+        assert [entry.facts["status"] for entry in actual] == [theirs, theirs]
 
 
 # What a client may send
@@ -203,11 +203,11 @@ HISTORIC: tuple[Document, ...] = (
 @row(29)
 async def test_no_history_item_is_rejected_with_a_400(tmp_path: Path) -> None:
     async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
-        asked = {"role": "user", "content": "Go on."}
+        user_message = {"role": "user", "content": "Go on."}
         for item in HISTORIC:
-            status, headers, document = await setup.post(input=[item, asked])
+            status, headers, document = await setup.post(input=[item, user_message])
             assert (status, item["type"]) == (200, item["type"]), document
-            assert setup.last_body["messages"][-1] == asked
+            assert setup.last_body["messages"][-1] == user_message
             assert "history." in headers[HEADER]
 
 
@@ -255,8 +255,8 @@ async def test_ignored_parameters_have_a_diagnostic(tmp_path: Path) -> None:
         for code, body in IGNORED.items():
             _, headers, _ = await setup.post(**body)
             assert headers[HEADER] == f"1; codes={code}"
-        told = [entry for entry in setup.gateway.log if entry.event == "response.diagnostics"]
-        assert len(told) == len(IGNORED)
+        actual = [entry for entry in setup.gateway.log if entry.event == "response.diagnostics"]
+        assert len(actual) == len(IGNORED)
 
 
 @row(34)

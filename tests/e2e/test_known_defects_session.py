@@ -1,4 +1,4 @@
-"""Known defects of what outlives an answer: chains, stores, traces, logs, and the last moments."""
+"""Known defects of chains, stores, traces, logs and shutdown."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ async def test_a_chain_of_thousands_of_turns_can_be_continued(tmp_path: Path) ->
         for number in range(80):
             answer = await setup.whole(input=f"turn {number}", **previous)
             previous = {"previous_response_id": answer["id"]}
-        said = [m["content"] for m in setup.last_body["messages"] if m["role"] == "user"]
-        assert said == [f"turn {number}" for number in range(80)]
+        contents = [m["content"] for m in setup.last_body["messages"] if m["role"] == "user"]
+        assert contents == [f"turn {number}" for number in range(80)]
 
 
 @row(31)
@@ -93,8 +93,8 @@ async def test_a_failed_or_incomplete_parent_can_be_continued(
         parent = final_response(await setup.stream())
         assert parent["status"] in ("incomplete", "failed")
         await setup.stream(input="Go on.", previous_response_id=parent["id"])
-        told = [(m["role"], m["content"]) for m in setup.last_body["messages"]]
-        assert told == [("user", "Hello?"), ("assistant", "Hello"), ("user", "Go on.")]
+        actual = [(m["role"], m["content"]) for m in setup.last_body["messages"]]
+        assert actual == [("user", "Hello?"), ("assistant", "Hello"), ("user", "Go on.")]
 
 
 # Saving
@@ -250,7 +250,7 @@ class EndlessProvider:
 
 
 @asynccontextmanager
-async def process(tmp_path: Path, played: Upstream) -> AsyncIterator[tuple[Any, str]]:
+async def process(tmp_path: Path, server: Upstream) -> AsyncIterator[tuple[Any, str]]:
     """`antiphon serve` as people run it, and the address that it prints."""
     (tmp_path / "antiphon.toml").write_text(
         f"""
@@ -259,7 +259,7 @@ async def process(tmp_path: Path, played: Upstream) -> AsyncIterator[tuple[Any, 
         shutdown_s = 0
         [providers.up]
         kind = "chat"
-        base_url = "{played.url}"
+        base_url = "{server.url}"
         """
     )
     environment = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
@@ -284,8 +284,8 @@ async def process(tmp_path: Path, played: Upstream) -> AsyncIterator[tuple[Any, 
 async def test_sigterm_ends_every_stream_with_a_terminal_event(tmp_path: Path) -> None:
     endless = EndlessProvider()
     async with (
-        upstream(endless.run) as played,
-        process(tmp_path, played) as (served, base_url),
+        upstream(endless.run) as server,
+        process(tmp_path, server) as (served, base_url),
         aiohttp.ClientSession() as client,
     ):
         body = {"model": "m", "input": "Hello?", "stream": True}

@@ -1,4 +1,4 @@
-"""Known defects of streams: how they end, what they lose, and whom they leave waiting."""
+"""Known defects of streams: terminal events, lost content and timeouts."""
 
 from __future__ import annotations
 
@@ -167,14 +167,14 @@ async def test_a_slow_client_slows_only_its_own_upstream(tmp_path: Path) -> None
         assert event_types(events)[-1] == "response.completed"
 
 
-def waiting_for(heard: asyncio.Event, *before: bytes) -> Script:
+def waiting_for(client_received: asyncio.Event, *before: bytes) -> Script:
     """Say this, fall silent until the client has heard something, then finish."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
         for each in before:
             await connection.send(each)
-        await heard.wait()
+        await client_received.wait()
         for each in HELLO_WORLD[2:]:
             await connection.send(each)
         await connection.end()
@@ -187,9 +187,9 @@ def waiting_for(heard: asyncio.Event, *before: bytes) -> Script:
 async def test_silence_is_filled_with_keep_alive_events(
     tmp_path: Path, before: tuple[bytes, ...]
 ) -> None:
-    heard = asyncio.Event()
+    client_received = asyncio.Event()
     short = {"keepalive_s": 0.05, "commit_after_s": 0.05}
-    async with checked_gateway(tmp_path, waiting_for(heard, *before), **short) as setup:
+    async with checked_gateway(tmp_path, waiting_for(client_received, *before), **short) as setup:
         url = f"{setup.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True}
         received = b""
@@ -197,7 +197,7 @@ async def test_silence_is_filled_with_keep_alive_events(
             async for data in response.content.iter_any():
                 received += data
                 if b"event: keepalive" in received:
-                    heard.set()
+                    client_received.set()
         events = check_events(events_of(received))
         assert "keepalive" in event_types(events)
         assert event_types(events)[-1] == "response.completed"

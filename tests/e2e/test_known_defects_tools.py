@@ -1,4 +1,4 @@
-"""Known defects of tool calls: merged, renamed, cut off and run all the same, hijacked."""
+"""Known defects of tool calls: merged, renamed, truncated yet run, or hijacked."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def piece(arguments: str = "", **fields: Any) -> Document:
 
 def calling(*pieces: Document, finish: str = "tool_calls") -> Sequence[bytes]:
     """A stream that holds these pieces, one in a chunk."""
-    told = [chunk({"tool_calls": [each]}) for each in pieces]
-    return (*told, chunk({}, finish), usage(), DONE)
+    actual = [chunk({"tool_calls": [each]}) for each in pieces]
+    return (*actual, chunk({}, finish), usage(), DONE)
 
 
 def opened(index: int, name: str, arguments: str = "{}") -> Document:
@@ -71,8 +71,8 @@ async def test_calls_without_an_index_stay_apart(tmp_path: Path) -> None:
     )
     async with checked_gateway(tmp_path, send_frames(frames)) as setup:
         calls = done_items(await setup.stream(tools=[WEATHER, CLOCK]))
-        told = [(call["call_id"], call["name"], call["arguments"]) for call in calls]
-        assert told == [("a", "get_weather", PARIS), ("b", "get_time", '{"city":"Rome"}')]
+        actual = [(call["call_id"], call["name"], call["arguments"]) for call in calls]
+        assert actual == [("a", "get_weather", PARIS), ("b", "get_time", '{"city":"Rome"}')]
 
 
 @row(7)
@@ -92,8 +92,8 @@ async def test_a_continuation_chunk_never_overwrites_name_or_id(
     frames = calling(piece('{"city":', index=0, id="a", name="get_weather"), *rest)
     async with checked_gateway(tmp_path, send_frames(frames)) as setup:
         (call,) = done_items(await setup.stream(tools=[WEATHER]))
-        told = (call["call_id"], call["name"], call["arguments"], call["status"])
-        assert told == ("a", "get_weather", PARIS, "completed")
+        actual = (call["call_id"], call["name"], call["arguments"], call["status"])
+        assert actual == ("a", "get_weather", PARIS, "completed")
 
 
 @row(7)
@@ -156,10 +156,10 @@ async def test_the_type_of_an_item_never_changes(tmp_path: Path, name: str, read
     frames = calling(piece(index=0, id="a", name=name), *pieces)
     async with checked_gateway(tmp_path, send_frames(frames)) as setup:
         events = await setup.stream(tools=[tool])
-        told = [event["item"]["type"] for event in events if "output_item" in event["type"]]
-        assert told == [expected if readable else "function_call"] * 2
+        actual = [event["item"]["type"] for event in events if "output_item" in event["type"]]
+        assert actual == [expected if readable else "function_call"] * 2
         whole = await setup.whole(tools=[tool])
-        assert [item["type"] for item in whole["output"]] == told[:1]
+        assert [item["type"] for item in whole["output"]] == actual[:1]
 
 
 # Freeform input
@@ -169,14 +169,14 @@ PATCH: Document = {"type": "custom", "name": "apply_patch"}
 
 @row(12)
 async def test_the_input_of_a_custom_tool_streams_while_it_is_written(tmp_path: Path) -> None:
-    heard = asyncio.Event()
+    client_received = asyncio.Event()
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
         await connection.send(
             chunk({"tool_calls": [opened(0, "apply_patch", '{"input":"*** Begin')]})
         )
-        await heard.wait()
+        await client_received.wait()
         for each in calling(piece(' Patch"}', index=0)):
             await connection.send(each)
         await connection.end()
@@ -189,7 +189,7 @@ async def test_the_input_of_a_custom_tool_streams_while_it_is_written(tmp_path: 
             async for data in response.content.iter_any():
                 received += data
                 if b"custom_tool_call_input.delta" in received:
-                    heard.set()
+                    client_received.set()
         events = check_events(events_of(received))
         assert deltas(events, "custom_tool_call_input") == ["*** Begin", " Patch"]
         assert done_items(events)[0]["input"] == "*** Begin Patch"
@@ -261,8 +261,8 @@ async def test_calls_beside_a_search_keep_their_own_arguments(tmp_path: Path) ->
         again = await setup.stream(tools=tools, previous_response_id=first["id"], input=answers)
         assert [call["arguments"] for call in done_items(again)] == [PARIS, '{"city":"Rome"}']
         sent = [message for message in setup.last_body["messages"] if "tool_calls" in message]
-        told = [call["function"]["arguments"] for call in sent[0]["tool_calls"]]
-        assert told == [PARIS, '{"city":"Rome"}']
+        actual = [call["function"]["arguments"] for call in sent[0]["tool_calls"]]
+        assert actual == [PARIS, '{"city":"Rome"}']
 
 
 @row(18)
@@ -320,7 +320,7 @@ async def test_a_namespaced_call_comes_back_with_its_namespace(tmp_path: Path) -
 
     async with checked_gateway(tmp_path, script) as setup:
         events = await setup.stream(tools=tools)
-        told = [(call["namespace"], call["name"]) for call in done_items(events)]
-        assert told == [("mcp__a", "get_weather"), ("mcp__b", "get_weather")]
+        actual = [(call["namespace"], call["name"]) for call in done_items(events)]
+        assert actual == [("mcp__a", "get_weather"), ("mcp__b", "get_weather")]
         assert len({tool["function"]["name"] for tool in setup.last_body["tools"]}) == 2
         assert json.loads(done_items(events)[0]["arguments"]) == {}

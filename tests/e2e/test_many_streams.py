@@ -1,4 +1,4 @@
-"""Many streams at once in one process; `bench/slow_streams.py` does it with a thousand."""
+"""A hundred concurrent streams in one process; `bench/slow_streams.py` runs a thousand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The official `openai` client, in strict validation mode, on a real port, end to end."""
+"""The official `openai` client in strict validation mode, end to end on a real port."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ async def test_the_stream_helper_parses_too(tmp_path: Path) -> None:
 
 
 async def test_an_answer_that_violates_the_schema_is_a_failed_response(tmp_path: Path) -> None:
-    said = '{"name": "Ada", "age": "old"}'
-    frames = (chunk({"content": said}), chunk({}, "stop"), usage(), DONE)
+    contents = '{"name": "Ada", "age": "old"}'
+    frames = (chunk({"content": contents}), chunk({}, "stop"), usage(), DONE)
     async with scripted_client(tmp_path, send_frames(frames)) as (client, _):
         answer = await client.responses.create(
             model="m",
@@ -254,8 +254,8 @@ async def test_a_second_turn_has_the_first_in_its_history(tmp_path: Path) -> Non
             model="m", input="Who am I?", previous_response_id=first.id
         )
         assert second.previous_response_id == first.id
-        said = [message["content"] for message in setup.last_body["messages"]]
-        assert said == ["My name is Ada.", "Hello, world", "Who am I?"]
+        contents = [message["content"] for message in setup.last_body["messages"]]
+        assert contents == ["My name is Ada.", "Hello, world", "Who am I?"]
 
 
 async def test_a_response_can_be_continued_at_once_when_it_completes(tmp_path: Path) -> None:
@@ -323,8 +323,8 @@ async def test_reasoning_is_an_item_that_can_be_sent_back(tmp_path: Path) -> Non
 async def test_reasoning_streams_under_the_names_the_client_knows(tmp_path: Path) -> None:
     async with echo_client(tmp_path) as client:
         stream = await client.responses.create(model="echo/reasoner", input="Hello", stream=True)
-        told = [e.delta async for e in stream if e.type == "response.reasoning_text.delta"]
-        assert "".join(told) == "The user said: Hello"
+        actual = [e.delta async for e in stream if e.type == "response.reasoning_text.delta"]
+        assert "".join(actual) == "The user said: Hello"
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])

@@ -1,4 +1,4 @@
-"""What goes wrong, as the official `openai` client tells it: classes, codes and parameters."""
+"""Errors as the official `openai` client raises them: classes, codes and parameters."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ async def test_a_failure_in_the_middle_is_a_failed_response(tmp_path: Path) -> N
 
 
 async def test_a_context_overflow_is_reported_inside_a_stream_or_as_a_400(tmp_path: Path) -> None:
-    said = {"error": {"message": "too long", "code": "context_length_exceeded"}}
+    body = {"error": {"message": "too long", "code": "context_length_exceeded"}}
     async with (
-        scripted_client(tmp_path, send_json(400, said)) as (client, setup),
+        scripted_client(tmp_path, send_json(400, body)) as (client, setup),
         openai_client(setup.gateway, strict=False) as lenient,  # the strict one lacks this code
     ):
         stream = await lenient.responses.create(model="m", input="x", stream=True)

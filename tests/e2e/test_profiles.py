@@ -1,4 +1,4 @@
-"""Clients that read the same answer differently are told it in the way they understand."""
+"""Client profiles: error statuses, refusals and keep-alives adapted to the client."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ LOCKED = {"error": {"message": "Incorrect API key sk-secret", "code": "invalid_a
 async def serving(
     tmp_path: Path, script: Script, clients: dict[str, ClientConfig] | None = None, **server: Any
 ) -> AsyncIterator[Running]:
-    async with upstream(script) as played:
-        config = replaced(settings(tmp_path, played.url, **server), clients=clients or {})
+    async with upstream(script) as provider:
+        config = replaced(settings(tmp_path, provider.url, **server), clients=clients or {})
         async with running(config) as gateway:
             yield gateway
 

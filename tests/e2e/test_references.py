@@ -1,4 +1,4 @@
-"""A client that names what was said, instead of repeating it, loses nothing.
+"""Item references: stored items can be referenced by id instead of being sent again.
 
 Clients that leave `store` alone send `item_reference` in place of the items of earlier answers. The
 provider must get what it would have got had the client repeated all of it.
@@ -57,8 +57,8 @@ async def talkative(scripted: ScriptedProvider) -> AsyncIterator[Upstream]:
         await connection.send(scripted.stream_bytes(next(turns)))
         await connection.end()
 
-    async with upstream(script) as played:
-        yield played
+    async with upstream(script) as server:
+        yield server
 
 
 PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
@@ -88,24 +88,24 @@ async def test_a_stored_item_can_be_sent_as_a_reference(
     tmp_path: Path, kind: str, how: str
 ) -> None:
     scripted, model = PROVIDERS[kind]
-    async with talkative(scripted) as played:
+    async with talkative(scripted) as server:
         config = replaced(
-            settings(tmp_path, played.url),
-            providers={"up": ProviderConfig(kind=kind, base_url=played.url, api_keys=["k"])},
+            settings(tmp_path, server.url),
+            providers={"up": ProviderConfig(kind=kind, base_url=server.url, api_keys=["k"])},
             capsule=CapsuleConfig(keys=["a key"]),
         )
         items: list[Document] = []
         output: list[Document] = []
-        for place, turn in enumerate(SESSION):
-            items += user_items(turn) or result_items(output, SESSION[place - 1])
+        for index, turn in enumerate(SESSION):
+            items += user_items(turn) or result_items(output, SESSION[index - 1])
             async with running(config) as gateway:  # each turn in a gateway of its own
                 answer = await post_request(gateway, request_body(f"up/{model}", items, include=[]))
             assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
             assert UNRESOLVED not in answer.headers.get(HEADER, "")
             output = answer.response["output"]
             items += [REPEATING[how](item) for item in output]
-            raw = played.requests[-1].raw
-            assert raw.endswith(native_tail(scripted, SESSION[: place + 1])), raw.decode()
+            raw = server.requests[-1].raw
+            assert raw.endswith(native_tail(scripted, SESSION[: index + 1])), raw.decode()
 
 
 def diagnostics_of(checked_gateway: CheckedGateway) -> list[tuple[str, str]]:
@@ -152,8 +152,10 @@ async def test_a_reasoning_reference_resolves_only_to_reasoning(tmp_path: Path) 
 async def test_a_stored_turn_has_the_items_and_not_the_references(tmp_path: Path) -> None:
     async with reference_gateway(tmp_path) as checked_gateway:
         first = (await posted(checked_gateway, input="First.")).response
-        said = first["output"][0]["id"]
-        second = (await posted(checked_gateway, input=[reference(said), user("Second.")])).response
+        references = first["output"][0]["id"]
+        second = (
+            await posted(checked_gateway, input=[reference(references), user("Second.")])
+        ).response
         assert await checked_gateway.gateway.engine.services.store.delete(first["id"])
         third = await posted(checked_gateway, input="Third.", previous_response_id=second["id"])
         assert diagnostics_of(checked_gateway) == [
@@ -163,7 +165,7 @@ async def test_a_stored_turn_has_the_items_and_not_the_references(tmp_path: Path
             ("user", "Third."),
         ]
         assert HEADER not in third.headers
-        again = await posted(checked_gateway, input=[reference(said), user("Fourth.")])
+        again = await posted(checked_gateway, input=[reference(references), user("Fourth.")])
         assert diagnostics_of(checked_gateway) == [
             ("assistant", "Hello, world"),
             ("user", "Fourth."),
@@ -192,25 +194,25 @@ async def test_an_unresolved_reference_is_left_out_with_a_diagnostic(
             entry for entry in checked_gateway.gateway.log if entry.event == "response.diagnostics"
         ]
         found = entry.facts["diagnostics"]
-        assert found == [f"{UNRESOLVED}:input[{place}]" for place in (1, 3)]
+        assert found == [f"{UNRESOLVED}:input[{index}]" for index in (1, 3)]
 
 
 async def test_an_item_that_was_not_stored_cannot_be_referenced(tmp_path: Path) -> None:
     async with reference_gateway(tmp_path) as checked_gateway:
         first = (await posted(checked_gateway, input="First.", store=False)).response
-        said = [reference(item["id"]) for item in first["output"]]
-        answer = await posted(checked_gateway, input=[*said, user("Second.")])
+        references = [reference(item["id"]) for item in first["output"]]
+        answer = await posted(checked_gateway, input=[*references, user("Second.")])
         assert diagnostics_of(checked_gateway) == [("user", "Second.")]
         assert UNRESOLVED in answer.headers[HEADER]
 
 
 async def test_a_reference_is_valid_as_long_as_the_turn_of_its_item(tmp_path: Path) -> None:
     now = 1_000_000
-    async with upstream(send_frames(HELLO_WORLD)) as played:
-        config = settings(tmp_path, played.url)
+    async with upstream(send_frames(HELLO_WORLD)) as server:
+        config = settings(tmp_path, server.url)
         config = replaced(config, store=StoreConfig(url="memory://", ttl_s=100))
         async with running(config, Runtime(now=lambda: now)) as gateway:
-            checked_gateway = CheckedGateway(gateway, played)
+            checked_gateway = CheckedGateway(gateway, server)
             first = (await posted(checked_gateway, input="First.")).response
             items = [*(reference(item["id"]) for item in first["output"]), user("Second.")]
             now += 99

@@ -1,4 +1,4 @@
-"""Later rounds of an answer meet what first ones meet: busy, broken, silent and dying providers.
+"""Later rounds of an answer with busy, broken, silent and disconnecting providers.
 
 Whatever happens to a question that the gateway asks on its own, the client sees one response.
 """
@@ -129,11 +129,11 @@ async def test_a_fallback_with_another_dialect_takes_over(tmp_path: Path, stream
         await connection.send(ANTHROPIC.stream_bytes(turn))
         await connection.end()
 
-    spoken = round_script(
+    text_round = round_script(
         reasoning_delta("Hm."), text_delta("Let me see."), call_delta(search_call())
     )
     async with rounds_gateway(
-        tmp_path, spoken, *[error(503)] * 5, fallback=[other], spare_kind="anthropic"
+        tmp_path, text_round, *[error(503)] * 5, fallback=[other], spare_kind="anthropic"
     ) as setup:
         answer = await setup.post_request(stream=stream, tools=[SEARCH], model="up/m")
         [asked] = setup.fallback.requests
@@ -215,13 +215,13 @@ async def test_a_draft_is_sent_if_no_correction_arrives(
         tmp_path, round_script(text_delta("Ulm.")), *[BUSY[busy]] * 9, attempts=ONCE
     ) as setup:
         answer = await setup.post_request(stream=stream, text=TEXT_FORMAT)
-        told = [
+        actual = [
             each for facts in setup.log_of("response.diagnostics") for each in facts["diagnostics"]
         ]
         assert setup.waiting_requests == 0
     assert output_text(answer.response) == "Ulm."
     assert answer.response["status"] == "failed"
-    assert "format.repaired:text.format" not in told
+    assert "format.repaired:text.format" not in actual
 
 
 @streamed_and_whole
@@ -232,12 +232,12 @@ async def test_an_empty_answer_stays_empty_if_the_reminder_fails(
     silent = round_script(reasoning_delta("Hm."), counted=False)
     async with rounds_gateway(tmp_path, silent, *[error(500)] * 9, attempts=ONCE) as setup:
         answer = await setup.post_request(stream=stream)
-        [told] = setup.log_of("response.diagnostics")
+        [actual] = setup.log_of("response.diagnostics")
     assert answer.response["status"] == "completed"
     assert output_text(answer.response) == ""
     assert item_types(answer.response) == ([] if stream else ["message"])
     assert answer.response["usage"]["input_tokens"] > 0
-    assert "answer.empty:output" in told["diagnostics"]
+    assert "answer.empty:output" in actual["diagnostics"]
 
 
 # --- time -----------------------------------------------------------------------------------------
@@ -347,8 +347,8 @@ async def test_later_rounds_are_in_the_log_and_the_trace(tmp_path: Path, stream:
         tmp_path, *rounds, model=ModelConfig(formats=["text"], tools=False)
     ) as setup:
         answer = await setup.post_request(stream=stream, text=TEXT_FORMAT)
-        [told] = setup.log_of("response.diagnostics")
-    codes = {each.partition(":")[0] for each in told["diagnostics"]}
+        [actual] = setup.log_of("response.diagnostics")
+    codes = {each.partition(":")[0] for each in actual["diagnostics"]}
     assert {"answer.reminded", "format.repaired"} <= codes
     detail = read_trace(setup.trace, answer.headers["x-request-id"])
     assert {each.code for each in detail.diagnostics} == codes

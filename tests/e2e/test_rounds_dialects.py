@@ -1,4 +1,4 @@
-"""Rounds in every dialect: what the gateway asks on its own is as sound as what a client asks.
+"""Rounds in every dialect: requests of follow-up rounds are valid.
 
 The provider of each dialect checks what it gets the way the real one would, and answers natively.
 """
@@ -74,8 +74,8 @@ class DialectGateway:
 
     async def fetch_response(self, **body: Any) -> dict[str, Any]:
         """A finished response; whatever the provider was asked for it must be sound."""
-        asked = {"model": self.model, "input": "Hello?", "stream": True, **body}
-        answer = await post_request(self.gateway, asked)
+        fields = {"model": self.model, "input": "Hello?", "stream": True, **body}
+        answer = await post_request(self.gateway, fields)
         assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
         for each in self.upstream.requests:
             assert self.scripted.problems(each.raw) == []
@@ -89,20 +89,20 @@ async def dialect_gateway(
     scripted, model = PROVIDERS[kind]
     path = tmp_path / "answers.json"
     path.write_text(json.dumps(SEARCH_RESULTS))
-    async with upstream(native_turns(scripted, turns)) as played:
+    async with upstream(native_turns(scripted, turns)) as server:
         entry = ProviderConfig(
             kind=kind,
-            base_url=played.url,
+            base_url=server.url,
             api_keys=["sk-up"],
             web_search="managed",
         )
         config = replaced(
-            settings(tmp_path, played.url),
+            settings(tmp_path, server.url),
             providers={"up": entry},
             search=SearchConfig(backend="recorded", url=f"file://{path}"),
         )
         async with running(config) as gateway:
-            yield DialectGateway(gateway, played, scripted, f"up/{model}")
+            yield DialectGateway(gateway, server, scripted, f"up/{model}")
 
 
 @every_dialect

@@ -1,5 +1,6 @@
-"""Between two rounds an answer can end like anywhere else: its client leaves, its time is up, the
-gateway goes down. Nothing stays behind, and whoever still listens hears one end."""
+"""An answer that ends between two rounds: by a disconnect, the total timeout or a shutdown.
+
+Everything is released, and a client that still reads gets one terminal event."""
 
 from __future__ import annotations
 
@@ -42,19 +43,19 @@ ANSWER = round_script(text_delta("It rains [1]."))
 
 
 class SlowSearchEngine:
-    """A search engine that finds nothing before it is told to."""
+    """A search engine that finds nothing before the test resumes it."""
 
     def __init__(self) -> None:
         self.request_bodies = 0
-        self.go_on = asyncio.Event()
+        self.resume = asyncio.Event()
         self.gone = asyncio.Event()
 
     async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
         self.request_bodies += 1
         left = asyncio.ensure_future(connection.wait_disconnected())
-        told = asyncio.ensure_future(self.go_on.wait())
-        await asyncio.wait([left, told], return_when=asyncio.FIRST_COMPLETED)
-        if told.done():
+        resumed = asyncio.ensure_future(self.resume.wait())
+        await asyncio.wait([left, resumed], return_when=asyncio.FIRST_COMPLETED)
+        if resumed.done():
             await connection.head(content_type="application/json")
             await connection.send(
                 json.dumps({"results": [{**RAIN, "content": "It rains."}]}).encode()
@@ -62,9 +63,9 @@ class SlowSearchEngine:
             await connection.end()
         else:
             self.gone.set()
-        for each in (left, told):
+        for each in (left, resumed):
             each.cancel()
-        await asyncio.wait([left, told])
+        await asyncio.wait([left, resumed])
 
 
 class SilentRound:
@@ -264,19 +265,19 @@ async def run_until(
     provider had been asked by then. None: it has ended before."""
     engine = setup.gateway.engine
     run = await engine.create(Request.parse(BODY), Caller("somebody", "req_1"))
-    told: list[Event] = []
-    asked = None
+    seen: list[Event] = []
+    request_count = None
     async with run, aclosing(run.events()) as batches:
         await run.open()
         async for events in batches:
-            told += events
+            seen += events
             after -= 1
             if terminal(events) is None and not after:
-                asked = len(setup.request_bodies)
+                request_count = len(setup.request_bodies)
                 if leave:
                     break
                 engine.stop_all()
-    return told, asked
+    return seen, request_count
 
 
 @pytest.mark.parametrize("leave", [True, False], ids=["left", "stopped"])
@@ -287,14 +288,14 @@ async def test_nothing_is_started_after_the_end_of_an_answer(
     for after in range(1, 100):
         async with rounds_gateway(tmp_path, *rounds) as setup:
             before = tasks()
-            told, asked = await run_until(setup, after, leave=leave)
-            assert asked in (None, len(setup.request_bodies))
+            seen, request_count = await run_until(setup, after, leave=leave)
+            assert request_count in (None, len(setup.request_bodies))
             await nothing_is_left(setup, before)
         if not leave:
-            check(documents(told))
-        if asked is None:
+            check(documents(seen))
+        if request_count is None:
             break
-    assert asked is None
+    assert request_count is None
     assert after > 1
 
 
@@ -306,7 +307,7 @@ async def test_keep_alives_are_sent_during_a_search(tmp_path: Path) -> None:
     ):
         await listen_for(listener, "response.web_search_call.searching")
         await listen_for(listener, "keepalive", 3)
-        engine.go_on.set()
+        engine.resume.set()
         answer = await listener.rest()
     assert answer.response["status"] == "completed"
     assert output_text(answer.response) == "Let me see.It rains [1]."
@@ -323,6 +324,6 @@ async def test_a_slow_search_is_not_an_idle_provider(tmp_path: Path) -> None:
         open_request(setup, stream=True) as listener,
     ):
         await listen_for(listener, "keepalive", 3)
-        engine.go_on.set()
+        engine.resume.set()
         answer = await listener.rest()
     assert answer.response["status"] == "completed"

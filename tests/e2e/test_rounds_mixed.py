@@ -1,4 +1,4 @@
-"""Several reasons for another round in one answer: a search, a form, a patch, a client's own call.
+"""Several follow-ups in one answer: search, structured output, patch correction, client calls.
 
 Each is taken care of as if it were alone, streamed or whole.
 """

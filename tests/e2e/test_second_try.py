@@ -1,4 +1,4 @@
-"""What goes wrong before the first word is tried again, and the client never hears of it."""
+"""Faults before the first output are retried without the client noticing."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ async def test_an_upstream_that_breaks_off_before_output_is_retried(
         has_word = count >= 2
         assert script.requests == (1 if has_word else 2), count
         expected = HELLO_WORLD[:count] if has_word else HELLO_WORLD
-        told = [event["type"] for event in replay(b"".join(expected))]
-        assert [event["type"] for event in answer.events] == told, count
+        actual = [event["type"] for event in replay(b"".join(expected))]
+        assert [event["type"] for event in answer.events] == actual, count
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

@@ -1,4 +1,4 @@
-"""What the gateway tells of itself: its health, its models, and what it made of a request."""
+"""Health, model lists and the diagnostics header."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ async def test_diagnostics_are_listed_in_a_header(shared_gateway: SharedGateway)
     answer = await shared_gateway.post_request(send_frames(HELLO_WORLD), stream=True, **body)
     assert answer.response["status"] == "completed"
     count, _, codes = answer.headers["antiphon-diagnostics"].partition("; codes=")
-    told = codes.split(",")
-    assert int(count) >= len(told) >= 2
-    assert "param.unknown:moon_phase" in told
+    actual = codes.split(",")
+    assert int(count) >= len(actual) >= 2
+    assert "param.unknown:moon_phase" in actual
 
 
 async def test_without_diagnostics_there_is_no_header(shared_gateway: SharedGateway) -> None:

@@ -1,4 +1,4 @@
-"""SIGTERM hurts nobody: answers may finish, and those that cannot are ended properly."""
+"""SIGTERM: answers may finish until the deadline; the others get a terminal event."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Provider:
     """Sends the first words at once, and the rest when it is told to."""
 
     def __init__(self) -> None:
-        self.go_on = asyncio.Event()
+        self.resume = asyncio.Event()
         self.gone = 0
 
     async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
@@ -110,16 +110,16 @@ class Provider:
 
     async def _wait(self, connection: Connection) -> None:
         """The end, or the other side hangs up: whatever comes first."""
-        told = asyncio.ensure_future(self.go_on.wait())
+        resumed = asyncio.ensure_future(self.resume.wait())
         left = asyncio.ensure_future(connection.wait_disconnected())
-        await asyncio.wait([told, left], return_when=asyncio.FIRST_COMPLETED)
-        if told.done():
+        await asyncio.wait([resumed, left], return_when=asyncio.FIRST_COMPLETED)
+        if resumed.done():
             for each in HELLO_WORLD[2:]:
                 await connection.send(each)
             await connection.end()
-        for waiting in (told, left):
+        for waiting in (resumed, left):
             waiting.cancel()
-        await asyncio.wait([told, left])
+        await asyncio.wait([resumed, left])
 
 
 async def first_words(listener: StreamReader) -> None:
@@ -139,8 +139,8 @@ async def test_an_idle_gateway_stops_at_once(tmp_path: Path, number: signal.Sign
 async def test_during_shutdown_streams_finish_and_new_requests_are_rejected(tmp_path: Path) -> None:
     provider = Provider()
     async with (
-        upstream(provider) as played,
-        serving(tmp_path, played.url, shutdown_s=60) as gateway,
+        upstream(provider) as server,
+        serving(tmp_path, server.url, shutdown_s=60) as gateway,
         open_stream(gateway.port) as stream,
         open_stream(gateway.port) as silent,
         aiohttp.ClientSession(f"http://127.0.0.1:{gateway.port}") as known,
@@ -164,7 +164,7 @@ async def test_during_shutdown_streams_finish_and_new_requests_are_rejected(tmp_
             await known.get("/health/ready")  # on a new line: the old one was closed
         assert gateway.process.returncode is None
 
-        provider.go_on.set()
+        provider.resume.set()
         streamed, whole = await stream.rest(), await silent.rest()
         assert streamed.response["status"] == whole.response["status"] == "completed"
         assert await gateway.exit_code() == 0
@@ -175,8 +175,8 @@ async def test_at_the_shutdown_deadline_every_stream_gets_a_terminal_event(tmp_p
     models = {"m": 3, "no-word": 2, "no-head": 2}
     provider = Provider()
     async with AsyncExitStack() as stack:
-        played = await stack.enter_async_context(upstream(provider))
-        gateway = await stack.enter_async_context(serving(tmp_path, played.url, shutdown_s=0.5))
+        server = await stack.enter_async_context(upstream(provider))
+        gateway = await stack.enter_async_context(serving(tmp_path, server.url, shutdown_s=0.5))
 
         async def come(model: str, stream: bool) -> StreamReader:
             listener = await stack.enter_async_context(open_stream(gateway.port))
@@ -187,12 +187,12 @@ async def test_at_the_shutdown_deadline_every_stream_gets_a_terminal_event(tmp_p
         wholes = [await come(model, False) for model in models]
         for listener in streams:  # each has begun, if only because its upstream is slow
             await listener.event()
-        await until(lambda: len(played.requests) == len(streams) + len(wholes), "all were asked")
+        await until(lambda: len(server.requests) == len(streams) + len(wholes), "all were asked")
         gateway.terminate()
         answers = [await listener.rest() for listener in streams]
         refusals = [await listener.rest() for listener in wholes]
         assert await gateway.exit_code() == 0
-        await until(lambda: provider.gone == len(played.requests), "all upstreams were closed")
+        await until(lambda: provider.gone == len(server.requests), "all upstreams were closed")
     assert {answer.response["status"] for answer in answers} == {"failed"}
     assert {answer.error["code"] for answer in answers} == {"server_error"}
     assert {answer.status for answer in refusals} == {503}
@@ -200,10 +200,10 @@ async def test_at_the_shutdown_deadline_every_stream_gets_a_terminal_event(tmp_p
 
 async def test_turns_finished_before_shutdown_are_stored(tmp_path: Path) -> None:
     provider = Provider()
-    provider.go_on.set()
-    async with upstream(provider) as played:
+    provider.resume.set()
+    async with upstream(provider) as server:
         async with (
-            serving(tmp_path, played.url, shutdown_s=5) as gateway,
+            serving(tmp_path, server.url, shutdown_s=5) as gateway,
             open_stream(gateway.port) as stream,
         ):
             await stream.post(body("m"))
@@ -211,13 +211,13 @@ async def test_turns_finished_before_shutdown_are_stored(tmp_path: Path) -> None
             gateway.terminate()
             assert await gateway.exit_code() == 0
         async with (
-            serving(tmp_path, played.url, shutdown_s=5) as gateway,
+            serving(tmp_path, server.url, shutdown_s=5) as gateway,
             open_stream(gateway.port) as stream,
         ):
             await stream.post(body("m", previous_response_id=first.response["id"]))
             second = await stream.rest()
     assert second.response["status"] == "completed"
-    assert [message["role"] for message in played.requests[-1].body["messages"]] == [
+    assert [message["role"] for message in server.requests[-1].body["messages"]] == [
         "user",
         "assistant",
         "user",
@@ -233,8 +233,8 @@ async def test_a_client_that_does_not_read_does_not_delay_shutdown(tmp_path: Pat
             await connection.send(chunk({"content": "word " * 20_000}))
 
     async with (
-        upstream(flood) as played,
-        serving(tmp_path, played.url, shutdown_s=0.1) as gateway,
+        upstream(flood) as server,
+        serving(tmp_path, server.url, shutdown_s=0.1) as gateway,
         open_stream(gateway.port, buffer_bytes=4096) as stream,
     ):
         await stream.post(body("m"))

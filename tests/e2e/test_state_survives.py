@@ -1,4 +1,4 @@
-"""What a provider wants back reaches it, whatever happens to the gateway in between.
+"""Reasoning state reaches its provider again, across restarts and key rotation.
 
 A session of six turns, with a gateway that is taken down and started anew between any two of them.
 The provider must get, to the byte, the history that a client of its own would have sent. The client
@@ -113,20 +113,20 @@ async def stateful_gateway(
         await connection.send(scripted.stream_bytes(next(turns)))
         await connection.end()
 
-    async with upstream(script) as played:
-        setup = StatefulGateway(scripted, kind, model, played, tmp_path)
+    async with upstream(script) as server:
+        setup = StatefulGateway(scripted, kind, model, server, tmp_path)
         yield setup
 
 
-def known(place: int, before: Sequence[Document]) -> list[Document]:
+def known(index: int, before: Sequence[Document]) -> list[Document]:
     """What a client has to say at this turn, by the items of the one before."""
-    return user_items(SESSION[place]) or result_items([*before], SESSION[place - 1])
+    return user_items(SESSION[index]) or result_items([*before], SESSION[index - 1])
 
 
-def check(place: int, stateful_gateway: StatefulGateway) -> None:
+def check(index: int, stateful_gateway: StatefulGateway) -> None:
     """The last request is what the provider's own client would have sent."""
     raw = stateful_gateway.upstream.requests[-1].raw.replace(CACHE_MARK, b"")
-    assert raw.endswith(native_tail(stateful_gateway.scripted, SESSION[: place + 1])), raw.decode()
+    assert raw.endswith(native_tail(stateful_gateway.scripted, SESSION[: index + 1])), raw.decode()
 
 
 PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
@@ -150,11 +150,11 @@ async def test_state_in_echoed_items_survives_a_restart(tmp_path: Path, kind: st
     async with stateful_gateway(tmp_path, scripted, kind, model) as setup:
         items: list[Document] = []
         output: list[Document] = []
-        for place in range(len(SESSION)):
-            items += known(place, output)
+        for index in range(len(SESSION)):
+            items += known(index, output)
             output = (await setup.post_request(items, store=False)).response["output"]
             items += echo_items(output)
-            check(place, setup)
+            check(index, setup)
 
 
 @pytest.mark.parametrize("kind", PROVIDERS)
@@ -166,10 +166,10 @@ async def test_state_behind_previous_response_id_survives_a_restart(
         setup.store = f"sqlite:///{tmp_path / 'kept.db'}"
         output: list[Document] = []
         previous: dict[str, str] = {}
-        for place in range(len(SESSION)):
-            response = (await setup.post_request(known(place, output), **previous)).response
+        for index in range(len(SESSION)):
+            response = (await setup.post_request(known(index, output), **previous)).response
             output, previous = response["output"], {"previous_response_id": response["id"]}
-            check(place, setup)
+            check(index, setup)
 
 
 # What cannot be opened
@@ -287,12 +287,12 @@ async def test_capsule_keys_can_be_rotated(tmp_path: Path) -> None:
         items: list[Document] = []
         output: list[Document] = []
         keys = ["a", "a", "b a", "b a", "c b a", "c b a"]
-        for place, held in enumerate(keys):
+        for index, held in enumerate(keys):
             setup.keys = held.split()
-            items += known(place, output)
+            items += known(index, output)
             output = (await setup.post_request(items, store=False)).response["output"]
             items += echo_items(output)
-            check(place, setup)
+            check(index, setup)
 
 
 async def test_a_removed_capsule_key_invalidates_only_its_capsules(

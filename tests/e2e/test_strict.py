@@ -1,4 +1,4 @@
-"""Strict means strict, through the whole gateway: an answer that fits, or an explicit failure."""
+"""Strict structured output through the whole gateway: a valid answer or a failed response."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def in_turn(*rounds: str | Document) -> Script:
     left = list(rounds)
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
-        said = left.pop(0) if len(left) > 1 else left[0]
-        message = said if isinstance(said, dict) else _message(said, request.body)
+        content = left.pop(0) if len(left) > 1 else left[0]
+        message = content if isinstance(content, dict) else _message(content, request.body)
         finish = "tool_calls" if "tool_calls" in message else "stop"
         if request.body.get("stream"):
             await connection.head()
@@ -73,11 +73,11 @@ def in_turn(*rounds: str | Document) -> Script:
     return script
 
 
-def _message(said: str, body: Document) -> Document:
+def _message(content: str, body: Document) -> Document:
     names = [tool["function"]["name"] for tool in body.get("tools", [])]
     if "answer_trip" in names:
-        return {"tool_calls": [called("answer_trip", said)]}
-    return {"content": said}
+        return {"tool_calls": [called("answer_trip", content)]}
+    return {"content": content}
 
 
 def strict(

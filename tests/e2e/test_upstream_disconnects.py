@@ -1,4 +1,4 @@
-"""An upstream that dies in the middle of its answer, at every chunk and in every way."""
+"""An upstream that disconnects at any chunk of its answer."""
 
 from __future__ import annotations
 
@@ -208,8 +208,8 @@ async def test_bytes_received_before_a_reset_are_read(tmp_path: Path) -> None:
     everything = b"".join(HELLO_WORLD)
     outbound = Outbound(path="/chat/completions", body=b"{}")
     http = HTTPUpstream()
-    async with upstream(dying([everything], "cut")) as played:
-        provider = build_providers(settings(tmp_path, played.url), {})["up"]
+    async with upstream(dying([everything], "cut")) as server:
+        provider = build_providers(settings(tmp_path, server.url), {})["up"]
         answers = [await http.open(provider, outbound, "key") for _ in range(9)]
         for answer in answers:  # the first ones broke long ago, while the others were asked for
             assert await answer.next() == everything

@@ -1,4 +1,4 @@
-"""However an upstream fails, a client is told one thing, once, in the API's own shape."""
+"""Upstream failures: the client gets one error in the shape of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody waits for ever: to connect, for the first word, for the next one, for the last one."""
+"""Upstream timeouts: connect, first token, idle and total."""
 
 from __future__ import annotations
 
@@ -173,9 +173,9 @@ OPEN_LINES = (
 async def test_a_finished_answer_does_not_wait_for_the_connection_to_close(tmp_path: Path) -> None:
     """Usage has a short grace to follow; nothing that comes instead makes it longer."""
     async with open_shared_gateway(tmp_path) as setup:
-        asked = [setup.post_request(script, stream=True) for script in OPEN_LINES]
+        requests = [setup.post_request(script, stream=True) for script in OPEN_LINES]
         async with asyncio.timeout(10):  # the idle time is far longer than that
-            answers = await asyncio.gather(*asked)
+            answers = await asyncio.gather(*requests)
     assert {answer.response["status"] for answer in answers} == {"completed"}
     totals = [answer.response["usage"]["total_tokens"] for answer in answers]
     assert totals[-1] == 10  # the others are estimates

@@ -1,4 +1,4 @@
-"""Images on models that take none: another model describes them, once, or a marker stands in."""
+"""Images for models without image input: replaced by a description or a placeholder."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class VisionProvider:
         self.script = seeing
 
     async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
-        said = json.dumps(request.body["messages"])
+        prompt = json.dumps(request.body["messages"])
         if request.body["model"] != "eyes":
-            self.received_prompts.append(said)
+            self.received_prompts.append(prompt)
             await send_json(200, whole_answer("Fine."))(request, connection)
             return
-        self.described_images.append(said)
+        self.described_images.append(prompt)
         self.description_started.set()
         seeing = self.script or send_json(200, whole_answer(f"Look {len(self.described_images)}."))
         await seeing(request, connection)
@@ -71,58 +71,58 @@ class VisionProvider:
 async def vision_gateway(
     tmp_path: Path, script: Script, **vision: Any
 ) -> AsyncIterator[tuple[CheckedGateway, Upstream]]:
-    async with upstream(script) as played:
+    async with upstream(script) as server:
         entry = ProviderConfig(
             kind="chat",
-            base_url=played.url,
+            base_url=server.url,
             api_keys=["k"],
             models={"blind": ModelConfig(inputs=["text"]), "eyes": ModelConfig(inputs=["image"])},
         )
         config = replaced(
-            settings(tmp_path, played.url),
+            settings(tmp_path, server.url),
             providers={"up": entry},
             vision=VisionConfig(model="eyes", **vision),
         )
         async with running(config) as gateway:
-            yield CheckedGateway(gateway, played), played
+            yield CheckedGateway(gateway, server), server
 
 
-def seen_by(cast: VisionProvider, turn: int = -1) -> Callable[[str], bool]:
+def seen_by(provider: VisionProvider, turn: int = -1) -> Callable[[str], bool]:
     """Whether the model that sees nothing read these words."""
-    return lambda words: words in cast.received_prompts[turn]
+    return lambda words: words in provider.received_prompts[turn]
 
 
 async def test_an_image_is_replaced_by_its_description(tmp_path: Path) -> None:
-    cast = VisionProvider()
-    async with vision_gateway(tmp_path, cast) as (setup, _):
+    provider = VisionProvider()
+    async with vision_gateway(tmp_path, provider) as (setup, _):
         status, headers, document = await setup.post(
             model="blind", input=message_with_images(PICTURE)
         )
     assert (status, text(document)) == (200, "Fine.")
-    assert seen_by(cast)(description_text("Look 1."))
-    assert PICTURE not in cast.received_prompts[0]
-    assert PICTURE in cast.described_images[0]
+    assert seen_by(provider)(description_text("Look 1."))
+    assert PICTURE not in provider.received_prompts[0]
+    assert PICTURE in provider.described_images[0]
     assert headers["antiphon-diagnostics"] == "1; codes=history.image.described:message"
 
 
 async def test_a_streamed_request_gets_the_same_description(tmp_path: Path) -> None:
-    cast = VisionProvider()
-    async with vision_gateway(tmp_path, cast) as (setup, _):
+    provider = VisionProvider()
+    async with vision_gateway(tmp_path, provider) as (setup, _):
         await setup.post(model="blind", input=message_with_images(PICTURE))
         await setup.gateway.stream({"model": "blind", "input": message_with_images(PICTURE)})
-    assert len(cast.described_images) == 1
-    assert cast.received_prompts[0] == cast.received_prompts[1]
+    assert len(provider.described_images) == 1
+    assert provider.received_prompts[0] == provider.received_prompts[1]
 
 
 async def test_an_image_is_described_once_for_all_turns(tmp_path: Path) -> None:
-    cast = VisionProvider()
-    async with vision_gateway(tmp_path, cast) as (setup, _):
+    provider = VisionProvider()
+    async with vision_gateway(tmp_path, provider) as (setup, _):
         first = await setup.whole(model="blind", input=message_with_images(PICTURE))
         await setup.whole(model="blind", input="And?", previous_response_id=first["id"])
         await setup.whole(model="blind", input=message_with_images(OTHER_PICTURE, PICTURE))
-    assert len(cast.described_images) == 2
-    assert all(seen_by(cast, turn)(description_text("Look 1.")) for turn in range(3))
-    assert seen_by(cast, 2)(description_text("Look 2."))
+    assert len(provider.described_images) == 2
+    assert all(seen_by(provider, turn)(description_text("Look 1.")) for turn in range(3))
+    assert seen_by(provider, 2)(description_text("Look 2."))
 
 
 async def test_concurrent_requests_share_one_description(tmp_path: Path) -> None:
@@ -132,44 +132,44 @@ async def test_concurrent_requests_share_one_description(tmp_path: Path) -> None
         await let_go.wait()
         await send_json(200, whole_answer("A red door."))(request, connection)
 
-    cast = VisionProvider(slowly)
-    async with vision_gateway(tmp_path, cast) as (setup, _):
+    provider = VisionProvider(slowly)
+    async with vision_gateway(tmp_path, provider) as (setup, _):
         asking = [
             asyncio.create_task(
                 setup.whole(model="blind", input=message_with_images(PICTURE, PICTURE))
             )
             for _ in range(3)
         ]
-        await asyncio.wait_for(cast.description_started.wait(), 10)
+        await asyncio.wait_for(provider.description_started.wait(), 10)
         let_go.set()
         await asyncio.gather(*asking)
-    assert len(cast.described_images) == 1
-    assert all(seen_by(cast, turn)(description_text("A red door.")) for turn in range(3))
+    assert len(provider.described_images) == 1
+    assert all(seen_by(provider, turn)(description_text("A red door.")) for turn in range(3))
 
 
 async def test_an_image_in_a_tool_output_is_described_in_place(tmp_path: Path) -> None:
     call = {"type": "function_call", "call_id": "c", "name": "view", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c", "output": [image()]}
-    cast = VisionProvider()
-    async with vision_gateway(tmp_path, cast) as (setup, played):
+    provider = VisionProvider()
+    async with vision_gateway(tmp_path, provider) as (setup, server):
         await setup.whole(model="blind", input=[call, output])
-        answered = [m for m in played.requests[-1].body["messages"] if m["role"] == "tool"]
+        answered = [m for m in server.requests[-1].body["messages"] if m["role"] == "tool"]
     assert [message["content"] for message in answered] == [description_text("Look 1.")]
 
 
 async def test_a_model_with_image_input_gets_the_image(tmp_path: Path) -> None:
-    cast = VisionProvider()
-    async with vision_gateway(tmp_path, cast) as (setup, _):
+    provider = VisionProvider()
+    async with vision_gateway(tmp_path, provider) as (setup, _):
         await setup.whole(model="eyes", input=message_with_images(PICTURE))
-    assert len(cast.described_images) == 1
-    assert "Look:" in cast.described_images[0]
+    assert len(provider.described_images) == 1
+    assert "Look:" in provider.described_images[0]
 
 
 async def test_a_request_without_images_needs_no_description(tmp_path: Path) -> None:
-    cast = VisionProvider()
-    async with vision_gateway(tmp_path, cast) as (setup, _):
+    provider = VisionProvider()
+    async with vision_gateway(tmp_path, provider) as (setup, _):
         await setup.whole(model="blind", input="Hello?")
-    assert cast.described_images == []
+    assert provider.described_images == []
 
 
 # --- when nobody can say --------------------------------------------------------------------------
@@ -188,56 +188,56 @@ async def test_a_request_without_images_needs_no_description(tmp_path: Path) -> 
 async def test_a_failed_description_leaves_the_placeholder(
     tmp_path: Path, seeing: Script, looks: int
 ) -> None:
-    cast = VisionProvider(seeing)
-    async with vision_gateway(tmp_path, cast) as (setup, _):
+    provider = VisionProvider(seeing)
+    async with vision_gateway(tmp_path, provider) as (setup, _):
         for _ in range(2):
             _, headers, document = await setup.post(
                 model="blind", input=message_with_images(PICTURE)
             )
             assert text(document) == "Fine."
             assert headers["antiphon-diagnostics"] == "1; codes=history.image.replaced:message"
-    assert cast.received_prompts[0] == cast.received_prompts[1]
-    assert seen_by(cast)(MARKER)
-    assert len(cast.described_images) == looks
+    assert provider.received_prompts[0] == provider.received_prompts[1]
+    assert seen_by(provider)(MARKER)
+    assert len(provider.described_images) == looks
 
 
 async def test_a_description_that_failed_is_retried_on_a_later_turn(tmp_path: Path) -> None:
-    cast = VisionProvider(send_json(503, {"error": {"message": "overloaded"}}))
-    async with vision_gateway(tmp_path, cast) as (setup, _):
+    provider = VisionProvider(send_json(503, {"error": {"message": "overloaded"}}))
+    async with vision_gateway(tmp_path, provider) as (setup, _):
         await setup.whole(model="blind", input=message_with_images(PICTURE))
-        cast.script = None
+        provider.script = None
         await setup.whole(model="blind", input=message_with_images(PICTURE))
-    assert seen_by(cast)(description_text("Look 2."))
+    assert seen_by(provider)(description_text("Look 2."))
 
 
 async def test_a_slow_description_is_not_awaited(tmp_path: Path) -> None:
     async def never(request: ReceivedRequest, connection: Connection) -> None:
         await connection.wait_disconnected()
 
-    cast = VisionProvider(never)
-    async with vision_gateway(tmp_path, cast, timeout_s=0.05) as (setup, _):
+    provider = VisionProvider(never)
+    async with vision_gateway(tmp_path, provider, timeout_s=0.05) as (setup, _):
         await setup.whole(model="blind", input=message_with_images(PICTURE))
-    assert seen_by(cast)(MARKER)
+    assert seen_by(provider)(MARKER)
 
 
 async def test_the_least_recently_used_description_is_evicted(tmp_path: Path) -> None:
-    cast = VisionProvider()
+    provider = VisionProvider()
     first, second, third = (f"https://x.test/{number}" for number in range(3))
-    async with vision_gateway(tmp_path, cast, cache_entries=2) as (setup, _):
+    async with vision_gateway(tmp_path, provider, cache_entries=2) as (setup, _):
         for url in (first, second, first, third, first, second):
             await setup.whole(model="blind", input=message_with_images(url))
     looked = [
-        url for look in cast.described_images for url in (first, second, third) if url in look
+        url for look in provider.described_images for url in (first, second, third) if url in look
     ]
     assert looked == [first, second, third, second]
 
 
 async def test_more_images_than_cache_entries_are_all_described(tmp_path: Path) -> None:
-    cast = VisionProvider()
-    async with vision_gateway(tmp_path, cast, cache_entries=1) as (setup, _):
+    provider = VisionProvider()
+    async with vision_gateway(tmp_path, provider, cache_entries=1) as (setup, _):
         await setup.whole(model="blind", input=message_with_images(PICTURE, OTHER_PICTURE))
-    assert seen_by(cast)(description_text("Look 1."))
-    assert seen_by(cast)(description_text("Look 2."))
+    assert seen_by(provider)(description_text("Look 1."))
+    assert seen_by(provider)(description_text("Look 2."))
 
 
 async def test_a_client_disconnect_does_not_cancel_a_description(tmp_path: Path) -> None:
@@ -247,43 +247,43 @@ async def test_a_client_disconnect_does_not_cancel_a_description(tmp_path: Path)
         await let_go.wait()
         await send_json(200, whole_answer("A red door."))(request, connection)
 
-    cast = VisionProvider(slowly)
-    async with vision_gateway(tmp_path, cast) as (setup, _):
+    provider = VisionProvider(slowly)
+    async with vision_gateway(tmp_path, provider) as (setup, _):
         leaving = asyncio.create_task(
             setup.whole(model="blind", input=message_with_images(PICTURE))
         )
-        await asyncio.wait_for(cast.description_started.wait(), 10)
+        await asyncio.wait_for(provider.description_started.wait(), 10)
         leaving.cancel()
         staying = asyncio.create_task(
             setup.whole(model="blind", input=message_with_images(PICTURE))
         )
         let_go.set()
         await staying
-    assert len(cast.described_images) == 1
-    assert seen_by(cast)(description_text("A red door."))
+    assert len(provider.described_images) == 1
+    assert seen_by(provider)(description_text("A red door."))
 
 
 async def test_a_description_by_a_fallback_without_image_input_is_discarded(tmp_path: Path) -> None:
-    cast = VisionProvider(send_json(401, {"error": {"message": "wrong key"}}))
-    async with upstream(cast) as played:
+    provider = VisionProvider(send_json(401, {"error": {"message": "wrong key"}}))
+    async with upstream(provider) as server:
         blind = {"blind": ModelConfig(inputs=["text"])}
         config = replaced(
-            settings(tmp_path, played.url),
+            settings(tmp_path, server.url),
             providers={
-                "up": ProviderConfig(kind="chat", base_url=played.url, models=blind),
-                "sight": ProviderConfig(kind="chat", base_url=played.url),
+                "up": ProviderConfig(kind="chat", base_url=server.url, models=blind),
+                "sight": ProviderConfig(kind="chat", base_url=server.url),
             },
             fallbacks={"sight/eyes": ["up/blind"]},
             attempts=AttemptConfig(max_attempts=2, backoff_s=0),
             vision=VisionConfig(model="sight/eyes"),
         )
         async with running(config) as gateway:
-            await CheckedGateway(gateway, played).whole(
+            await CheckedGateway(gateway, server).whole(
                 model="blind", input=message_with_images(PICTURE)
             )
-    assert [MARKER in said for said in cast.received_prompts] == [True, True]
-    assert "Look:" in cast.received_prompts[-1]
-    assert "Fine." not in cast.received_prompts[-1]
+    assert [MARKER in prompt for prompt in provider.received_prompts] == [True, True]
+    assert "Look:" in provider.received_prompts[-1]
+    assert "Fine." not in provider.received_prompts[-1]
 
 
 async def test_descriptions_are_logged_as_requests_of_the_gateway(tmp_path: Path) -> None:
@@ -336,19 +336,21 @@ def pictures(count: int) -> list[str]:
 async def test_a_request_with_many_images_describes_only_the_newest(
     tmp_path: Path,
 ) -> None:
-    cast = VisionProvider()
-    async with vision_gateway(tmp_path, cast) as (setup, _):
+    provider = VisionProvider()
+    async with vision_gateway(tmp_path, provider) as (setup, _):
         await setup.whole(model="blind", input=message_with_images(*pictures(500)))
         seen = [
-            url for url in pictures(500) if any(f"{url}" in look for look in cast.described_images)
+            url
+            for url in pictures(500)
+            if any(f"{url}" in look for look in provider.described_images)
         ]
         assert seen == pictures(500)[-20:]
-        assert cast.received_prompts[0].count(MARKER) == 480
+        assert provider.received_prompts[0].count(MARKER) == 480
         await setup.whole(
             model="blind", input=message_with_images(*pictures(25)[-5:], *pictures(500)[-20:])
         )
-    assert len(cast.described_images) == 25
-    assert MARKER not in cast.received_prompts[1]
+    assert len(provider.described_images) == 25
+    assert MARKER not in provider.received_prompts[1]
 
 
 def _are_under_way(count: int) -> bool:
@@ -363,21 +365,21 @@ async def test_concurrent_descriptions_are_limited(tmp_path: Path) -> None:
         await let_go.wait()
         await send_json(200, whole_answer("Seen."))(request, connection)
 
-    cast = VisionProvider(slowly)
-    async with vision_gateway(tmp_path, cast) as (setup, _):
-        for place in range(0, 100, 20):
-            asked = setup.whole(
-                model="blind", input=message_with_images(*pictures(100)[place : place + 20])
+    provider = VisionProvider(slowly)
+    async with vision_gateway(tmp_path, provider) as (setup, _):
+        for index in range(0, 100, 20):
+            pending = setup.whole(
+                model="blind", input=message_with_images(*pictures(100)[index : index + 20])
             )
             enough = len(asyncio.all_tasks()) + 20
-            leaving = asyncio.create_task(asked)
+            leaving = asyncio.create_task(pending)
             await until(partial(_are_under_way, enough), "20 looks more")
             leaving.cancel()
         await setup.whole(
             model="blind", input=message_with_images(PICTURE)
         )  # without waiting for anybody
-        assert MARKER in cast.received_prompts[-1]
+        assert MARKER in provider.received_prompts[-1]
         let_go.set()
         await setup.whole(model="blind", input=message_with_images(*pictures(100)))
-    assert cast.received_prompts[-1].count(description_text("Seen.")) == 100
-    assert len(cast.described_images) == 100
+    assert provider.received_prompts[-1].count(description_text("Seen.")) == 100
+    assert len(provider.described_images) == 100

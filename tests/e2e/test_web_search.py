@@ -1,4 +1,4 @@
-"""Hosted web search for a model that has none: the gateway searches, and the answer goes on.
+"""Web search run by the gateway for models that have none.
 
 A scripted provider that only knows functions, a recorded search engine, and the real gateway
 between them and the client. Theme 22 of what users ask for; defects 16 to 20 of the closest system.
@@ -98,11 +98,11 @@ async def search_gateway(
     path = tmp_path / "answers.json"
     path.write_text(json.dumps(ANSWERS))
     recorded = SearchConfig(backend="recorded", url=f"file://{path}")
-    async with upstream(SearchingModel(rounds)) as played:
-        entry = ProviderConfig(kind=kind, base_url=played.url, api_keys=["k"])
-        config = replaced(settings(tmp_path, played.url), providers={"up": entry}, search=recorded)
+    async with upstream(SearchingModel(rounds)) as server:
+        entry = ProviderConfig(kind=kind, base_url=server.url, api_keys=["k"])
+        config = replaced(settings(tmp_path, server.url), providers={"up": entry}, search=recorded)
         async with running(config) as gateway:
-            yield CheckedGateway(gateway, played)
+            yield CheckedGateway(gateway, server)
 
 
 async def answered(setup: CheckedGateway, *, stream: bool, **body: Any) -> Document:
@@ -146,9 +146,9 @@ async def test_a_search_is_made_while_the_answer_streams(tmp_path: Path) -> None
     ]
     async with search_gateway(tmp_path, *rounds) as setup:
         events = await setup.stream(tools=[SEARCH])
-        first, second = (asked.body for asked in setup.upstream.requests)
-    told = [kind for kind in event_types(events) if "web_search" in kind]
-    assert told == [
+        first, second = (messages.body for messages in setup.upstream.requests)
+    actual = [kind for kind in event_types(events) if "web_search" in kind]
+    assert actual == [
         "response.web_search_call.in_progress",
         "response.web_search_call.searching",
         "response.web_search_call.completed",
@@ -219,7 +219,7 @@ async def test_a_forced_search_is_forced_once(tmp_path: Path) -> None:
     rounds = [[calls(search("rain"))], [text_delta("So.")]]
     async with search_gateway(tmp_path, *rounds) as setup:
         await setup.stream(tools=[SEARCH], tool_choice={"type": "web_search"})
-        first, second = (asked.body for asked in setup.upstream.requests)
+        first, second = (messages.body for messages in setup.upstream.requests)
     assert first["tool_choice"] == {"type": "function", "function": {"name": "web_search"}}
     assert second.get("tool_choice", "auto") == "auto"
 
@@ -328,10 +328,10 @@ async def test_a_provider_failure_after_a_search_fails_the_response(tmp_path: Pa
     path = tmp_path / "answers.json"
     path.write_text(json.dumps(ANSWERS))
     recorded = SearchConfig(backend="recorded", url=f"file://{path}")
-    async with upstream(script) as played:
-        config = replaced(settings(tmp_path, played.url), search=recorded)
+    async with upstream(script) as server:
+        config = replaced(settings(tmp_path, server.url), search=recorded)
         async with running(config) as gateway:
-            events = await CheckedGateway(gateway, played).stream(tools=[SEARCH])
+            events = await CheckedGateway(gateway, server).stream(tools=[SEARCH])
     assert event_types(events)[-1] == "response.failed"
     assert [item["status"] for item in searches(final_response(events))] == ["completed"]
 
@@ -385,11 +385,14 @@ async def test_search_results_are_in_the_history_of_the_next_turn(
         else:
             body = {"input": [question, *first["output"], more], "store": False}
         later = final_response(await setup.stream(tools=tools, **body))
-        [_, second, third] = (asked.body for asked in setup.upstream.requests)
+        [_, second, third] = (messages.body for messages in setup.upstream.requests)
     assert later["status"] == "completed"
-    asked = second["messages"]
-    assert third["messages"][: len(asked)] == asked
-    assert [message["role"] for message in third["messages"][len(asked) :]] == ["assistant", "user"]
+    messages = second["messages"]
+    assert third["messages"][: len(messages)] == messages
+    assert [message["role"] for message in third["messages"][len(messages) :]] == [
+        "assistant",
+        "user",
+    ]
 
 
 async def test_search_results_are_in_the_history_of_another_provider(tmp_path: Path) -> None:

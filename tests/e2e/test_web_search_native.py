@@ -1,4 +1,4 @@
-"""A search of the gateway's own, told to every kind of provider as its own client would tell it.
+"""Searches of earlier turns in requests to every kind of provider, compared with its native client.
 
 The model thinks, speaks, searches twice at once, thinks about what was found and searches again; a
 turn later it is asked something else. Every request has to end, to the byte, with the history that
@@ -74,10 +74,10 @@ async def test_native_searches_are_replayed_as_the_vendors_client_does(
 
     path = tmp_path / "answers.json"
     path.write_text(json.dumps(FOUND))
-    async with upstream(script) as played:
-        entry = ProviderConfig(kind=kind, base_url=played.url, api_keys=["k"], web_search="managed")
+    async with upstream(script) as server:
+        entry = ProviderConfig(kind=kind, base_url=server.url, api_keys=["k"], web_search="managed")
         config = replaced(
-            settings(tmp_path, played.url),
+            settings(tmp_path, server.url),
             providers={"up": entry},
             search=SearchConfig(backend="recorded", url=f"file://{path}"),
         )
@@ -93,7 +93,7 @@ async def test_native_searches_are_replayed_as_the_vendors_client_does(
             else:
                 last = [*items, *echo_items(first["output"]), *last]
             await post_request(gateway, request_body(f"up/{model}", last, **more))
-        requests: list[Any] = [each.raw.replace(CACHE_MARK, b"") for each in played.requests]
+        requests: list[Any] = [each.raw.replace(CACHE_MARK, b"") for each in server.requests]
     assert first["status"] == "completed"
     assert len(requests) == len(ROUNDS)
     for place, raw in enumerate(requests):

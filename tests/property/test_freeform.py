@@ -1,4 +1,4 @@
-"""Whatever models write around and into their patches, what goes out matches the grammar."""
+"""Freeform input: whatever models write into their patches, what is sent matches the grammar."""
 
 from __future__ import annotations
 

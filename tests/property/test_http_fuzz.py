@@ -1,4 +1,4 @@
-"""Nothing that a client can send to the real server is answered by anything but an answer.
+"""Any request to the real server gets a valid answer.
 
 A 5xx is a declared fault of an upstream, and the upstream here has none. The server runs in a
 thread of its own, once for all examples, in front of providers of every kind.
@@ -45,10 +45,10 @@ async def obliging(request: ReceivedRequest, connection: Connection) -> None:
 
 @asynccontextmanager
 async def served(directory: Path) -> AsyncIterator[Running]:
-    async with upstream(obliging) as played:
-        entry = ProviderConfig(base_url=played.url, api_keys=["sk-fuzz"])
+    async with upstream(obliging) as provider_server:
+        entry = ProviderConfig(base_url=provider_server.url, api_keys=["sk-fuzz"])
         config = msgspec.structs.replace(
-            gateways.settings(directory, played.url),
+            gateways.settings(directory, provider_server.url),
             providers=dict.fromkeys(KINDS, entry),
             default_provider="chat",
         )
@@ -146,8 +146,8 @@ def test_a_good_request_with_noise_in_it_is_answered(
     server: Server, document: dict[str, Any], model: str, cut: float, noise: bytes
 ) -> None:
     whole_body = readdressed(document, model, stream=True)
-    place = int(cut * len(whole_body))
-    assert server.post(whole_body[:place] + noise + whole_body[place:]).status < 500
+    index = int(cut * len(whole_body))
+    assert server.post(whole_body[:index] + noise + whole_body[index:]).status < 500
 
 
 @given(mutation=mutations(), model=models, other=models)

@@ -1,4 +1,4 @@
-"""A gateway in front of a scripted provider, and a judge for everything that leaves it."""
+"""A gateway in front of a scripted provider, with validation of all its output."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Document = dict[str, Any]
 
 @dataclass
 class CheckedGateway:
-    """Both ends of one conversation."""
+    """A gateway and its scripted provider."""
 
     gateway: Running
     upstream: Upstream
 
     @property
     def last_body(self) -> Document:
-        """The body of the last request that the provider got."""
+        """The body of the last request to the provider."""
         return self.upstream.requests[-1].body
 
     async def stream(self, **body: Any) -> list[Document]:
-        """All events of a streamed answer, after both judges have seen them."""
+        """Return all events of a streamed answer, validated."""
         return check_events(await self.gateway.stream({"model": "m", "input": "Hello?", **body}))
 
     async def whole(self, **body: Any) -> Document:
-        """A whole answer that must be one."""
+        """Return a whole answer with status 200."""
         status, _, document = await self.post(**body)
         assert (status, type(document)) == (200, dict), document
         return {**document}
@@ -47,29 +47,29 @@ class CheckedGateway:
 async def checked_gateway(
     tmp_path: Path, script: Script, **changes: Any
 ) -> AsyncIterator[CheckedGateway]:
-    """The provider is called `up`, and is the default: any model's name reaches it."""
+    """Open a gateway whose default provider is `up`: any model name is routed to it."""
     async with (
-        upstream(script) as played,
-        running(settings(tmp_path, played.url, **changes)) as gateway,
+        upstream(script) as server,
+        running(settings(tmp_path, server.url, **changes)) as gateway,
     ):
-        yield CheckedGateway(gateway, played)
+        yield CheckedGateway(gateway, server)
 
 
 @asynccontextmanager
 async def configured(
     tmp_path: Path, script: Script, *, store: StoreConfig | None = None, **provider: Any
 ) -> AsyncIterator[CheckedGateway]:
-    """A scene with another store, or a provider of another kind or with other settings."""
-    async with upstream(script) as played:
-        entry = ProviderConfig(base_url=played.url, api_keys=["k"], **{"kind": "chat", **provider})
-        config = replaced(settings(tmp_path, played.url), providers={"up": entry})
+    """Open a gateway with another store or other settings of its provider."""
+    async with upstream(script) as server:
+        entry = ProviderConfig(base_url=server.url, api_keys=["k"], **{"kind": "chat", **provider})
+        config = replaced(settings(tmp_path, server.url), providers={"up": entry})
         config = config if store is None else replaced(config, store=store)
         async with running(config) as gateway:
-            yield CheckedGateway(gateway, played)
+            yield CheckedGateway(gateway, server)
 
 
 def check_events(events: list[Document]) -> list[Document]:
-    """The same events, if they keep every rule and the official client reads them."""
+    """Return the same events after both validators have accepted them."""
     check(events)
     oracle.consult(events)
     return events
@@ -91,12 +91,12 @@ def items_of_type(events: list[Document], kind: str) -> list[Document]:
 
 
 def done_items(events: list[Document]) -> list[Document]:
-    """The items a client may act upon, in order."""
+    """Items of `response.output_item.done` events, in order."""
     return [event["item"] for event in events if event["type"] == "response.output_item.done"]
 
 
 def text(response: Document) -> str:
-    """All the text of a response."""
+    """The text of all messages of a response."""
     messages = [item for item in response["output"] if item["type"] == "message"]
     return "".join(part.get("text", "") for item in messages for part in item["content"])
 

@@ -1,4 +1,4 @@
-"""The command as a person runs it: in a pipe or on a terminal, in a process of its own or here."""
+"""Run the command line: in a pipe or on a terminal, in a subprocess or in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts and histories that several demands need."""
+"""Scripts and history items shared by the tests of demands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Document = dict[str, Any]
 
 
 def scripts_in_turn(*scripts: Script) -> Script:
-    """Each request gets the next script; the last one stays."""
+    """Make a script that runs the next script for each request, and then repeats the last."""
     left = list(scripts)
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
@@ -22,7 +22,7 @@ def scripts_in_turn(*scripts: Script) -> Script:
 
 
 def native_turns(scripted: ScriptedProvider, turns: Sequence[Any]) -> Script:
-    """A provider that says these turns natively, one for each request."""
+    """Make a script that streams these turns in the native format, one for each request."""
     left = iter(turns)
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Two providers that misbehave as told, one gateway before them, and a clock that is only a number.
+"""Two scripted providers with faults behind one gateway, and a fake clock.
 
 `one` has two keys, `two` has one; a model of `one` may fall back to the same model of `two`.
 """
@@ -47,7 +47,7 @@ POLICY = AttemptConfig(backoff_s=1.0)
 
 
 class Clock:
-    """Time for the gateway: it passes when somebody sleeps, or when a test says so."""
+    """Fake clock of the gateway: advanced by its sleeps and by the test."""
 
     def __init__(self, *, jitter: float = 1.0) -> None:
         self.now = 1000.0
@@ -60,7 +60,7 @@ class Clock:
         return self.now
 
     def freeze(self) -> None:
-        """Whoever sleeps from now on does not wake up."""
+        """Block every later sleep until `resume`."""
         self._awake.clear()
 
     def resume(self) -> None:
@@ -77,7 +77,7 @@ class Clock:
 
 
 async def answer_hello(request: ReceivedRequest, connection: Connection) -> None:
-    """A good answer, streamed or whole as it was asked for."""
+    """Answer well, streamed or whole as requested."""
     if request.body.get("stream"):
         await send_frames(HELLO_WORLD)(request, connection)
     else:
@@ -91,7 +91,7 @@ def error(status: int, message: str = "No.", /, **more: Any) -> Script:
 
 
 class ScriptQueue:
-    """One script after another, request by request; after the last one, good answers."""
+    """Runs one script for each request; after the last one, answers well."""
 
     def __init__(self, *scripts: Script) -> None:
         self._scripts = list(scripts)
@@ -110,27 +110,27 @@ class FailoverGateway:
     gateway: Running
     clock: Clock
     trace: Path
-    _played: Mapping[str, Upstream]
-    _plays: Mapping[str, ScriptQueue]
+    _upstreams: Mapping[str, Upstream]
+    _queues: Mapping[str, ScriptQueue]
     _order: list[tuple[str, str]]
 
     def add_scripts(self, provider: str, *scripts: Script) -> None:
-        """What a provider does next."""
-        self._plays[provider].append(*scripts)
+        """Add scripts for the next requests to a provider."""
+        self._queues[provider].append(*scripts)
 
     async def post_request(self, **body: Any) -> Answer:
         return await post_request(self.gateway, {"model": "one/m", "input": "Hello?", **body})
 
     @property
     def new_calls(self) -> list[tuple[str, str]]:
-        """Who was asked since the last look, and with which key."""
+        """Provider and key of each request since the last read of this property."""
         new_calls = [*self._order]
         self._order.clear()
         return new_calls
 
     def sent(self, provider: str = "one") -> list[dict[str, Any]]:
-        """The bodies that a provider got."""
-        return [asked.body for asked in self._played[provider].requests]
+        """The request bodies that a provider received."""
+        return [asked.body for asked in self._upstreams[provider].requests]
 
 
 @asynccontextmanager
@@ -151,19 +151,19 @@ async def failover_gateway(
     **server: Any,
 ) -> AsyncIterator[FailoverGateway]:
     clock = clock or Clock()
-    plays = {"one": ScriptQueue(*one), "two": ScriptQueue(*two)}
+    queues = {"one": ScriptQueue(*one), "two": ScriptQueue(*two)}
     order: list[tuple[str, str]] = []
 
     def record_calls(name: str) -> Script:
         async def script(request: ReceivedRequest, connection: Connection) -> None:
             order.append((name, request.headers.get("authorization", "").removeprefix("Bearer ")))
-            await plays[name](request, connection)
+            await queues[name](request, connection)
 
         return script
 
     async with AsyncExitStack() as stack:
-        played = {
-            name: await stack.enter_async_context(upstream(record_calls(name))) for name in plays
+        upstreams = {
+            name: await stack.enter_async_context(upstream(record_calls(name))) for name in queues
         }
         providers = {
             name: ProviderConfig(
@@ -173,7 +173,7 @@ async def failover_gateway(
                 timeouts=(timeouts or {}).get(name, TimeoutConfig()),
                 models={"m": ModelConfig(context_window=(windows or {}).get(name))},
             )
-            for name, each in played.items()
+            for name, each in upstreams.items()
         }
         config = replaced(
             settings(tmp_path, "http://unused.invalid", **server),
@@ -185,13 +185,13 @@ async def failover_gateway(
             trace=TraceConfig(path=str(tmp_path / "trace.db"), payloads=payloads),
         )
         gateway = await stack.enter_async_context(running(config, clock.runtime()))
-        yield FailoverGateway(gateway, clock, tmp_path / "trace.db", played, plays, order)
+        yield FailoverGateway(gateway, clock, tmp_path / "trace.db", upstreams, queues, order)
 
 
 def read_attempts(
     failover_gateway: FailoverGateway, answer: Answer
 ) -> list[tuple[int, str, str | None, str | None]]:
-    """What the trace says was tried: number, provider, key and fault. Read when all is over."""
+    """Read the attempts of a request from the trace: number, provider, key and fault."""
     detail = read_trace(failover_gateway.trace, answer.headers["x-request-id"])
     return [
         (attempt.number, attempt.provider, attempt.key_name, attempt.fault_type)

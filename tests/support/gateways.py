@@ -40,7 +40,7 @@ class Running:
     client: aiohttp.ClientSession
 
     async def post(self, body: Any, **headers: str) -> tuple[int, Mapping[str, str], Any]:
-        """A whole answer: its status, headers and JSON."""
+        """Post a request; return status, headers and JSON of the answer."""
         async with self.client.post(
             f"{self.base_url}/responses", json=body, headers=headers
         ) as response:
@@ -81,7 +81,7 @@ def settings(
         store=StoreConfig(url=f"sqlite:///{tmp_path / 'turns.db'}"),
         trace=TraceConfig(path=str(tmp_path / "trace.db")),
         capsule=CapsuleConfig(keys=["a key that only tests use"]),
-        attempts=AttemptConfig(max_attempts=1),  # what is asked again is for tests of just that
+        attempts=AttemptConfig(max_attempts=1),  # only tests of retries enable them
     )
 
 

@@ -1,4 +1,4 @@
-"""The official client, at its strictest, in front of a gateway."""
+"""The official `openai` client in strict mode, connected to a gateway."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.upstream import Script
 
 @asynccontextmanager
 async def openai_client(gateway: Running, *, strict: bool = True) -> AsyncIterator[AsyncOpenAI]:
-    """A client that refuses what its own types do not allow, and never asks twice."""
+    """A client that rejects what its own types do not allow, and never retries."""
     async with AsyncOpenAI(
         base_url=gateway.base_url,
         api_key="sk-client",

@@ -1,4 +1,4 @@
-"""The official client as an oracle: every event is real to it, and it folds them to our response.
+"""Check of events by the official `openai` client: it accepts each, and folds them to our response.
 
 Two things are asked of the `openai` package. Each event must pass strict validation against its
 class for that type; the package itself only fills its classes unchecked. And the state it keeps
@@ -83,13 +83,13 @@ def consult(events: Sequence[Event]) -> None:
         if event["type"] not in UNKNOWN_TO_THE_PACKAGE:
             fold.handle_event(parse(event))
     final = events[-1]["response"]
-    for place, item in enumerate(final["output"]):
-        growing = fold.growing[place]
-        assert _written(growing) == _written(item), f"item {place}: deltas and output differ"
-        if place in fold.done:
-            assert fold.done[place].to_dict() == item, f"item {place}: done and output differ"
+    for index, item in enumerate(final["output"]):
+        growing = fold.growing[index]
+        assert _written(growing) == _written(item), f"item {index}: deltas and output differ"
+        if index in fold.done:
+            assert fold.done[index].to_dict() == item, f"item {index}: done and output differ"
         else:
-            assert final["status"] == "failed", f"item {place} was never done"
+            assert final["status"] == "failed", f"item {index} was never done"
     assert len(fold.growing) == len(final["output"]), "the output has items that nobody streamed"
     if final["status"] == "completed":
         assert [_document(item) for item in fold.completed.output] == final["output"]

@@ -1,4 +1,4 @@
-"""What a provider would be asked for a Responses request: the whole way down, without a network."""
+"""Encode a Responses request for a provider, without a network."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def first_model(provider: Provider) -> str:
     return (provider.models() or ["some-model"])[0]
 
 
-def planned(provider: Provider, model: str | None = None, **request: Any) -> Plan:
+def make_request_plan(provider: Provider, model: str | None = None, **request: Any) -> Plan:
     model = model or first_model(provider)
     document = {"model": "m", "input": "hello", **request}
     return make_plan(
@@ -62,10 +62,10 @@ def planned(provider: Provider, model: str | None = None, **request: Any) -> Pla
     )
 
 
-def asked(
+def encode_request(
     provider: Provider, model: str | None = None, *, stream: bool = False, **request: Any
 ) -> Document:
     """The body that the provider gets for a request."""
-    outbound = provider.dialect.encode(planned(provider, model, **request), stream=stream)
+    outbound = provider.dialect.encode(make_request_plan(provider, model, **request), stream=stream)
     body: Document = json.loads(outbound.body)
     return body

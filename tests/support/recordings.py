@@ -1,4 +1,4 @@
-"""What recordings become: the events they replay to, their deltas, and the turn behind them."""
+"""Recordings replayed: their events, deltas and history."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def history_of(case: Case) -> tuple[Step, ...]:
     )
     streamed = case in streams([case])
     events = bridge.feed(case.data) + bridge.close() if streamed else bridge.feed_whole(case.data)
-    told = documents(events)
-    check(told)
-    output = json.loads(json.dumps(final(told)["output"]))
+    sent = documents(events)
+    check(sent)
+    output = json.loads(json.dumps(final(sent)["output"]))
     results = [
         {"type": "function_call_output", "call_id": item["call_id"], "output": "ok"}
         for item in output

@@ -1,5 +1,5 @@
-"""Answers that take rounds: a provider that plays one script for each question, a search engine,
-perhaps a second provider to fall back to, and the gateway before them."""
+"""Answers of several rounds: a provider with one script for each request, a search engine, an
+optional fallback provider, and the gateway in front of them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SEARCH_RESULTS: Document = {"rain": [RAIN], "*": []}
 streamed_and_whole = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 
 
-# What a model says
+# Output of the model
 
 
 def text_delta(output_text: str) -> Document:
@@ -95,7 +95,7 @@ def read_call(call_id: str = "call_r") -> tuple[str, str, str]:
 
 
 def round_script(*deltas: Document, finish: str = "", counted: bool = True) -> Script:
-    """One round, streamed or whole as it is asked for."""
+    """Make the script of one round, streamed or whole as requested."""
     called = any("tool_calls" in delta for delta in deltas)
     reason = finish or ("tool_calls" if called else "stop")
 
@@ -128,7 +128,7 @@ def whole_round(deltas: Sequence[Document], finish: str, *, counted: bool = True
 
 
 def error_in_body(message: str = "Busy.", code: int = 503) -> Script:
-    """A head that promises an answer, and an error in its place."""
+    """Make a script that answers 200 with an error in its body."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         document = {"error": {"message": message, "code": code}}
@@ -142,7 +142,7 @@ def error_in_body(message: str = "Busy.", code: int = 503) -> Script:
     return script
 
 
-# Who listens
+# The gateway
 
 
 @dataclass
@@ -158,7 +158,7 @@ class RoundsGateway:
 
     @property
     def request_bodies(self) -> list[Document]:
-        """What the first provider was asked, in order."""
+        """Request bodies that the first provider received, in order."""
         return [asked.body for asked in self.upstream.requests]
 
     @property
@@ -189,16 +189,16 @@ async def rounds_gateway(
     payloads: bool = False,
     **server: Any,
 ) -> AsyncIterator[RoundsGateway]:
-    """`engine` is a search engine on a line of its own; without it, searches are recorded. Without
-    scripts for it, there is no provider to fall back to."""
+    """`engine` is the script of a search engine; without it, search results are recorded. Without
+    `fallback` scripts there is no fallback provider."""
     clock = Clock()
     async with AsyncExitStack() as stack:
-        played = await stack.enter_async_context(upstream(ScriptQueue(*rounds)))
+        first = await stack.enter_async_context(upstream(ScriptQueue(*rounds)))
         other = await stack.enter_async_context(upstream(ScriptQueue(*fallback)))
         given = timeouts or TimeoutConfig()
         entry = ProviderConfig(
             kind="chat",
-            base_url=played.url,
+            base_url=first.url,
             api_keys=["sk-up"],
             timeouts=given,
             models=_models(model),
@@ -211,7 +211,7 @@ async def rounds_gateway(
             models=_models(spare_model),
         )
         config = replaced(
-            settings(tmp_path, played.url, **server),
+            settings(tmp_path, first.url, **server),
             providers={"up": entry, "spare": second},
             fallbacks={"up/m": ["spare/m"]} if fallback else {},
             attempts=attempts,
@@ -219,7 +219,7 @@ async def rounds_gateway(
             trace=TraceConfig(path=str(tmp_path / "trace.db"), payloads=payloads),
         )
         gateway = await stack.enter_async_context(running(config, clock.runtime()))
-        yield RoundsGateway(gateway, played, other, clock, tmp_path / "trace.db")
+        yield RoundsGateway(gateway, first, other, clock, tmp_path / "trace.db")
 
 
 def _models(model: ModelConfig | None) -> dict[str, ModelConfig]:
@@ -235,11 +235,11 @@ async def _search(stack: AsyncExitStack, tmp_path: Path, engine: Script | None) 
     return SearchConfig(backend="recorded", url=f"file://{path}")
 
 
-# What became of it
+# The response
 
 
 def item_types(response: Mapping[str, Any]) -> list[str]:
-    """The types of the items that a client acts upon or shows."""
+    """The types of all items but reasoning."""
     return [item["type"] for item in response["output"] if item["type"] != "reasoning"]
 
 
@@ -249,6 +249,6 @@ def output_text(response: Mapping[str, Any]) -> str:
 
 
 def search_statuses(response: Mapping[str, Any]) -> list[str]:
-    """How each search ended."""
+    """The status of each search."""
     items = [item for item in response["output"] if item["type"] == "web_search_call"]
     return [item["status"] for item in items]

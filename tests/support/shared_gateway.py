@@ -1,4 +1,4 @@
-"""One gateway for many tests: each brings the script that the provider plays for it."""
+"""One gateway for many tests; each test brings the script of its provider."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UVLOOP = ("asyncio", {"use_uvloop": True})
 
 @dataclass
 class SharedGateway:
-    """A gateway in front of a provider that knows many plays by the model's name."""
+    """A gateway in front of a provider that selects its script by the model name."""
 
     scripts: dict[str, Script] = field(default_factory=dict)
     _gateway: Running | None = None
@@ -32,12 +32,12 @@ class SharedGateway:
 
     @property
     def open_connections(self) -> int:
-        """Lines that the provider holds open."""
+        """Connections that the provider holds open."""
         assert self._upstream is not None
         return self._upstream.open_connections
 
     def add_script(self, script: Script) -> str:
-        """The model to ask for if this is to be played."""
+        """Add a script; return the model name that selects it."""
         name = f"play-{len(self.scripts)}"
         self.scripts[name] = script
         return name
@@ -59,10 +59,10 @@ async def open_shared_gateway(
     attempts: AttemptConfig | None = None,
     **server: Any,
 ) -> AsyncIterator[SharedGateway]:
-    """Nothing is asked twice unless `attempts` says so."""
+    """Open a gateway; it retries nothing unless `attempts` says so."""
     setup = SharedGateway()
-    async with upstream(setup.run_script) as played:
-        config = settings(tmp_path, played.url, timeouts=timeouts, **server)
+    async with upstream(setup.run_script) as provider:
+        config = settings(tmp_path, provider.url, timeouts=timeouts, **server)
         async with running(replaced(config, attempts=attempts or config.attempts)) as gateway:
-            setup._gateway, setup._upstream = gateway, played
+            setup._gateway, setup._upstream = gateway, provider
             yield setup

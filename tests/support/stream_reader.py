@@ -1,4 +1,4 @@
-"""A client that reads a stream event by event, at its own pace, and may leave at any time."""
+"""A client that reads a stream event by event and may disconnect at any time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Document = dict[str, Any]
 
 
 class StreamReader:
-    """One request on a connection of its own. Nothing is read but what is asked for."""
+    """One request on its own connection; reads no more than each method needs."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -32,7 +32,7 @@ class StreamReader:
         await self._writer.drain()
 
     def write(self, data: bytes) -> None:
-        """These very bytes, in place of a request."""
+        """Write raw bytes, in place of a request."""
         self._writer.write(data)
 
     async def head(self) -> None:
@@ -45,7 +45,7 @@ class StreamReader:
         self.headers = {name.lower(): value.strip() for name, _, value in pairs}
 
     async def event(self) -> Document | None:
-        """The next event; None at the end."""
+        """Read the next event; None at the end."""
         if not self.status:
             await self.head()
         while (end := self._body.find(b"\n\n", self._seen)) < 0:
@@ -60,7 +60,7 @@ class StreamReader:
         return document
 
     async def rest(self) -> Answer:
-        """Read to the end; all of the answer must be legal."""
+        """Read to the end and validate the whole answer."""
         if not self.status:
             await self.head()
         if "content-length" in self.headers:
@@ -74,13 +74,13 @@ class StreamReader:
         return answer
 
     async def read_until_close(self) -> bytes:
-        """All bytes of the body until the other side hangs up."""
+        """Read all bytes of the body until the connection is closed."""
         await self.head()
         async with asyncio.timeout(TIMEOUT_S):
             return await self._reader.read()
 
     async def _more(self) -> bool:
-        """One more chunk of the body."""
+        """Read one more chunk of the body."""
         async with asyncio.timeout(TIMEOUT_S):
             size = int(await self._reader.readline() or b"0", 16)
             data = await self._reader.readexactly(size + 2)
@@ -93,7 +93,7 @@ class StreamReader:
 
 @asynccontextmanager
 async def open_stream(port: int, *, buffer_bytes: int | None = None) -> AsyncIterator[StreamReader]:
-    """A connection to the gateway; a small buffer makes its silence felt at once."""
+    """Connect to the gateway; a small buffer fills at once if nothing is read."""
     sock = socket.socket()
     if buffer_bytes is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)

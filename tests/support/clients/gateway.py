@@ -1,9 +1,10 @@
-"""The real gateway in front of a player, and real clients in processes of their own.
+"""The real gateway in front of a scripted model, and real clients in subprocesses.
 
-async with stage(tmp_path, dialect, [Say(calls=[Call("add", {"a": 1})]), Say("Two.")]) as s:
-    done = await s.run([python_command(), "program.py"])
-    assert done.well().out == "Two."
-    assert s.requests[1].results == ["2"]
+replies = [Reply(calls=[Call("add", {"a": 1})]), Reply("Two.")]
+async with client_gateway(tmp_path, dialect, replies) as setup:
+    done = await setup.run([python_command(), "program.py"])
+    assert done.check_success().out == "Two."
+    assert setup.requests[1].results == ["2"]
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.support.gateways import Running, replaced, running, settings
 from tests.support.upstream import upstream
 
 MODEL = "scripted"
-"""The name every client asks for: of no vendor, so that no client takes it for one it knows."""
+"""The model name that clients request: of no vendor, so that no client has settings for it."""
 KEY = "sk-of-a-client"
 _BEHIND: Mapping[Dialect, str] = {
     "chat": "some-model",
@@ -37,7 +38,7 @@ _BEHIND: Mapping[Dialect, str] = {
 
 @dataclass(frozen=True)
 class FinishedProcess:
-    """A client that has ended."""
+    """A client process that has exited."""
 
     status: int
     out: str
@@ -45,11 +46,11 @@ class FinishedProcess:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """What it printed as JSON, line by line; lines that are none do not count."""
+        """Its output lines that are JSON objects."""
         return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
 
     def check_success(self) -> FinishedProcess:
-        """The same, if it went well."""
+        """Return itself; raise AssertionError unless the exit status is 0."""
         assert self.status == 0, self.report
         return self
 
@@ -63,17 +64,17 @@ class ClientGateway:
     gateway: Running
     model: ScriptedModel
     home: Path
-    """Of the client: empty, and gone after the test."""
+    """The home directory of the client: empty at first, and removed after the test."""
     base_url: str
-    """Where the client finds the gateway."""
+    """The URL of the gateway for the client."""
 
     @property
     def requests(self) -> list[ProviderRequest]:
-        """What the player heard, request by request."""
+        """Requests that the scripted model received."""
         return self.model.requests
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Nothing of whoever runs the tests; and where the gateway is, for those who look."""
+        """Environment of a client: PATH alone is inherited."""
         return {
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
@@ -112,7 +113,7 @@ class ClientGateway:
             heard = [each.messages[-1:] for each in self.requests]
             raise AssertionError(f"{argv[0]} takes longer than {limit_s} s; {heard=}") from None
         finally:
-            with contextlib.suppress(ProcessLookupError):  # and whatever it has left behind
+            with contextlib.suppress(ProcessLookupError):  # and its child processes
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
         assert process.returncode is not None
@@ -128,7 +129,7 @@ async def client_gateway(
     attempts: int = 1,
     **model: Any,
 ) -> AsyncIterator[ClientGateway]:
-    """A gateway whose only provider speaks this dialect; `model` is what is known of its model.
+    """Open a gateway whose only provider has this dialect; `model` configures its model.
 
     When the client is done, the script must have been played to its end, and nothing been asked
     that a real provider would have refused.
@@ -136,12 +137,12 @@ async def client_gateway(
     scripted = ScriptedModel(dialect, script)
     home = tmp_path / "home"
     home.mkdir()
-    async with upstream(scripted) as played:
-        config = configured(tmp_path, played.url, dialect, attempts=attempts, **model)
+    async with upstream(scripted) as server:
+        config = configured(tmp_path, server.url, dialect, attempts=attempts, **model)
         async with running(config) as gateway:
             yield ClientGateway(gateway, scripted, home, gateway.base_url)
     assert scripted.problems == []
-    assert scripted.is_finished, "the client did not ask as often as the script has it"
+    assert scripted.is_finished, "the client sent fewer requests than the script has steps"
 
 
 def configured(

@@ -1,4 +1,4 @@
-"""Where the clients are, and which versions of them are pinned; `install.py` puts them there."""
+"""Paths and pinned versions of the installed clients (see `install.py`)."""
 
 from __future__ import annotations
 

@@ -12,16 +12,16 @@ from tests.support.clients.installed import NODE
 PROGRAMS = Path(__file__).parents[2] / "clients" / "node"
 
 
-async def played(setup: ClientGateway, program: str, scenario: str) -> Any:
+async def run_program(setup: ClientGateway, program: str, scenario: str) -> Any:
     """What a program saw in a scenario.
 
     Node looks for packages beside the program, so it runs as a copy with the packages beside it.
     """
-    place = setup.home / "programs"
-    place.mkdir()
+    directory = setup.home / "programs"
+    directory.mkdir()
     for source in PROGRAMS.glob("*.mjs"):
-        shutil.copy(source, place)
-    (place / "node_modules").symlink_to(NODE / "node_modules")
-    done = await setup.run(["node", place / f"{program}.mjs", scenario])
+        shutil.copy(source, directory)
+    (directory / "node_modules").symlink_to(NODE / "node_modules")
+    done = await setup.run(["node", directory / f"{program}.mjs", scenario])
     [seen] = done.check_success().lines
     return seen

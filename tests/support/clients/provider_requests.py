@@ -1,4 +1,4 @@
-"""What a provider was asked, read in its own dialect: the same questions for all of them."""
+"""Provider requests, parsed from each dialect into common properties."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class ProviderRequest(ABC):
-    """One request as the provider got it. `body` is native; everything else is read from it."""
+    """One request to the provider. `body` is native; the other properties are parsed from it."""
 
     received: ReceivedRequest
 
@@ -29,7 +29,7 @@ class ProviderRequest(ABC):
 
     @property
     def text(self) -> str:
-        """The whole body, to look for words in."""
+        """The whole body as text, for searching."""
         return json.dumps(self.body, ensure_ascii=False)
 
     @property
@@ -39,7 +39,7 @@ class ProviderRequest(ABC):
 
     @property
     def messages(self) -> list[tuple[str, str]]:
-        """Who said what, in order: `system`, `user` or `assistant`, and the text."""
+        """Role (`system`, `user` or `assistant`) and text of each message, in order."""
         return [
             (role, part["text"])
             for role, part in self._parts()
@@ -54,12 +54,12 @@ class ProviderRequest(ABC):
     @property
     @abstractmethod
     def results(self) -> list[str]:
-        """What the tools of the history have answered."""
+        """The tool results in the history."""
 
     @property
     @abstractmethod
     def states(self) -> list[str]:
-        """What came back of earlier reasoning: thoughts, or the signatures of them."""
+        """Replayed reasoning: its text or its signatures."""
 
     @property
     @abstractmethod
@@ -69,14 +69,14 @@ class ProviderRequest(ABC):
     @property
     @abstractmethod
     def schema(self) -> Document | None:
-        """The schema that the answer has to follow."""
+        """The JSON Schema of the answer."""
 
     def text_of_role(self, role: str) -> str:
-        """All that somebody said."""
-        return "\n".join(text for scripted, text in self.messages if scripted == role)
+        """All text of one role."""
+        return "\n".join(text for each, text in self.messages if each == role)
 
     def tool(self, name: str) -> str:
-        """What the provider calls a tool: its own name, or the only one that ends with it."""
+        """The provider's name of a tool: the same name, or the only one that ends with it."""
         if name in self.tools:
             return name
         found = [each for each in self.tools if each.endswith(name)]

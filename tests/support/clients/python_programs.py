@@ -1,4 +1,4 @@
-"""The programs in `python/`: small users of real packages, which print what those packages saw."""
+"""Runs the programs in `tests/clients/python`, which print what real packages received."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.clients.installed import python_command
 _PROGRAMS = Path(__file__).parents[2] / "clients" / "python"
 
 
-async def played(setup: ClientGateway, program: str, scenario: str) -> Any:
+async def run_program(setup: ClientGateway, program: str, scenario: str) -> Any:
     """What a program has seen of its scenario, which must not have failed."""
     done = await setup.run(
         [python_command(), _PROGRAMS / f"{program}.py", scenario],

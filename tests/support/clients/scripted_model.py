@@ -1,8 +1,8 @@
-"""A model that follows a script, over the real bytes of a provider.
+"""A scripted model behind the real wire format of a provider.
 
-A script is what the model does, request by request: it says something (`Say`), or something goes
-wrong (`Refuse`, `Cut`). Where it depends on the request, a step is a function of what was parsed;
-and a whole script may be one function, for clients that ask for several things at once.
+A script has one step for each request: a `Reply`, an HTTP error (`ErrorReply`) or a truncated
+stream (`CutReply`). Where it depends on the request, a step is a function of the request; and a
+whole script may be one function, for clients that send several requests at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FIRST = 11  # the first turn of a scripted provider has content that clients nee
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool by its own name; the player finds out what the provider calls it."""
+    """A tool call by the client's name; the model looks up the provider's name for it."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Reply:
     thought: str = ""
     calls: Sequence[Call] = ()
     tokens: int = 9
-    """How long the question was, in the provider's opinion."""
+    """Reported input tokens."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ErrorReply:
 
 @dataclass(frozen=True)
 class CutReply:
-    """Hang up after the frame that holds these words of what was to be said."""
+    """A stream that is cut off after the frame that contains the text `after`."""
 
     reply: Reply
     after: str
@@ -93,7 +93,7 @@ _PROBLEMS: Mapping[Dialect, Callable[[bytes], list[str]]] = {
 
 
 class ScriptedModel:
-    """Plays a script, and remembers what it was asked."""
+    """Runs a script, and records and validates the requests."""
 
     def __init__(self, dialect: Dialect, script: Script) -> None:
         self._dialect = dialect
@@ -103,16 +103,16 @@ class ScriptedModel:
         self._number = FIRST
         self.requests: list[ProviderRequest] = []
         self.problems: list[str] = []
-        """What a real provider would not have put up with, and what was not in the script."""
+        """What a real provider would have rejected, and requests beyond the script."""
 
     @property
     def is_finished(self) -> bool:
-        """Everything in the script was played."""
+        """Whether every step of the script was used."""
         return not self._steps
 
-    def state(self, place: int, thought: str) -> str:
-        """What has to come back of the reasoning of an answer; they are counted from 0."""
-        [state] = self._scripted.states(session.Turn(FIRST + place, thought=thought))
+    def state(self, index: int, thought: str) -> str:
+        """The reasoning state of the answer with this index, which has to be replayed."""
+        [state] = self._scripted.states(session.Turn(FIRST + index, thought=thought))
         return state
 
     async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
@@ -133,7 +133,7 @@ class ScriptedModel:
             return step(parsed) if callable(step) else step
         except (AssertionError, LookupError) as error:
             self.problems.append(f"not in the script: {error}: {parsed.messages[-1:]}")
-            return ErrorReply(400, {"error": {"message": "The play is over.", "code": 400}})
+            return ErrorReply(400, {"error": {"message": "The script is over.", "code": 400}})
 
     async def _send_reply(
         self, reply: Reply, parsed: ProviderRequest, connection: Connection
@@ -175,7 +175,7 @@ class ScriptedModel:
         return turn
 
     def _whole(self, turn: session.Turn, tokens: int) -> Document:
-        """An answer in one piece: what a native client would send back, with a wrapper."""
+        """A whole answer: the native message of the turn in its envelope."""
         [message] = self._scripted.assistant_items(turn)
         if self._dialect == "chat":
             finish = "tool_calls" if turn.calls else "stop"
@@ -198,11 +198,11 @@ def _compact(arguments: Mapping[str, Any]) -> str:
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 
 
-# What goes wrong, in the words of each vendor
+# Errors in the format of each vendor
 
 
 def context_overflow(dialect: Dialect) -> ErrorReply:
-    """The question is longer than the context window."""
+    """The input exceeds the context window."""
     if dialect == "anthropic":
         error = {
             "type": "invalid_request_error",
@@ -227,7 +227,7 @@ def context_overflow(dialect: Dialect) -> ErrorReply:
 
 
 def rate_limited(dialect: Dialect, retry_after_s: int) -> ErrorReply:
-    """Too many requests; come back later."""
+    """A rate limit with Retry-After."""
     bodies: Mapping[Dialect, Document] = {
         "chat": {
             "error": {"message": "Slow down.", "type": "requests", "code": "rate_limit_exceeded"}

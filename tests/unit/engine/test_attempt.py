@@ -23,7 +23,7 @@ from antiphon.engine.rejected_parameters import RejectedParameters
 from antiphon.engine.routing import Target
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.errors import UpstreamError
-from tests.support.outbound_requests import configured, planned
+from tests.support.outbound_requests import configured, make_request_plan
 from tests.support.upstream import (
     HELLO,
     Connection,
@@ -42,7 +42,7 @@ OUTBOUND = Outbound(path="/chat/completions", body=b"{}")
 
 
 def encoding(rejected: RejectedParameters | None = None, **request: Any) -> RequestEncoding:
-    plan = planned(TARGET.provider, TARGET.model, **request)
+    plan = make_request_plan(TARGET.provider, TARGET.model, **request)
     plans = {TARGET.name: plan}
     return RequestEncoding(plans, rejected or RejectedParameters(), SEALER.open, stream=True)
 
