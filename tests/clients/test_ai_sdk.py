@@ -77,7 +77,7 @@ async def test_turns_without_a_store_send_everything(
     async with client_gateway(tmp_path, dialect, [*STEPS, Reply("Rain.")]) as setup:
         seen = await run_program(setup, "ai-sdk", scenario)
         assert references(seen) == [0, 0, 0]
-        remembered(setup, seen)
+        check_history(setup, seen)
 
 
 @AI_SDK.does("turns with store")
@@ -88,7 +88,7 @@ async def test_turns_with_a_store_send_references(
     async with client_gateway(tmp_path, dialect, [*STEPS, Reply("Rain.")]) as setup:
         seen = await run_program(setup, "ai-sdk", scenario)
         assert [sent > 0 for sent in references(seen)] == [False, True, True]
-        remembered(setup, seen)
+        check_history(setup, seen)
 
 
 @AI_SDK.does("cut stream")
@@ -101,12 +101,12 @@ async def test_a_cut_stream_is_an_error(tmp_path: Path, dialect: Dialect) -> Non
 
 
 def references(seen: Any) -> list[int]:
-    """How many earlier items each request only named."""
+    """The number of item references in each request."""
     return [step["references"] for turn in seen.values() for step in turn["steps"]]
 
 
-def remembered(setup: ClientGateway, seen: Any) -> None:
-    """The model was told everything that was said and thought before."""
+def check_history(setup: ClientGateway, seen: Any) -> None:
+    """Check that the last request has all earlier text and reasoning."""
     assert (seen["first"]["text"], seen["second"]["text"]) == ("It is sunny.", "Rain.")
     assert seen["first"]["steps"][0]["reasoning"] == THOUGHT
     last = setup.requests[-1]

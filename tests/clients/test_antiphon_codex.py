@@ -52,7 +52,7 @@ FORGOTTEN = {"supports_reasoning_summaries", "supports_parallel_tool_calls"}  # 
 DEFAULTS = {"supports_reasoning_summary_parameter": True}  # goes without saying
 
 
-async def ran(client_gateway: ClientGateway, config: str, *args: str) -> CodexRun:
+async def run_codex(client_gateway: ClientGateway, config: str, *args: str) -> CodexRun:
     """`antiphon codex`, in the user's home, with Codex's own settings in their place."""
     own_settings(client_gateway.home).write_text(config, encoding="utf-8")
     own = client_gateway.home / ".codex" / "config.toml"
@@ -65,7 +65,7 @@ async def ran(client_gateway: ClientGateway, config: str, *args: str) -> CodexRu
 
 
 def check(done: CodexRun, client_gateway: ClientGateway, player: ScriptedModel) -> None:
-    """The user's tools were found behind the search, the patch was applied, nobody complained."""
+    """Check that deferred tools were found, the patch was applied, and there was no warning."""
     assert (done.status, done.messages) == (0, ["42, and a title."]), done.done.report
     assert done.complaints == []
     [call] = done.items("mcp_tool_call")
@@ -78,7 +78,9 @@ def check(done: CodexRun, client_gateway: ClientGateway, player: ScriptedModel) 
 async def test_a_running_gateway_is_used(tmp_path: Path) -> None:
     async with client_gateway(tmp_path, "chat", SCRIPT) as s:
         port = s.gateway.gateway.port
-        done = await ran(s, f"[server]\nport = {port}\n", *EXEC, "-m", "scripted", "How much?")
+        done = await run_codex(
+            s, f"[server]\nport = {port}\n", *EXEC, "-m", "scripted", "How much?"
+        )
         check(done, s, s.model)
 
 
@@ -91,7 +93,7 @@ async def test_a_gateway_is_started_if_none_runs(
             f'kind = "chat"\nbase_url = "{provider_server.url}"\n[providers.up.models.some-model]\n'
         )
         config = f"[server]\nport = 0\n[providers.up]\n{provider}"
-        check(await ran(s, config, *EXEC, "How much?"), s, player)
+        check(await run_codex(s, config, *EXEC, "How much?"), s, player)
         assert {each.body["model"] for each in player.requests} == {"some-model"}
         assert player.problems == []
 
@@ -101,8 +103,10 @@ async def test_a_session_is_continued_with_the_same_command(tmp_path: Path) -> N
         tmp_path, "chat", [Reply("Nice to meet you."), Reply("You are Ada.")]
     ) as s:
         config = f"[server]\nport = {s.gateway.gateway.port}\n"
-        assert (await ran(s, config, "--model", "scripted", *EXEC, "I am Ada.")).status == 0
-        again = await ran(s, config, "--model", "scripted", *EXEC, "resume", "--last", "Who am I?")
+        assert (await run_codex(s, config, "--model", "scripted", *EXEC, "I am Ada.")).status == 0
+        again = await run_codex(
+            s, config, "--model", "scripted", *EXEC, "resume", "--last", "Who am I?"
+        )
         assert (again.messages, again.complaints) == (["You are Ada."], [])
         assert "I am Ada." in s.requests[1].text_of_role("user")
 
@@ -111,7 +115,7 @@ async def test_after_setup_codex_alone_uses_the_gateway_until_it_is_undone(tmp_p
     async with client_gateway(tmp_path, "chat", [Reply("Good morning.")]) as s:
         port = s.gateway.gateway.port
         config = s.home / ".codex" / "config.toml"
-        done = await ran_setup(s, port, "setup", "--model", "scripted", "--yes")
+        done = await run_setup(s, port, "setup", "--model", "scripted", "--yes")
         assert done == 0
         assert tomllib.loads(config.read_text(encoding="utf-8"))["model"] == "scripted"
         codex_run = CodexRun(await s.run([node_command("codex"), *EXEC, "Hello?"]))
@@ -120,11 +124,11 @@ async def test_after_setup_codex_alone_uses_the_gateway_until_it_is_undone(tmp_p
             ["Good morning."],
             [],
         )
-        assert await ran_setup(s, port, "undo", "--yes") == 0
+        assert await run_setup(s, port, "undo", "--yes") == 0
         assert config.read_text(encoding="utf-8") == OWN
 
 
-async def ran_setup(client_gateway: ClientGateway, port: int, *args: str) -> int:
+async def run_setup(client_gateway: ClientGateway, port: int, *args: str) -> int:
     """The exit status of a command that changes Codex's settings."""
     own_settings(client_gateway.home).write_text(f"[server]\nport = {port}\n", encoding="utf-8")
     own = client_gateway.home / ".codex" / "config.toml"
@@ -136,7 +140,7 @@ async def ran_setup(client_gateway: ClientGateway, port: int, *args: str) -> int
 
 
 async def test_codex_reads_every_field_of_the_catalog_as_it_is_meant(tmp_path: Path) -> None:
-    """Of every model that is known: a word that Codex does not know would be gone, or an error."""
+    """For every known model: an unknown value would be dropped or rejected by Codex."""
     keys = {name: "k" for spec in SPECS.values() for name in spec.api_key_env}
     models = model_list(make_router(Config(), build_providers(Config(), keys)))["models"]
     async with client_gateway(tmp_path, "chat", []) as s:

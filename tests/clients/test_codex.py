@@ -105,7 +105,7 @@ async def test_an_output_schema(tmp_path: Path, dialect: Dialect) -> None:
 
 @CODEX.does("local compaction")
 async def test_a_long_session_is_compacted(tmp_path: Path, dialect: Dialect) -> None:
-    """The provider's own count of tokens starts it, and the model's summary replaces the rest."""
+    """The reported token usage triggers it, and the model's summary replaces the history."""
     script = [
         Reply("Noted: the word is heron.", tokens=60_000),
         Reply("SUMMARY: the word is heron."),
@@ -126,7 +126,7 @@ async def test_a_long_session_is_compacted(tmp_path: Path, dialect: Dialect) -> 
 
 @CODEX.does("model catalog from /v1/models")
 async def test_the_catalog_comes_from_the_gateway(tmp_path: Path, dialect: Dialect) -> None:
-    """Where a command makes the key, Codex asks for the catalog, and needs no file."""
+    """With a key command, Codex requests the catalog and needs no file."""
     async with (
         client_gateway(tmp_path, dialect, [Reply("Good morning.")]) as setup,
         changing_proxy(setup) as proxy,
@@ -144,7 +144,7 @@ async def test_the_catalog_comes_from_the_gateway(tmp_path: Path, dialect: Diale
 async def test_an_upgrade_is_refused_and_http_works_at_once(
     tmp_path: Path, dialect: Dialect
 ) -> None:
-    """The built-in provider tries WebSockets first; it must not notice that there are none."""
+    """The built-in provider tries WebSockets first; the refusal must not cause retries."""
     async with (
         client_gateway(tmp_path, dialect, [Reply("Good morning.")]) as setup,
         changing_proxy(setup) as proxy,

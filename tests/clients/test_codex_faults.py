@@ -75,7 +75,7 @@ async def test_half_a_call_is_not_run(tmp_path: Path, dialect: Dialect) -> None:
 
 @CODEX.does("cut after a call")
 async def test_a_call_before_a_cut_is_run_once(tmp_path: Path, dialect: Dialect) -> None:
-    """The call was whole, so Codex has run it; when it asks again, it has the result to show."""
+    """The call was complete, so Codex has run it; the retry includes its result."""
     async with client_gateway(
         tmp_path, dialect, [CutReply(CALLED, "log.txt"), Reply("Done.")]
     ) as setup:

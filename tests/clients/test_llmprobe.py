@@ -41,7 +41,7 @@ async def test_every_required_probe_passes(tmp_path: Path, dialect: Dialect) -> 
 
 
 def model_of(dialect: Dialect) -> Callable[[ProviderRequest], Step]:
-    """A model that knows the questions of the suite."""
+    """A model that answers the prompts of the suite."""
 
     def model(request: ProviderRequest) -> Step:
         question = request.text_of_role("user")
@@ -63,7 +63,7 @@ def model_of(dialect: Dialect) -> Callable[[ProviderRequest], Step]:
 
 
 def may_think(request: ProviderRequest) -> bool:
-    """Only where it is asked to: llmprobe does not know the events `response.reasoning_text.*`."""
+    """Only where requested: llmprobe does not know the events `response.reasoning_text.*`."""
     silent = (
         '"reasoning_effort": "none"',
         '"thinking": {"type": "disabled"}',
@@ -87,7 +87,7 @@ def calls(request: ProviderRequest) -> list[Call]:
 def whole(
     dialect: Dialect, text: str, thought: str = "", *, is_cut: bool = False, cached: int = 0
 ) -> ErrorReply:
-    """An answer in one piece, which ran into its limit or found a part of the question cached."""
+    """A whole answer that was truncated, or has cached input tokens."""
     asked = 9 + cached
     body: Document
     if dialect == "chat":

@@ -26,7 +26,7 @@ OFFLINE = {
 
 
 async def run(setup: ClientGateway, *args: str) -> list[dict[str, Any]]:
-    """What one message to the model brought about: the parts of its turn."""
+    """Run one message; return the parts of the turn."""
     directory = setup.home / "work"
     directory.mkdir(exist_ok=True)
     provider = {

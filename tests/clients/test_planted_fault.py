@@ -25,7 +25,7 @@ with openai.OpenAI(max_retries=0).responses.stream(model=os.environ["MODEL"], in
 
 
 async def codex(setup: ClientGateway) -> None:
-    """What `test_codex.py` asks for in its first scenario; Codex is told not to try again."""
+    """The first scenario of `test_codex.py`, without retries of Codex."""
     ran = await (await Codex.at(setup, retries=0)).exec("Hello?")
     assert (ran.status, ran.messages) == (0, [GREETING])
 

@@ -83,7 +83,7 @@ def test_the_answer_tool_is_declared_and_has_to_be_called(
 
 
 @every_scripted_provider
-@pytest.mark.parametrize("said", ['{"city": 7, "days": 1}', "{}"])
+@pytest.mark.parametrize("text", ['{"city": 7, "days": 1}', "{}"])
 def test_an_invalid_answer_is_repaired_in_the_same_thread(
     scripted: ScriptedProvider, text: str
 ) -> None:

@@ -59,7 +59,7 @@ def test_reasoning_is_replayed_byte_for_byte_in_its_position(case: Case) -> None
 
 
 def _plain(block: Document) -> Document:
-    """Without what says who called: no part of a call that is sent back."""
+    """Without `caller`, which is not part of a replayed call."""
     return {name: value for name, value in block.items() if name != "caller"}
 
 

@@ -126,8 +126,8 @@ def test_the_types_reject_invalid_requests(change: Document) -> None:
 # --- answers --------------------------------------------------------------------------------------
 
 
-def accumulated(data: bytes) -> Document:
-    """A stream as the package puts it together."""
+def accumulate(data: bytes) -> Document:
+    """A stream as the package accumulates it."""
     snapshot: Any = None
     buffers: dict[int, bytes] = {}
     for line in data.decode().splitlines():
@@ -141,15 +141,17 @@ def accumulated(data: bytes) -> Document:
 @pytest.mark.skipif(not STREAMS, reason=ABSENT)
 @pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.id)
 def test_the_package_reads_a_stream_as_we_do(case: Case) -> None:
-    message = accumulated(case.data)
+    message = accumulate(case.data)
     streamed = replay(case.data, dialect="anthropic")[-1]["response"]
     whole = replay(json.dumps(message).encode(), dialect="anthropic")[-1]["response"]
-    assert [_told(item) for item in streamed["output"]] == [_told(item) for item in whole["output"]]
+    assert [_normalize_item(item) for item in streamed["output"]] == [
+        _normalize_item(item) for item in whole["output"]
+    ]
     assert streamed["usage"] == whole["usage"]
     assert streamed["status"] == whole["status"]
 
 
-def _told(item: Document) -> Document:
-    """An item without its id, and arguments as what they mean."""
+def _normalize_item(item: Document) -> Document:
+    """An item without its id, and with parsed arguments."""
     arguments = {"arguments": json.loads(item["arguments"])} if "arguments" in item else {}
     return {name: value for name, value in item.items() if name != "id"} | arguments

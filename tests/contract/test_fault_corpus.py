@@ -89,7 +89,7 @@ def is_error(case: Case) -> bool:
 
 
 def documents(case: Case) -> Iterator[dict[str, object]]:
-    """What a healthy answer consists of, one JSON object after another."""
+    """The JSON objects of a successful answer."""
     if case.meta["wire"] == "sse":
         lines = [line[5:] for line in case.data.split(b"\n") if line.startswith(b"data:")]
     elif case.meta["wire"] == "ndjson":

@@ -68,7 +68,7 @@ def test_an_answer_is_replayed_part_by_part(case: Case) -> None:
 
 
 def _plain(part: Document) -> Document:
-    """A call with its arguments, be there none."""
+    """A call with its arguments, empty if it has none."""
     if "functionCall" not in part:
         return part
     return {**part, "functionCall": {"args": {}, **part["functionCall"]}}

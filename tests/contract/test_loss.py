@@ -227,7 +227,7 @@ MEDIA: dict[str, Document] = {
 
 
 def places(part: Document) -> Iterator[list[Document]]:
-    """The same part in a message, and in what a tool answers."""
+    """The same part in a message and in a tool output."""
     yield [{"role": "user", "content": [{"type": "input_text", "text": "See:"}, part]}]
     yield [*CALLED[:-1], {"type": "function_call_output", "call_id": "call_1", "output": [part]}]
 

@@ -50,7 +50,7 @@ BOTH = pytest.mark.parametrize(
 
 
 class Thread:
-    """A client that keeps no state, and a gateway that keeps none either."""
+    """A client and a gateway without stored state."""
 
     def __init__(self) -> None:
         nonces = iter(range(10**6))
@@ -62,7 +62,7 @@ class Thread:
         self.plan = Plan(provider="", model="")
 
     def encode_request(self, scripted: ScriptedProvider) -> bytes:
-        """What the provider is sent for the items so far."""
+        """Encode the request to the provider for the items so far."""
         body = json.dumps(request_body("m", self.items)).encode()
         self.plan = make_plan(
             Request.parse(body),
@@ -76,7 +76,7 @@ class Thread:
         return scripted.dialect.encode(self.plan, stream=True).body
 
     def read_answer(self, scripted: ScriptedProvider, turn: Turn) -> list[Document]:
-        """The items that come out of the provider's answer."""
+        """Decode the provider's answer; return its items."""
         machine = ResponseMachine(
             Response(id="resp_1", created_at=1, model="m"),
             new_id=self._new_id,
@@ -107,7 +107,7 @@ def session(*scripted_providers: ScriptedProvider) -> Iterator[tuple[ScriptedPro
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Every text in a document; that of JSON inside of JSON as well."""
+    """Every string in a document, also inside embedded JSON."""
     if isinstance(value, str):
         yield value
         if value.startswith("{"):

@@ -115,7 +115,7 @@ Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
 async def run_backend(
     name: str, answer_request: Play, *, timeout_s: float = 5
 ) -> AsyncIterator[SearchBackend]:
-    """A backend of this name, with a server that plays the vendor."""
+    """A backend of this name, with a server in place of the vendor."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer_request)
     runner = web.AppRunner(app, access_log=None)

@@ -35,7 +35,7 @@ HEADER = "antiphon-diagnostics"
 
 
 async def diagnostics_header(setup: CheckedGateway, **body: Any) -> str:
-    """What the client is told of a whole answer's request."""
+    """The diagnostics header of a whole answer."""
     status, headers, document = await setup.post(**body)
     assert status == 200, document
     return headers.get(HEADER, "")

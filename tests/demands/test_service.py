@@ -29,8 +29,8 @@ async def test_theme_15_the_catalog_describes_each_model(tmp_path: Path) -> None
     assert [level["effort"] for level in model["supported_reasoning_levels"]]
 
 
-def searching(query: str) -> Any:
-    """A model that calls the search it was given."""
+def searching_model(query: str) -> Any:
+    """A model that calls the declared search tool."""
     call = {"index": 0, "id": "s1", "function": {"name": "web_search", "arguments": query}}
     return send_frames((chunk({"tool_calls": [call]}), chunk({}, "tool_calls"), usage(), DONE))
 
@@ -40,7 +40,7 @@ async def test_theme_22_the_gateway_searches_for_models_without_web_search(tmp_p
     answers = tmp_path / "found.json"
     answers.write_text(json.dumps({"*": found}))
     frames = (chunk({"content": "High at noon [1]."}), chunk({}, "stop"), usage(), DONE)
-    script = scripts_in_turn(searching('{"query":"tides"}'), send_frames(frames))
+    script = scripts_in_turn(searching_model('{"query":"tides"}'), send_frames(frames))
     async with upstream(script) as server:
         search = SearchConfig(backend="recorded", url=answers.as_uri())
         config = replaced(settings(tmp_path, server.url), search=search)
@@ -55,7 +55,7 @@ async def test_theme_22_the_gateway_searches_for_models_without_web_search(tmp_p
 
 
 async def test_theme_23_an_upstream_that_fails_in_band_is_failed_over(tmp_path: Path) -> None:
-    """A 200 whose first event is an error is an error, and somebody else answers."""
+    """A 200 whose first event is an error leads to the fallback."""
     broken = (b'data: {"error":{"message":"overloaded","code":529}}\n\n', DONE)
     async with upstream(send_frames(broken)) as bad, upstream(send_frames(HELLO_WORLD)) as good:
         providers = {

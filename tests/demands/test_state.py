@@ -28,7 +28,7 @@ from tests.support.upstream import HELLO_WORLD, send_frames
 
 
 async def two_turns(setup: CheckedGateway, model: str) -> None:
-    """A turn that thinks and calls two tools at once, and the one that brings their results."""
+    """A turn with reasoning and two parallel calls, and the turn with their results."""
     first = [user(SESSION[0].user)]
     output = await continue_thread(setup, model, first)
     await continue_thread(
@@ -73,7 +73,7 @@ async def test_theme_19_thinking_signatures_of_anthropic_come_back_whole(tmp_pat
 async def test_theme_04_foreign_encrypted_content_is_left_out_with_a_diagnostic(
     tmp_path: Path, encrypted: str
 ) -> None:
-    """An upstream that checks such content would refuse the thread for ever."""
+    """An upstream that validates such content would reject every later request of the thread."""
     thought = {
         "type": "reasoning",
         "summary": [],
@@ -118,7 +118,7 @@ async def test_theme_08_a_longer_thread_begins_with_the_bytes_of_the_shorter_one
 
 
 async def test_theme_24_a_thread_continues_with_another_model(tmp_path: Path) -> None:
-    """What one provider left in the thread is no obstacle to the next one."""
+    """State of one provider in the thread does not fail the next one."""
     left: list[Document] = []
     one = native_turns(ScriptedAnthropic(), SESSION)
     async with configured(tmp_path / "one", one, kind="anthropic") as setup:

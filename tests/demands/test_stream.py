@@ -28,12 +28,12 @@ from tests.support.upstream import (
 )
 
 
-@pytest.mark.parametrize("heard", range(1, len(HELLO_WORLD) + 1))
+@pytest.mark.parametrize("event_count", range(1, len(HELLO_WORLD) + 1))
 @pytest.mark.parametrize("rude", [False, True])
 async def test_theme_03_a_stream_never_closes_before_its_terminal_event(
     tmp_path: Path, event_count: int, rude: bool
 ) -> None:
-    """Wherever the upstream hangs up, the client hears how it ended, once."""
+    """Wherever the upstream disconnects, the client gets one terminal event."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()

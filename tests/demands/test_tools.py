@@ -45,7 +45,7 @@ def call(index: int | None, call_id: str | None, name: str | None, arguments: st
     return piece
 
 
-def calling(*calls: Document) -> Any:
+def call_script(*calls: Document) -> Any:
     """One chunk with these calls, and the end."""
     return send_frames((chunk({"tool_calls": [*calls]}), chunk({}, "tool_calls"), usage(), DONE))
 
@@ -53,7 +53,7 @@ def calling(*calls: Document) -> Any:
 async def test_theme_05_calls_keep_the_tool_type_of_the_client(
     tmp_path: Path,
 ) -> None:
-    script = calling(
+    script = call_script(
         call(0, "c0", "apply_patch", json.dumps({"input": PATCH})),
         call(1, "c1", "mcp__files__read", '{"path":"a"}'),
         call(2, "c2", "tool_search", '{"query":"files"}'),
@@ -80,7 +80,7 @@ async def test_theme_05_tools_found_by_tool_search_can_be_called(tmp_path: Path)
         "execution": "client",
         "arguments": {"query": "files"},
     }
-    script = calling(call(0, "c1", "mcp__files__read", '{"path":"a"}'))
+    script = call_script(call(0, "c1", "mcp__files__read", '{"path":"a"}'))
     async with checked_gateway(tmp_path, script) as setup:
         events = await setup.stream(tools=[SEARCH], input=[user("Go"), search, found])
     assert [(item["name"], item["namespace"]) for item in done_items(events)] == [
@@ -167,7 +167,7 @@ async def test_theme_30_calls_that_leak_into_the_text_are_calls(tmp_path: Path) 
 
 
 async def test_theme_32_code_mode_and_messages_of_agents_are_served(tmp_path: Path) -> None:
-    """Freeform JavaScript as the only tool, and what other agents say, are ordinary turns."""
+    """Freeform JavaScript as the only tool, and messages of other agents, are ordinary turns."""
     tool = {"type": "custom", "name": "exec", "description": "Runs JavaScript."}
     space = {"type": "namespace", "name": "functions", "tools": [tool]}
     lite = {"type": "additional_tools", "role": "developer", "tools": [space]}
@@ -178,7 +178,7 @@ async def test_theme_32_code_mode_and_messages_of_agents_are_served(tmp_path: Pa
         "content": [{"type": "input_text", "text": "Count to two."}],
     }
     code = "text(1 + 1)"
-    runs = calling(call(0, "c0", "functions__exec", json.dumps({"input": code})))
+    runs = call_script(call(0, "c0", "functions__exec", json.dumps({"input": code})))
     script = scripts_in_turn(runs, send_frames(HELLO_WORLD))
     async with checked_gateway(tmp_path, script) as setup:
         events = await setup.stream(input=[lite, expected_messages], store=False)

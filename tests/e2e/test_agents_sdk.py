@@ -60,13 +60,13 @@ def agent(client: AsyncOpenAI, model: str = "echo/echo", **options: Any) -> Agen
     return Agent(name="Tester", model=answering, model_settings=settings, **options)
 
 
-def calling(name: str, arguments: str = "{}") -> tuple[bytes, ...]:
+def call_script(name: str, arguments: str = "{}") -> tuple[bytes, ...]:
     call = {"index": 0, "id": f"call_{name}", "function": {"name": name, "arguments": arguments}}
     return (chunk({"tool_calls": [call]}), chunk({}, "tool_calls"), usage(), DONE)
 
 
-def in_turn(*answers: tuple[bytes, ...]) -> Script:
-    """A provider that gives one answer after another."""
+def scripts_in_turn(*answers: tuple[bytes, ...]) -> Script:
+    """Make a script that gives one answer after another."""
     left = list(answers)
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
@@ -79,7 +79,7 @@ def in_turn(*answers: tuple[bytes, ...]) -> Script:
 async def reasoning_client(
     tmp_path: Path, script: Script
 ) -> AsyncIterator[tuple[AsyncOpenAI, CheckedGateway]]:
-    """A client of a provider that wants back what it thought."""
+    """A client of a provider to which reasoning is replayed."""
     models = {"*": ModelConfig(replay_reasoning="always")}
     async with (
         configured(tmp_path, script, models=models) as setup,
@@ -128,7 +128,7 @@ async def test_typed_output(tmp_path: Path) -> None:
 
 async def test_typed_output_after_a_tool(tmp_path: Path) -> None:
     contents = (chunk({"content": '{"name":"Paris","people":2}'}), chunk({}, "stop"), usage(), DONE)
-    script = in_turn(calling("get_weather", '{"city":"Paris"}'), contents)
+    script = scripts_in_turn(call_script("get_weather", '{"city":"Paris"}'), contents)
     async with scripted_client(tmp_path, script) as (client, setup):
         tester = agent(client, "m", output_type=City, tools=[get_weather])
         result = await Runner.run(tester, "Go", run_config=QUIET)
@@ -139,7 +139,7 @@ async def test_typed_output_after_a_tool(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 async def test_a_handoff(tmp_path: Path, streamed: bool) -> None:
-    script = in_turn(calling("transfer_to_french"), HELLO_WORLD)
+    script = scripts_in_turn(call_script("transfer_to_french"), HELLO_WORLD)
     async with scripted_client(tmp_path, script) as (client, setup):
         model = OpenAIResponsesModel("m", openai_client=client)
         french = Agent(name="French", instructions="Speak French.", model=model)
@@ -156,7 +156,9 @@ async def test_a_handoff(tmp_path: Path, streamed: bool) -> None:
 
 async def test_reasoning_makes_the_round_trip_without_a_store(tmp_path: Path) -> None:
     thinking = chunk({"reasoning_content": "It is about the weather."})
-    script = in_turn((thinking, *calling("get_weather", '{"city":"Paris"}')), HELLO_WORLD)
+    script = scripts_in_turn(
+        (thinking, *call_script("get_weather", '{"city":"Paris"}')), HELLO_WORLD
+    )
     async with reasoning_client(tmp_path, script) as (client, setup):
         tester = agent(client, "up/m", tools=[get_weather], store=False)
         result = await Runner.run(tester, "Go", run_config=QUIET)

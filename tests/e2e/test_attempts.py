@@ -68,7 +68,7 @@ async def closed(request: ReceivedRequest, connection: Connection) -> None:
     connection.cut()
 
 
-async def unreadable(request: ReceivedRequest, connection: Connection) -> None:
+async def send_unreadable(request: ReceivedRequest, connection: Connection) -> None:
     if request.body.get("stream"):
         await send_frames([b"data: {broken\n\n"])(request, connection)
     else:
@@ -77,23 +77,23 @@ async def unreadable(request: ReceivedRequest, connection: Connection) -> None:
         await connection.end()
 
 
-async def wordless(request: ReceivedRequest, connection: Connection) -> None:
-    """It ends without a word, and without saying why."""
+async def end_without_output(request: ReceivedRequest, connection: Connection) -> None:
+    """End the stream without output or finish reason."""
     if request.body.get("stream"):
         await send_frames(HELLO[:1])(request, connection)
     else:
         await send_json(200, {"id": "c1", "choices": []})(request, connection)
 
 
-async def torn(request: ReceivedRequest, connection: Connection) -> None:
-    """The line breaks inside of the first frame."""
+async def break_first_frame(request: ReceivedRequest, connection: Connection) -> None:
+    """Break the connection inside the first frame."""
     await connection.head()
     await connection.send(HELLO[1][:20])
     connection.cut()
 
 
-def inside(status: int, **more: Any) -> Script:
-    """A healthy answer whose only news is an error."""
+def error_in_stream(status: int, **more: Any) -> Script:
+    """Answer 200 with only an error inside."""
     document = {"error": {"message": "No.", "code": status, **more}}
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
@@ -122,7 +122,9 @@ CASES = {
     # 3: too often
     "429": Case(error(429), [A, B], 429, "rate_limit_exceeded", "rate_limit"),
     "exhausted": Case(error(429, **EXHAUSTED), [A, B], 429, "rate_limit_exceeded", "rate_limit"),
-    "429 inside a 200": Case(inside(429), [A, B], 429, "rate_limit_exceeded", "rate_limit"),
+    "429 inside a 200": Case(
+        error_in_stream(429), [A, B], 429, "rate_limit_exceeded", "rate_limit"
+    ),
     # 4: unpaid
     "402": Case(error(402), [A, B], 429, "insufficient_quota", "billing"),
     "429 about a balance": Case(
@@ -165,11 +167,11 @@ CASES = {
         (1, 2),
     ),
     "500 inside a 200": Case(
-        inside(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)
+        error_in_stream(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)
     ),
     # 12: gibberish
-    "unreadable": Case(unreadable, [A] * 2, 502, "server_error", "protocol", (1,)),
-    "wordless": Case(wordless, [A] * 2, 502, "server_error", "protocol", (1,)),
+    "unreadable": Case(send_unreadable, [A] * 2, 502, "server_error", "protocol", (1,)),
+    "wordless": Case(end_without_output, [A] * 2, 502, "server_error", "protocol", (1,)),
     # 13: not with this memory
     "signature": Case(
         error(400, "Invalid `signature` in `thinking` block"),
@@ -216,7 +218,7 @@ async def test_a_fallback_serves_what_the_first_provider_cannot(tmp_path: Path, 
 
 @EACH
 async def test_a_transient_fault_is_retried(tmp_path: Path, case: Case) -> None:
-    """Whatever is asked again at the same provider; the rest has no second chance there."""
+    """Only for faults that are retried at the same provider."""
     async with failover_gateway(tmp_path, [case.script], fallbacks=NO_FALLBACKS) as setup:
         answer = await setup.post_request(**case.body)
         assert setup.new_calls == case.calls[:2]
@@ -227,8 +229,8 @@ async def test_a_transient_fault_is_retried(tmp_path: Path, case: Case) -> None:
 
 
 @contextmanager
-def nobody() -> Iterator[str]:
-    """An address where nobody listens."""
+def refused_url() -> Iterator[str]:
+    """A URL with no server behind it."""
     with socket.create_server(("127.0.0.1", 0)) as once:
         port = once.getsockname()[1]
     yield f"http://127.0.0.1:{port}/v1"
@@ -238,7 +240,7 @@ def nobody() -> Iterator[str]:
 async def test_a_refused_connection_is_retried_and_then_falls_back(
     tmp_path: Path, stream: bool
 ) -> None:
-    with nobody() as url:
+    with refused_url() as url:
         async with failover_gateway(tmp_path, urls={"one": url}) as setup:
             answer = await setup.post_request(stream=stream)
             assert (answer.text, setup.new_calls) == ("Hello, world", [TWO])
@@ -265,7 +267,7 @@ async def test_a_tls_failure_is_a_connection_fault(tmp_path: Path, stream: bool)
 async def test_a_connection_that_breaks_before_output_is_a_connection_fault(
     tmp_path: Path, stream: bool
 ) -> None:
-    async with failover_gateway(tmp_path, [torn]) as setup:
+    async with failover_gateway(tmp_path, [break_first_frame]) as setup:
         answer = await setup.post_request(stream=stream)
         assert (answer.text, setup.new_calls) == ("Hello, world", [A, A])
     assert read_attempts(setup, answer)[0][3] == "connection"

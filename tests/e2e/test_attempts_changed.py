@@ -171,7 +171,7 @@ async def test_a_context_overflow_falls_back_to_a_larger_context_window(
 async def test_a_context_overflow_everywhere_is_reported_inside_the_stream(
     tmp_path: Path, script: Script, windows: dict[str, int]
 ) -> None:
-    """Clients make a thread shorter only if they hear of it there."""
+    """Clients compact a thread only if the error is inside the stream."""
     async with failover_gateway(tmp_path, [script], windows=windows) as setup:
         answer = await setup.post_request(stream=True)
         assert [name for name, _ in setup.new_calls] == ["one"]

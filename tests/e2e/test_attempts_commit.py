@@ -45,8 +45,8 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
     return UVLOOP
 
 
-def broken_off(*frames: bytes) -> Script:
-    """Say this, and hang up."""
+def cut_after(*frames: bytes) -> Script:
+    """Send these frames, then close the connection."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
@@ -75,7 +75,7 @@ def broken_off(*frames: bytes) -> Script:
 async def test_nothing_is_retried_after_the_first_output(
     tmp_path: Path, word: bytes, last: bytes
 ) -> None:
-    async with failover_gateway(tmp_path, [broken_off(ROLE, word, *filter(None, [last]))]) as setup:
+    async with failover_gateway(tmp_path, [cut_after(ROLE, word, *filter(None, [last]))]) as setup:
         answer = await setup.post_request(stream=True)
         assert setup.new_calls == [A]
     assert answer.response["status"] == "failed"
@@ -92,14 +92,14 @@ async def test_nothing_is_retried_after_the_first_output(
     ],
 )
 async def test_empty_deltas_are_not_output(tmp_path: Path, silence: bytes) -> None:
-    async with failover_gateway(tmp_path, [broken_off(silence)]) as setup:
+    async with failover_gateway(tmp_path, [cut_after(silence)]) as setup:
         answer = await setup.post_request(stream=True)
         assert (answer.text, setup.new_calls) == ("Hello, world", [A, A])
     assert answer.response["usage"]["total_tokens"] == 10
 
 
 async def test_the_trace_has_only_the_bytes_of_the_successful_attempt(tmp_path: Path) -> None:
-    async with failover_gateway(tmp_path, [broken_off(ROLE, usage(999))], payloads=True) as setup:
+    async with failover_gateway(tmp_path, [cut_after(ROLE, usage(999))], payloads=True) as setup:
         answer = await setup.post_request(stream=True)
     detail = read_trace(setup.trace, answer.headers["x-request-id"])
     raw = {stream.kind: stream.blob for stream in detail.streams}["raw"]
@@ -126,7 +126,7 @@ async def test_a_first_token_timeout_falls_back_to_the_next_provider(
 
 
 class SlowProvider:
-    """Waits until it is told to go on, and then plays a script."""
+    """Waits until the test releases it, then runs a script."""
 
     def __init__(self, script: Script) -> None:
         self.resume = asyncio.Event()
@@ -137,8 +137,8 @@ class SlowProvider:
         await self._script(request, connection)
 
 
-async def begun(listener: StreamReader, slow: SlowProvider) -> Answer:
-    """The answer to a request that was begun early, and then went wrong."""
+async def answer_started_early(listener: StreamReader, slow: SlowProvider) -> Answer:
+    """Return the answer to a request that started early and then failed."""
     await listener.post(ASKED)
     event = await listener.event()
     assert event is not None
@@ -163,7 +163,7 @@ async def test_a_started_response_continues_with_the_next_attempt(
         failover_gateway(tmp_path, [slow], commit_after_s=0.02) as setup,
         open_stream(setup.gateway.gateway.port) as listener,
     ):
-        answer = await begun(listener, slow)
+        answer = await answer_started_early(listener, slow)
         assert [name for name, _ in setup.new_calls] == names
     types = [event["type"] for event in answer.events]
     assert types[:3] == ["response.created", "response.in_progress", "response.output_item.added"]
@@ -197,7 +197,7 @@ async def test_a_started_response_fails_with_the_code_of_its_fault(
         ) as setup,
         open_stream(setup.gateway.gateway.port) as listener,
     ):
-        answer = await begun(listener, slow)
+        answer = await answer_started_early(listener, slow)
     assert [event["type"] for event in answer.events] == [
         "response.created",
         "response.in_progress",
@@ -225,8 +225,8 @@ async def test_a_response_may_start_during_backoff(tmp_path: Path) -> None:
 # Nobody waits for whoever waits
 
 
-async def waiting(setup: FailoverGateway, listener: StreamReader) -> None:
-    """Ask, and see the request go to sleep between two attempts."""
+async def wait_for_backoff(setup: FailoverGateway, listener: StreamReader) -> None:
+    """Send a request and wait until it sleeps between two attempts."""
     setup.clock.freeze()
     await listener.post(ASKED)
     await until(lambda: setup.clock.slept, "the pause has begun")
@@ -235,7 +235,7 @@ async def waiting(setup: FailoverGateway, listener: StreamReader) -> None:
 async def test_a_client_may_disconnect_during_backoff(tmp_path: Path) -> None:
     async with failover_gateway(tmp_path, [error(500)]) as setup:
         async with open_stream(setup.gateway.gateway.port) as listener:
-            await waiting(setup, listener)
+            await wait_for_backoff(setup, listener)
             listener.disconnect()
         await until(lambda: not setup.gateway.engine.active, "the exchange is over")
         assert setup.new_calls == [A]
@@ -272,7 +272,7 @@ async def test_shutdown_interrupts_backoff(tmp_path: Path, early: bool) -> None:
         ) as setup,
         open_stream(setup.gateway.gateway.port) as listener,
     ):
-        await waiting(setup, listener)
+        await wait_for_backoff(setup, listener)
         if early:
             await listener.event()
         await setup.gateway.gateway.stop()

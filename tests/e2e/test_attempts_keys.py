@@ -35,7 +35,7 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 def retry_after(delay: str) -> Script:
-    """A limit that names its delay in the body, as Google does."""
+    """A rate limit with its delay in the body, as Google sends it."""
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
     details = {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": [info]}
     return send_json(429, {"error": {"message": "Slow down.", **details}})
@@ -232,8 +232,8 @@ async def test_provider_time_counts_against_the_time_limit(tmp_path: Path) -> No
 # The breaker
 
 
-async def opened(setup: FailoverGateway) -> None:
-    """Let the first provider fail five times in a row, which is once too often."""
+async def open_breaker(setup: FailoverGateway) -> None:
+    """Let the first provider fail five times in a row, which opens its circuit breaker."""
     setup.add_scripts("one", *[error(500)] * 5)
     await setup.post_request()
     await setup.post_request()
@@ -243,7 +243,7 @@ async def test_the_circuit_breaker_opens_and_later_allows_one_trial(
     tmp_path: Path,
 ) -> None:
     async with failover_gateway(tmp_path) as setup:
-        await opened(setup)
+        await open_breaker(setup)
         assert [name for name, _ in setup.new_calls] == ["one"] * 3 + ["two"] + ["one"] * 2 + [
             "two"
         ]
@@ -264,14 +264,14 @@ async def test_the_circuit_breaker_opens_and_later_allows_one_trial(
 async def test_a_half_open_breaker_allows_one_trial_at_a_time(tmp_path: Path) -> None:
     go_on = asyncio.Event()
 
-    async def hesitant(request: ReceivedRequest, connection: Connection) -> None:
+    async def delayed(request: ReceivedRequest, connection: Connection) -> None:
         await go_on.wait()
         await answer_hello(request, connection)
 
     async with failover_gateway(tmp_path) as setup:
-        await opened(setup)
+        await open_breaker(setup)
         setup.clock.now += 30
-        setup.add_scripts("one", hesitant)
+        setup.add_scripts("one", delayed)
         assert setup.new_calls
         trial = asyncio.ensure_future(setup.post_request())
         await until(lambda: len(setup.sent()) == 6, "the trial has begun")

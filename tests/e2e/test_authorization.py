@@ -20,7 +20,7 @@ PAIR = "AKIDEXAMPLE123456:secret"
 async def receive_request(
     kind: str, key: str, path: str = "/go", **entry: Any
 ) -> tuple[ReceivedRequest, str]:
-    """What arrives when a provider of this kind is asked, and where."""
+    """Return the request that a provider of this kind receives, and its URL."""
     http = HTTPUpstream()
     outbound = Outbound(path=path, headers=SENT, body=b'{"a": 1}')
     async with upstream(send_json(200, {})) as server:

@@ -75,7 +75,7 @@ def streaming(*frames: bytes, end: bool = True) -> Script:
     return script
 
 
-async def stalling(request: ReceivedRequest, connection: Connection) -> None:
+async def stall_after(request: ReceivedRequest, connection: Connection) -> None:
     await connection.head()
     await connection.send(chunk({"content": SAID}))
     await connection.wait_disconnected()
@@ -102,7 +102,7 @@ PATHS: Mapping[str, tuple[Script, dict[str, Any]]] = {
     "noise at once": (streaming(b"data: {" + TOLD.encode() + b"\n\n"), {}),
     "odd types": (streaming(chunk({"content": {"text": TOLD}, "tool_calls": TOLD}), *STOP), {}),
     "a cut": (streaming(chunk({"content": SAID}), end=False), {}),
-    "a silence": (stalling, {}),
+    "a silence": (stall_after, {}),
     "a web page": (send_json(200, f"<html>{TOLD}</html>", content_type="text/html"), {}),
     **{
         str(status): (send_json(status, {"error": ERROR}, x_request_id=TOLD), {})
@@ -126,8 +126,8 @@ async def gateway_to(tmp_path: Path, script: Script) -> AsyncIterator[Running]:
         )
 
 
-def rendered(log: list[Entry]) -> str:
-    """The log in both of its styles, with everything in it."""
+def render_log(log: list[Entry]) -> str:
+    """The whole log in both of its formats."""
     out = io.StringIO()
     for style in ("json", "text"):
         emit = open_log(msgspec.convert({"level": "debug", "format": style}, LogConfig), out)
@@ -136,20 +136,20 @@ def rendered(log: list[Entry]) -> str:
     return out.getvalue()
 
 
-def written(tmp_path: Path, name: str) -> bytes:
+def read_files(tmp_path: Path, name: str) -> bytes:
     """All bytes of a database and of the files beside it."""
     files = sorted(tmp_path.glob(f"{name}*"))
     assert files
     return b"".join(path.read_bytes() for path in files)
 
 
-def escaped(canaries: tuple[str, ...], text: bytes | str) -> list[str]:
+def find_canaries(canaries: tuple[str, ...], text: bytes | str) -> list[str]:
     data = text if isinstance(text, bytes) else text.encode()
     return [canary for canary in canaries if canary.encode() in data]
 
 
 def error_text(answer: Answer) -> str:
-    """What an answer says of a failure, without the output that came before it."""
+    """The error of an answer, without the output before it."""
     if answer.status == 200 and answer.response["error"] is None:
         return ""
     return json.dumps([answer.error, dict(answer.headers)])
@@ -168,10 +168,10 @@ async def test_no_canary_is_in_the_log_an_error_or_the_trace(
             await post_request(gateway, {**body, "stream": True}),
         ]
     assert gateway.log
-    assert escaped((KEY, PROMPT, OUTPUT), rendered(gateway.log) + caplog.text) == []
-    assert escaped((KEY, PROMPT, OUTPUT), "".join(map(error_text, answers))) == []
-    assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "trace.db")) == []
-    assert escaped((KEY,), written(tmp_path, "turns.db")) == []
+    assert find_canaries((KEY, PROMPT, OUTPUT), render_log(gateway.log) + caplog.text) == []
+    assert find_canaries((KEY, PROMPT, OUTPUT), "".join(map(error_text, answers))) == []
+    assert find_canaries((KEY, PROMPT, OUTPUT), read_files(tmp_path, "trace.db")) == []
+    assert find_canaries((KEY,), read_files(tmp_path, "turns.db")) == []
 
 
 @pytest.mark.parametrize(
@@ -187,25 +187,28 @@ async def test_no_canary_is_in_the_log_an_error_or_the_trace(
 async def test_a_whole_answer_leaks_no_canary(tmp_path: Path, status: int, document: Any) -> None:
     async with gateway_to(tmp_path, send_json(status, document)) as gateway:
         answer = await post_request(gateway, {"model": "m", **REQUEST, "store": False})
-    assert escaped((KEY, PROMPT, OUTPUT), rendered(gateway.log)) == []
-    assert escaped((KEY, PROMPT, OUTPUT), error_text(answer)) == []
+    assert find_canaries((KEY, PROMPT, OUTPUT), render_log(gateway.log)) == []
+    assert find_canaries((KEY, PROMPT, OUTPUT), error_text(answer)) == []
     for name in ("trace.db", "turns.db"):
-        assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, name)) == []
+        assert find_canaries((KEY, PROMPT, OUTPUT), read_files(tmp_path, name)) == []
 
 
 async def test_content_with_store_false_is_not_written_to_disk(tmp_path: Path) -> None:
     script = streaming(chunk({"content": SAID}), *STOP)
     async with gateway_to(tmp_path, script) as gateway:
         await post_request(gateway, {"model": "m", **REQUEST, "stream": True, "store": False})
-    assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "")) == []
+    assert find_canaries((KEY, PROMPT, OUTPUT), read_files(tmp_path, "")) == []
 
 
 async def test_the_store_has_the_turn_and_no_key(tmp_path: Path) -> None:
-    """The canaries can sing: where a turn is to be kept, it is."""
+    """Control: a stored turn does contain its canaries."""
     script = streaming(chunk({"content": SAID}), *STOP)
     async with gateway_to(tmp_path, script) as gateway:
         await post_request(gateway, {"model": "m", **REQUEST, "stream": True})
-    assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "turns.db")) == [PROMPT, OUTPUT]
+    assert find_canaries((KEY, PROMPT, OUTPUT), read_files(tmp_path, "turns.db")) == [
+        PROMPT,
+        OUTPUT,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -222,8 +225,8 @@ async def test_the_store_has_the_turn_and_no_key(tmp_path: Path) -> None:
 async def test_a_rejected_request_leaves_no_prompt_in_log_or_trace(
     tmp_path: Path, body: dict[str, Any]
 ) -> None:
-    """Its own error may quote a value back to whoever sent it; nobody else hears of it."""
+    """The error may quote a value to its sender; log and trace must not."""
     async with gateway_to(tmp_path, streaming(*STOP)) as gateway:
         await post_request(gateway, {"model": "m", **body})
-    assert escaped((PROMPT,), rendered(gateway.log)) == []
-    assert escaped((PROMPT,), written(tmp_path, "trace.db")) == []
+    assert find_canaries((PROMPT,), render_log(gateway.log)) == []
+    assert find_canaries((PROMPT,), read_files(tmp_path, "trace.db")) == []

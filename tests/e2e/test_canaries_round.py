@@ -20,9 +20,9 @@ from tests.e2e.test_canaries import (
     SCHEMA,
     TOLD,
     error_text,
-    escaped,
-    rendered,
-    written,
+    find_canaries,
+    read_files,
+    render_log,
 )
 from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import Running, replaced, running, settings
@@ -62,7 +62,7 @@ def calls(name: str, **arguments: str) -> Document:
 
 
 class LeakyProvider:
-    """A model, another one that sees, and a search engine, all in one place."""
+    """A model, a vision model and a search engine in one server."""
 
     def __init__(self, rounds: Sequence[Document], engine: Script | None) -> None:
         self._rounds = rounds
@@ -157,11 +157,11 @@ async def test_gateway_searches_and_descriptions_leak_no_canary(
     async with canary_gateway(tmp_path, rounds, engine) as (gateway, server):
         answers = [await post_checked(gateway, more, store=kept) for kept in (False, True)]
     assert gateway.log
-    assert escaped(ALL, rendered(gateway.log) + caplog.text) == []
-    assert escaped(ALL, "".join(map(error_text, answers))) == []
-    assert escaped(ALL, "".join(str(answer.headers) for answer in answers)) == []
-    assert escaped(ALL, written(tmp_path, "trace.db")) == []
-    assert escaped((KEY, SEARCH_KEY, CLIENT), written(tmp_path, "turns.db")) == []
+    assert find_canaries(ALL, render_log(gateway.log) + caplog.text) == []
+    assert find_canaries(ALL, "".join(map(error_text, answers))) == []
+    assert find_canaries(ALL, "".join(str(answer.headers) for answer in answers)) == []
+    assert find_canaries(ALL, read_files(tmp_path, "trace.db")) == []
+    assert find_canaries((KEY, SEARCH_KEY, CLIENT), read_files(tmp_path, "turns.db")) == []
     assert not any(FOUND in post_checked.path for post_checked in server.requests)
 
 
@@ -170,14 +170,14 @@ async def test_each_api_key_is_sent_only_to_its_own_service(tmp_path: Path) -> N
         answer = await post_checked(gateway, SEARCH)
     keys = {("/search" in each.path, each.headers["authorization"]) for each in server.requests}
     assert keys == {(False, f"Bearer {KEY}"), (True, f"Bearer {SEARCH_KEY}")}
-    assert escaped((KEY, SEARCH_KEY), answer.body) == []
-    assert escaped((FOUND,), answer.body) == [FOUND]  # the canary can sing: it is cited
+    assert find_canaries((KEY, SEARCH_KEY), answer.body) == []
+    assert find_canaries((FOUND,), answer.body) == [FOUND]  # the canary can sing: it is cited
 
 
 async def test_image_descriptions_and_search_results_reach_the_model(tmp_path: Path) -> None:
-    """The canaries can sing: what may not get into a log is where it belongs."""
+    """Control: the canaries are in the requests to the model."""
     content = [IMAGE, {"type": "input_text", "text": PROMPT}]
     async with canary_gateway(tmp_path, [QUERY, ANSWER]) as (gateway, server):
         await post_checked(gateway, {**SEARCH, "input": [{"role": "user", "content": content}]})
     last = msgspec.json.encode(server.requests[-1].body)
-    assert escaped((SEEN, FOUND), last) == [SEEN, FOUND]
+    assert find_canaries((SEEN, FOUND), last) == [SEEN, FOUND]

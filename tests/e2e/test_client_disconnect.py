@@ -45,8 +45,8 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def patient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
-    """A gateway that does not answer before its upstream does."""
+async def late_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    """A gateway that starts no response before its upstream has output."""
     async with open_shared_gateway(
         tmp_path_factory.mktemp("patient"), commit_after_s=60
     ) as shared_gateway:
@@ -62,7 +62,7 @@ async def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
 
 
 class StalledProvider:
-    """A script that sends some frames, and then waits until it is hung up upon."""
+    """A script that sends some frames, then waits for the disconnect."""
 
     def __init__(self, *frames: bytes, head: bool = True) -> None:
         self._frames = frames
@@ -82,13 +82,13 @@ class StalledProvider:
         self.gone.set()
 
 
-async def leaving(
+async def disconnect_and_measure(
     shared_gateway: SharedGateway,
     script: StalledProvider,
     read: Callable[[StreamReader], Any],
     **body: Any,
 ) -> float:
-    """How long after the client left the upstream heard of it. Nothing else may be left of it."""
+    """Return the seconds from the client disconnect to the upstream disconnect; check for leaks."""
     before = asyncio.all_tasks()
     async with open_stream(shared_gateway.gateway.gateway.port) as listener:
         await listener.post({"model": shared_gateway.add_script(script), "input": "Hello?", **body})
@@ -105,8 +105,8 @@ async def leaving(
     return script.gone_at - left_at
 
 
-async def nothing(listener: StreamReader) -> None:
-    """Leave before anything was said."""
+async def read_nothing(listener: StreamReader) -> None:
+    """Disconnect before any event."""
 
 
 def events(count: int) -> Callable[[StreamReader], Any]:
@@ -119,7 +119,9 @@ def events(count: int) -> Callable[[StreamReader], Any]:
 
 async def test_a_client_may_disconnect_at_any_event(shared_gateway: SharedGateway) -> None:
     took = [
-        await leaving(shared_gateway, StalledProvider(*LONG), events(count), stream=True)
+        await disconnect_and_measure(
+            shared_gateway, StalledProvider(*LONG), events(count), stream=True
+        )
         for count in range(EVENTS_OF_LONG + 1)
     ]
     assert max(took) < PROMPT_S, f"median {statistics.median(took)} s, worst {max(took)} s"
@@ -137,26 +139,33 @@ async def test_a_client_may_disconnect_at_any_event(shared_gateway: SharedGatewa
     ids=["no head", "no byte", "no word", "comments"],
 )
 async def test_a_client_may_disconnect_before_the_first_output(
-    patient: SharedGateway, make: Callable[[], StalledProvider], stream: bool
+    late_gateway: SharedGateway, make: Callable[[], StalledProvider], stream: bool
 ) -> None:
-    assert await leaving(patient, make(), nothing, stream=stream) < PROMPT_S
+    assert (
+        await disconnect_and_measure(late_gateway, make(), read_nothing, stream=stream) < PROMPT_S
+    )
 
 
 async def test_a_client_may_disconnect_from_a_response_that_started_early(
     shared_gateway: SharedGateway,
 ) -> None:
-    """Two events are there, and nobody has said a word."""
+    """The client has two events, and the provider has sent nothing."""
     assert (
-        await leaving(shared_gateway, StalledProvider(head=False), events(2), stream=True)
+        await disconnect_and_measure(
+            shared_gateway, StalledProvider(head=False), events(2), stream=True
+        )
         < PROMPT_S
     )
     assert (
-        await leaving(shared_gateway, StalledProvider(HELLO[0]), events(2), stream=True) < PROMPT_S
+        await disconnect_and_measure(
+            shared_gateway, StalledProvider(HELLO[0]), events(2), stream=True
+        )
+        < PROMPT_S
     )
 
 
 async def test_many_clients_may_disconnect_at_once(shared_gateway: SharedGateway) -> None:
-    """Each takes its own upstream with it, and those who stay are not disturbed."""
+    """Each disconnect closes its own upstream; other clients are not affected."""
     before = asyncio.all_tasks()
     going, staying = (
         [StalledProvider(*HELLO) for _ in range(20)],
@@ -165,7 +174,7 @@ async def test_many_clients_may_disconnect_at_once(shared_gateway: SharedGateway
     port = shared_gateway.gateway.gateway.port
     async with AsyncExitStack() as stack:
 
-        async def come(script: StalledProvider) -> StreamReader:
+        async def read_first(script: StalledProvider) -> StreamReader:
             listener = await stack.enter_async_context(open_stream(port))
             await listener.post(
                 {"model": shared_gateway.add_script(script), "input": "x", "stream": True}
@@ -173,8 +182,8 @@ async def test_many_clients_may_disconnect_at_once(shared_gateway: SharedGateway
             await events(5)(listener)
             return listener
 
-        leavers = [await come(script) for script in going]
-        stayers = [await come(script) for script in staying]
+        leavers = [await read_first(script) for script in going]
+        stayers = [await read_first(script) for script in staying]
         for listener in leavers:
             listener.disconnect()
         async with asyncio.timeout(10):
@@ -187,11 +196,11 @@ async def test_many_clients_may_disconnect_at_once(shared_gateway: SharedGateway
     await until(lambda: asyncio.all_tasks() <= before, "no task is left behind")
 
 
-async def test_a_client_disconnect_is_logged(patient: SharedGateway) -> None:
-    """Nothing was answered, so this line is all that an operator will hear of the request."""
-    patient.gateway.log.clear()
-    await leaving(patient, StalledProvider(*HELLO), events(3), stream=True)
-    [entry] = patient.gateway.log
+async def test_a_client_disconnect_is_logged(late_gateway: SharedGateway) -> None:
+    """There is no response, so this log entry is the only record of the request."""
+    late_gateway.gateway.log.clear()
+    await disconnect_and_measure(late_gateway, StalledProvider(*HELLO), events(3), stream=True)
+    [entry] = late_gateway.gateway.log
     assert (entry.event, entry.facts["events"]) == ("response.cancelled", 5)
     assert entry.facts["request_id"].startswith("req_")
 
@@ -203,7 +212,7 @@ FAR_TOO_MUCH = 300_000_000  # all buffers on the way hold a tenth of that
 
 
 class FloodingProvider:
-    """A script that sends as much as it can, and notices when nobody takes any more."""
+    """A script that sends as much as it can, and records when the connection blocks."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -228,7 +237,7 @@ class FloodingProvider:
 async def test_a_client_that_does_not_read_blocks_only_its_own_upstream(
     tmp_path: Path,
 ) -> None:
-    """Nor does it make the provider look idle: what the provider sent is waiting to be read."""
+    """The idle timeout does not apply: bytes of the provider are waiting to be read."""
     flood = FloodingProvider()
     timeouts = TimeoutConfig(idle_s=0.2)
     async with (

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
 async def codex_gateway(
     anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[CheckedGateway]:
-    """One gateway for all of them: nothing is stored, so none can know of another."""
+    """One gateway for all tests: nothing is stored, so they are independent."""
     async with checked_gateway(
         tmp_path_factory.mktemp("codex"), send_frames(HELLO_WORLD)
     ) as started:
@@ -85,7 +85,7 @@ async def test_an_unknown_parent_is_rejected_as_codex_expects(
 
 
 async def test_every_tool_that_codex_offers_can_be_called(tmp_path: Path) -> None:
-    """Whatever the provider is told a tool is called, Codex gets its own name and type back."""
+    """Whatever the provider's name of a tool is, Codex gets its own name and type back."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         tools = [tool["function"] for tool in request.body["tools"]]

@@ -99,7 +99,7 @@ async def test_an_unknown_path_is_a_404(gateway: Running, method: str, path: str
 async def test_a_body_without_a_json_content_type_is_rejected(
     gateway: Running, content_type: str
 ) -> None:
-    """A web page of another origin can send these kinds without asking."""
+    """A web page of another origin can send these content types without a CORS preflight."""
     answer = await post(gateway, json.dumps(REQUEST).encode(), content_type=content_type)
     check_answer(answer)
     assert (answer.status, answer.error["code"]) == (415, "unsupported_media_type")
@@ -192,7 +192,7 @@ async def test_a_compressed_body_is_read(gateway: Running) -> None:
     "path", ["/v1/responses", "/v1/responses?model=x"], ids=["plain", "with a query"]
 )
 async def test_a_websocket_upgrade_is_a_426(gateway: Running, path: str) -> None:
-    """With 404 or 405 Codex tries six times; with 426 it goes on over HTTP."""
+    """With 404 or 405 Codex retries six times; with 426 it uses HTTP at once."""
     answer = await send_raw(
         gateway,
         "GET",
@@ -289,7 +289,7 @@ async def test_an_http_1_0_client_gets_the_stream(
 
 
 async def test_a_body_with_expect_100_continue_is_accepted(gateway: Running) -> None:
-    """So does curl with a large one."""
+    """curl sends it with large bodies."""
     body = json.dumps(REQUEST).encode()
     head = b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     async with open_stream(gateway.gateway.port) as listener:
@@ -303,7 +303,7 @@ async def test_a_body_with_expect_100_continue_is_accepted(gateway: Running) -> 
 
 
 async def test_the_response_names_the_requested_model(shared_gateway: SharedGateway) -> None:
-    """Codex takes an `openai-model` header of another name for a punishment."""
+    """Codex shows a warning if an `openai-model` header names another model."""
     answer = await shared_gateway.post_request(send_frames(HELLO_WORLD), stream=True)
     assert "openai-model" not in answer.headers
     assert answer.response["model"].startswith("play-")
@@ -312,7 +312,7 @@ async def test_the_response_names_the_requested_model(shared_gateway: SharedGate
 async def test_internal_errors_are_logged_and_not_sent_to_the_client(
     tmp_path: Path,
 ) -> None:
-    """The reason names a file of ours."""
+    """The error message names a file of the gateway."""
     async with open_shared_gateway(tmp_path) as shared_gateway:
         await shared_gateway.gateway.engine.services.store.close()
         answer = await shared_gateway.post_request(

@@ -38,16 +38,18 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def chatty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
-    """A gateway that cannot bear silence."""
+async def keep_alive_gateway(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[SharedGateway]:
+    """A gateway with a very short keep-alive interval."""
     path = tmp_path_factory.mktemp("chatty")
     async with open_shared_gateway(path, keepalive_s=TICK_S, commit_after_s=TICK_S) as setup:
         yield setup
 
 
 @pytest.fixture(scope="module")
-async def hasty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
-    """A gateway that begins an answer at once, and then waits."""
+async def early_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    """A gateway that starts a response at once, before its provider has output."""
     async with open_shared_gateway(
         tmp_path_factory.mktemp("hasty"), commit_after_s=TICK_S
     ) as setup:
@@ -55,7 +57,7 @@ async def hasty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Share
 
 
 class SilentProvider:
-    """A script that plays its first part, and its second one when it is told to."""
+    """A script that sends its first part, and its second one when the test releases it."""
 
     def __init__(self, first: Script | None, second: Script) -> None:
         self._parts = (first, second)
@@ -92,8 +94,8 @@ async def open_request(
         yield listener
 
 
-async def listen_for(listener: StreamReader, kind: str, count: int = 1) -> None:
-    """Read until so many events of a kind were heard."""
+async def read_until(listener: StreamReader, kind: str, count: int = 1) -> None:
+    """Read until this many events of a type have arrived."""
     while count:
         event = await listener.event()
         assert event is not None
@@ -108,13 +110,15 @@ def kinds(answer: Answer) -> list[str]:
 
 
 @pytest.mark.parametrize("before", [1, 2, 3, 4])
-async def test_keep_alive_events_have_sequence_numbers(chatty: SharedGateway, before: int) -> None:
-    """The judge of the answer counts all of them."""
+async def test_keep_alive_events_have_sequence_numbers(
+    keep_alive_gateway: SharedGateway, before: int
+) -> None:
+    """The stream validator checks the numbers of all events."""
     frames = HELLO_WORLD
     rest = sending(*frames[before:], end=True)
     script = SilentProvider(sending(*frames[:before], head=True), rest)
-    async with open_request(chatty, script) as listener:
-        await listen_for(listener, "keepalive", 3)
+    async with open_request(keep_alive_gateway, script) as listener:
+        await read_until(listener, "keepalive", 3)
         script.go_on.set()
         answer = await listener.rest()
     assert kinds(answer).count("keepalive") >= 3
@@ -123,29 +127,34 @@ async def test_keep_alive_events_have_sequence_numbers(chatty: SharedGateway, be
     assert numbers == list(range(len(numbers)))
 
 
-async def test_a_steady_stream_has_no_keep_alive_events(hasty: SharedGateway) -> None:
-    answer = await hasty.post_request(send_frames(HELLO_WORLD), stream=True)
+async def test_a_steady_stream_has_no_keep_alive_events(early_gateway: SharedGateway) -> None:
+    answer = await early_gateway.post_request(send_frames(HELLO_WORLD), stream=True)
     assert "keepalive" not in kinds(answer)
 
 
-async def test_no_keep_alive_follows_the_terminal_event(chatty: SharedGateway) -> None:
-    """Not even if the client takes its time over it: the last event is large, and not read."""
+async def test_no_keep_alive_follows_the_terminal_event(keep_alive_gateway: SharedGateway) -> None:
+    """Not even if the client is slow to read the large last event."""
     words = "word " * 500_000
     end = sending(chunk({}, "stop"), DONE, end=True)
     large = SilentProvider(sending(chunk({"content": words}), head=True), end)
     silent = SilentProvider(sending(*HELLO, head=True), end)
     async with (
-        open_stream(chatty.gateway.gateway.port, buffer_bytes=2**16) as slow,
-        open_request(chatty, silent) as clock,
+        open_stream(keep_alive_gateway.gateway.gateway.port, buffer_bytes=2**16) as slow,
+        open_request(keep_alive_gateway, silent) as clock,
     ):
         await slow.post(
-            {"model": chatty.add_script(large), "input": "x", "stream": True, "store": False}
+            {
+                "model": keep_alive_gateway.add_script(large),
+                "input": "x",
+                "stream": True,
+                "store": False,
+            }
         )
-        await listen_for(slow, "response.output_text.delta")
-        chatty.gateway.log.clear()
+        await read_until(slow, "response.output_text.delta")
+        keep_alive_gateway.gateway.log.clear()
         large.go_on.set()
-        await until(lambda: chatty.gateway.log, "the large answer has ended")
-        await listen_for(clock, "keepalive", 3)
+        await until(lambda: keep_alive_gateway.gateway.log, "the large answer has ended")
+        await read_until(clock, "keepalive", 3)
         answer = await slow.rest()
         silent.go_on.set()
         await clock.rest()
@@ -156,11 +165,11 @@ async def test_no_keep_alive_follows_the_terminal_event(chatty: SharedGateway) -
 # Begun before the provider
 
 
-async def begun(setup: SharedGateway, second: Script, first: Script | None = None) -> Answer:
-    """An answer that was begun, and whose provider went on only after that."""
+async def start_early(setup: SharedGateway, second: Script, first: Script | None = None) -> Answer:
+    """Return an answer that started before its provider sent output."""
     script = SilentProvider(first, second)
     async with open_request(setup, script) as listener:
-        await listen_for(listener, "response.in_progress")
+        await read_until(listener, "response.in_progress")
         script.go_on.set()
         return await listener.rest()
 
@@ -176,10 +185,10 @@ SLOW_STARTS: dict[str, tuple[Script | None, Script]] = {
 
 @pytest.mark.parametrize("parts", SLOW_STARTS.values(), ids=SLOW_STARTS)
 async def test_a_response_may_start_before_its_provider_sends_output(
-    hasty: SharedGateway, parts: tuple[Script | None, Script]
+    early_gateway: SharedGateway, parts: tuple[Script | None, Script]
 ) -> None:
     first, second = parts
-    answer = await begun(hasty, second, first)
+    answer = await start_early(early_gateway, second, first)
     assert answer.text == "Hello, world"
     assert answer.response["status"] == "completed"
     assert kinds(answer)[:3] == [
@@ -189,10 +198,10 @@ async def test_a_response_may_start_before_its_provider_sends_output(
     ]
 
 
-async def test_a_response_that_started_early_can_be_continued(hasty: SharedGateway) -> None:
-    """It is saved like any other."""
-    answer = await begun(hasty, send_frames(HELLO_WORLD))
-    again = await hasty.post_request(
+async def test_a_response_that_started_early_can_be_continued(early_gateway: SharedGateway) -> None:
+    """It is stored like any other."""
+    answer = await start_early(early_gateway, send_frames(HELLO_WORLD))
+    again = await early_gateway.post_request(
         send_frames(HELLO_WORLD), stream=True, previous_response_id=answer.response["id"]
     )
     assert again.response["status"] == "completed"
@@ -235,10 +244,10 @@ LATE_FAILURES: dict[str, tuple[Script | None, Script, str]] = {
 
 @pytest.mark.parametrize("parts", LATE_FAILURES.values(), ids=LATE_FAILURES)
 async def test_a_failure_after_the_start_is_reported_inside_the_stream(
-    hasty: SharedGateway, parts: tuple[Script | None, Script, str]
+    early_gateway: SharedGateway, parts: tuple[Script | None, Script, str]
 ) -> None:
     first, second, code = parts
-    answer = await begun(hasty, second, first)
+    answer = await start_early(early_gateway, second, first)
     assert kinds(answer) == ["response.created", "response.in_progress", "response.failed"]
     assert answer.error["code"] == code
 
@@ -254,7 +263,7 @@ async def test_a_first_token_timeout_is_reported_inside_a_started_stream(tmp_pat
     assert "sent no output" in answer.error["message"]
 
 
-async def test_a_failure_before_the_start_is_an_http_error(hasty: SharedGateway) -> None:
-    answer = await hasty.post_request(refusing(429), stream=True)
+async def test_a_failure_before_the_start_is_an_http_error(early_gateway: SharedGateway) -> None:
+    answer = await early_gateway.post_request(refusing(429), stream=True)
     assert answer.status == 429
     assert answer.headers["retry-after"] == "2"

@@ -80,7 +80,7 @@ async def test_invalid_output_of_the_model_is_not_a_client_error(tmp_path: Path)
 
 @row(15)
 async def test_an_answer_is_compared_with_its_schema(tmp_path: Path) -> None:
-    """What has streamed already cannot be repaired: the client is told exactly what is wrong."""
+    """Text that has been streamed cannot be repaired, so the response fails with the violation."""
     async with checked_gateway(tmp_path, text_script('{"n": "one"}')) as setup:
         response = final_response(await setup.stream(text=STRICT))
         assert response["status"] == "failed"

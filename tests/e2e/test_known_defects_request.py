@@ -106,7 +106,7 @@ async def test_a_rate_limit_reaches_the_client_with_its_delay(
 async def test_an_upstream_status_keeps_its_meaning(
     tmp_path: Path, theirs: int, ours: int, kind: str, code: str
 ) -> None:
-    """A key that the provider refuses is the operator's, so the client is not told to mend its."""
+    """The key belongs to the operator, so a 401 of the provider is not a 401 for the client."""
     error_body = {"error": {"message": "secret words", "type": "t", "code": None}}
     async with checked_gateway(tmp_path, send_json(theirs, error_body)) as setup:
         for streamed in (True, False):

@@ -117,7 +117,7 @@ async def test_a_turn_is_saved_before_its_terminal_event_leaves(tmp_path: Path) 
 
 @row(32)
 async def test_a_response_that_could_not_be_saved_has_store_false(tmp_path: Path) -> None:
-    """The answer is good, so it is not lost; that nobody can continue from it is said in it."""
+    """The answer is sent anyway; `store: false` says that it cannot be continued."""
     store = StoreConfig(url="memory://", max_turn_bytes=100)
     async with configured(tmp_path, send_frames(HELLO_WORLD), store=store) as setup:
         events = await setup.stream()
@@ -236,7 +236,7 @@ def test_an_overloaded_trace_drops_streams_before_other_rows(
 
 
 class EndlessProvider:
-    """An upstream that begins and never ends."""
+    """An upstream whose stream never ends."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -251,7 +251,7 @@ class EndlessProvider:
 
 @asynccontextmanager
 async def process(tmp_path: Path, server: Upstream) -> AsyncIterator[tuple[Any, str]]:
-    """`antiphon serve` as people run it, and the address that it prints."""
+    """Run `antiphon serve` in a subprocess; return it and the URL that it prints."""
     (tmp_path / "antiphon.toml").write_text(
         f"""
         [server]

@@ -122,7 +122,7 @@ async def test_a_client_disconnect_closes_the_upstream(tmp_path: Path) -> None:
 
 
 class FloodingProvider:
-    """An upstream with far more to say than any buffer holds. It stops when nobody drinks."""
+    """An upstream that sends more than any buffer holds, and blocks when nothing is read."""
 
     def __init__(self) -> None:
         self.stuck = asyncio.Event()
@@ -167,8 +167,8 @@ async def test_a_slow_client_slows_only_its_own_upstream(tmp_path: Path) -> None
         assert event_types(events)[-1] == "response.completed"
 
 
-def waiting_for(client_received: asyncio.Event, *before: bytes) -> Script:
-    """Say this, fall silent until the client has heard something, then finish."""
+def pause_until(client_received: asyncio.Event, *before: bytes) -> Script:
+    """Send these frames, pause until the client has received something, then finish."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
@@ -189,7 +189,7 @@ async def test_silence_is_filled_with_keep_alive_events(
 ) -> None:
     client_received = asyncio.Event()
     short = {"keepalive_s": 0.05, "commit_after_s": 0.05}
-    async with checked_gateway(tmp_path, waiting_for(client_received, *before), **short) as setup:
+    async with checked_gateway(tmp_path, pause_until(client_received, *before), **short) as setup:
         url = f"{setup.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True}
         received = b""
@@ -207,7 +207,7 @@ async def test_silence_is_filled_with_keep_alive_events(
 async def test_an_upstream_that_stops_sending_times_out(tmp_path: Path) -> None:
     never = asyncio.Event()
     timeouts = TimeoutConfig(idle_s=0.3)
-    async with checked_gateway(tmp_path, waiting_for(never, *HELLO), timeouts=timeouts) as setup:
+    async with checked_gateway(tmp_path, pause_until(never, *HELLO), timeouts=timeouts) as setup:
         events = await setup.stream()
         assert event_types(events)[-1] == "response.failed"
         assert "stopped sending output" in final_response(events)["error"]["message"]
@@ -218,7 +218,7 @@ async def test_an_upstream_that_stops_sending_times_out(tmp_path: Path) -> None:
 async def test_an_upstream_that_never_starts_times_out(tmp_path: Path) -> None:
     never = asyncio.Event()
     timeouts = TimeoutConfig(first_token_s=0.1)
-    async with checked_gateway(tmp_path, waiting_for(never), timeouts=timeouts) as setup:
+    async with checked_gateway(tmp_path, pause_until(never), timeouts=timeouts) as setup:
         status, _, document = await setup.post(stream=True)
         assert (status, document["error"]["type"]) == (504, "server_error")
 
@@ -296,7 +296,7 @@ async def test_a_documented_finish_reason_has_its_meaning(
 
 @row(25)
 async def test_an_unknown_finish_reason_keeps_the_whole_answer(tmp_path: Path) -> None:
-    """The founding page lets the response fail; what was said before stays whole and complete."""
+    """The response fails by the design document; output before the finish reason stays complete."""
     frames = (chunk({"tool_calls": [CALL]}), *HELLO, chunk({}, "moon_phase"), usage(), DONE)
     async with checked_gateway(tmp_path, send_frames(frames)) as setup:
         response = final_response(await setup.stream())

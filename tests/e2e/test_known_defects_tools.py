@@ -42,15 +42,15 @@ SEARCH: Document = {"type": "web_search"}
 
 
 def piece(arguments: str = "", **fields: Any) -> Document:
-    """A piece of a call; `name` belongs inside of `function`, the rest beside it."""
+    """A chunk of a call; `name` is a field of `function`, the rest is beside it."""
     function: Document = {"arguments": arguments}
     if "name" in fields:
         function["name"] = fields.pop("name")
     return {**fields, "function": function}
 
 
-def calling(*pieces: Document, finish: str = "tool_calls") -> Sequence[bytes]:
-    """A stream that holds these pieces, one in a chunk."""
+def call_script(*pieces: Document, finish: str = "tool_calls") -> Sequence[bytes]:
+    """Make a script that streams these call fragments, one in each chunk."""
     actual = [chunk({"tool_calls": [each]}) for each in pieces]
     return (*actual, chunk({}, finish), usage(), DONE)
 
@@ -66,7 +66,7 @@ PARIS = '{"city":"Paris"}'
 
 @row(7)
 async def test_calls_without_an_index_stay_apart(tmp_path: Path) -> None:
-    frames = calling(
+    frames = call_script(
         piece(PARIS, id="a", name="get_weather"), piece('{"city":"Rome"}', id="b", name="get_time")
     )
     async with checked_gateway(tmp_path, send_frames(frames)) as setup:
@@ -89,7 +89,7 @@ async def test_calls_without_an_index_stay_apart(tmp_path: Path) -> None:
 async def test_a_continuation_chunk_never_overwrites_name_or_id(
     tmp_path: Path, rest: list[Document]
 ) -> None:
-    frames = calling(piece('{"city":', index=0, id="a", name="get_weather"), *rest)
+    frames = call_script(piece('{"city":', index=0, id="a", name="get_weather"), *rest)
     async with checked_gateway(tmp_path, send_frames(frames)) as setup:
         (call,) = done_items(await setup.stream(tools=[WEATHER]))
         actual = (call["call_id"], call["name"], call["arguments"], call["status"])
@@ -98,7 +98,7 @@ async def test_a_continuation_chunk_never_overwrites_name_or_id(
 
 @row(7)
 async def test_a_name_in_two_pieces_is_one_name(tmp_path: Path) -> None:
-    frames = calling(
+    frames = call_script(
         piece(index=0, id="a", name="get_"), piece(index=0, name="weather"), piece(PARIS, index=0)
     )
     async with checked_gateway(tmp_path, send_frames(frames)) as setup:
@@ -113,7 +113,7 @@ CUT = opened(0, "get_weather", '{"city":"Par')
 
 @row(8)
 async def test_a_call_cut_off_by_a_limit_is_not_completed(tmp_path: Path) -> None:
-    async with checked_gateway(tmp_path, send_frames(calling(CUT, finish="length"))) as setup:
+    async with checked_gateway(tmp_path, send_frames(call_script(CUT, finish="length"))) as setup:
         events = await setup.stream(tools=[WEATHER])
         for response in (final_response(events), await setup.whole(tools=[WEATHER])):
             assert response["status"] == "incomplete"
@@ -124,7 +124,7 @@ async def test_a_call_cut_off_by_a_limit_is_not_completed(tmp_path: Path) -> Non
 @row(8)
 async def test_a_call_cut_off_by_a_failure_is_never_done(tmp_path: Path) -> None:
     failure = frame({"error": {"message": "down", "code": 500}})
-    async with checked_gateway(tmp_path, send_frames((*calling(CUT)[:1], failure))) as setup:
+    async with checked_gateway(tmp_path, send_frames((*call_script(CUT)[:1], failure))) as setup:
         events = await setup.stream(tools=[WEATHER])
         assert final_response(events)["status"] == "failed"
         assert done_items(events) == []
@@ -153,7 +153,7 @@ async def test_the_type_of_an_item_never_changes(tmp_path: Path, name: str, read
     tool, expected, arguments = TYPED[name]
     sent = arguments if readable else UNREADABLE
     pieces = [piece(sent[at : at + 5], index=0) for at in range(0, len(sent), 5)]
-    frames = calling(piece(index=0, id="a", name=name), *pieces)
+    frames = call_script(piece(index=0, id="a", name=name), *pieces)
     async with checked_gateway(tmp_path, send_frames(frames)) as setup:
         events = await setup.stream(tools=[tool])
         actual = [event["item"]["type"] for event in events if "output_item" in event["type"]]
@@ -177,7 +177,7 @@ async def test_the_input_of_a_custom_tool_streams_while_it_is_written(tmp_path: 
             chunk({"tool_calls": [opened(0, "apply_patch", '{"input":"*** Begin')]})
         )
         await client_received.wait()
-        for each in calling(piece(' Patch"}', index=0)):
+        for each in call_script(piece(' Patch"}', index=0)):
             await connection.send(each)
         await connection.end()
 
@@ -200,7 +200,7 @@ async def test_the_cost_of_custom_input_grows_with_its_length_only(tmp_path: Pat
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         count = int(request.body["messages"][-1]["content"])
         pieces = [piece("x" * 50, index=0) for _ in range(count)]
-        frames = calling(opened(0, "apply_patch", '{"input":"'), *pieces, piece('"}', index=0))
+        frames = call_script(opened(0, "apply_patch", '{"input":"'), *pieces, piece('"}', index=0))
         await connection.head()
         await connection.send(b"".join(frames))
         await connection.end()
@@ -221,7 +221,7 @@ async def test_the_cost_of_custom_input_grows_with_its_length_only(tmp_path: Pat
 
 def searching(*names: str) -> Sequence[bytes]:
     pieces = [opened(index, name, '{"query":"x"}') for index, name in enumerate(names)]
-    return (*HELLO, *calling(*pieces))
+    return (*HELLO, *call_script(*pieces))
 
 
 @row(16)
@@ -250,7 +250,7 @@ async def test_a_search_can_be_refused_by_configuration(tmp_path: Path) -> None:
 
 @row(17)
 async def test_calls_beside_a_search_keep_their_own_arguments(tmp_path: Path) -> None:
-    frames = calling(opened(0, "get_weather", PARIS), opened(1, "get_time", '{"city":"Rome"}'))
+    frames = call_script(opened(0, "get_weather", PARIS), opened(1, "get_time", '{"city":"Rome"}'))
     async with checked_gateway(tmp_path, send_frames(frames)) as setup:
         tools = [WEATHER, SEARCH, CLOCK]
         first = final_response(await setup.stream(tools=tools))
@@ -267,7 +267,7 @@ async def test_calls_beside_a_search_keep_their_own_arguments(tmp_path: Path) ->
 
 @row(18)
 async def test_every_tool_call_sent_upstream_has_a_result(tmp_path: Path) -> None:
-    """Several searches in one turn: no call without an answer, and no answer twice."""
+    """Several searches in one turn: each call has exactly one result."""
     async with checked_gateway(
         tmp_path, send_frames(searching("web_search", "web_search"))
     ) as setup:
@@ -314,7 +314,7 @@ async def test_a_namespaced_call_comes_back_with_its_namespace(tmp_path: Path) -
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         names = [tool["function"]["name"] for tool in request.body["tools"]]
-        await send_frames(calling(*(opened(at, name) for at, name in enumerate(names))))(
+        await send_frames(call_script(*(opened(at, name) for at, name in enumerate(names))))(
             request, connection
         )
 

@@ -27,7 +27,7 @@ async def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
 
 
 class Barrier:
-    """A script that says the first words to everybody before it goes on with anybody."""
+    """A script that sends the first output to all clients before it continues with any."""
 
     def __init__(self, count: int) -> None:
         self._missing = count
@@ -68,7 +68,7 @@ async def test_a_hundred_concurrent_streams_complete_and_leak_nothing(
 
 
 async def test_every_finished_stream_is_already_stored(tmp_path: Path) -> None:
-    """A hundred turns are saved at once, each before its last event leaves."""
+    """A hundred turns are saved concurrently, each before its terminal event is sent."""
     async with open_shared_gateway(tmp_path) as shared_gateway:
         script = Barrier(STREAMS)
         answers = await asyncio.gather(

@@ -219,7 +219,7 @@ async def test_codex_reads_a_refusal_as_text(tmp_path: Path) -> None:
 
 
 async def read_during_silence(gateway: Running, resume: asyncio.Event) -> bytes:
-    """All of a stream that goes on after something was heard in its silence."""
+    """Read a stream that continues after a keep-alive."""
     url = f"{gateway.base_url}/responses"
     body = {"model": "m", "input": "Hello?", "stream": True}
     data = b""
@@ -268,7 +268,7 @@ async def test_without_silence_there_are_no_keep_alives(tmp_path: Path) -> None:
 
 
 async def test_no_answer_names_a_model_in_its_headers(tmp_path: Path) -> None:
-    """Codex takes `openai-model` for a sign that its user was sent elsewhere."""
+    """Codex reads `openai-model` as a sign that the request was rerouted."""
     async with serving(tmp_path, send_frames(HELLO_WORLD)) as gateway:
         answer = await post_as(gateway, CODEX, stream=True)
     assert "openai-model" not in answer.headers

@@ -48,8 +48,8 @@ def reference(id: str, *, typed: bool = True) -> Document:
 
 
 @asynccontextmanager
-async def talkative(scripted: ScriptedProvider) -> AsyncIterator[Upstream]:
-    """A provider that answers turn by turn."""
+async def turn_provider(scripted: ScriptedProvider) -> AsyncIterator[Upstream]:
+    """Open a provider that answers turn by turn."""
     turns = iter(SESSION)
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
@@ -69,8 +69,8 @@ PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
 }
 
 
-def unsealed(item: Document) -> Document:
-    """What a client repeats that can carry no seal; its other items it repeats without ids."""
+def plain_items(item: Document) -> Document:
+    """Items that have no encrypted state, without ids where they are sent again."""
     forgotten = "encrypted_content" if item["type"] == "reasoning" else "id"
     return {name: value for name, value in item.items() if name != forgotten}
 
@@ -78,7 +78,7 @@ def unsealed(item: Document) -> Document:
 REPEATING: dict[str, Callable[[Document], Document]] = {
     "by reference": lambda item: reference(item["id"]),
     "by id alone": lambda item: reference(item["id"], typed=False),
-    "without the seal": unsealed,
+    "without the seal": plain_items,
 }
 
 
@@ -88,7 +88,7 @@ async def test_a_stored_item_can_be_sent_as_a_reference(
     tmp_path: Path, kind: str, how: str
 ) -> None:
     scripted, model = PROVIDERS[kind]
-    async with talkative(scripted) as server:
+    async with turn_provider(scripted) as server:
         config = replaced(
             settings(tmp_path, server.url),
             providers={"up": ProviderConfig(kind=kind, base_url=server.url, api_keys=["k"])},
@@ -108,8 +108,8 @@ async def test_a_stored_item_can_be_sent_as_a_reference(
             assert raw.endswith(native_tail(scripted, SESSION[: index + 1])), raw.decode()
 
 
-def diagnostics_of(checked_gateway: CheckedGateway) -> list[tuple[str, str]]:
-    """Who said what in the last request."""
+def role_texts(checked_gateway: CheckedGateway) -> list[tuple[str, str]]:
+    """Role and text of each message in the last request."""
     return [
         (message["role"], message["content"]) for message in checked_gateway.last_body["messages"]
     ]
@@ -119,7 +119,7 @@ def user(text: str, **more: Any) -> Document:
     return {"type": "message", "role": "user", "content": text, **more}
 
 
-async def posted(checked_gateway: CheckedGateway, **body: Any) -> Answer:
+async def post_items(checked_gateway: CheckedGateway, **body: Any) -> Answer:
     return await post_request(checked_gateway.gateway, {"model": "m", "stream": True, **body})
 
 
@@ -136,37 +136,37 @@ async def reference_gateway(
 
 async def test_an_input_item_with_an_id_can_be_referenced(tmp_path: Path) -> None:
     async with reference_gateway(tmp_path) as checked_gateway:
-        await posted(checked_gateway, input=[user("First.", id="msg_mine")])
-        await posted(checked_gateway, input=[reference("msg_mine"), user("Second.")])
-        assert diagnostics_of(checked_gateway) == [("user", "First."), ("user", "Second.")]
+        await post_items(checked_gateway, input=[user("First.", id="msg_mine")])
+        await post_items(checked_gateway, input=[reference("msg_mine"), user("Second.")])
+        assert role_texts(checked_gateway) == [("user", "First."), ("user", "Second.")]
 
 
 async def test_a_reasoning_reference_resolves_only_to_reasoning(tmp_path: Path) -> None:
     async with reference_gateway(tmp_path) as checked_gateway:
-        await posted(checked_gateway, input=[user("First.", id="rs_mine")])
+        await post_items(checked_gateway, input=[user("First.", id="rs_mine")])
         thought = {"type": "reasoning", "id": "rs_mine", "summary": [], "content": []}
-        await posted(checked_gateway, input=[thought, user("Second.")])
-        assert diagnostics_of(checked_gateway) == [("user", "Second.")]
+        await post_items(checked_gateway, input=[thought, user("Second.")])
+        assert role_texts(checked_gateway) == [("user", "Second.")]
 
 
 async def test_a_stored_turn_has_the_items_and_not_the_references(tmp_path: Path) -> None:
     async with reference_gateway(tmp_path) as checked_gateway:
-        first = (await posted(checked_gateway, input="First.")).response
+        first = (await post_items(checked_gateway, input="First.")).response
         references = first["output"][0]["id"]
         second = (
-            await posted(checked_gateway, input=[reference(references), user("Second.")])
+            await post_items(checked_gateway, input=[reference(references), user("Second.")])
         ).response
         assert await checked_gateway.gateway.engine.services.store.delete(first["id"])
-        third = await posted(checked_gateway, input="Third.", previous_response_id=second["id"])
-        assert diagnostics_of(checked_gateway) == [
+        third = await post_items(checked_gateway, input="Third.", previous_response_id=second["id"])
+        assert role_texts(checked_gateway) == [
             ("assistant", "Hello, world"),
             ("user", "Second."),
             ("assistant", "Hello, world"),
             ("user", "Third."),
         ]
         assert HEADER not in third.headers
-        again = await posted(checked_gateway, input=[reference(references), user("Fourth.")])
-        assert diagnostics_of(checked_gateway) == [
+        again = await post_items(checked_gateway, input=[reference(references), user("Fourth.")])
+        assert role_texts(checked_gateway) == [
             ("assistant", "Hello, world"),
             ("user", "Fourth."),
         ]
@@ -179,13 +179,13 @@ async def test_an_unresolved_reference_is_left_out_with_a_diagnostic(
 ) -> None:
     url = "memory://" if store == "memory" else f"sqlite:///{tmp_path / 'turns.db'}"
     async with reference_gateway(tmp_path, url) as checked_gateway:
-        first = (await posted(checked_gateway, input="First.")).response
+        first = (await post_items(checked_gateway, input="First.")).response
         known = reference(first["output"][0]["id"])
         unknown = [reference("rs_nowhere"), reference("msg_nowhere", typed=False)]
-        answer = await posted(
+        answer = await post_items(
             checked_gateway, input=[known, unknown[0], user("Second."), unknown[1]]
         )
-        assert diagnostics_of(checked_gateway) == [
+        assert role_texts(checked_gateway) == [
             ("assistant", "Hello, world"),
             ("user", "Second."),
         ]
@@ -199,10 +199,10 @@ async def test_an_unresolved_reference_is_left_out_with_a_diagnostic(
 
 async def test_an_item_that_was_not_stored_cannot_be_referenced(tmp_path: Path) -> None:
     async with reference_gateway(tmp_path) as checked_gateway:
-        first = (await posted(checked_gateway, input="First.", store=False)).response
+        first = (await post_items(checked_gateway, input="First.", store=False)).response
         references = [reference(item["id"]) for item in first["output"]]
-        answer = await posted(checked_gateway, input=[*references, user("Second.")])
-        assert diagnostics_of(checked_gateway) == [("user", "Second.")]
+        answer = await post_items(checked_gateway, input=[*references, user("Second.")])
+        assert role_texts(checked_gateway) == [("user", "Second.")]
         assert UNRESOLVED in answer.headers[HEADER]
 
 
@@ -213,24 +213,24 @@ async def test_a_reference_is_valid_as_long_as_the_turn_of_its_item(tmp_path: Pa
         config = replaced(config, store=StoreConfig(url="memory://", ttl_s=100))
         async with running(config, Runtime(now=lambda: now)) as gateway:
             checked_gateway = CheckedGateway(gateway, server)
-            first = (await posted(checked_gateway, input="First.")).response
+            first = (await post_items(checked_gateway, input="First.")).response
             items = [*(reference(item["id"]) for item in first["output"]), user("Second.")]
             now += 99
-            await posted(checked_gateway, input=items, store=False)
-            assert diagnostics_of(checked_gateway) == [
+            await post_items(checked_gateway, input=items, store=False)
+            assert role_texts(checked_gateway) == [
                 ("assistant", "Hello, world"),
                 ("user", "Second."),
             ]
             now += 1
-            answer = await posted(checked_gateway, input=items, store=False)
-            assert diagnostics_of(checked_gateway) == [("user", "Second.")]
+            answer = await post_items(checked_gateway, input=items, store=False)
+            assert role_texts(checked_gateway) == [("user", "Second.")]
             assert UNRESOLVED in answer.headers[HEADER]
 
 
 async def test_input_items_of_another_client_cannot_be_referenced(
     tmp_path: Path,
 ) -> None:
-    """Ids of a client's own choosing are easily guessed; ours are not."""
+    """Ids chosen by a client are easily guessed; ours are not."""
     keys = {"me": "my-key", "them": "their-key"}
     async with checked_gateway(tmp_path, send_frames(HELLO_WORLD), api_keys=keys) as shared:
 
@@ -243,6 +243,6 @@ async def test_input_items_of_another_client_cannot_be_referenced(
 
         await sent("them", user("A secret.", id="msg_1"))
         assert UNRESOLVED in await sent("me", reference("msg_1"), user("Repeat that."))
-        assert diagnostics_of(shared) == [("user", "Repeat that.")]
+        assert role_texts(shared) == [("user", "Repeat that.")]
         assert UNRESOLVED not in await sent("them", reference("msg_1"), user("Repeat that."))
-        assert diagnostics_of(shared) == [("user", "A secret."), ("user", "Repeat that.")]
+        assert role_texts(shared) == [("user", "A secret."), ("user", "Repeat that.")]

@@ -41,8 +41,8 @@ ANSWER = round_script(text_delta("It rains [1]."))
 ANTHROPIC = ScriptedAnthropic()
 
 
-def breaking(*frames: bytes) -> Script:
-    """A line that breaks after a head and these."""
+def break_after(*frames: bytes) -> Script:
+    """A connection that breaks after the response head and these frames."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         streams = request.body.get("stream")
@@ -63,8 +63,8 @@ BUSY: dict[str, Script] = {
     "429": error(429, "Slow down.", retry_after=1),
     "an error in place of an answer": error_in_body(),
     "nobody there": hang_up,
-    "a head": breaking(),
-    "an empty word": breaking(chunk({"role": "assistant", "content": ""})),
+    "a head": break_after(),
+    "an empty word": break_after(chunk({"role": "assistant", "content": ""})),
     "no answer at all": round_script(finish="", counted=False),
 }
 
@@ -73,8 +73,8 @@ async def silence(request: ReceivedRequest, connection: Connection) -> None:
     await connection.wait_disconnected()
 
 
-async def half_a_word(request: ReceivedRequest, connection: Connection) -> None:
-    """Dies after its first words."""
+async def break_after_output(request: ReceivedRequest, connection: Connection) -> None:
+    """Break the connection after the first output."""
     streams = request.body.get("stream")
     await connection.head(content_type="text/event-stream" if streams else "application/json")
     await connection.send(chunk({"content": "It ra"}) if streams else b'{"choices": [')
@@ -121,7 +121,7 @@ async def test_attempts_at_a_later_round_are_limited(tmp_path: Path, stream: boo
 
 @streamed_and_whole
 async def test_a_fallback_with_another_dialect_takes_over(tmp_path: Path, stream: bool) -> None:
-    """What the first one said and found is told to it in its own words."""
+    """Text and search results of the first provider are encoded in the second one's dialect."""
 
     async def other(request: ReceivedRequest, connection: Connection) -> None:
         turn = Turn(2, thought="Rain.", text="It rains [1].")
@@ -148,7 +148,7 @@ async def test_a_fallback_with_another_dialect_takes_over(tmp_path: Path, stream
 async def test_a_fallback_with_another_output_strategy_does_not_take_over(
     tmp_path: Path, stream: bool
 ) -> None:
-    """The answer that has begun is read by the first one's rules: here, without an answer tool."""
+    """The started answer is decoded by the first plan: here, without an answer tool."""
     weaker = ModelConfig(formats=["text"])
     taken = round_script(call_delta(("c1", "answer_trip", ULM)))
     async with rounds_gateway(
@@ -170,7 +170,7 @@ async def test_a_fallback_with_another_output_strategy_does_not_take_over(
 async def test_a_later_round_that_breaks_off_after_output_fails_the_answer(
     tmp_path: Path,
 ) -> None:
-    async with rounds_gateway(tmp_path, LOOKED, half_a_word, ANSWER) as setup:
+    async with rounds_gateway(tmp_path, LOOKED, break_after_output, ANSWER) as setup:
         answer = await setup.post_request(stream=True, tools=[SEARCH])
         assert len(setup.request_bodies) == 2
         assert setup.waiting_requests == 0
@@ -179,7 +179,7 @@ async def test_a_later_round_that_breaks_off_after_output_fails_the_answer(
 
 
 async def test_a_truncated_body_of_a_later_round_is_retried(tmp_path: Path) -> None:
-    async with rounds_gateway(tmp_path, LOOKED, half_a_word, ANSWER) as setup:
+    async with rounds_gateway(tmp_path, LOOKED, break_after_output, ANSWER) as setup:
         answer = await setup.post_request(stream=False, tools=[SEARCH])
     assert output_text(answer.response) == "It rains [1]."
 
@@ -188,7 +188,7 @@ async def test_a_truncated_body_of_a_later_round_is_retried(tmp_path: Path) -> N
 async def test_an_error_after_withheld_text_ends_the_answer_once(
     tmp_path: Path, together: bool
 ) -> None:
-    """However the network cuts them."""
+    """At any chunk boundaries."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
@@ -228,7 +228,7 @@ async def test_a_draft_is_sent_if_no_correction_arrives(
 async def test_an_empty_answer_stays_empty_if_the_reminder_fails(
     tmp_path: Path, stream: bool
 ) -> None:
-    """The model only thought, and cannot be reminded: that is complete, and costs something."""
+    """A reasoning-only answer whose reminder fails is completed, with usage."""
     silent = round_script(reasoning_delta("Hm."), counted=False)
     async with rounds_gateway(tmp_path, silent, *[error(500)] * 9, attempts=ONCE) as setup:
         answer = await setup.post_request(stream=stream)
@@ -268,8 +268,8 @@ async def test_a_later_round_that_stops_sending_fails_the_answer(tmp_path: Path)
     assert output_text(answer.response) == "It"
 
 
-def lingering(*frames: bytes) -> Script:
-    """Says everything, and then neither ends nor hangs up."""
+def stay_open(*frames: bytes) -> Script:
+    """Send the whole answer, then keep the connection open."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
@@ -281,8 +281,8 @@ def lingering(*frames: bytes) -> Script:
 
 
 async def test_a_connection_left_open_after_a_round_does_not_end_the_answer(tmp_path: Path) -> None:
-    """It is hung up upon after a while, and the search is made all the same."""
-    open_ended = lingering(chunk(call_delta(search_call())), chunk({}, "tool_calls"))
+    """The gateway closes it after the grace period and runs the search."""
+    open_ended = stay_open(chunk(call_delta(search_call())), chunk({}, "tool_calls"))
     async with rounds_gateway(tmp_path, open_ended, ANSWER) as setup:
         answer = await setup.post_request(stream=True, tools=[SEARCH])
     assert answer.response["status"] == "completed"
@@ -290,7 +290,7 @@ async def test_a_connection_left_open_after_a_round_does_not_end_the_answer(tmp_
 
 
 async def test_the_grace_period_of_a_round_does_not_apply_to_the_next(tmp_path: Path) -> None:
-    """A round that comes whole with its first read leaves no timer behind."""
+    """A round that arrives with one read leaves no timer running."""
 
     async def at_once(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
@@ -303,7 +303,7 @@ async def test_the_grace_period_of_a_round_does_not_apply_to_the_next(tmp_path: 
         await connection.send(b"".join(parts))
         await connection.end()
 
-    async def slowly(request: ReceivedRequest, connection: Connection) -> None:
+    async def send_slowly(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
         await connection.send(chunk({"content": "It "}))
         await connection.pause(2.4)
@@ -311,7 +311,7 @@ async def test_the_grace_period_of_a_round_does_not_apply_to_the_next(tmp_path: 
             await connection.send(each)
         await connection.end()
 
-    async with rounds_gateway(tmp_path, LOOKED, at_once, slowly) as setup:
+    async with rounds_gateway(tmp_path, LOOKED, at_once, send_slowly) as setup:
         answer = await setup.post_request(stream=True, tools=[SEARCH])
     assert (answer.response["status"], output_text(answer.response)) == ("completed", "It rains.")
 

@@ -73,7 +73,7 @@ class DialectGateway:
     model: str
 
     async def fetch_response(self, **body: Any) -> dict[str, Any]:
-        """A finished response; whatever the provider was asked for it must be sound."""
+        """Return a finished response; every request to the provider must be valid."""
         fields = {"model": self.model, "input": "Hello?", "stream": True, **body}
         answer = await post_request(self.gateway, fields)
         assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body

@@ -69,7 +69,7 @@ class SlowSearchEngine:
 
 
 class SilentRound:
-    """A provider that says nothing at all, or only its head, until it is hung up upon."""
+    """A provider that sends nothing, or only the response head, until the disconnect."""
 
     def __init__(self, *frames: bytes, head: bool = False) -> None:
         self._frames = frames
@@ -102,7 +102,7 @@ async def listen_for(listener: StreamReader, kind: str, count: int = 1) -> None:
 
 
 def tasks() -> set[asyncio.Task[Any]]:
-    """All but those of scripted providers: they keep a line open for the next request."""
+    """All tasks but those of scripted providers, which keep connections open."""
     return {task for task in asyncio.all_tasks() if "upstream.<locals>" not in repr(task)}
 
 

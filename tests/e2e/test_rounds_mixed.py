@@ -46,7 +46,7 @@ every_way = pytest.mark.parametrize(
 
 
 def answer_of(model: ModelConfig, text: str) -> Document:
-    """The answer as this model has to give it."""
+    """The answer in the form that this model uses."""
     return call_delta(("call_a", "answer_trip", text)) if model is BY_TOOL else text_delta(text)
 
 
@@ -59,7 +59,7 @@ def inputs(response: Document) -> list[str]:
 async def test_a_search_followed_by_structured_output(
     tmp_path: Path, model: ModelConfig, stream: bool
 ) -> None:
-    """What is said before the search is no part of the answer."""
+    """Text before the search is not part of the structured answer."""
     rounds = [
         round_script(text_delta("I look it up."), call_delta(search_call())),
         round_script(answer_of(model, '{"town": 1}')),
@@ -176,7 +176,7 @@ async def test_searches_are_counted_over_all_rounds(tmp_path: Path, stream: bool
 async def test_without_parallel_calls_all_rounds_have_one_call(
     tmp_path: Path, stream: bool
 ) -> None:
-    """The patch beside the first call is left out, and so is what becomes of it."""
+    """The patch call beside the first call is left out, and so is its correction."""
     rounds = [
         round_script(call_delta(read_call(), patch_call(BROKEN))),
         round_script(call_delta(patch_call(patch(FILES["gone"]), "call_q"), read_call("call_t"))),

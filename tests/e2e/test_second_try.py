@@ -52,7 +52,7 @@ class RecoveringProvider:
         await (self._first if self.requests == 1 else self._then)(request, connection)
 
 
-def dying(frames: Sequence[bytes], ending: str) -> Script:
+def disconnect_after(frames: Sequence[bytes], ending: str) -> Script:
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
         for each in frames:
@@ -70,7 +70,9 @@ async def test_an_upstream_that_breaks_off_before_output_is_retried(
     shared_gateway: SharedGateway, ending: str
 ) -> None:
     for count in range(len(HELLO_WORLD) + 1):
-        script = RecoveringProvider(dying(HELLO_WORLD[:count], ending), send_frames(HELLO_WORLD))
+        script = RecoveringProvider(
+            disconnect_after(HELLO_WORLD[:count], ending), send_frames(HELLO_WORLD)
+        )
         answer = await shared_gateway.post_request(script, stream=True, store=False)
         has_word = count >= 2
         assert script.requests == (1 if has_word else 2), count
@@ -92,7 +94,7 @@ async def test_a_persistent_failure_is_reported(
 
 
 async def test_a_started_response_continues_with_the_second_attempt(tmp_path: Path) -> None:
-    """The first try took so long that the client was told of a beginning; it hears of no other."""
+    """The response started during the first attempt; it does not start again."""
     go_on = asyncio.Event()
 
     async def slow_failure(request: ReceivedRequest, connection: Connection) -> None:
@@ -118,7 +120,7 @@ async def test_a_started_response_continues_with_the_second_attempt(tmp_path: Pa
 async def test_a_run_waiting_for_its_next_attempt_can_be_stopped(
     tmp_path: Path, begun: bool
 ) -> None:
-    """The process goes down; it does not wait for somebody who waits."""
+    """Shutdown interrupts a run that waits for its next attempt."""
     script = RecoveringProvider(
         send_json(500, {"error": {"message": "No."}}), send_frames(HELLO_WORLD)
     )

@@ -25,7 +25,7 @@ PATIENCE_S = 20.0
 
 @dataclass
 class Process:
-    """A gateway in a process of its own."""
+    """A gateway in a subprocess."""
 
     process: asyncio.subprocess.Process
     port: int
@@ -38,7 +38,7 @@ class Process:
             return await self.process.wait()
 
     async def stopping(self) -> None:
-        """Wait until it has heard the signal: its log says so."""
+        """Wait until the log says that the signal has arrived."""
         assert self.process.stderr is not None
         async with asyncio.timeout(PATIENCE_S):
             while b"gateway.stopping" not in await self.process.stderr.readline():
@@ -91,7 +91,7 @@ def body(model: str, **more: Any) -> dict[str, Any]:
 
 
 class Provider:
-    """Sends the first words at once, and the rest when it is told to."""
+    """Sends the first output at once, and the rest when the test releases it."""
 
     def __init__(self) -> None:
         self.resume = asyncio.Event()
@@ -109,7 +109,7 @@ class Provider:
         self.gone += connection.is_disconnected
 
     async def _wait(self, connection: Connection) -> None:
-        """The end, or the other side hangs up: whatever comes first."""
+        """Wait for the end or for a disconnect, whichever is first."""
         resumed = asyncio.ensure_future(self.resume.wait())
         left = asyncio.ensure_future(connection.wait_disconnected())
         await asyncio.wait([resumed, left], return_when=asyncio.FIRST_COMPLETED)
@@ -171,7 +171,7 @@ async def test_during_shutdown_streams_finish_and_new_requests_are_rejected(tmp_
 
 
 async def test_at_the_shutdown_deadline_every_stream_gets_a_terminal_event(tmp_path: Path) -> None:
-    """And whoever was told nothing yet, an error."""
+    """A request without any event yet gets an error."""
     models = {"m": 3, "no-word": 2, "no-head": 2}
     provider = Provider()
     async with AsyncExitStack() as stack:
@@ -225,7 +225,7 @@ async def test_turns_finished_before_shutdown_are_stored(tmp_path: Path) -> None
 
 
 async def test_a_client_that_does_not_read_does_not_delay_shutdown(tmp_path: Path) -> None:
-    """Its last event cannot be delivered; the process ends all the same."""
+    """Its terminal event cannot be delivered; the process exits anyway."""
 
     async def flood(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()

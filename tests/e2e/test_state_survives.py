@@ -65,7 +65,7 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 @dataclass
 class StatefulGateway:
-    """Where gateways live, one after another: a provider, a place on the disk, and keys."""
+    """Settings of gateways that are started one after another: provider, store and capsule keys."""
 
     scripted: ScriptedProvider
     kind: str
@@ -90,7 +90,7 @@ class StatefulGateway:
         )
 
     async def post_request(self, items: list[Document], **more: Any) -> Answer:
-        """A gateway that lives for one request."""
+        """Start a gateway for one request."""
         async with running(self.config(), Runtime(now=lambda: self.now)) as gateway:
             answer = await post_request(gateway, request_body(f"up/{self.model}", items, **more))
         assert answer.status == 200, answer.body
@@ -102,7 +102,7 @@ class StatefulGateway:
 async def stateful_gateway(
     tmp_path: Path, scripted: ScriptedProvider, kind: str, model: str
 ) -> AsyncIterator[StatefulGateway]:
-    """The provider answers turn by turn, as often as it is asked."""
+    """Open a provider that answers turn by turn."""
     turns = iter(SESSION)
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
@@ -118,8 +118,8 @@ async def stateful_gateway(
         yield setup
 
 
-def known(index: int, before: Sequence[Document]) -> list[Document]:
-    """What a client has to say at this turn, by the items of the one before."""
+def turn_input(index: int, before: Sequence[Document]) -> list[Document]:
+    """The input of a turn, given the output of the one before."""
     return user_items(SESSION[index]) or result_items([*before], SESSION[index - 1])
 
 
@@ -151,7 +151,7 @@ async def test_state_in_echoed_items_survives_a_restart(tmp_path: Path, kind: st
         items: list[Document] = []
         output: list[Document] = []
         for index in range(len(SESSION)):
-            items += known(index, output)
+            items += turn_input(index, output)
             output = (await setup.post_request(items, store=False)).response["output"]
             items += echo_items(output)
             check(index, setup)
@@ -167,7 +167,7 @@ async def test_state_behind_previous_response_id_survives_a_restart(
         output: list[Document] = []
         previous: dict[str, str] = {}
         for index in range(len(SESSION)):
-            response = (await setup.post_request(known(index, output), **previous)).response
+            response = (await setup.post_request(turn_input(index, output), **previous)).response
             output, previous = response["output"], {"previous_response_id": response["id"]}
             check(index, setup)
 
@@ -179,15 +179,15 @@ SIGNED = ("anthropic", "gemini", "openai", "bedrock", "openrouter")
 
 
 async def first_turn(setup: StatefulGateway) -> list[Document]:
-    """The items of a thread that waits for the results of its first calls."""
+    """Return the items of a thread whose first calls have no results yet."""
     items = user_items(SESSION[0])
     output = (await setup.post_request(items, store=False)).response["output"]
     assert [item["type"] for item in output if "encrypted_content" in item]
     return [*items, *echo_items(output), *result_items(output, SESSION[0])]
 
 
-def changed(items: list[Document], change: Callable[[str], str]) -> list[Document]:
-    """The same items with another seal."""
+def with_capsule(items: list[Document], change: Callable[[str], str]) -> list[Document]:
+    """The same items with a changed capsule."""
     return [
         {**item, "encrypted_content": change(item["encrypted_content"])}
         if "encrypted_content" in item
@@ -226,7 +226,7 @@ async def test_a_capsule_that_cannot_be_opened_loses_only_its_state(
     scripted, model = PROVIDERS[kind]
     change, why = DAMAGES[damage]
     async with stateful_gateway(tmp_path, scripted, kind, model) as setup:
-        items = changed(await first_turn(setup), change)
+        items = with_capsule(await first_turn(setup), change)
         answer = await setup.post_request(items, store=False)
         assert states_in(setup) == []
     assert f"capsule.unused:{why}" in answer.headers[HEADER]
@@ -289,7 +289,7 @@ async def test_capsule_keys_can_be_rotated(tmp_path: Path) -> None:
         keys = ["a", "a", "b a", "b a", "c b a", "c b a"]
         for index, held in enumerate(keys):
             setup.keys = held.split()
-            items += known(index, output)
+            items += turn_input(index, output)
             output = (await setup.post_request(items, store=False)).response["output"]
             items += echo_items(output)
             check(index, setup)

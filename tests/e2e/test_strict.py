@@ -49,7 +49,7 @@ def called(name: str, arguments: str, index: int = 0) -> Document:
     return {"index": index, "id": f"c{index}", "type": "function", "function": function}
 
 
-def in_turn(*rounds: str | Document) -> Script:
+def texts_in_turn(*rounds: str | Document) -> Script:
     """A model that says this to each request, by the answer tool where there is one; a document is
     the message itself. The last one stays."""
     left = list(rounds)
@@ -80,10 +80,10 @@ def _message(content: str, body: Document) -> Document:
     return {"content": content}
 
 
-def strict(
+def strict_gateway(
     tmp_path: Path, model: ModelConfig, *rounds: str | Document
 ) -> AbstractAsyncContextManager[CheckedGateway]:
-    return configured(tmp_path, in_turn(*rounds), models={"*": model})
+    return configured(tmp_path, texts_in_turn(*rounds), models={"*": model})
 
 
 async def answered(setup: CheckedGateway, *, streamed: bool, **body: Any) -> Document:
@@ -96,7 +96,7 @@ async def answered(setup: CheckedGateway, *, streamed: bool, **body: Any) -> Doc
 async def test_an_answer_that_matches_the_schema_is_unchanged(
     tmp_path: Path, model: ModelConfig, streamed: bool
 ) -> None:
-    async with strict(tmp_path, model, ULM) as setup:
+    async with strict_gateway(tmp_path, model, ULM) as setup:
         response = await answered(setup, streamed=streamed)
         assert (response["status"], text(response)) == ("completed", ULM)
         assert [item["type"] for item in response["output"]] == ["message"]
@@ -108,7 +108,7 @@ async def test_an_answer_that_matches_the_schema_is_unchanged(
 async def test_an_answer_that_violates_the_schema_is_repaired_once(
     tmp_path: Path, model: ModelConfig, streamed: bool
 ) -> None:
-    async with strict(tmp_path, model, WRONG, ULM) as setup:
+    async with strict_gateway(tmp_path, model, WRONG, ULM) as setup:
         response = await answered(setup, streamed=streamed)
         assert (response["status"], text(response)) == ("completed", ULM)
         assert len(setup.upstream.requests) == 2
@@ -122,7 +122,7 @@ async def test_an_answer_that_violates_the_schema_is_repaired_once(
 async def test_an_answer_that_stays_invalid_fails(
     tmp_path: Path, model: ModelConfig, streamed: bool
 ) -> None:
-    async with strict(tmp_path, model, WRONG) as setup:
+    async with strict_gateway(tmp_path, model, WRONG) as setup:
         response = await answered(setup, streamed=streamed)
         assert (response["status"], response["error"]["code"]) == ("failed", "server_error")
         assert "at days (type)" in response["error"]["message"]
@@ -132,7 +132,7 @@ async def test_an_answer_that_stays_invalid_fails(
 
 @both_forms
 async def test_json_in_a_code_fence_is_unwrapped(tmp_path: Path, streamed: bool) -> None:
-    async with strict(tmp_path, NATIVE, f"```json\n{ULM}\n```") as setup:
+    async with strict_gateway(tmp_path, NATIVE, f"```json\n{ULM}\n```") as setup:
         response = await answered(setup, streamed=streamed)
         assert (response["status"], text(response)) == ("completed", ULM)
         assert len(setup.upstream.requests) == 1
@@ -154,7 +154,7 @@ async def test_structured_output_of_a_supporting_provider_streams(tmp_path: Path
 
 @both_forms
 async def test_prose_in_place_of_json_is_repaired(tmp_path: Path, streamed: bool) -> None:
-    async with strict(tmp_path, NATIVE, "Two days in Ulm.", ULM) as setup:
+    async with strict_gateway(tmp_path, NATIVE, "Two days in Ulm.", ULM) as setup:
         response = await answered(setup, streamed=streamed)
         assert (response["status"], text(response)) == ("completed", ULM)
 
@@ -164,7 +164,7 @@ async def test_tools_of_the_client_stay_callable_beside_the_answer_tool(
     tmp_path: Path, streamed: bool
 ) -> None:
     looking = {"content": "Let me see.", "tool_calls": [called("look", "{}")]}
-    async with strict(tmp_path, BY_TOOL, looking, ULM) as setup:
+    async with strict_gateway(tmp_path, BY_TOOL, looking, ULM) as setup:
         response = await answered(setup, streamed=streamed, tools=[TOOL])
         assert response["status"] == "completed"
         assert {item["type"] for item in response["output"]} == {"message", "function_call"}
@@ -182,7 +182,7 @@ async def test_text_beside_the_answer_tool_is_not_part_of_the_answer(
     tmp_path: Path, streamed: bool
 ) -> None:
     both = {"content": "Here it is:", "tool_calls": [called("answer_trip", ULM)]}
-    async with strict(tmp_path, BY_TOOL, both) as setup:
+    async with strict_gateway(tmp_path, BY_TOOL, both) as setup:
         response = await answered(setup, streamed=streamed)
         assert (response["status"], text(response)) == ("completed", ULM)
         [aside] = [item for item in response["output"] if item["type"] == "reasoning"]
@@ -190,7 +190,7 @@ async def test_text_beside_the_answer_tool_is_not_part_of_the_answer(
 
 
 async def test_a_degraded_output_strategy_has_a_diagnostic(tmp_path: Path) -> None:
-    async with strict(tmp_path, BY_TOOL, ULM) as setup:
+    async with strict_gateway(tmp_path, BY_TOOL, ULM) as setup:
         _, headers, _ = await setup.post(text=STRICT)
         assert headers["antiphon-diagnostics"] == "1; codes=format.degraded:text.format.type"
         [tool] = setup.last_body["tools"]

@@ -109,8 +109,10 @@ RECORDED = recordings()
 every_ending = pytest.mark.parametrize("ending", ["end", "cut", "reset"])
 
 
-def dying(frames: Sequence[bytes], ending: str, content_type: str = "text/event-stream") -> Script:
-    """Send the head and these, and die."""
+def disconnect_after(
+    frames: Sequence[bytes], ending: str, content_type: str = "text/event-stream"
+) -> Script:
+    """Send the response head and these frames, then break the connection."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head(content_type=content_type)
@@ -132,25 +134,27 @@ def has_output(events: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def is_silent(events: Sequence[Mapping[str, Any]]) -> bool:
-    """The provider had said nothing that a client could use when it failed."""
+    """Whether the provider failed before any output."""
     return not has_output(events) and events[-1]["type"] == "response.failed"
 
 
-def understood(frames: Sequence[bytes], ending: str) -> bytes:
-    """What counts of these: at a clean end everything, in a broken line only whole frames."""
+def decodable_bytes(frames: Sequence[bytes], ending: str) -> bytes:
+    """The bytes that are decoded: all at a clean end, only whole frames of a broken stream."""
     data = b"".join(frames)
     if ending == "end":
         return data
     return b"".join(piece for piece in split(data) if piece.endswith((b"\n\n", b"\r\n\r\n")))
 
 
-async def deaths_told(shared_gateway: SharedGateway, frames: Sequence[bytes], ending: str) -> int:
-    """The gateway tells what the library makes of the same bytes, or an error before any output."""
+async def check_every_cut(
+    shared_gateway: SharedGateway, frames: Sequence[bytes], ending: str
+) -> int:
+    """Check that the gateway sends what `replay` makes of the bytes, or an error before output."""
     for count in range(len(frames) + 1):
         answer = await shared_gateway.post_request(
-            dying(frames[:count], ending), stream=True, store=False
+            disconnect_after(frames[:count], ending), stream=True, store=False
         )
-        expected = replay(understood(frames[:count], ending))
+        expected = replay(decodable_bytes(frames[:count], ending))
         if is_silent(expected):
             assert answer.status == 502 or ending == "end", (count, answer)
             assert answer.status >= 400, (count, answer)
@@ -168,7 +172,7 @@ async def deaths_told(shared_gateway: SharedGateway, frames: Sequence[bytes], en
 async def test_an_upstream_cut_at_any_chunk_gives_one_terminal_event_or_an_error(
     shared_gateway: SharedGateway, frames: Sequence[bytes], ending: str
 ) -> None:
-    assert await deaths_told(shared_gateway, frames, ending) > len(frames)
+    assert await check_every_cut(shared_gateway, frames, ending) > len(frames)
 
 
 @pytest.mark.skipif(not RECORDED, reason=ABSENT)
@@ -177,7 +181,7 @@ async def test_an_upstream_cut_at_any_chunk_gives_one_terminal_event_or_an_error
 async def test_a_recording_cut_at_any_chunk_gives_one_terminal_event_or_an_error(
     shared_gateway: SharedGateway, name: str, ending: str
 ) -> None:
-    assert await deaths_told(shared_gateway, RECORDED[name], ending) > len(RECORDED[name])
+    assert await check_every_cut(shared_gateway, RECORDED[name], ending) > len(RECORDED[name])
 
 
 @every_ending
@@ -186,7 +190,9 @@ async def test_a_whole_answer_that_is_cut_anywhere_is_a_502(
 ) -> None:
     body = json.dumps(whole_answer("Hello")).encode()
     for size in range(0, len(body), 7):
-        script = dying([body[:size]] if size else [], ending, content_type="application/json")
+        script = disconnect_after(
+            [body[:size]] if size else [], ending, content_type="application/json"
+        )
         answer = await shared_gateway.post_request(script)
         assert (answer.status, answer.error["code"]) == (502, "server_error"), size
 
@@ -204,11 +210,11 @@ async def test_an_upstream_that_disconnects_without_an_answer_is_a_502(
 
 
 async def test_bytes_received_before_a_reset_are_read(tmp_path: Path) -> None:
-    """A gateway that is busy with a slow client finds the answer and its broken end together."""
+    """A slow client lets the gateway read the answer and the reset together."""
     everything = b"".join(HELLO_WORLD)
     outbound = Outbound(path="/chat/completions", body=b"{}")
     http = HTTPUpstream()
-    async with upstream(dying([everything], "cut")) as server:
+    async with upstream(disconnect_after([everything], "cut")) as server:
         provider = build_providers(settings(tmp_path, server.url), {})["up"]
         answers = [await http.open(provider, outbound, "key") for _ in range(9)]
         for answer in answers:  # the first ones broke long ago, while the others were asked for

@@ -106,7 +106,7 @@ async def test_a_context_overflow_is_reported_inside_a_stream(
 async def test_retry_after_of_the_upstream_is_passed_on(
     shared_gateway: SharedGateway, given: str, seconds: str, milliseconds: str
 ) -> None:
-    """Whole seconds are rounded up, so that nobody comes back too early."""
+    """Fractions of seconds are rounded up, so that clients do not retry too early."""
     answer = await shared_gateway.post_request(
         send_json(429, OPENAI, retry_after=given), stream=True
     )
@@ -127,7 +127,7 @@ async def test_a_malformed_retry_after_is_ignored(
 
 
 async def test_an_error_body_may_be_cut_off(shared_gateway: SharedGateway) -> None:
-    """The status has said enough."""
+    """The status is enough for classification."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head(429, content_type="application/json")
@@ -139,7 +139,7 @@ async def test_an_error_body_may_be_cut_off(shared_gateway: SharedGateway) -> No
 
 
 async def test_an_endless_error_body_is_limited(shared_gateway: SharedGateway) -> None:
-    """What is reasonable is read, and then the line is closed."""
+    """A limited part is read, then the connection is closed."""
     gone = asyncio.Event()
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
@@ -158,7 +158,7 @@ async def test_an_endless_error_body_is_limited(shared_gateway: SharedGateway) -
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_a_redirect_is_not_followed(shared_gateway: SharedGateway, status: int) -> None:
-    """It would carry the provider's key to whatever place the answer names."""
+    """A redirect would send the provider's key to another host."""
     async with upstream(send_frames(HELLO_WORLD)) as elsewhere:
         moved = send_json(status, "moved", location=f"{elsewhere.url}/chat/completions")
         answer = await shared_gateway.post_request(moved, stream=True)
@@ -237,7 +237,7 @@ async def test_a_stream_is_read_whether_requested_or_not_and_whatever_its_type(
 
 
 def raw_answer(data: bytes) -> Script:
-    """Bytes in place of an HTTP answer, and the line is closed."""
+    """Make a script that writes raw bytes in place of an HTTP answer and closes."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         connection.write(data)

@@ -37,8 +37,8 @@ async def test_a_refused_connection_is_a_502(tmp_path: Path) -> None:
 
 
 @contextmanager
-def full_house() -> Iterator[int]:
-    """A port that lets nobody in: its queue is full, and nobody is taken from it."""
+def full_backlog() -> Iterator[int]:
+    """A port that accepts no connection: its backlog is full."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -56,7 +56,7 @@ def full_house() -> Iterator[int]:
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_a_connection_that_takes_too_long_is_a_504(tmp_path: Path, stream: bool) -> None:
-    with full_house() as port:
+    with full_backlog() as port:
         timeouts = TimeoutConfig(connect_s=0.05)
         config = settings(tmp_path, f"http://127.0.0.1:{port}/v1", timeouts=timeouts)
         async with running(config) as gateway:
@@ -68,8 +68,8 @@ async def test_a_connection_that_takes_too_long_is_a_504(tmp_path: Path, stream:
 # Timers
 
 
-def stalling(*frames: bytes, head: bool = True) -> Script:
-    """Send these and then nothing, until the other side hangs up."""
+def stall_after(*frames: bytes, head: bool = True) -> Script:
+    """Send these frames, then nothing until the disconnect."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         if head:
@@ -84,10 +84,10 @@ def stalling(*frames: bytes, head: bool = True) -> Script:
 @pytest.mark.parametrize(
     "script",
     [
-        stalling(head=False),
-        stalling(),
-        stalling(HELLO[0]),
-        stalling(b": working\n\n", b": working\n\n"),
+        stall_after(head=False),
+        stall_after(),
+        stall_after(HELLO[0]),
+        stall_after(b": working\n\n", b": working\n\n"),
     ],
     ids=["no head", "no byte", "no word", "comments"],
 )
@@ -105,21 +105,21 @@ async def test_the_total_timeout_counts_from_the_start_of_the_request(
     tmp_path: Path, stream: bool
 ) -> None:
     async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=0.1)) as setup:
-        answer = await setup.post_request(stalling(), stream=stream)
+        answer = await setup.post_request(stall_after(), stream=stream)
     assert answer.status == 504
     assert "in the time allowed" in answer.error["message"]
 
 
 async def test_an_upstream_that_stops_sending_fails_the_response(tmp_path: Path) -> None:
     async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(idle_s=0.1)) as setup:
-        answer = await setup.post_request(stalling(*HELLO), stream=True)
+        answer = await setup.post_request(stall_after(*HELLO), stream=True)
     assert answer.response["status"] == "failed"
     assert "stopped sending output" in answer.error["message"]
     assert answer.text == "Hello"
 
 
-def ticking(first: Sequence[bytes], tick: bytes) -> Script:
-    """Send the first frames, and then the same one again and again."""
+def repeat_frame(first: Sequence[bytes], tick: bytes) -> Script:
+    """Send the first frames, then repeat one frame forever."""
 
     async def script(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
@@ -133,15 +133,15 @@ def ticking(first: Sequence[bytes], tick: bytes) -> Script:
 
 
 async def test_sse_comments_do_not_reset_the_idle_timeout(tmp_path: Path) -> None:
-    """A provider that only says that it is still there has fallen silent."""
-    script = ticking(HELLO, b": still here\n\n")
+    """A provider that sends only comments is idle."""
+    script = repeat_frame(HELLO, b": still here\n\n")
     async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(idle_s=0.2)) as setup:
         answer = await setup.post_request(script, stream=True)
     assert "stopped sending output" in answer.error["message"]
 
 
 async def test_an_endless_upstream_is_stopped_at_the_total_timeout(tmp_path: Path) -> None:
-    script = ticking(HELLO, chunk({"content": " and"}))
+    script = repeat_frame(HELLO, chunk({"content": " and"}))
     async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=0.4)) as setup:
         answer = await setup.post_request(script, stream=True)
     assert answer.response["status"] == "failed"
@@ -161,19 +161,19 @@ async def late_usage(request: ReceivedRequest, connection: Connection) -> None:
     await connection.wait_disconnected()
 
 
-OPEN_LINES = (
-    stalling(*FINISHED),
-    stalling(b"".join(FINISHED)),
-    ticking(FINISHED, b": still here\n\n"),
-    ticking(FINISHED, frame({"choices": []})),
+OPEN_CONNECTIONS = (
+    stall_after(*FINISHED),
+    stall_after(b"".join(FINISHED)),
+    repeat_frame(FINISHED, b": still here\n\n"),
+    repeat_frame(FINISHED, frame({"choices": []})),
     late_usage,
 )
 
 
 async def test_a_finished_answer_does_not_wait_for_the_connection_to_close(tmp_path: Path) -> None:
-    """Usage has a short grace to follow; nothing that comes instead makes it longer."""
+    """Usage may follow within a short grace period, which nothing else extends."""
     async with open_shared_gateway(tmp_path) as setup:
-        requests = [setup.post_request(script, stream=True) for script in OPEN_LINES]
+        requests = [setup.post_request(script, stream=True) for script in OPEN_CONNECTIONS]
         async with asyncio.timeout(10):  # the idle time is far longer than that
             answers = await asyncio.gather(*requests)
     assert {answer.response["status"] for answer in answers} == {"completed"}

@@ -47,7 +47,7 @@ def description_text(words: str) -> str:
 
 
 class VisionProvider:
-    """A model that sees and one that does not. What the first one saw is counted in its words."""
+    """A vision model and a text model. Descriptions are numbered by the vision model."""
 
     def __init__(self, seeing: Script | None = None) -> None:
         self.described_images: list[str] = []
@@ -87,8 +87,8 @@ async def vision_gateway(
             yield CheckedGateway(gateway, server), server
 
 
-def seen_by(provider: VisionProvider, turn: int = -1) -> Callable[[str], bool]:
-    """Whether the model that sees nothing read these words."""
+def prompt_contains(provider: VisionProvider, turn: int = -1) -> Callable[[str], bool]:
+    """Whether the prompt of the text model contains these words."""
     return lambda words: words in provider.received_prompts[turn]
 
 
@@ -99,7 +99,7 @@ async def test_an_image_is_replaced_by_its_description(tmp_path: Path) -> None:
             model="blind", input=message_with_images(PICTURE)
         )
     assert (status, text(document)) == (200, "Fine.")
-    assert seen_by(provider)(description_text("Look 1."))
+    assert prompt_contains(provider)(description_text("Look 1."))
     assert PICTURE not in provider.received_prompts[0]
     assert PICTURE in provider.described_images[0]
     assert headers["antiphon-diagnostics"] == "1; codes=history.image.described:message"
@@ -121,8 +121,8 @@ async def test_an_image_is_described_once_for_all_turns(tmp_path: Path) -> None:
         await setup.whole(model="blind", input="And?", previous_response_id=first["id"])
         await setup.whole(model="blind", input=message_with_images(OTHER_PICTURE, PICTURE))
     assert len(provider.described_images) == 2
-    assert all(seen_by(provider, turn)(description_text("Look 1.")) for turn in range(3))
-    assert seen_by(provider, 2)(description_text("Look 2."))
+    assert all(prompt_contains(provider, turn)(description_text("Look 1.")) for turn in range(3))
+    assert prompt_contains(provider, 2)(description_text("Look 2."))
 
 
 async def test_concurrent_requests_share_one_description(tmp_path: Path) -> None:
@@ -144,7 +144,9 @@ async def test_concurrent_requests_share_one_description(tmp_path: Path) -> None
         let_go.set()
         await asyncio.gather(*asking)
     assert len(provider.described_images) == 1
-    assert all(seen_by(provider, turn)(description_text("A red door.")) for turn in range(3))
+    assert all(
+        prompt_contains(provider, turn)(description_text("A red door.")) for turn in range(3)
+    )
 
 
 async def test_an_image_in_a_tool_output_is_described_in_place(tmp_path: Path) -> None:
@@ -197,7 +199,7 @@ async def test_a_failed_description_leaves_the_placeholder(
             assert text(document) == "Fine."
             assert headers["antiphon-diagnostics"] == "1; codes=history.image.replaced:message"
     assert provider.received_prompts[0] == provider.received_prompts[1]
-    assert seen_by(provider)(MARKER)
+    assert prompt_contains(provider)(MARKER)
     assert len(provider.described_images) == looks
 
 
@@ -207,7 +209,7 @@ async def test_a_description_that_failed_is_retried_on_a_later_turn(tmp_path: Pa
         await setup.whole(model="blind", input=message_with_images(PICTURE))
         provider.script = None
         await setup.whole(model="blind", input=message_with_images(PICTURE))
-    assert seen_by(provider)(description_text("Look 2."))
+    assert prompt_contains(provider)(description_text("Look 2."))
 
 
 async def test_a_slow_description_is_not_awaited(tmp_path: Path) -> None:
@@ -217,7 +219,7 @@ async def test_a_slow_description_is_not_awaited(tmp_path: Path) -> None:
     provider = VisionProvider(never)
     async with vision_gateway(tmp_path, provider, timeout_s=0.05) as (setup, _):
         await setup.whole(model="blind", input=message_with_images(PICTURE))
-    assert seen_by(provider)(MARKER)
+    assert prompt_contains(provider)(MARKER)
 
 
 async def test_the_least_recently_used_description_is_evicted(tmp_path: Path) -> None:
@@ -236,8 +238,8 @@ async def test_more_images_than_cache_entries_are_all_described(tmp_path: Path) 
     provider = VisionProvider()
     async with vision_gateway(tmp_path, provider, cache_entries=1) as (setup, _):
         await setup.whole(model="blind", input=message_with_images(PICTURE, OTHER_PICTURE))
-    assert seen_by(provider)(description_text("Look 1."))
-    assert seen_by(provider)(description_text("Look 2."))
+    assert prompt_contains(provider)(description_text("Look 1."))
+    assert prompt_contains(provider)(description_text("Look 2."))
 
 
 async def test_a_client_disconnect_does_not_cancel_a_description(tmp_path: Path) -> None:
@@ -260,7 +262,7 @@ async def test_a_client_disconnect_does_not_cancel_a_description(tmp_path: Path)
         let_go.set()
         await staying
     assert len(provider.described_images) == 1
-    assert seen_by(provider)(description_text("A red door."))
+    assert prompt_contains(provider)(description_text("A red door."))
 
 
 async def test_a_description_by_a_fallback_without_image_input_is_discarded(tmp_path: Path) -> None:
@@ -329,7 +331,7 @@ async def test_a_vision_model_without_image_input_is_a_configuration_error(
 # --- what a request may cost ------------------------------------------------------------------
 
 
-def pictures(count: int) -> list[str]:
+def image_urls(count: int) -> list[str]:
     return [f"https://x.test/{number}.png" for number in range(count)]
 
 
@@ -338,27 +340,27 @@ async def test_a_request_with_many_images_describes_only_the_newest(
 ) -> None:
     provider = VisionProvider()
     async with vision_gateway(tmp_path, provider) as (setup, _):
-        await setup.whole(model="blind", input=message_with_images(*pictures(500)))
+        await setup.whole(model="blind", input=message_with_images(*image_urls(500)))
         seen = [
             url
-            for url in pictures(500)
+            for url in image_urls(500)
             if any(f"{url}" in look for look in provider.described_images)
         ]
-        assert seen == pictures(500)[-20:]
+        assert seen == image_urls(500)[-20:]
         assert provider.received_prompts[0].count(MARKER) == 480
         await setup.whole(
-            model="blind", input=message_with_images(*pictures(25)[-5:], *pictures(500)[-20:])
+            model="blind", input=message_with_images(*image_urls(25)[-5:], *image_urls(500)[-20:])
         )
     assert len(provider.described_images) == 25
     assert MARKER not in provider.received_prompts[1]
 
 
-def _are_under_way(count: int) -> bool:
+def _count_in_progress(count: int) -> bool:
     return len(asyncio.all_tasks()) >= count
 
 
 async def test_concurrent_descriptions_are_limited(tmp_path: Path) -> None:
-    """Even if whoever asked for them has long gone."""
+    """Even if the clients have disconnected."""
     let_go = asyncio.Event()
 
     async def slowly(request: ReceivedRequest, connection: Connection) -> None:
@@ -369,17 +371,17 @@ async def test_concurrent_descriptions_are_limited(tmp_path: Path) -> None:
     async with vision_gateway(tmp_path, provider) as (setup, _):
         for index in range(0, 100, 20):
             pending = setup.whole(
-                model="blind", input=message_with_images(*pictures(100)[index : index + 20])
+                model="blind", input=message_with_images(*image_urls(100)[index : index + 20])
             )
             enough = len(asyncio.all_tasks()) + 20
             leaving = asyncio.create_task(pending)
-            await until(partial(_are_under_way, enough), "20 looks more")
+            await until(partial(_count_in_progress, enough), "20 looks more")
             leaving.cancel()
         await setup.whole(
             model="blind", input=message_with_images(PICTURE)
         )  # without waiting for anybody
         assert MARKER in provider.received_prompts[-1]
         let_go.set()
-        await setup.whole(model="blind", input=message_with_images(*pictures(100)))
+        await setup.whole(model="blind", input=message_with_images(*image_urls(100)))
     assert provider.received_prompts[-1].count(description_text("Seen.")) == 100
     assert len(provider.described_images) == 100

@@ -60,7 +60,7 @@ def text_delta(words: str) -> Document:
 
 
 class SearchingModel:
-    """A provider that says one round after another, streamed or whole as it is asked."""
+    """A provider with one answer for each round, streamed or whole as requested."""
 
     def __init__(self, rounds: Sequence[Round]) -> None:
         self._rounds = iter(rounds)
@@ -106,7 +106,7 @@ async def search_gateway(
 
 
 async def answered(setup: CheckedGateway, *, stream: bool, **body: Any) -> Document:
-    """The finished response, streamed or whole; both have to say the same."""
+    """Return the finished response; streamed and whole must be equal."""
     if stream:
         return final_response(await setup.stream(**body))
     return await setup.whole(**body)
@@ -125,7 +125,7 @@ def tool_messages(body: Document) -> list[str]:
 
 
 def citations(response: Document) -> list[tuple[str, str]]:
-    """What is marked in the last message, and what it cites."""
+    """The annotated text of the last message, and the cited URLs."""
     part = response["output"][-1]["content"][0]
     return [
         (part["text"][each["start_index"] : each["end_index"]], each["url"])

@@ -191,7 +191,7 @@ def test_a_decoder_that_breaks_at_its_close_ends_the_answer_once(
 
 
 class FaultyFramer(ReadFramer):
-    """Breaks at one of its reads; the last number is that of its close."""
+    """Raises at one of its reads; the last number is that of its close."""
 
     def __init__(self, breaks_at: int, error: Exception) -> None:
         self._ahead = breaks_at

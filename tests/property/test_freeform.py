@@ -79,7 +79,7 @@ def test_input_that_is_only_wrapped_needs_no_correction() -> None:
 
 
 def outcome(subject: FreeformInputFilter, pieces: list[str]) -> object:
-    """All that a round comes to, whatever the pieces it came in."""
+    """The outcome of a round, independent of chunk boundaries."""
     first: list[Delta] = [ToolCall(0, "c1", "apply_patch")]
     deltas = run_round(subject, first + [ToolCall(0, arguments=piece) for piece in pieces])
     sent = "".join(delta.arguments for delta in deltas if isinstance(delta, ToolCall))

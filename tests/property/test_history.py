@@ -41,7 +41,7 @@ arguments = st.sampled_from(["", "null", "{}", '{"a": 1}', '{"a": ', "[1]", '"x"
 
 @st.composite
 def mangled(draw: st.DrawFn, /, **fields: st.SearchStrategy[Any]) -> Item:
-    """An object as agreed, but for a few fields that are missing, null or nonsense."""
+    """A valid object, but for a few fields that are missing, null or invalid."""
     item = draw(st.fixed_dictionaries(fields))
     for name in draw(st.lists(st.sampled_from(sorted(fields)), max_size=2)):
         if draw(st.booleans()):
@@ -235,7 +235,7 @@ answer = st.builds(
 
 @st.composite
 def threads(draw: st.DrawFn) -> list[list[Item]]:
-    """The additions to a thread, one request after the other, each ending with client's words."""
+    """The additions to a thread, one for each request, each ending with a client message."""
     requests: list[list[Item]] = [draw(asked)]
     follow_up = rounds() | st.builds(list.__add__, answer, asked)
     return requests + draw(st.lists(follow_up, min_size=1, max_size=4))

@@ -31,8 +31,8 @@ KINDS = ("chat", "deepseek", "minimax", "xiaomi", "zhipu")
 UNSERVED = ("background", "conversation", "previous_response_id", "prompt")
 
 
-async def obliging(request: ReceivedRequest, connection: Connection) -> None:
-    """A provider that is content with everything."""
+async def answer_anything(request: ReceivedRequest, connection: Connection) -> None:
+    """A provider that accepts every request."""
     if request.body.get("stream"):
         await connection.head()
         for each in HELLO_WORLD:
@@ -45,7 +45,7 @@ async def obliging(request: ReceivedRequest, connection: Connection) -> None:
 
 @asynccontextmanager
 async def served(directory: Path) -> AsyncIterator[Running]:
-    async with upstream(obliging) as provider_server:
+    async with upstream(answer_anything) as provider_server:
         entry = ProviderConfig(base_url=provider_server.url, api_keys=["sk-fuzz"])
         config = msgspec.structs.replace(
             gateways.settings(directory, provider_server.url),
@@ -57,14 +57,14 @@ async def served(directory: Path) -> AsyncIterator[Running]:
 
 
 class Server:
-    """The gateway, for tests that know nothing of its loop."""
+    """The gateway in its own event loop, for synchronous tests."""
 
     def __init__(self, portal: BlockingPortal, gateway: Running) -> None:
         self._portal = portal
         self._gateway = gateway
 
     def post(self, data: bytes) -> Answer:
-        """The answer, which came in time, is of a legal kind and blames nobody but the client."""
+        """Post a request; check that the answer is valid, in time, and no server error."""
         answer = self._portal.call(self._post, data)
         check_answer(answer)
         assert answer.status < 500, (data, answer.body)
@@ -94,8 +94,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 models = st.sampled_from(["echo/echo", "echo/reasoner", *(f"{kind}/m" for kind in KINDS)])
 
 
-def readdressed(document: dict[str, Any], model: str, *, stream: bool) -> bytes:
-    """The document as a request that gets as far as it can."""
+def with_valid_model(document: dict[str, Any], model: str, *, stream: bool) -> bytes:
+    """The document as a request with a valid model."""
     served = {name: value for name, value in document.items() if name not in UNSERVED}
     return json.dumps({**served, "model": model, "stream": stream}).encode()
 
@@ -106,7 +106,7 @@ def test_every_good_request_is_served_by_every_kind_of_provider(
     server: Server, kind: str, stream: bool
 ) -> None:
     for document in DOCUMENTS:
-        answer = server.post(readdressed(document, f"{kind}/m", stream=stream))
+        answer = server.post(with_valid_model(document, f"{kind}/m", stream=stream))
         assert answer.status in (200, 400, 404), (document, answer.body)
 
 
@@ -124,7 +124,7 @@ def test_any_json_is_answered(server: Server, document: Any) -> None:
 def test_any_object_is_answered(
     server: Server, document: dict[str, Any], model: str, stream: bool
 ) -> None:
-    assert server.post(readdressed(document, model, stream=stream)).status < 500
+    assert server.post(with_valid_model(document, model, stream=stream)).status < 500
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
@@ -133,7 +133,7 @@ def test_a_good_request_with_one_change_is_answered(
     server: Server, mutation: tuple[dict[str, Any], str], model: str, stream: bool
 ) -> None:
     document, _ = mutation
-    assert server.post(readdressed(document, model, stream=stream)).status < 500
+    assert server.post(with_valid_model(document, model, stream=stream)).status < 500
 
 
 @given(
@@ -145,7 +145,7 @@ def test_a_good_request_with_one_change_is_answered(
 def test_a_good_request_with_noise_in_it_is_answered(
     server: Server, document: dict[str, Any], model: str, cut: float, noise: bytes
 ) -> None:
-    whole_body = readdressed(document, model, stream=True)
+    whole_body = with_valid_model(document, model, stream=True)
     index = int(cut * len(whole_body))
     assert server.post(whole_body[:index] + noise + whole_body[index:]).status < 500
 
@@ -154,9 +154,9 @@ def test_a_good_request_with_noise_in_it_is_answered(
 def test_a_response_can_be_continued_by_any_provider(
     server: Server, mutation: tuple[dict[str, Any], str], model: str, other: str
 ) -> None:
-    """No history that was let in can make a thread unservable later on."""
+    """No accepted history makes a later request of the thread fail."""
     document = {**mutation[0], "store": True}
-    first = server.post(readdressed(document, model, stream=True))
+    first = server.post(with_valid_model(document, model, stream=True))
     if first.status == 200:
         again = {"previous_response_id": first.response["id"], "model": other, "input": "And?"}
         second = server.post(json.dumps(again).encode())

@@ -130,7 +130,7 @@ class Run:
         self.bridge = Bridge(self._machine, ScriptedDialect(ScriptedDecoder([])), filters)
 
     def play(self, rounds: Sequence[Sequence[Sequence[Delta]]]) -> list[Document]:
-        """Each round is a list of reads. When there are no more, no further round can be had."""
+        """Run rounds, each a list of reads; after the last one, no further round is possible."""
         for reads in rounds:
             self.request_count += 1
             self.bridge.use_dialect(ScriptedDialect(ScriptedDecoder(reads)), self.guards)

@@ -149,7 +149,7 @@ def deltas_of(contract: OutputContract, text: str, cut: int = 3) -> list[Delta]:
 
 
 def in_tool(contract: OutputContract, text: str, value: Any) -> str:
-    """What the tool is called with, where its arguments are a wrapper around the answer."""
+    """The arguments of the answer tool, which wrap the answer."""
     written = json.dumps(value)
     wrapped = contract.wrapped and written in text
     return text.replace(written, json.dumps({"value": value})) if wrapped else text
