@@ -300,7 +300,7 @@ async def test_tavily_gets_lists_of_domains() -> None:
 
 async def test_brave_gets_the_location_in_headers() -> None:
     place = {"city": "Berlin", "region": "Thüringen", "country": "DE", "timezone": "Europe/Berlin"}
-    request = await sent_request("brave", place=place, allowed=("a.example",), size="high")
+    request = await sent_request("brave", location=place, allowed=("a.example",), size="high")
     assert (request["method"], request["path"]) == ("GET", "/res/v1/web/search")
     query = {"q": "rain site:a.example", "count": "7", "extra_snippets": "true"}
     assert request["query"] == query
