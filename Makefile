@@ -1,41 +1,41 @@
-# Needs Python 3.11 or newer with pip, and make. Everything else is put into .venv by the targets themselves.
+# Needs Python 3.11 or newer with pip, and make. The targets install everything else into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install -qq --disable-pip-version-check
-HEART := src/antiphon/wire/**,src/antiphon/core/**,src/antiphon/dialects/**
+PURE := src/antiphon/wire/**,src/antiphon/core/**,src/antiphon/dialects/**
 
 .PHONY: help setup serve test check clients golden bench load format clean
 help: ## list these targets (the default)
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
-setup: .venv/dev ## make .venv with everything that development needs
-serve: .venv/runtime ## run the gateway on http://127.0.0.1:8484 (ARGS="…" goes to antiphon serve)
+setup: .venv/dev ## create .venv with all development tools
+serve: .venv/runtime ## run the gateway on http://127.0.0.1:8484 (ARGS="…" is passed to antiphon serve)
 	@exec $(BIN)/antiphon serve $(ARGS)
-test: .venv/dev ## run all tests; none of them needs a network (ARGS="…" goes to pytest)
+test: .venv/dev ## run all tests; none needs a network (ARGS="…" is passed to pytest)
 	$(BIN)/pytest -q -n auto $(ARGS)
-check: .venv/dev ## format, lint, types, tests, and 100 % branch coverage of the heart
+check: .venv/dev ## format, lint, types, tests, and 100 % branch coverage of wire, core and dialects
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q -n auto --cov --cov-report=
-	$(BIN)/coverage report --include='$(HEART)' --fail-under=100
-clients: .venv/dev ## drive real clients through the gateway (needs Node 20 with npm; ARGS="…" goes to pytest)
+	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
+clients: .venv/dev ## test real clients with the gateway (needs Node 20 with npm; ARGS="…" is passed to pytest)
 	@$(PYTHON) -m tests.support.clients.install
 	ANTIPHON_CLIENTS=1 $(BIN)/pytest -q -n auto tests/clients $(ARGS)
 golden: .venv/dev ## rewrite the golden transcripts; review the diff like code
 	$(BIN)/pytest -q tests/golden --update-golden
-bench: .venv/runtime ## print what a chunk costs
-	$(BIN)/python bench/heart.py $(ARGS)
-load: .venv/runtime ## put the gateway under load, next to nginx (needs nginx, a C compiler and ../shared/bench)
+bench: .venv/runtime ## measure the CPU time per chunk of the pure layers
+	$(BIN)/python bench/core.py $(ARGS)
+load: .venv/runtime ## measure the gateway under load, next to nginx (needs nginx, a C compiler and ../shared/bench)
 	$(BIN)/python bench/gateway.py $(ARGS)
-format: .venv/dev ## mend what format and lint can mend by themselves
+format: .venv/dev ## format, and apply automatic lint fixes
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 clean: ## remove .venv, .clients, caches and reports
 	rm -rf .venv .clients .coverage htmlcov dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# The stamps are older than pyproject.toml exactly when the environment has to be made again.
+# A stamp that is older than pyproject.toml means that the environment must be created again.
 .venv/runtime: pyproject.toml
-	@echo "making .venv with $(PYTHON): once, and again when pyproject.toml changes"
+	@echo "creating .venv with $(PYTHON): once, and again when pyproject.toml changes"
 	@$(PYTHON) -m venv --without-pip .venv
 	@$(INSTALL) --editable .
 	@touch $@

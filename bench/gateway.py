@@ -4,7 +4,9 @@ The load generator, the fake upstream and the runner are not part of this reposi
 from `../shared/bench`, or from `$ANTIPHON_BENCH`. nginx and a C compiler must be installed.
 The gateway runs in its default configuration: trace and SQLite on.
 
-    python bench/gateway.py [--scenarios quick] [--rounds 2] [--write]
+    python bench/gateway.py [--scenarios quick] [--rounds 2] [--against CHECKOUT] [--write]
+
+With `--against`, the gateway of another checkout runs in the same rounds, for a comparison.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "gateway.md"
 PORT = 9484
 
-CONFIG = f"""\
+CONFIG = """\
 default_provider = "fake"
 [server]
-port = {PORT}
+port = {port}
 [log]
 level = "error"
 [providers.fake]
@@ -42,8 +44,21 @@ def toolbox() -> Path:
     return found
 
 
-def targets(work: Path) -> list[dict[str, object]]:
-    command = f"{sys.executable} -m antiphon.cli.main serve --config {work / 'antiphon.toml'}"
+def gateway(work: Path, name: str, port: int, checkout: Path) -> dict[str, object]:
+    """Describe one gateway to the runner: the source of a checkout, on a port of its own."""
+    config = work / f"{name}.toml"
+    config.write_text(CONFIG.replace("{port}", str(port)))
+    return {
+        "name": name,
+        "url": f"http://127.0.0.1:{port}/v1/responses",
+        "model_prefix": "fake/",
+        "cmd": f"{sys.executable} -m antiphon.cli.main serve --config {config}",
+        "env": {"XDG_DATA_HOME": str(work / name), "PYTHONPATH": str(checkout / "src")},
+    }
+
+
+def targets(work: Path, against: Path | None) -> list[dict[str, object]]:
+    compared = [] if against is None else [gateway(work, "before", PORT + 1, against.resolve())]
     return [
         {
             "name": "nginx",
@@ -51,13 +66,8 @@ def targets(work: Path) -> list[dict[str, object]]:
             "api": "chat",
             "cmd": "nginx -p ${HERE} -c ${HERE}/nginx.conf",
         },
-        {
-            "name": "antiphon",
-            "url": f"http://127.0.0.1:{PORT}/v1/responses",
-            "model_prefix": "fake/",
-            "cmd": command,
-            "env": {"XDG_DATA_HOME": str(work / "data")},
-        },
+        *compared,
+        gateway(work, "antiphon", PORT, HERE.parent),
     ]
 
 
@@ -65,6 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--scenarios", default="quick")
     parser.add_argument("--rounds", default="2")
+    parser.add_argument("--against", type=Path, help="another checkout to compare with")
     parser.add_argument("--write", action="store_true", help=f"keep the tables in {RESULTS.name}")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as name:
@@ -72,8 +83,7 @@ def main() -> None:
         shutil.copytree(toolbox(), work)
         subprocess.run(["chmod", "-R", "u+w", str(work)], check=True)
         (work / "bin").mkdir(exist_ok=True)
-        (work / "antiphon.toml").write_text(CONFIG)
-        (work / "targets.json").write_text(json.dumps(targets(work)))
+        (work / "targets.json").write_text(json.dumps(targets(work, args.against)))
         run = [sys.executable, "bench.py", "run", "--targets", "targets.json", "--out", "out.jsonl"]
         run += ["--scenarios", args.scenarios, "--rounds", args.rounds]
         subprocess.run(run, cwd=work, check=True)

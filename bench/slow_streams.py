@@ -1,8 +1,8 @@
-"""Many slow streams at once through one gateway process: do all of them end, and is memory steady?
+"""Many slow streams at once through one gateway process: completion of all, and memory.
 
-A provider in a process of its own says a word every quarter of a second. All streams are open
-before the first one ends. There are several rounds: what the last one needs more than the first has
-leaked. The gateway is started with a limit of 1,024 open files, as many systems do it.
+A provider in a separate process sends a delta every quarter of a second. All streams are open
+before the first one ends. Memory that the last of several rounds needs more than the first is a
+leak. The gateway is started with a limit of 1,024 open files, the default of many systems.
 
     python bench/slow_streams.py                     1,000 streams, three rounds
     python bench/slow_streams.py --streams 200 --write
@@ -26,7 +26,7 @@ from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results" / "slow_streams.md"
 SOURCE = Path(__file__).resolve().parents[1] / "src"
-WORDS, PAUSE_S = 40, 0.25
+DELTAS, PAUSE_S = 40, 0.25
 LIMIT_KB_PER_STREAM = 150
 LIMIT_LEAK = 1.10  # the last round's peak, as a part of the first one's
 
@@ -49,7 +49,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     await reader.readexactly(int(length[1]) if length else 0)
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n")
     writer.write(b"transfer-encoding: chunked\r\nconnection: close\r\n\r\n")
-    for number in range(WORDS):
+    for number in range(DELTAS):
         writer.write(chunked(frame({"content": f" word{number}"})))
         await writer.drain()
         await asyncio.sleep(PAUSE_S)
@@ -88,15 +88,15 @@ async def listen(port: int, seen: Round, began: float) -> None:
     writer.write(b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n")
     writer.write(b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body))
     writer.write(body)
-    words, ended = 0, False
+    deltas, ended = 0, False
     async for line in reader:
         if line.startswith(b"event: response.output_text.delta"):
-            words += 1
-            if words == 1:
+            deltas += 1
+            if deltas == 1:
                 seen.first_word_s = max(seen.first_word_s, time.monotonic() - began)
         ended = ended or line.startswith(b"event: response.completed")
     writer.close()
-    seen.completed += ended and words == WORDS
+    seen.completed += ended and deltas == DELTAS
 
 
 def rss_kb(pid: int) -> int:
@@ -174,9 +174,9 @@ def report(streams: int, before: int, played: list[Round], after: int) -> tuple[
         for number, each in enumerate(played, 1)
     )
     text = (
-        f"{streams} streams at once, {WORDS} words each, one every {PAUSE_S} s"
-        f" (at least {WORDS * PAUSE_S:.0f} s). Memory is the gateway's resident set.\n\n"
-        f"| round | completed | last first word, s | took, s | peak, MB |\n|---|---|---|---|---|\n"
+        f"{streams} streams at once, {DELTAS} deltas each, one every {PAUSE_S} s"
+        f" (at least {DELTAS * PAUSE_S:.0f} s). Memory is the gateway's resident set.\n\n"
+        f"| round | completed | last first delta, s | took, s | peak, MB |\n|---|---|---|---|---|\n"
         f"{rows}\n\n"
         f"Before {before / 1024:.1f} MB, after {after / 1024:.1f} MB;"
         f" {per_stream:.0f} kB a stream (limit {LIMIT_KB_PER_STREAM});"

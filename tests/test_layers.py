@@ -65,12 +65,7 @@ PROVIDER = re.compile(
     re.IGNORECASE,
 )
 
-KNOWN_DUPLICATES: frozenset[str] = frozenset(
-    """
-    Call CallBlock Draft Exchange Gateway Media Row Schema Source Sources TextBlock Upstream
-    _Call _Data _Event _Function _Message _Reader _Reply _ToolUse _Writer
-    """.split()
-)
+KNOWN_DUPLICATES: frozenset[str] = frozenset()
 
 FILE_LINES = 400
 PACKAGE_MODULES = 20

@@ -1,4 +1,4 @@
-"""The README is true: it begins as it must, and what it shows is what happens."""
+"""The README is executed: its commands, requests, code blocks and shown output."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BASE_URL = "http://127.0.0.1:8484/v1"
 
 
-def blocks(language: str, containing: str = "") -> list[str]:
+def find_blocks(language: str, containing: str = "") -> list[str]:
     found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     return [block for name, block in found if name == language and containing in block]
 
 
-CURLS = blocks("sh", "curl ")
-EVENTS = re.findall(r"^response\.[a-z_.]+", "".join(blocks("", "response.created")), re.MULTILINE)
+CURLS = find_blocks("sh", "curl ")
+EVENTS = re.findall(
+    r"^response\.[a-z_.]+", "".join(find_blocks("", "response.created")), re.MULTILINE
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +45,17 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield base_url
 
 
-# --- how it begins --------------------------------------------------------------------------------
+# --- first lines ----------------------------------------------------------------------------------
 
 
-def test_it_begins_with_two_commands() -> None:
+def test_the_readme_begins_with_two_commands() -> None:
     lines = [line for line in README.splitlines() if line]
     assert lines[0] == "# Antiphon"
     assert [line.partition("#")[0].strip() for line in lines[1:3]] == ["make serve", "make test"]
     assert not lines[3].startswith("    ")
 
 
-def test_the_commands_are_targets_of_the_makefile() -> None:
+def test_every_make_command_is_a_target_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     named = re.findall(r"^(?:    )?make (\w+)", README, re.MULTILINE)
     assert {"serve", "test"} <= {*named}
@@ -63,12 +65,12 @@ def test_the_commands_are_targets_of_the_makefile() -> None:
 # --- the gateway ----------------------------------------------------------------------------------
 
 
-def by_curl(block: str) -> bytes:
+def send_with_curl(block: str) -> bytes:
     return subprocess.run(["sh", "-c", block], capture_output=True, check=True).stdout
 
 
-def by_python(block: str) -> bytes:
-    """The same request, where there is no curl."""
+def send_with_python(block: str) -> bytes:
+    """Send the request of a curl command, where curl is not installed."""
     words = shlex.split(block.replace("\\\n", " "))
     [url] = [word for word in words if word.startswith("http")]
     given = dict(pairwise(words))
@@ -78,11 +80,11 @@ def by_python(block: str) -> bytes:
         return bytes(answer.read())
 
 
-SENDERS = [by_python, *([by_curl] if shutil.which("curl") else [])]
+SENDERS = [send_with_python, *([send_with_curl] if shutil.which("curl") else [])]
 
 
 @pytest.mark.parametrize("send", SENDERS)
-def test_the_first_curl_gets_the_events_that_are_listed(
+def test_the_first_curl_command_streams_the_listed_events(
     send: Callable[[str], bytes], gateway: str
 ) -> None:
     data = send(CURLS[0].replace(BASE_URL, gateway))
@@ -92,24 +94,26 @@ def test_the_first_curl_gets_the_events_that_are_listed(
 
 
 @pytest.mark.parametrize("send", SENDERS)
-def test_the_second_curl_gets_a_whole_answer(send: Callable[[str], bytes], gateway: str) -> None:
+def test_the_second_curl_command_returns_a_whole_response(
+    send: Callable[[str], bytes], gateway: str
+) -> None:
     data = send(CURLS[1].replace(BASE_URL, gateway))
     assert b'"status":"completed"' in data
     assert b'"text":"Hello, who is there?"' in data
 
 
-def test_there_are_no_other_curls() -> None:
+def test_there_are_two_curl_commands() -> None:
     assert len(CURLS) == 2
     assert all(BASE_URL in block for block in CURLS)
 
 
-def test_the_official_client_works_as_shown(gateway: str) -> None:
-    [block] = blocks("python", "from openai import")
-    assert printed(block.replace(BASE_URL, gateway)) == "Hello\n"
+def test_the_example_of_the_official_client_runs(gateway: str) -> None:
+    [block] = find_blocks("python", "from openai import")
+    assert run_block(block.replace(BASE_URL, gateway)) == "Hello\n"
 
 
-def test_the_settings_are_valid() -> None:
-    [example] = blocks("toml")
+def test_the_example_configuration_is_valid() -> None:
+    [example] = find_blocks("toml")
     variables = {"DEEPSEEK_API_KEY": "sk"}
     config = parse_config(example, variables, name="README.md")
     router = make_router(config, build_providers(config, variables))
@@ -120,26 +124,27 @@ def test_the_settings_are_valid() -> None:
 # --- the library and the command ------------------------------------------------------------------
 
 
-def printed(block: str) -> str:
+def run_block(block: str) -> str:
+    """Execute a Python block and return what it prints."""
     out = io.StringIO()
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(out):
         exec(compile(block, "README.md", "exec"), names)
     if "client" in names:
-        names["client"].close()  # its connection must not be found open by another test
+        names["client"].close()  # an open connection would be a warning in another test
     return out.getvalue()
 
 
-def test_the_library_works_as_shown() -> None:
-    [block] = blocks("python", "antiphon.replay")
-    lines = printed(block).splitlines()
+def test_the_library_example_runs() -> None:
+    [block] = find_blocks("python", "antiphon.replay")
+    lines = run_block(block).splitlines()
     assert lines[0] == "0 response.created"
     assert lines[-1] == f"{len(lines) - 1} response.completed"
 
 
-def test_a_replay_looks_as_shown(tmp_path: Path) -> None:
-    [block] = blocks("sh", "antiphon replay hello.sse")
-    [shown] = blocks("", "output_item.added                #0")
+def test_the_replay_output_is_as_shown(tmp_path: Path) -> None:
+    [block] = find_blocks("sh", "antiphon replay hello.sse")
+    [shown] = find_blocks("", "output_item.added                #0")
     command = tmp_path / "antiphon"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m antiphon.cli.main "$@"\n')
     command.chmod(0o755)
@@ -150,7 +155,7 @@ def test_a_replay_looks_as_shown(tmp_path: Path) -> None:
     assert "\x1b[" in terminal.shown
 
 
-def test_every_command_that_is_named_has_help() -> None:
+def test_every_listed_command_has_help() -> None:
     from antiphon.cli.main import main
 
     named = {tuple(words.split()) for words in re.findall(r"^\| `antiphon ([a-z ]+)", README, re.M)}

@@ -1,4 +1,4 @@
-"""Every row of the list of known defects has a test here that shows the defect absent."""
+"""docs/known-defects.md and the tests in this directory have the same rows."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from tests.support.known_defects import ROWS, rows_of
+from tests.support.known_defects import listed_rows, rows_of
 
 
 def _tests() -> dict[str, Any]:
-    """Every test in the files beside this one, by name."""
+    """Every test in the files `test_known_defects_*.py`, by name."""
     modules = [
         importlib.import_module(f"tests.e2e.{path.stem}")
         for path in sorted(Path(__file__).parent.glob("test_known_defects_*.py"))
@@ -23,9 +23,13 @@ def _tests() -> dict[str, Any]:
     }
 
 
-def test_every_row_has_a_test() -> None:
-    covered = {number for test in _tests().values() for number in rows_of(test)}
-    assert covered == set(ROWS)
+def test_the_page_has_exactly_the_rows_that_tests_refer_to() -> None:
+    tested = {number for test in _tests().values() for number in rows_of(test)}
+    assert listed_rows() == sorted(tested)
+
+
+def test_the_rows_are_numbered_from_1_to_42() -> None:
+    assert listed_rows() == list(range(1, 43))
 
 
 def test_every_test_names_its_row() -> None:

@@ -1,21 +1,27 @@
-"""Which known defect a test shows to be absent: `@row(7)`, by the number in the list of them.
+"""`@row(7)`: the known defect that a test shows to be absent, by its number in the list of them.
 
-The list holds what was seen to go wrong in the closest existing system. It has 42 rows, and
-`test_known_defects.py` asks for a test of each.
+The list is docs/known-defects.md. `test_known_defects.py` checks that every row has a test.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
-ROWS = range(1, 43)
+PAGE = Path(__file__).parents[2] / "docs" / "known-defects.md"
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 
+def listed_rows() -> list[int]:
+    """Return the numbers of the rows on the page, in the order of the page."""
+    return [int(number) for number in re.findall(r"^\| (\d+) \|", PAGE.read_text("utf-8"), re.M)]
+
+
 def row(*numbers: int) -> Callable[[Test], Test]:
-    """The test is about these rows."""
+    """Mark a test with the rows that it is about."""
 
     def mark(test: Test) -> Test:
         test.__dict__["rows"] = frozenset(numbers)
@@ -25,5 +31,6 @@ def row(*numbers: int) -> Callable[[Test], Test]:
 
 
 def rows_of(test: Any) -> frozenset[int]:
+    """Return the rows that a test is marked with."""
     found: frozenset[int] = getattr(test, "rows", frozenset())
     return found

@@ -23,7 +23,7 @@ from msgspec import structs
 import antiphon
 from antiphon.config import LogConfig, StoreConfig
 from tests.support.gateways import running, settings
-from tests.support.upstream import Connection, ReceivedRequest, upstream
+from tests.support.upstream import DONE, Connection, ReceivedRequest, upstream, usage
 
 SOURCE = str(Path(antiphon.__file__).parent)
 DELTAS = ("Hello", " world")
@@ -59,7 +59,7 @@ async def _two_deltas(request: ReceivedRequest, connection: Connection) -> None:
     await connection.head()
     for text in DELTAS:
         await connection.send(_chunk({"content": text}))
-    await connection.send(_chunk({}, "stop") + b"data: [DONE]\n\n")
+    await connection.send(_chunk({}, "stop") + usage() + DONE)
     await connection.end()
 
 

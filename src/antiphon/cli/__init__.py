@@ -1,1 +1,1 @@
-"""The `antiphon` command, one file a subcommand: `add` declares its arguments, `run` does it."""
+"""The `antiphon` command. One module per subcommand: `add` declares its options, `run` runs it."""

@@ -1,4 +1,4 @@
-"""`antiphon check`: is the configuration right, and with `--live`, is everybody there?"""
+"""`antiphon check`: validate the configuration; with `--live`, test every provider."""
 
 from __future__ import annotations
 
@@ -16,104 +16,115 @@ from rich.text import Text
 
 from antiphon.cli.load_config import (
     add_config_option,
-    find_settings,
-    load_settings,
-    store_url,
-    trace_path,
+    find_config_path,
+    load_config_or_default,
+    resolve_store_url,
+    resolve_trace_path,
 )
-from antiphon.cli.probe import Probe, probe_all
-from antiphon.cli.terminal import complain, is_terminal, make_console, make_table, write_lines
+from antiphon.cli.probe import ProbeResult, probe_providers
+from antiphon.cli.terminal import (
+    is_terminal,
+    make_console,
+    make_table,
+    print_error,
+    write_json_lines,
+)
 from antiphon.config import Config
 from antiphon.engine.image_description import check_vision_model
 from antiphon.engine.routing import make_router
 from antiphon.errors import AntiphonError
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.server.auth import reject_open_bind
-from antiphon.server.clients import Clients
+from antiphon.server.clients import make_profile_resolver
 from antiphon.store.url import open_store
 
 _EPILOG = """\
 examples:
-  antiphon check                        are all keys and names in the file good?
-  antiphon check --live                 and do the providers answer?
+  antiphon check                        validate the configuration file
+  antiphon check --live                 also send a small request to each provider
   antiphon check --live | jq 'select(.ok == false)'
 
-Exit status: 0 all is well, 1 something is wrong.
+Exit status: 0 if everything is valid, 1 if not, or if a provider failed.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Read and validate the configuration and show what it comes to. With --live, each\n"
-        "provider is asked for a few tokens. Tables on a terminal, JSON lines in a pipe."
+        "Validate the configuration and show the resulting providers, aliases and settings.\n"
+        "With --live, send a small request to each provider. Tables on a terminal, JSON lines in\n"
+        "a pipe."
     )
     parser.epilog = _EPILOG
     add_config_option(parser)
     parser.add_argument(
-        "--live", action="store_true", help="ask each provider for a few tokens (they may cost)"
+        "--live",
+        action="store_true",
+        help="send each provider a request for a few tokens (may be billed)",
     )
     parser.set_defaults(run=run)
 
 
-class Findings(Struct, frozen=True):
-    """What a configuration comes to."""
+class CheckedConfig(Struct, frozen=True):
+    """A valid configuration, the file it comes from, and the providers it enables."""
 
-    source: Path | None
+    path: Path | None
     config: Config
     providers: Sequence[Provider]
 
 
 def run(args: argparse.Namespace) -> int:
     try:
-        found = _examine(args.config)
+        checked = _check_config(args.config)
     except AntiphonError as error:
-        complain(error.message)
+        print_error(error.message)
         return 1
-    probes = _probed(found) if args.live else []
+    results = _probe_providers(checked) if args.live else []
     if is_terminal():
-        _show(found, probes)
+        _print_report(checked, results)
     else:
-        write_lines(_documents(found, probes))
-    return 1 if any(probe.ok is False for probe in probes) else 0
+        write_json_lines(_make_documents(checked, results))
+    return 1 if any(result.ok is False for result in results) else 0
 
 
-def _examine(explicit: str | None) -> Findings:
-    """All that `serve` would refuse is refused here, and no file is touched."""
-    config = load_settings(explicit)
+def _check_config(explicit: str | None) -> CheckedConfig:
+    """Reject whatever `antiphon serve` would reject, without creating any file."""
+    config = load_config_or_default(explicit)
     providers = build_providers(config, os.environ)
     check_vision_model(config, make_router(config, providers))
-    Clients(config)
+    make_profile_resolver(config)
     reject_open_bind(config.server.host, config.server.api_keys)
-    open_store(store_url(config), now=lambda: 0)
-    return Findings(find_settings(explicit), config, list(providers.values()))
+    open_store(resolve_store_url(config), now=lambda: 0)
+    return CheckedConfig(find_config_path(explicit), config, list(providers.values()))
 
 
-def _probed(found: Findings) -> list[Probe]:
-    asking = probe_all(found.config, os.environ, found.providers)
+def _probe_providers(checked: CheckedConfig) -> list[ProbeResult]:
+    probing = probe_providers(checked.config, os.environ, checked.providers)
     if not is_terminal():
-        return asyncio.run(asking)
-    with make_console(stderr=True).status(f"asking {len(found.providers)} providers …"):
-        return asyncio.run(asking)
+        return asyncio.run(probing)
+    with make_console(stderr=True).status(f"testing {len(checked.providers)} providers …"):
+        return asyncio.run(probing)
 
 
-# In a pipe
+# JSON lines
 
 
-def _documents(found: Findings, probes: Sequence[Probe]) -> Iterable[dict[str, Any]]:
-    config = found.config
-    yield {"check": "config", "ok": True, "file": str(found.source) if found.source else None}
-    for provider in found.providers:
-        yield {"check": "provider", **_provider_facts(provider)}
+def _make_documents(
+    checked: CheckedConfig, results: Sequence[ProbeResult]
+) -> Iterable[dict[str, Any]]:
+    config = checked.config
+    yield {"check": "config", "ok": True, "file": str(checked.path) if checked.path else None}
+    for provider in checked.providers:
+        yield {"check": "provider", **_describe_provider(provider)}
     for alias, target in config.models.items():
         yield {"check": "alias", "name": alias, "target": target}
-    for name, value in _settings(config):
+    for name, value in _describe_settings(config):
         yield {"check": name, "value": value}
-    for probe in probes:
-        yield {"check": "live", **msgspec.to_builtins(probe)}
+    for result in results:
+        yield {"check": "live", **msgspec.to_builtins(result)}
 
 
-def _provider_facts(provider: Provider) -> dict[str, Any]:
-    """How many keys, never which."""
+def _describe_provider(provider: Provider) -> dict[str, Any]:
+    """Describe a provider; API keys are only counted, never shown."""
     return {
         "name": provider.name,
         "kind": provider.spec.name,
@@ -123,67 +134,68 @@ def _provider_facts(provider: Provider) -> dict[str, Any]:
     }
 
 
-def _settings(config: Config) -> list[tuple[str, str]]:
+def _describe_settings(config: Config) -> list[tuple[str, str]]:
     server, trace, log = config.server, config.trace, config.log
     clients = ", ".join(server.api_keys) or "this machine only"
     payloads = "with payloads" if trace.payloads else "without payloads"
     return [
         ("server", f"{server.host} port {server.port}, clients: {clients}"),
-        ("store", store_url(config)),
-        ("trace", f"{trace_path(config)}, {payloads}" if trace.enabled else "off"),
+        ("store", resolve_store_url(config)),
+        ("trace", f"{resolve_trace_path(config)}, {payloads}" if trace.enabled else "off"),
         ("log", f"{log.level}, {log.format}"),
     ]
 
 
-# On a terminal
+# Tables
 
 
-def _show(found: Findings, probes: Sequence[Probe]) -> None:
+def _print_report(checked: CheckedConfig, results: Sequence[ProbeResult]) -> None:
     console = make_console()
-    source = found.source or "no configuration file; providers by the keys in the environment"
+    source = checked.path or "no configuration file; API keys in the environment enable providers"
     console.print(Text.assemble(("✓ ", "bold green"), str(source)), soft_wrap=True)
-    _show_providers(console, found)
-    if found.config.models:
-        aliases = make_table("asked for", "served by")
-        for alias, target in found.config.models.items():
+    _print_providers(console, checked)
+    if checked.config.models:
+        aliases = make_table("alias", "served by")
+        for alias, target in checked.config.models.items():
             aliases.add_row(Text(alias, style="bold"), target)
         console.print(aliases)
-    for name, value in _settings(found.config):
+    for name, value in _describe_settings(checked.config):
         console.print(Text.assemble((f" {name:<8}", "dim"), value), soft_wrap=True)
-    if probes:
-        _show_probes(console, probes)
+    if results:
+        _print_results(console, results)
 
 
-def _show_providers(console: Console, found: Findings) -> None:
-    table = make_table("provider", "kind", "address", "keys", "models", right=["keys", "models"])
-    default = found.config.default_provider or found.providers[0].name
-    for provider in found.providers:
-        facts = _provider_facts(provider)
+def _print_providers(console: Console, checked: CheckedConfig) -> None:
+    table = make_table("provider", "kind", "base URL", "keys", "models", right=["keys", "models"])
+    default = checked.config.default_provider or checked.providers[0].name
+    for provider in checked.providers:
+        row = _describe_provider(provider)
         mark = (" default", "green") if provider.name == default else ""
         table.add_row(
             Text.assemble((provider.name, "bold"), mark),
-            facts["kind"],
-            facts["base_url"] or "in this process",
-            str(facts["keys"] or "-"),
-            str(facts["models"] or "any"),
+            row["kind"],
+            row["base_url"] or "built in",
+            str(row["keys"] or "-"),
+            str(row["models"] or "any"),
         )
     console.print(table)
 
 
-def _show_probes(console: Console, probes: Sequence[Probe]) -> None:
-    table = make_table("provider", "model", "answer", "latency", "what it means", right=["latency"])
-    for probe in probes:
+def _print_results(console: Console, results: Sequence[ProbeResult]) -> None:
+    table = make_table("provider", "model", "result", "latency", "message", right=["latency"])
+    for result in results:
+        message = filter(None, (Text(result.message), Text(result.reason, style="dim")))
         table.add_row(
-            Text(probe.provider, style="bold"),
-            probe.model or "-",
-            _verdict(probe),
-            "-" if probe.latency_ms is None else f"{probe.latency_ms:,} ms",
-            Text("\n").join(filter(None, (Text(probe.message), Text(probe.reason, style="dim")))),
+            Text(result.provider, style="bold"),
+            result.model or "-",
+            _format_result(result),
+            "-" if result.latency_ms is None else f"{result.latency_ms:,} ms",
+            Text("\n").join(message),
         )
     console.print(table)
 
 
-def _verdict(probe: Probe) -> Text:
-    if probe.ok is None:
-        return Text("not asked", style="yellow")
-    return Text("ok", style="bold green") if probe.ok else Text(probe.fault, style="bold red")
+def _format_result(result: ProbeResult) -> Text:
+    if result.ok is None:
+        return Text("skipped", style="yellow")
+    return Text("ok", style="bold green") if result.ok else Text(result.fault, style="bold red")

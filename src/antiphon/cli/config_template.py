@@ -1,4 +1,4 @@
-"""A first `antiphon.toml`: a few decisions, and the text they make."""
+"""Text of a new `antiphon.toml`, rendered from the answers to `antiphon init`."""
 
 from __future__ import annotations
 
@@ -11,54 +11,60 @@ HIDDEN = "••••••••"
 
 
 class ProviderDraft(Struct, frozen=True, kw_only=True):
-    """An entry below `[providers]`."""
+    """One `[providers.NAME]` table."""
 
     name: str
     kind: str
     base_url: str
     api_key: str = ""
-    """As it will stand in the file: `${NAME}`, or the key itself."""
+    """As it is written to the file: `${NAME}`, or the key itself."""
     models: tuple[str, ...] = ()
-    """Models by name, of a server about which nothing is known."""
+    """Models to declare, for a server whose models are not part of the provider data."""
 
     @property
     def is_secret(self) -> bool:
         return bool(self.api_key) and not self.api_key.startswith("${")
 
 
-class Draft(Struct, frozen=True, kw_only=True):
+class ConfigDraft(Struct, frozen=True, kw_only=True):
+    """Contents of a new configuration file."""
+
     providers: tuple[ProviderDraft, ...] = ()
     default_provider: str = ""
     fallback_model: str = ""
-    """`provider/model` for names that nobody knows."""
+    """`provider/model` for model names that match no provider and no alias."""
     port: int
 
 
-def render(draft: Draft, *, hide_keys: bool = False) -> str:
-    """The file's text; with `hide_keys`, as it may be shown."""
-    return "\n".join(_lines(draft, hide_keys=hide_keys)) + "\n"
+def render_config(draft: ConfigDraft, *, hide_keys: bool = False) -> str:
+    """Render the text of the file; `hide_keys` masks API keys for display."""
+    return "\n".join(_render_lines(draft, hide_keys=hide_keys)) + "\n"
 
 
-def _lines(draft: Draft, *, hide_keys: bool) -> Iterator[str]:
+def _render_lines(draft: ConfigDraft, *, hide_keys: bool) -> Iterator[str]:
     yield "# Written by `antiphon init`; `antiphon check` validates it."
-    yield "# ${NAME} stands for an environment variable, so that no key has to be in here."
-    yield f"default_provider = {_quoted(draft.default_provider)}"
+    yield "# ${NAME} is replaced by the environment variable NAME, so no API key has to be here."
+    yield f"default_provider = {quote_toml(draft.default_provider)}"
     yield from ("", "[server]", f"port = {draft.port}")
     for provider in draft.providers:
-        yield from ("", f"[providers.{provider.name}]")
-        if provider.kind != provider.name:
-            yield f"kind = {_quoted(provider.kind)}"
-        yield f"base_url = {_quoted(provider.base_url)}"
-        if provider.api_key:
-            shown = HIDDEN if hide_keys and provider.is_secret else provider.api_key
-            yield f"api_keys = [{_quoted(shown)}]"
-        for model in provider.models:
-            yield from ("", f"[providers.{provider.name}.models.{_quoted(model)}]")
+        yield from _render_provider(provider, hide_keys=hide_keys)
     if draft.fallback_model:
-        yield from ("", "[models]", "# A name that clients use = the model that answers to it.")
-        yield f'"*" = {_quoted(draft.fallback_model)}'
+        yield from ("", "[models]", '# Requested model = model that serves it; "*" is any other.')
+        yield f'"*" = {quote_toml(draft.fallback_model)}'
 
 
-def _quoted(text: str) -> str:
-    """A TOML string; JSON's escapes are among TOML's, which wants one more."""
+def _render_provider(provider: ProviderDraft, *, hide_keys: bool) -> Iterator[str]:
+    yield from ("", f"[providers.{provider.name}]")
+    if provider.kind != provider.name:
+        yield f"kind = {quote_toml(provider.kind)}"
+    yield f"base_url = {quote_toml(provider.base_url)}"
+    if provider.api_key:
+        key = HIDDEN if hide_keys and provider.is_secret else provider.api_key
+        yield f"api_keys = [{quote_toml(key)}]"
+    for model in provider.models:
+        yield from ("", f"[providers.{provider.name}.models.{quote_toml(model)}]")
+
+
+def quote_toml(text: str) -> str:
+    """Encode a TOML string: JSON's escapes are valid in TOML, which also requires one for DEL."""
     return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")

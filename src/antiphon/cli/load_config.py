@@ -1,4 +1,4 @@
-"""What a command runs with: a configuration file if there is one, else the environment alone."""
+"""Configuration of a command: `antiphon.toml` if there is one, else the defaults."""
 
 from __future__ import annotations
 
@@ -9,38 +9,44 @@ from pathlib import Path
 from antiphon.config import Config, data_directory, find_config, load_config
 
 
-def add_config_option(parser: argparse.ArgumentParser, *, here: bool = True) -> None:
-    nearby = " ./antiphon.toml," if here else ""
+def add_config_option(parser: argparse.ArgumentParser, *, search_cwd: bool = True) -> None:
+    in_cwd = " ./antiphon.toml," if search_cwd else ""
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help=f"the configuration to use; by default $ANTIPHON_CONFIG,{nearby} or"
-        " antiphon/antiphon.toml in your configuration directory, whichever is first",
+        help=f"the configuration file; default: the first of $ANTIPHON_CONFIG,{in_cwd} and"
+        " antiphon/antiphon.toml in your configuration directory",
     )
 
 
-def find_settings(explicit: str | None, *, here: bool = True) -> Path | None:
-    """`here` is whether the file may be in the current directory: in a project of somebody else's,
-    it could send any key of the environment anywhere."""
-    return find_config(explicit, os.environ, Path.cwd() if here else None)
+def find_config_path(explicit: str | None, *, search_cwd: bool = True) -> Path | None:
+    """Find the configuration file; `explicit` is the value of `--config`.
+
+    `search_cwd` is False where commands run in directories of other people's projects: an
+    `antiphon.toml` there could send any key of the environment to any address.
+    """
+    return find_config(explicit, os.environ, Path.cwd() if search_cwd else None)
 
 
-def load_settings(explicit: str | None, *, here: bool = True) -> Config:
-    path = find_settings(explicit, here=here)
+def load_config_or_default(explicit: str | None, *, search_cwd: bool = True) -> Config:
+    path = find_config_path(explicit, search_cwd=search_cwd)
     return Config() if path is None else load_config(path, os.environ)
 
 
-def store_url(config: Config) -> str:
-    """Where turns are kept, said or not."""
+def resolve_store_url(config: Config) -> str:
+    """Return `[store] url`, or the default: `turns.db` in the data directory."""
     return config.store.url or f"sqlite:///{data_directory(os.environ) / 'turns.db'}"
 
 
-def trace_path(config: Config) -> Path:
-    """Where the trace is, said or not."""
+def resolve_trace_path(config: Config) -> Path:
+    """Return `[trace] path`, or the default: `trace.db` in the data directory."""
     return Path(config.trace.path or data_directory(os.environ) / "trace.db")
 
 
-def base_url(host: str, port: int) -> str:
-    """The address of a gateway that listens there, as this machine can ask for it."""
+def make_base_url(host: str, port: int) -> str:
+    """Make the URL at which this machine reaches a gateway that listens on `host`.
+
+    A wildcard address is replaced by the loopback address of the same family.
+    """
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://{f'[{reachable}]' if ':' in reachable else reachable}:{port}/v1"

@@ -1,6 +1,6 @@
-"""`antiphon`: finds the command, runs it, and puts whatever goes wrong into one line.
+"""Entry point of the `antiphon` command: parse the arguments, run the subcommand, report errors.
 
-Only the module of the command that was asked for is imported, so `antiphon --help` is quick.
+Only the module of the requested subcommand is imported, which keeps `antiphon --help` fast.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from antiphon.errors import AntiphonError
 
 _COMMANDS = {
     "serve": "run the gateway",
-    "init": "write a configuration file, question by question",
-    "check": "validate the configuration, and ask each provider with --live",
-    "models": "list the models that clients can ask for",
-    "codex": "run Codex with these models, or set it up for them",
-    "replay": "turn recorded provider bytes into Responses events",
-    "trace": "see what became of the latest requests",
+    "init": "create a configuration file interactively",
+    "check": "validate the configuration; --live also sends a request to each provider",
+    "models": "list the available models",
+    "codex": "run Codex CLI with these models, or configure it for them",
+    "replay": "convert recorded provider bytes into Responses events",
+    "trace": "list recent requests and show their details",
 }
 
 _EPILOG = """\
 examples:
-  antiphon serve                 the gateway, with whatever keys are in the environment
-  antiphon init                  a first antiphon.toml
-  antiphon check --live          is every provider there, and is its key good?
-  antiphon COMMAND --help        all about one command
+  antiphon serve                 run the gateway with the API keys in the environment
+  antiphon init                  create a first antiphon.toml
+  antiphon check --live          test every provider and its API key
+  antiphon COMMAND --help        help for one command
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    ours, foreign = _split(sys.argv[1:] if argv is None else argv)
-    args = _parser(ours).parse_args(ours)
-    args.foreign = foreign
+    own, codex_arguments = _split_arguments(sys.argv[1:] if argv is None else argv)
+    args = _make_parser(own).parse_args(own)
+    args.codex_arguments = codex_arguments
     try:
         code: int = args.run(args)
-        sys.stdout.flush()  # here, where a closed pipe is still caught
+        sys.stdout.flush()  # here, so that a closed pipe is caught below
     except AntiphonError as error:
-        return _complain(error.message)
+        return _report_error(error.message)
     except KeyboardInterrupt:
         if sys.stderr.isatty():
-            print(file=sys.stderr)  # the shell's prompt goes on a line of its own
+            print(file=sys.stderr)  # the shell's prompt starts on a new line
         return 130
-    except BrokenPipeError:  # the reader of the pipe has seen enough
+    except BrokenPipeError:  # the reader of the pipe closed it, as in `antiphon replay … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code
 
 
-def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """What we read ourselves, and what another program is given as it stands."""
-    if [*words[:1]] != ["codex"]:
-        return words, ()
-    from antiphon.cli.codex.command import split
+def _split_arguments(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Separate our own arguments from those that are passed on to Codex."""
+    if [*arguments[:1]] != ["codex"]:
+        return arguments, ()
+    from antiphon.cli.codex.command import split_arguments
 
-    ours, foreign = split(words[1:])
-    return ["codex", *ours], foreign
+    own, codex_arguments = split_arguments(arguments[1:])
+    return ["codex", *own], codex_arguments
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def _make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="antiphon",
-        description="Speak OpenAI's Responses API in front of any model.",
+        description="A gateway that serves the OpenAI Responses API with models of any provider.",
         epilog=_EPILOG,
         formatter_class=raw,
     )
@@ -80,10 +80,10 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _complain(problem: str) -> int:
-    from antiphon.cli.terminal import complain
+def _report_error(message: str) -> int:
+    from antiphon.cli.terminal import print_error
 
-    complain(problem)
+    print_error(message)
     return 2
 
 

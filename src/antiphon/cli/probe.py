@@ -1,4 +1,4 @@
-"""Asking a provider one small thing, through the whole gateway, to see whether it answers."""
+"""Live test of providers: send one small request to each through the whole gateway."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.config import CapsuleConfig, Config, StoreConfig, TraceConfig
-from antiphon.core.faults.messages import describe
 from antiphon.engine.engine import Engine
 from antiphon.engine.services import Caller
 from antiphon.errors import AntiphonError, UpstreamError
@@ -20,65 +19,69 @@ from antiphon.server.wiring import open_engine
 from antiphon.store.redact import Redactor
 from antiphon.wire.request import Request
 
-LIMIT_S = 30.0
+TIMEOUT_S = 30.0
 _REASON_LENGTH = 200
 
 
-class Probe(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a provider answered. `ok` is None if there was nothing to ask it for."""
+class ProbeResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Result of the request to one provider; `ok` is None if no model is known to request."""
 
     provider: str
     model: str = ""
     ok: bool | None = None
     latency_ms: int | None = None
     fault: str = ""
-    """Type and code of what went wrong."""
+    """Type and code of the fault."""
     message: str = ""
     reason: str = ""
-    """What the provider, or the network, said itself; without keys."""
+    """Original message of the provider or the network, with API keys redacted."""
 
 
-async def probe_all(
+async def probe_providers(
     config: Config, environment: Mapping[str, str], providers: Sequence[Provider]
-) -> list[Probe]:
-    """All at once, so it takes as long as the slowest. No file is written or read."""
-    apart = msgspec.structs.replace(
+) -> list[ProbeResult]:
+    """Probe all providers concurrently, without reading or writing the store and the trace."""
+    isolated = msgspec.structs.replace(
         config,
         store=StoreConfig(url="memory://"),
         trace=TraceConfig(enabled=False),
-        capsule=CapsuleConfig(keys=["of a probe"]),
+        capsule=CapsuleConfig(keys=["key of a probe"]),
     )
-    async with open_engine(apart, environment, lambda entry: None) as engine:
-        probes = (_probe(engine, each, _model(each, config)) for each in providers)
+    async with open_engine(isolated, environment, lambda entry: None) as engine:
+        probes = (_probe(engine, each, _choose_model(each, config)) for each in providers)
         return await asyncio.gather(*probes)
 
 
-def _model(provider: Provider, config: Config) -> str:
-    """A model of the provider that somebody has named: an alias leads to it, or its data has it."""
+def _choose_model(provider: Provider, config: Config) -> str:
+    """Choose a model of the provider: the target of an alias, else the first of its data."""
     prefix = f"{provider.name}/"
     targets = [target for target in config.models.values() if target.startswith(prefix)]
-    named = [*(target.removeprefix(prefix) for target in targets), *provider.models()]
-    return named[0] if named else ""
+    candidates = [*(target.removeprefix(prefix) for target in targets), *provider.models()]
+    return candidates[0] if candidates else ""
 
 
-async def _probe(engine: Engine, provider: Provider, model: str) -> Probe:
+async def _probe(engine: Engine, provider: Provider, model: str) -> ProbeResult:
     if not model:
-        advice = f'no model is known: name one, as [providers.{provider.name}.models."NAME"]'
-        return Probe(provider=provider.name, message=advice)
+        message = (
+            f"skipped: no model of {provider.name} is known;"
+            f' declare one as [providers.{provider.name}.models."NAME"]'
+        )
+        return ProbeResult(provider=provider.name, message=message)
+    name = f"{provider.name}/{model}"
     began = time.monotonic()
     fault = message = reason = ""
     try:
-        async with asyncio.timeout(LIMIT_S):
-            await _ask(engine, f"{provider.name}/{model}")
+        async with asyncio.timeout(TIMEOUT_S):
+            await _send_request(engine, name)
     except UpstreamError as error:
         fault = f"{error.fault.type} · {error.fault.code}"
-        message = describe(error.fault)
+        message = provider.dialect.describe(error.fault, provider=provider.name)
         reason = Redactor(provider.api_keys).redact_text(error.fault.message)[:_REASON_LENGTH]
     except TimeoutError:
-        fault, message = "timeout · probe", f"No answer within {LIMIT_S:.0f} seconds."
+        fault, message = "timeout · probe", f"{name} did not answer within {TIMEOUT_S:g} seconds."
     except AntiphonError as error:
         fault, message = error.code, error.message
-    return Probe(
+    return ProbeResult(
         provider=provider.name,
         model=model,
         ok=not fault,
@@ -89,9 +92,9 @@ async def _probe(engine: Engine, provider: Provider, model: str) -> Probe:
     )
 
 
-async def _ask(engine: Engine, name: str) -> None:
+async def _send_request(engine: Engine, model: str) -> None:
     document: dict[str, Any] = {
-        "model": name,
+        "model": model,
         "input": "Answer with the word OK.",
         "max_output_tokens": 16,
         "store": False,

@@ -1,4 +1,4 @@
-"""Questions and answers, on a terminal or from a pipe; or the defaults, and no questions."""
+"""Interactive prompts, answered on a terminal or from a pipe, or by their defaults (`--yes`)."""
 
 from __future__ import annotations
 
@@ -13,66 +13,69 @@ from rich.text import Text
 
 from antiphon.errors import InvalidAnswer, UnansweredPrompt
 
-A = TypeVar("A")
+T = TypeVar("T")
 
 
 class Prompts:
-    """Asks until an answer fits. With `silent`, every answer is the default."""
+    """Asks questions until the answers are valid; `use_defaults` accepts every default unasked."""
 
-    def __init__(self, console: Console, *, silent: bool = False) -> None:
+    def __init__(self, console: Console, *, use_defaults: bool = False) -> None:
         self._console = console
-        self._silent = silent
+        self._use_defaults = use_defaults
 
-    def tell(self, what: RenderableType) -> None:
-        if not self._silent:
-            self._console.print(what, soft_wrap=isinstance(what, Text))
+    def show(self, content: RenderableType) -> None:
+        """Print text or a table that belongs to a question; nothing if none will be asked."""
+        if not self._use_defaults:
+            self._console.print(content, soft_wrap=isinstance(content, Text))
 
-    def ask(self, question: str, default: str, read: Callable[[str], A]) -> A:
-        """Ask until `read` accepts the answer; it raises `InvalidAnswer` to be asked again."""
-        if self._silent:
-            return read(default)
-        shown = f" [{default}]" if default else ""
+    def ask(self, question: str, default: str, parse: Callable[[str], T]) -> T:
+        """Ask until `parse` accepts the answer; it raises `InvalidAnswer` to be asked again."""
+        if self._use_defaults:
+            return parse(default)
+        suffix = f" [{default}]" if default else ""
         while True:
-            words = self._hear(Text.assemble((question, "bold"), (shown, "dim"), " "))
+            answer = self._read_line(Text.assemble((question, "bold"), (suffix, "dim"), " "))
             try:
-                return read(words.strip() or default)
+                return parse(answer.strip() or default)
             except InvalidAnswer as error:
                 self._console.print(Text(f"  {error.message}", style="yellow"))
 
     def confirm(self, question: str, *, default: bool) -> bool:
-        return self.ask(f"{question} (y/n)", "y" if default else "n", _yes_or_no)
+        return self.ask(f"{question} (y/n)", "y" if default else "n", _parse_yes_or_no)
 
     def ask_secret(self, question: str) -> str:
-        """What is typed is not shown. There is no default, so none is ever taken for an answer."""
+        """Ask without showing what is typed, until it is not empty: there is no default."""
         while True:
-            words = self._hear(Text.assemble((question, "bold"), " "), hidden=True).strip()
-            if words:
-                return words
+            prompt = Text.assemble((question, "bold"), " ")
+            if answer := self._read_line(prompt, hidden=True).strip():
+                return answer
 
-    def _hear(self, prompt: Text, *, hidden: bool = False) -> str:
+    def _read_line(self, prompt: Text, *, hidden: bool = False) -> str:
         is_typed = sys.stdin.isatty()
-        if hidden and is_typed:  # getpass asks itself, once nothing is shown any more
+        if hidden and is_typed:  # getpass prints the prompt itself, after it has turned echo off
             with suppress(EOFError):
                 return getpass.getpass(prompt.plain)
-            raise self._unanswered(prompt)
+            raise _make_unanswered(prompt)
         self._console.print(prompt, end="")
-        words = sys.stdin.readline()
-        if not (is_typed and words):
-            self._console.print()  # nobody pressed Enter
-        if not words:
-            raise self._unanswered(prompt)
-        return words
-
-    def _unanswered(self, prompt: Text) -> UnansweredPrompt:
-        question = prompt.plain.strip()
-        return UnansweredPrompt(
-            f"no answer to {question!r}, so nothing was written; --yes takes the defaults."
-        )
+        line = sys.stdin.readline()
+        if not (is_typed and line):
+            self._console.print()  # no Enter key has ended the line of the prompt
+        if not line:
+            raise _make_unanswered(prompt)
+        return line
 
 
-def _yes_or_no(words: str) -> bool:
-    if words.lower() in ("y", "yes"):
+def _make_unanswered(prompt: Text) -> UnansweredPrompt:
+    question = prompt.plain.strip()
+    return UnansweredPrompt(
+        f"no answer to {question!r}: the input ended. Nothing was written;"
+        " use --yes to accept the defaults."
+    )
+
+
+def _parse_yes_or_no(answer: str) -> bool:
+    if answer.lower() in ("y", "yes"):
         return True
-    if words.lower() in ("n", "no"):
+    if answer.lower() in ("n", "no"):
         return False
-    raise InvalidAnswer("y or n, please")
+    raise InvalidAnswer(f"{answer!r} is not valid: enter y or n")

@@ -1,4 +1,4 @@
-"""`antiphon serve`: run the gateway, and say how to reach it."""
+"""`antiphon serve`: run the gateway and announce its address."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon import __version__
-from antiphon.cli.load_config import add_config_option, base_url, find_settings, load_settings
-from antiphon.cli.terminal import complain, is_terminal, make_console
+from antiphon.cli.load_config import (
+    add_config_option,
+    find_config_path,
+    load_config_or_default,
+    make_base_url,
+)
+from antiphon.cli.terminal import is_terminal, make_console, print_error
 from antiphon.config import Config, ServerConfig
 from antiphon.engine.engine import Engine
 from antiphon.errors import ConfigError
@@ -27,37 +32,37 @@ _SHOWN_MODELS = 6
 
 _EPILOG = """\
 examples:
-  antiphon serve                         on 127.0.0.1:8484
-  antiphon serve --port 9000             on another port
-  antiphon serve --config team.toml      with another configuration
-  DEEPSEEK_API_KEY=… antiphon serve      without a file: keys name their providers
+  antiphon serve                         listen on 127.0.0.1:8484
+  antiphon serve --port 9000             listen on another port
+  antiphon serve --config team.toml      use another configuration file
+  DEEPSEEK_API_KEY=… antiphon serve      no file: API keys enable their providers
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Run the gateway until Ctrl-C or SIGTERM. Without a configuration file, providers are\n"
-        "found by the keys in the environment. The built-in echo models need neither key nor\n"
-        "network."
+        "Run the gateway until Ctrl-C or SIGTERM. Without a configuration file, the API\n"
+        "keys in the environment enable their providers. The built-in echo models need neither\n"
+        "a key nor a network."
     )
     parser.epilog = _EPILOG
     add_config_option(parser)
-    parser.add_argument("--host", help="address to listen on, instead of [server] host")
+    parser.add_argument("--host", help="address to listen on; overrides [server] host")
     parser.add_argument(
-        "--port", type=int, help="port to listen on, instead of [server] port; 0 takes a free one"
+        "--port", type=int, help="port to listen on; overrides [server] port; 0 is any free port"
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    config = _overridden(load_settings(args.config), args)
+    config = _apply_options(load_config_or_default(args.config), args)
     emit = open_log(config.log)
-    announce = _announcer(config.server, find_settings(args.config))
+    announce = _make_announcer(config.server, find_config_path(args.config))
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(serve(config, os.environ, emit, announce))
     except OSError as error:
-        complain(_binding_problem(error, config.server))
+        print_error(_explain_bind_error(error, config.server))
         return 1
     return 0
 
@@ -65,76 +70,78 @@ def run(args: argparse.Namespace) -> int:
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
-    except ImportError:  # Windows has none; the standard loop does the same, a little slower
+    except ImportError:  # not on Windows; the standard loop works too, a little slower
         return None
     return uvloop.new_event_loop
 
 
-def _overridden(config: Config, args: argparse.Namespace) -> Config:
-    """The configuration, with what the command line says instead."""
-    given = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
-    if not 0 <= given.get("port", 0) <= 65_535:
-        raise ConfigError(f"--port {args.port}: a port is a number from 0 to 65535")
-    server = msgspec.structs.replace(config.server, **given)
+def _apply_options(config: Config, args: argparse.Namespace) -> Config:
+    """Override `[server] host` and `port` by the command line."""
+    options = {
+        name: value for name in ("host", "port") if (value := getattr(args, name)) is not None
+    }
+    if not 0 <= options.get("port", 0) <= 65_535:
+        raise ConfigError(f"--port {args.port}: must be a number from 0 to 65535")
+    server = msgspec.structs.replace(config.server, **options)
     return msgspec.structs.replace(config, server=server)
 
 
-def _binding_problem(error: OSError, server: ServerConfig) -> str:
-    """Why the port could not be had, and what to do."""
-    place = f"port {server.port} on {server.host}"
+def _explain_bind_error(error: OSError, server: ServerConfig) -> str:
+    """Explain why the address could not be bound, and what to do."""
+    address = f"port {server.port} on {server.host}"
     if error.errno == errno.EADDRINUSE:
-        return f"{place} is in use: stop what is running there, or choose another with --port."
+        return f"{address} is in use: stop the process that uses it, or choose another with --port."
     if error.errno == errno.EACCES:
-        return f"{place} is not allowed for you: choose one above 1023 with --port."
-    return f"cannot listen on {place}: {error.strerror or error}"
+        return f"{address} needs more privileges: choose a port above 1023 with --port."
+    return f"cannot listen on {address}: {error.strerror or error}"
 
 
-# What is said once it runs
+# The announcement, printed once the gateway accepts connections
 
 
-def _announcer(
-    server: ServerConfig, source: Path | None
+def _make_announcer(
+    server: ServerConfig, path: Path | None
 ) -> Callable[[GatewayServer, Engine], None]:
     def announce(gateway: GatewayServer, engine: Engine) -> None:
-        address = base_url(server.host, gateway.port)
+        address = make_base_url(server.host, gateway.port)
         names = engine.router.names()
-        curl = _curl(address, names[0], with_key=bool(server.api_keys))
+        curl = _make_curl_example(address, names[0], with_key=bool(server.api_keys))
         if is_terminal():
-            _show_banner(address, _facts(names, server, source), curl)
+            _print_banner(address, _describe_gateway(names, server, path), curl)
         else:
             print(f"antiphon {__version__} listens on {address}", flush=True)
 
     return announce
 
 
-def _show_banner(address: str, facts: Sequence[tuple[str, str]], curl: str) -> None:
+def _print_banner(address: str, rows: Sequence[tuple[str, str]], curl: str) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_row(Text("base URL", style="dim"), Text(address, style="bold green"))
-    for name, value in facts:
+    for name, value in rows:
         grid.add_row(Text(name, style="dim"), Text(value))
     title = Text.assemble(("antiphon", "bold"), f" {__version__}")
     console = make_console()
     console.print(Panel(grid, title=title, title_align="left", border_style="green", expand=False))
-    console.print(Text.assemble(("Try it:  ", "dim"), curl), soft_wrap=True)
-    console.print(Text("Ctrl-C stops it.", style="dim"))
+    console.print(Text.assemble(("try it:  ", "dim"), curl), soft_wrap=True)
+    console.print(Text("Press Ctrl-C to stop.", style="dim"))
 
 
-def _facts(
-    names: Sequence[str], server: ServerConfig, source: Path | None
+def _describe_gateway(
+    names: Sequence[str], server: ServerConfig, path: Path | None
 ) -> list[tuple[str, str]]:
     shown = ", ".join(names[:_SHOWN_MODELS])
     more = len(names) - _SHOWN_MODELS
-    clients = "this machine only, no key needed"
+    clients = "this machine only, no API key required"
     if server.api_keys:
-        clients = f"with a key: {', '.join(server.api_keys)}"
+        clients = f"with an API key: {', '.join(server.api_keys)}"
     return [
         ("models", f"{shown} and {more} more (antiphon models)" if more > 0 else shown),
         ("clients", clients),
-        ("settings", str(source) if source else "none; providers by the keys in the environment"),
+        ("config", str(path) if path else "none; API keys in the environment enable providers"),
     ]
 
 
-def _curl(address: str, model: str, *, with_key: bool) -> str:
+def _make_curl_example(address: str, model: str, *, with_key: bool) -> str:
     body = msgspec.json.encode({"model": model, "input": "Hello there"}).decode()
     key = " -H 'authorization: Bearer YOUR-KEY'" if with_key else ""
     return f"curl {address}/responses -H 'content-type: application/json'{key} -d '{body}'"

@@ -1,7 +1,7 @@
-"""Where commands write: tables and colour for people on a terminal, JSON lines for programs.
+"""Command output: tables and colour on a terminal, JSON lines in a pipe, errors on standard error.
 
-The stream alone decides who is reading. Colour that is forced by the environment does not turn the
-JSON of a pipe into a table, and `NO_COLOR` leaves a table without colour.
+Only `isatty` of the stream decides which. Colour forced by the environment (`FORCE_COLOR`) does not
+turn the JSON of a pipe into a table, and `NO_COLOR` leaves a table without colour.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ def is_terminal() -> bool:
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console that colours only what it is told to, and takes every text as it stands."""
+    """Make a console that neither highlights text by itself nor interprets markup in it."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, highlight=False, markup=False, force_terminal=stream.isatty())
 
 
 def make_table(*columns: str, right: Iterable[str] = ()) -> Table:
-    """A light table; the columns named by `right` hold numbers."""
+    """Make a table; the columns named in `right` hold numbers and are aligned to the right."""
     table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for name in columns:
         table.add_column(name, justify="right" if name in right else "left", overflow="fold")
     return table
 
 
-def write_lines(documents: Iterable[Any]) -> None:
-    """One JSON document a line."""
+def write_json_lines(documents: Iterable[Any]) -> None:
+    """Write one JSON document per line to standard output."""
     for document in documents:
         sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
 
 
-def complain(problem: str) -> None:
-    """What went wrong, in one line, where it is not taken for output."""
-    text = Text.assemble(("antiphon: ", "bold red"), problem)
+def print_error(message: str) -> None:
+    """Print a message as one line on standard error."""
+    text = Text.assemble(("antiphon: ", "bold red"), message)
     make_console(stderr=True).print(text, soft_wrap=True)

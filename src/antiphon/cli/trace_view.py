@@ -1,4 +1,4 @@
-"""How a trace looks: a table of requests, a page about one of them, and both as documents."""
+"""Views of a trace: a table of requests, a page for one request, and both as JSON documents."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from antiphon.cli.terminal import make_table
 from antiphon.store.trace.reader import TraceDetail, TraceSummary
 from antiphon.store.trace.rows import TraceFinish, TraceRequest, TraceUsage
 
-_SHOWN_PIECES = 12
-_GLIMPSE = 120  # bytes of a piece: more than a line is no glimpse
+_SHOWN_CHUNKS = 12
+_PREVIEW_BYTES = 120  # about one line
 _SHORT_ID = 12
 _STATUS_STYLES = {
     "completed": "green",
@@ -26,21 +26,21 @@ _STATUS_STYLES = {
 }
 
 
-# A list of requests
+# List of requests
 
 
-def summary_document(summary: TraceSummary) -> dict[str, Any]:
+def make_summary_document(summary: TraceSummary) -> dict[str, Any]:
     request, usage, finish = summary.request, summary.usage, summary.finish
     return {
         "request_id": request.request_id,
         "response_id": request.response_id,
-        "at": _time(request.received_at_ms).isoformat(timespec="milliseconds"),
+        "at": _local_time(request.received_at_ms).isoformat(timespec="milliseconds"),
         "client": request.client,
         "model": request.model,
         "provider": request.provider,
         "provider_model": request.provider_model,
         "stream": request.stream,
-        "status": _status(finish),
+        "status": _read_status(finish),
         "input_tokens": usage.input_tokens if usage else None,
         "output_tokens": usage.output_tokens if usage else None,
         "duration_ms": finish.duration_ms if finish else None,
@@ -48,149 +48,154 @@ def summary_document(summary: TraceSummary) -> dict[str, Any]:
     }
 
 
-def summary_table(summaries: Sequence[TraceSummary]) -> Table:
+def make_summary_table(summaries: Sequence[TraceSummary]) -> Table:
     numbers = ("tokens", "duration")
     columns = ("time", "request", "model", "provider", "status", *numbers)
     table = make_table(*columns, right=numbers)
     for each in summaries:
         table.add_row(
-            Text(_time(each.request.received_at_ms).strftime("%m-%d %H:%M:%S"), style="dim"),
+            Text(_local_time(each.request.received_at_ms).strftime("%m-%d %H:%M:%S"), style="dim"),
             each.request.request_id[:_SHORT_ID],
             Text(each.request.model, style="bold"),
             each.request.provider or "-",
-            _coloured(_status(each.finish)),
+            _style_status(_read_status(each.finish)),
             f"{each.usage.input_tokens:,} → {each.usage.output_tokens:,}" if each.usage else "-",
-            _duration(each.finish.duration_ms) if each.finish else "-",
+            _format_duration(each.finish.duration_ms) if each.finish else "-",
         )
     return table
 
 
-# All about one
+# Details of one request
 
 
-def detail_document(detail: TraceDetail) -> dict[str, Any]:
+def make_detail_document(detail: TraceDetail) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(detail)
-    for stream, found in zip(document["streams"], detail.streams, strict=True):
+    for stream, row in zip(document["streams"], detail.streams, strict=True):
         stream.pop("blob", None)
-        stream["text"] = found.blob.decode("utf-8", "replace")
+        stream["text"] = row.blob.decode("utf-8", "replace")
     return document
 
 
-def detail_page(detail: TraceDetail) -> RenderableType:
+def make_detail_page(detail: TraceDetail) -> RenderableType:
     return Group(
-        _facts(detail),
-        *_section("attempts", _attempts(detail)),
-        *_section("diagnostics", _diagnostics(detail)),
-        *_section("errors", _errors(detail)),
-        *_section("streams", _streams(detail)),
+        _make_overview(detail),
+        *_make_section("attempts", _format_attempts(detail)),
+        *_make_section("diagnostics", _format_diagnostics(detail)),
+        *_make_section("errors", _format_errors(detail)),
+        *_make_section("streams", _format_streams(detail)),
     )
 
 
-def _section(title: str, lines: Iterator[RenderableType]) -> Iterator[RenderableType]:
+def _make_section(title: str, lines: Iterator[RenderableType]) -> Iterator[RenderableType]:
     content = list(lines)
     if content:
         yield Text(f"\n{title}", style="bold")
         yield from content
 
 
-def _facts(detail: TraceDetail) -> Table:
+def _make_overview(detail: TraceDetail) -> Table:
     grid = Table.grid(padding=(0, 2))
-    for name, value in _labelled(detail):
+    for name, value in _overview_rows(detail):
         grid.add_row(Text(name, style="dim"), value)
     return grid
 
 
-def _labelled(detail: TraceDetail) -> Iterator[tuple[str, Text | str]]:
+def _overview_rows(detail: TraceDetail) -> Iterator[tuple[str, Text | str]]:
     request = detail.request
     if request is not None:
         yield "request", Text(request.request_id, style="bold")
         yield "response", request.response_id or "-"
-        yield "time", _time(request.received_at_ms).isoformat(" ", timespec="milliseconds")
+        yield "time", _local_time(request.received_at_ms).isoformat(" ", timespec="milliseconds")
         yield "client", request.client or "-"
-        yield "model", " → ".join(dict.fromkeys((request.model, _target(request))))
-        yield "form", "streamed" if request.stream else "whole"
-    yield "status", _ending(detail.finish)
+        yield "model", " → ".join(dict.fromkeys((request.model, _format_target(request))))
+        yield "stream", "yes" if request.stream else "no"
+    yield "status", _format_finish(detail.finish)
     if detail.usage is not None:
-        yield "tokens", _tokens(detail.usage)
+        yield "tokens", _format_usage(detail.usage)
 
 
-def _target(request: TraceRequest) -> str:
+def _format_target(request: TraceRequest) -> str:
     if not request.provider:
         return request.model
     return f"{request.provider}/{request.provider_model}"
 
 
-def _ending(finish: TraceFinish | None) -> Text:
-    text = _coloured(_status(finish))
+def _format_finish(finish: TraceFinish | None) -> Text:
+    text = _style_status(_read_status(finish))
     if finish is not None:
-        text.append(f" after {_duration(finish.duration_ms)}, {finish.events:,} events")
+        text.append(f" after {_format_duration(finish.duration_ms)}, {finish.events:,} events")
     return text
 
 
-def _tokens(usage: TraceUsage) -> str:
+def _format_usage(usage: TraceUsage) -> str:
     return (
         f"{usage.input_tokens:,} in ({usage.cached_tokens:,} cached),"
         f" {usage.output_tokens:,} out ({usage.reasoning_tokens:,} reasoning)"
     )
 
 
-def _attempts(detail: TraceDetail) -> Iterator[RenderableType]:
+def _format_attempts(detail: TraceDetail) -> Iterator[RenderableType]:
     for attempt in detail.attempts:
         fault = " · ".join(filter(None, (attempt.fault_type, attempt.fault_code)))
         yield Text.assemble(
             f"  {attempt.number}. {attempt.provider}/{attempt.model}  ",
-            f"{attempt.status or 'no answer'}",
-            f" after {_duration(attempt.latency_ms)}  " if attempt.latency_ms is not None else "  ",
+            f"{attempt.status or 'no response'}",
+            f" after {_format_duration(attempt.latency_ms)}  "
+            if attempt.latency_ms is not None
+            else "  ",
             (fault, "red"),
         )
 
 
-def _diagnostics(detail: TraceDetail) -> Iterator[RenderableType]:
+def _format_diagnostics(detail: TraceDetail) -> Iterator[RenderableType]:
     for each in detail.diagnostics:
         style = "red" if each.decision == "rejected" else "yellow"
         head = (f"  {each.decision} {each.param}", style)
         yield Text.assemble(head, (f"  {each.code}  ", "dim"), each.message)
 
 
-def _errors(detail: TraceDetail) -> Iterator[RenderableType]:
+def _format_errors(detail: TraceDetail) -> Iterator[RenderableType]:
     for each in detail.errors:
         yield Text.assemble((f"  {each.code}", "bold red"), f"  {each.message}")
 
 
-def _streams(detail: TraceDetail) -> Iterator[RenderableType]:
+def _format_streams(detail: TraceDetail) -> Iterator[RenderableType]:
     began_ms = detail.request.received_at_ms if detail.request else 0
     for stream in detail.streams:
         cut = ", truncated" if stream.truncated else ""
         yield Text(f"  {stream.kind}: {stream.size:,} bytes in {stream.chunks:,} chunks{cut}")
-        pieces = list(zip(stream.offsets, stream.split_chunks(), strict=True))
-        for (offset, _), (at_ms, piece) in pieces[:_SHOWN_PIECES]:
-            yield _piece(offset, at_ms - began_ms, piece)
-        if (more := len(pieces) - _SHOWN_PIECES) > 0:
-            yield Text(f"    … and {more:,} more: --stream {stream.kind}", style="dim")
+        chunks = list(zip(stream.offsets, stream.split_chunks(), strict=True))
+        for (offset, _), (at_ms, chunk) in chunks[:_SHOWN_CHUNKS]:
+            yield _format_chunk(offset, at_ms - began_ms, chunk)
+        if (more := len(chunks) - _SHOWN_CHUNKS) > 0:
+            yield Text(
+                f"    … and {more:,} more chunks: --stream {stream.kind} writes all bytes",
+                style="dim",
+            )
 
 
-def _piece(offset: int, after_ms: int, piece: bytes) -> Text:
-    glimpse = " ".join(piece[:_GLIMPSE].decode("utf-8", "replace").split())
-    line = Text.assemble((f"    {offset:>8} +{after_ms:>6} ms  ", "dim"), glimpse)
+def _format_chunk(offset: int, after_ms: int, chunk: bytes) -> Text:
+    preview = " ".join(chunk[:_PREVIEW_BYTES].decode("utf-8", "replace").split())
+    line = Text.assemble((f"    {offset:>8} +{after_ms:>6} ms  ", "dim"), preview)
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
 
-# Words
+# Values
 
 
-def _status(finish: TraceFinish | None) -> str:
+def _read_status(finish: TraceFinish | None) -> str:
     return finish.status if finish else "running"
 
 
-def _coloured(status: str) -> Text:
+def _style_status(status: str) -> Text:
     return Text(status, style=_STATUS_STYLES.get(status, "cyan"))
 
 
-def _time(at_ms: int) -> datetime:
-    """In the time zone of whoever looks."""
+def _local_time(at_ms: int) -> datetime:
+    """Convert to the time zone of this machine."""
     return datetime.fromtimestamp(at_ms / 1000).astimezone()
 
 
-def _duration(ms: int) -> str:
+def _format_duration(ms: int) -> str:
     return f"{ms:,} ms" if ms < 10_000 else f"{ms / 1000:,.1f} s"

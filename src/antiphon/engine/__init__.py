@@ -1,1 +1,1 @@
-"""The only place where things are awaited in order: upstreams, attempts, exchanges."""
+"""The engine: routing, runs, attempts, provider health and upstreams."""

@@ -6,6 +6,7 @@ goes on, in the dialect of whichever provider is called.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,15 @@ from antiphon.pipeline.log import Entry
 from antiphon.pipeline.pipeline import build_pipeline
 from antiphon.pipeline.stage import Batch, failed, terminal
 from antiphon.store.store import Turn
-from antiphon.wire.events import Completed, Created, Event, Failed, Incomplete, InProgress
+from antiphon.wire.events import (
+    TERMINAL_EVENTS,
+    Completed,
+    Created,
+    Event,
+    Failed,
+    Incomplete,
+    InProgress,
+)
 from antiphon.wire.items import Item, Message, OutputText
 from antiphon.wire.response import Response
 
@@ -38,6 +47,7 @@ class Answer:
         self._services = services
         self._prepared = prepared
         self._trace = trace
+        self._target = target
         self.facts = prepared.facts()
         self.early: list[Event] = []
         """Events that nobody has read yet."""
@@ -54,7 +64,7 @@ class Answer:
             prepared.caller.profile,
             trace.transformed,
             services.emit,
-            describe=self.describe,
+            describe=self._describer(),
             elapsed_ms=trace.elapsed_ms,
             store=prepared.request.store,
         )
@@ -72,7 +82,7 @@ class Answer:
             self._bridge = None
         else:
             guards, dialect = target.capabilities.guards, target.provider.dialect
-            self._bridge.use_dialect(dialect, guards, self._seal(target))
+            self._bridge.use_dialect(dialect, guards, self._seal(target), self._describer())
 
     def use_diagnostics(self, plan: Plan) -> None:
         self.diagnostics = (*plan.diagnostics, *self._found)
@@ -83,8 +93,12 @@ class Answer:
 
     def describe(self, fault: ProviderFault) -> str:
         """Describe a fault to the client, in its language."""
+        return self._describer()(fault)
+
+    def _describer(self) -> Callable[[ProviderFault], str]:
+        """Return what describes faults of the current provider; it does not refer to the answer."""
         provider, locale = self._target.provider, self._prepared.caller.locale
-        return provider.dialect.describe(fault, locale, provider.name)
+        return partial(provider.dialect.describe, locale=locale, provider=provider.name)
 
     # Bridge
 
@@ -106,7 +120,7 @@ class Answer:
             now=runtime.now,
             tools=plan.identities,
             seal=self._seal(target),
-            describe=self.describe,
+            describe=self._describer(),
             empty_arguments="{}",
         )
         profile, reminders = self._prepared.caller.profile, services.attempts.reminders
@@ -150,6 +164,7 @@ class Answer:
     # Events to the reader
 
     def take_early(self) -> list[Event]:
+        self._collect_diagnostics()  # they are in the headers of the answer
         early, self.early = self.early, []
         return early
 
@@ -162,6 +177,9 @@ class Answer:
     async def release(self, events: list[Event]) -> list[Event]:
         """Pass events through the stages; save what is to be saved before they leave."""
         bridge, pipeline = self.bridge, self._pipeline
+        if not pipeline.feeding and not isinstance(events[-1], TERMINAL_EVENTS):
+            self._event_count += len(events)
+            return events
         batch = pipeline.feed(self._batch(events))
         events = batch.events
         if pipeline.fault is not None and not bridge.ended:
@@ -184,10 +202,7 @@ class Answer:
     def _batch(self, events: list[Event]) -> Batch:
         bridge = self._bridge
         self._event_count += len(events)
-        if bridge is not None and bridge.diagnostics:
-            for diagnostic in bridge.diagnostics:
-                self.add_diagnostic(diagnostic)
-            bridge.diagnostics.clear()
+        self._collect_diagnostics()
         return Batch(
             events,
             fault=self.fault if bridge is None else bridge.fault or self.fault,
@@ -197,6 +212,12 @@ class Answer:
             upstream_latency_ms=self.upstream_latency_ms,
             event_count=self._event_count,
         )
+
+    def _collect_diagnostics(self) -> None:
+        if self._bridge is not None and self._bridge.diagnostics:
+            for diagnostic in self._bridge.diagnostics:
+                self.add_diagnostic(diagnostic)
+            self._bridge.diagnostics.clear()
 
     async def _save(self, response: Response) -> bool:
         """Store the turn; False if the store failed. A good answer stays good without it."""

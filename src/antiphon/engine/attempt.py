@@ -46,10 +46,10 @@ class RequestEncoding:
         if self._without_state:
             plan = _remove_state(plan)
         outbound = provider.dialect.encode(plan, stream=self.stream)
-        outbound, diagnostics = self.rejected.apply(
-            provider.dialect, provider.name, plan.model, outbound, self._without
-        )
-        if diagnostics:
+        if self.rejected.known or self._without:
+            outbound, diagnostics = self.rejected.apply(
+                provider.dialect, provider.name, plan.model, outbound, self._without
+            )
             plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *diagnostics))
         return plan, outbound
 
@@ -110,7 +110,8 @@ class Attempt:
         self._upstream = upstream
         self._answer: UpstreamAnswer | None = None
         self._timer: InactivityTimer | None = None
-        self._reading = False
+        self.is_reading = False
+        """Whether somebody waits for bytes: otherwise the client is the slow one."""
         self.is_active = False
         """Whether the last read held a frame before the finish reason."""
 
@@ -136,16 +137,13 @@ class Attempt:
         assert self._answer is not None
         return self._answer.headers.get("content-type", "").startswith("application/json")
 
-    async def read(self) -> bytes:
-        """Read what has arrived; empty at the end."""
+    def begin_read(self) -> UpstreamAnswer:
+        """Return the answer to read from; the reader clears `is_reading` afterwards."""
         assert self._answer is not None
         if self.is_active and self._timer is not None:
             self._timer.touch()  # now, not when it arrived: the client took its time meanwhile
-        self._reading = True
-        try:
-            return await self._answer.next()
-        finally:
-            self._reading = False
+        self.is_reading = True
+        return self._answer
 
     async def read_all(self) -> bytes:
         assert self._answer is not None
@@ -163,7 +161,7 @@ class Attempt:
 
     def _on_idle(self) -> None:
         """Only the provider counts: while nothing is being read, the client is the slow one."""
-        if self._reading and self._answer is not None:
+        if self.is_reading and self._answer is not None:
             self.idle_fault = timeout_fault("idle")
             self._answer.close()
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from antiphon.core.faults.fault import shutdown_fault
 from antiphon.core.history.content import NO_DESCRIPTIONS
+from antiphon.core.history.read_items import has_only_messages
 from antiphon.core.plan.plan import Plan
 from antiphon.core.planning.make_plan import make_plan
 from antiphon.engine.image_description import DescribeImages
@@ -64,7 +65,8 @@ class Engine:
     ) -> tuple[Request, Sequence[Document]]:
         """Resolve item references, and load the turns before `previous_response_id`."""
         store = self.services.store
-        request = await resolve_references(request, store, caller.client)
+        if not has_only_messages(request.input):
+            request = await resolve_references(request, store, caller.client)
         if request.previous_response_id is None:
             return request, ()
         return request, build_history(await store.chain(request.previous_response_id))

@@ -31,10 +31,11 @@ class RejectedParameters:
     """Registry of rejected parameters by provider and model, for the lifetime of the process."""
 
     def __init__(self) -> None:
-        self._rejected: dict[tuple[str, str], dict[str, None]] = {}
+        self.known: dict[tuple[str, str], dict[str, None]] = {}
+        """Parameter names by the names of provider and model."""
 
     def learn(self, provider: str, model: str, parameter: str) -> None:
-        self._rejected.setdefault((provider, model), {})[parameter] = None
+        self.known.setdefault((provider, model), {})[parameter] = None
 
     def apply(
         self,
@@ -49,7 +50,7 @@ class RejectedParameters:
         `also` names parameters whose values were rejected in this very request; a newer name of
         such a parameter would carry the same value, so it is not used either.
         """
-        rejected = dict.fromkeys([*self._rejected.get((provider, model), ()), *also])
+        rejected = dict.fromkeys([*self.known.get((provider, model), ()), *also])
         diagnostics: list[Diagnostic] = []
         for name in rejected:
             changed = dialect.without(outbound, name, rename=name not in also)

@@ -18,6 +18,8 @@ from antiphon.core.plan.plan import Capabilities
 from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import Provider
 
+_MAX_UNLISTED = 256
+
 
 class Target(Struct, frozen=True, dict=True):
     """A provider, and the model's name there."""
@@ -25,7 +27,7 @@ class Target(Struct, frozen=True, dict=True):
     provider: Provider
     model: str
 
-    @property
+    @cached_property
     def name(self) -> tuple[str, str]:
         return self.provider.name, self.model
 
@@ -50,6 +52,8 @@ class Router:
         self._default = providers[default_provider or next(iter(providers))]
         self._full: dict[str, Target] = {}
         self._bare: dict[str, Target] = {}
+        self._unlisted: dict[str, Target] = {}
+        """Targets of models that no provider lists, kept for their capabilities."""
         for provider in (self._default, *providers.values()):
             for model in provider.models():
                 target = self._full.setdefault(f"{provider.name}/{model}", Target(provider, model))
@@ -99,9 +103,15 @@ class Router:
         """Return the target of `provider/model`; a model's name may contain slashes."""
         if name in self._full:
             return self._full[name]
-        prefix, _, model = name.partition("/")
-        provider = self._providers.get(prefix)
-        return Target(provider, model) if model and provider and provider.serves(model) else None
+        if name not in self._unlisted:
+            prefix, _, model = name.partition("/")
+            provider = self._providers.get(prefix)
+            if not model or provider is None or not provider.serves(model):
+                return None
+            if len(self._unlisted) >= _MAX_UNLISTED:
+                self._unlisted.clear()  # names come from clients: bounded, and cheap to make again
+            self._unlisted[name] = Target(provider, model)
+        return self._unlisted[name]
 
     def _fallback(self, name: str) -> Target | None:
         if "*" in self._aliases:

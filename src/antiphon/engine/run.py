@@ -43,6 +43,7 @@ from antiphon.engine.services import PreparedRequest, Services
 from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.tracing import AttemptRecord, RunTrace
 from antiphon.errors import UpstreamError
+from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.log import Entry
 from antiphon.pipeline.stage import terminal
 from antiphon.wire.events import Event
@@ -108,7 +109,7 @@ class Run:
                 prepared.plans, services.rejected, services.sealer.open, prepared.request.stream
             )
             self._answer = Answer(services, prepared, trace, self._next.target)
-            if services.tracer.keeps_payloads:
+            if trace.keeps_payloads:
                 trace.request.feed(msgspec.json.encode(prepared.request.raw))
             undo.pop_all()
         return self
@@ -164,10 +165,12 @@ class Run:
         bridge = answer.bridge
         while not bridge.ended:
             try:
-                events = await (
-                    self._continue(self._open_round) if bridge.awaits_next_round else self._read()
-                )
-                events = await answer.release(events) if events else []
+                if bridge.awaits_next_round:
+                    events = await self._continue(self._open_round)
+                else:
+                    events = await self._read(bridge)
+                if events:
+                    events = await answer.release(events)
             except Exception as error:  # a bug is no reason to leave a client without an end
                 self._log_crash(error)
                 events = await answer.end_after_crash(internal_fault(error))
@@ -189,27 +192,31 @@ class Run:
             if attempt.is_whole:
                 events = answer.read_whole(await attempt.read_all())
             else:
-                events = await self._read()
+                events = await self._read(answer.bridge)
             answer.early += events  # after the await: `start` may have taken the others meanwhile
         fault = answer.fault_without_output(answer.early)
         if fault is not None:
             raise UpstreamError(fault)
         return attempt
 
-    async def _read(self) -> list[Event]:
+    async def _read(self, bridge: Bridge) -> list[Event]:
         """Read the network once; return the events that come of it."""
-        attempt, bridge = self._attempt, self._answer.bridge
+        attempt = self._attempt
         assert attempt is not None
         try:
-            chunk = await attempt.read()
+            chunk = await attempt.begin_read().next()
         except UpstreamError as error:
             return bridge.connection_lost(self._stopped or attempt.idle_fault or error.fault)
+        finally:
+            attempt.is_reading = False
         if (fault := self._stopped or attempt.idle_fault) is not None:
             return bridge.connection_lost(fault)
         if not chunk:
             return bridge.close()
         was_finishing, frames = bridge.finishing, bridge.frame_count
-        events = bridge.feed(self._trace.raw.feed(chunk))
+        if self._trace.keeps_payloads:
+            self._trace.raw.feed(chunk)
+        events = bridge.feed(chunk)
         is_finishing = bridge.finishing
         # A comment keeps the connection alive, but it is not output; and grace is given once.
         attempt.is_active = bridge.frame_count != frames and not is_finishing
@@ -299,7 +306,8 @@ class Run:
         plan, outbound = self._encoding.encode(target)
         answer.use_diagnostics(plan)
         answer.bridge.request_bytes = len(outbound.body)
-        self._trace.outbound.feed(outbound.body)
+        if self._trace.keeps_payloads:
+            self._trace.outbound.feed(outbound.body)
         upstream = services.in_process if target.provider.spec.in_process else services.http
         self._attempt = Attempt(target, self._next.key, outbound, upstream)
         answer.upstream_latency_ms = await self._attempt.open(services.runtime.monotonic)

@@ -68,6 +68,7 @@ class RunTrace:
         keep = tracer.keeps_payloads
         self._tracer = tracer
         self._id: str = facts["request_id"]
+        self.keeps_payloads = keep
         self.elapsed_ms = elapsed_ms
         self._began_ms = tracer.now_ms()
         self.request = RawTap(keep=keep, elapsed_ms=elapsed_ms)
@@ -130,12 +131,13 @@ class RunTrace:
         self._record_end(None, None, failed=True)
 
     def _record_streams(self) -> None:
+        if not isinstance(self.transformed, PayloadTraceStage):
+            return  # payloads are not kept
         taps = {"request": self.request, "outbound": self.outbound, "raw": self.raw}
         for kind, tap in taps.items():
             self._record_stream(kind, tap.blob, tap.offsets)
-        if isinstance(self.transformed, PayloadTraceStage):
-            blob, offsets = _encode_events(self.transformed)
-            self._record_stream("transformed", blob, offsets)
+        blob, offsets = _encode_events(self.transformed)
+        self._record_stream("transformed", blob, offsets)
 
     def _record_stream(self, kind: Any, blob: bytes, offsets: Sequence[tuple[int, float]]) -> None:
         if blob:

@@ -1,1 +1,1 @@
-"""Push stages between the machine and the wire; `feed` and `close` are all they have."""
+"""The bridge from bytes to events, and the stages between the state machine and the wire."""

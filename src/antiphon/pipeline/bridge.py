@@ -69,12 +69,18 @@ class Bridge:
         self.use_dialect(dialect, guards)
 
     def use_dialect(
-        self, dialect: Dialect, guards: Sequence[str] = (), seal: Seal | None = None
+        self,
+        dialect: Dialect,
+        guards: Sequence[str] = (),
+        seal: Seal | None = None,
+        describe: Callable[[ProviderFault], str] | None = None,
     ) -> None:
         """Read the next answer in this dialect: a request is about to be sent.
 
-        `seal` encrypts the provider state of its items for the client to carry."""
+        `seal` encrypts the provider state of its items for the client to carry; `describe` makes
+        the message of a failure."""
         self._machine.seal = seal or self._machine.seal
+        self._machine.describe = describe or self._machine.describe
         self._dialect = dialect
         self._framer = dialect.framer()
         self._decoder = dialect.decoder()
@@ -219,14 +225,23 @@ class Bridge:
                 continue
             if not self._has_output and self._is_early_failure(delta):
                 break
-            if type(delta) is Refusal:
-                self.refused = True
-            filtered = self._chain.feed(delta)
+            self.refused = self.refused or type(delta) is Refusal
+            filtered = self._filter(delta)
             if not filtered:
                 self.is_holding_back = self._has_output
             self._feed_machine(filtered, events)
             if self.ended:
                 break
+
+    def _filter(self, delta: Delta) -> list[Delta]:
+        """Pass a delta without leaked markup through the filters of the request."""
+        deltas = [delta]
+        for feed in self._chain.feeds:
+            if len(deltas) == 1:  # as nearly always
+                deltas = feed(deltas[0])
+            else:
+                deltas = [out for each in deltas for out in feed(each)]
+        return deltas
 
     def _is_early_failure(self, delta: Delta) -> bool:
         """Before the first output of a round: note whether this is output, or a failure.

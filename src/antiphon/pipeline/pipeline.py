@@ -29,14 +29,15 @@ class Pipeline:
     ) -> None:
         self._describe = describe
         self._stages = list(stages)
-        self._feeding = [stage for stage in stages if type(stage).feed is not Stage.feed]
+        self.feeding = [stage for stage in stages if type(stage).feed is not Stage.feed]
+        """Stages that see every batch, not only the one with the terminal event."""
         self.fault: ProviderFault | None = None
         """Why a stage raised, once one has."""
 
     def feed(self, batch: Batch) -> Batch:
         if terminal(batch.events) is not None:
             return self._end(batch)
-        for stage in tuple(self._feeding):
+        for stage in tuple(self.feeding):
             try:
                 batch = stage.feed(batch)
             except Exception as error:  # whoever drives the pipeline ends the response with it
@@ -53,8 +54,8 @@ class Pipeline:
 
     def _remove(self, stage: Stage, error: Exception) -> ProviderFault:
         self._stages.remove(stage)
-        if stage in self._feeding:
-            self._feeding.remove(stage)
+        if stage in self.feeding:
+            self.feeding.remove(stage)
         self.fault = internal_fault(error)
         return self.fault
 
@@ -83,13 +84,13 @@ def build_pipeline(
     elapsed_ms: Callable[[], float],
     store: bool,
 ) -> Pipeline:
-    """Build the stages behind the bridge, in the order of docs/stages."""
-    stages: list[Stage] = [
-        ContractStage(plan.contract, provider=plan.provider),
-        ProfileStage(profile),
-        trace,
-        LogStage(emit, elapsed_ms=elapsed_ms),
-    ]
+    """Build the stages behind the bridge that this answer needs, in the order of docs/stages."""
+    stages: list[Stage] = []
+    if plan.contract.requested != "text":
+        stages.append(ContractStage(plan.contract, provider=plan.provider))
+    if profile.permanent_errors != "exact":
+        stages.append(ProfileStage(profile))
+    stages += [trace, LogStage(emit, elapsed_ms=elapsed_ms)]
     if store:
         stages.append(PersistStage())
     return Pipeline([*stages, DiagnosticsStage(emit)], describe)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault
-from antiphon.wire.events import Completed, Event, Failed, Incomplete, Terminal
+from antiphon.wire.events import TERMINAL_EVENTS, Event, Failed, Terminal
 from antiphon.wire.response import Response, ResponseError
 
 
@@ -52,13 +52,10 @@ class Stage:
         """End without a terminal event, or after it: report what has not been reported."""
 
 
-_TERMINAL = (Completed, Incomplete, Failed)
-
-
 def terminal(events: Sequence[Event]) -> Terminal | None:
     """Return the terminal event of a batch, if it has one."""
     last = events[-1] if events else None
-    return last if isinstance(last, _TERMINAL) else None
+    return last if isinstance(last, TERMINAL_EVENTS) else None
 
 
 def failed(response: Response, *, code: str, message: str) -> Failed:

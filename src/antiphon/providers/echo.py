@@ -75,10 +75,12 @@ def answer(body: bytes) -> EchoAnswer:
     if request.get("stream") is not True:
         completion = msgspec.json.encode(reply.to_completion(model))
         return EchoAnswer(200, "application/json", [completion])
+    return EchoAnswer(200, "text/event-stream", _encode_frames(reply, model))
+
+
+def _encode_frames(reply: _EchoReply, model: str) -> list[bytes]:
     frames = [b"data: %b\n\n" % msgspec.json.encode(chunk) for chunk in reply.to_chunks(model)]
-    if model != "cut":
-        frames.append(b"data: [DONE]\n\n")
-    return EchoAnswer(200, "text/event-stream", frames)
+    return frames if model == "cut" else [*frames, b"data: [DONE]\n\n"]
 
 
 def _error(status: int, message: str) -> EchoAnswer:
@@ -110,6 +112,13 @@ class _EchoReply(Struct, frozen=True, kw_only=True):
             "completion_tokens_details": {"reasoning_tokens": reasoning_words},
         }
 
+    def _call_chunks(self, model: str) -> Iterator[JSONObject]:
+        for index, (name, arguments) in enumerate(self.calls):
+            yield _chunk(model, {"tool_calls": [_tool_call(index, name)]})
+            for begin in range(0, len(arguments), 16):
+                piece = {"index": index, "function": {"arguments": arguments[begin : begin + 16]}}
+                yield _chunk(model, {"tool_calls": [piece]})
+
     def to_chunks(self, model: str) -> Iterator[JSONObject]:
         yield _chunk(model, {"role": "assistant", "content": ""})
         for word in _split_words(self.reasoning):
@@ -118,11 +127,7 @@ class _EchoReply(Struct, frozen=True, kw_only=True):
             yield _chunk(model, {"content": word})
         for word in _split_words(self.refusal):
             yield _chunk(model, {"refusal": word})
-        for index, (name, arguments) in enumerate(self.calls):
-            yield _chunk(model, {"tool_calls": [_tool_call(index, name)]})
-            for begin in range(0, len(arguments), 16):
-                piece = {"index": index, "function": {"arguments": arguments[begin : begin + 16]}}
-                yield _chunk(model, {"tool_calls": [piece]})
+        yield from self._call_chunks(model)
         if self.error is not None:
             yield {"error": self.error}
         elif self.finish is not None:

@@ -98,14 +98,17 @@ class HTTPBackend:
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=self._timeout_s),
         ) as response:
-            chunks: list[bytes] = []
-            size = 0
-            async for chunk in response.content.iter_any():
-                chunks.append(chunk)
-                size += len(chunk)
-                if size > _MAX_RESPONSE_BYTES:
-                    raise self._error(f"returned more than {_MAX_RESPONSE_BYTES:,} bytes")
-            return response.status, b"".join(chunks)
+            return response.status, await self._read_body(response)
+
+    async def _read_body(self, response: aiohttp.ClientResponse) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in response.content.iter_any():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > _MAX_RESPONSE_BYTES:
+                raise self._error(f"returned more than {_MAX_RESPONSE_BYTES:,} bytes")
+        return b"".join(chunks)
 
     def _error(self, problem: str) -> SearchError:
         return SearchError(f"Search backend '{self._name}' {problem}.")

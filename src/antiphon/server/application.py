@@ -11,7 +11,7 @@ from antiphon.engine.engine import Engine
 from antiphon.engine.services import Caller
 from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.server.auth import Authenticator
-from antiphon.server.clients import Clients
+from antiphon.server.clients import make_profile_resolver
 from antiphon.server.endpoints import health, models, responses
 from antiphon.server.endpoints.context import Context, Endpoint, Service
 from antiphon.server.errors import (
@@ -47,7 +47,7 @@ class Application:
     def __init__(self, engine: Engine, config: Config) -> None:
         self._service = Service(engine, config.server)
         self._authenticator = Authenticator(config.server.api_keys)
-        self._clients = Clients(config)
+        self._profile = make_profile_resolver(config)
 
     def stop_accepting(self) -> None:
         """Reject new responses from now on; those that have begun go on."""
@@ -59,7 +59,8 @@ class Application:
         Returns as soon as the answer may begin. A streaming body must be closed by the caller.
         """
         request_id = self._service.engine.services.runtime.new_id("req")
-        profile = self._clients.profile(http.headers)
+        headers = http.headers
+        profile = self._profile(headers.get("originator", ""), headers.get("user-agent", ""))
         locale = self._negotiate_locale(http.headers)
         try:
             response = await self._respond(http, request_id, profile, locale)
@@ -72,7 +73,8 @@ class Application:
         except Exception as error:
             self._service.report_failure(error, request_id)
             response = internal_error_response(error, locale)
-        adapt_status(response, profile)
+        if response.status >= 400:
+            adapt_status(response, profile)
         response.headers["x-request-id"] = request_id
         return response
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import lru_cache, partial
 
 from msgspec import structs
@@ -11,18 +11,13 @@ from antiphon.config import Config, suggest
 from antiphon.core.client_profile import ALL_CLIENTS, PROFILES, Profile, resolve_profile
 
 
-class Clients:
-    """Profiles of clients, by the headers of their requests."""
+def make_profile_resolver(config: Config) -> Callable[[str, str], Profile]:
+    """Return a cached function from the headers `originator` and `user-agent` to a profile.
 
-    def __init__(self, config: Config) -> None:
-        """Raise `ConfigError` for a [clients] table whose name is no profile."""
-        for name in config.clients:
-            if name not in PROFILES and name != ALL_CLIENTS:
-                problem = f"there is no such profile; {suggest(name, [*PROFILES, ALL_CLIENTS])}"
-                raise config.error_at(("clients", name), problem)
-        overrides = {name: structs.asdict(each) for name, each in config.clients.items()}
-        self._resolve = lru_cache(maxsize=64)(partial(resolve_profile, overrides=overrides))
-
-    def profile(self, headers: Mapping[str, str]) -> Profile:
-        originator, user_agent = headers.get("originator", ""), headers.get("user-agent", "")
-        return self._resolve(originator, user_agent)
+    Raises `ConfigError` for a [clients] table whose name is no profile."""
+    for name in config.clients:
+        if name not in PROFILES and name != ALL_CLIENTS:
+            problem = f"there is no such profile; {suggest(name, [*PROFILES, ALL_CLIENTS])}"
+            raise config.error_at(("clients", name), problem)
+    overrides = {name: structs.asdict(each) for name, each in config.clients.items()}
+    return lru_cache(maxsize=64)(partial(resolve_profile, overrides=overrides))

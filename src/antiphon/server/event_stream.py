@@ -12,9 +12,8 @@ from antiphon.core.faults.fault import FaultType
 from antiphon.engine.run import Run
 from antiphon.engine.timer import InactivityTimer
 from antiphon.errors import UpstreamError
-from antiphon.pipeline.stage import terminal
 from antiphon.server.http import Write
-from antiphon.wire.events import Event, Keepalive
+from antiphon.wire.events import TERMINAL_EVENTS, Event, Keepalive
 from antiphon.wire.sse import DONE, SSEEncoder
 
 HEADERS = {
@@ -141,7 +140,7 @@ class EventStream:
 
     async def _write_batch(self, write: Write, events: list[Event], timer: InactivityTimer) -> None:
         """Encode a batch and write it at once."""
-        if terminal(events) is not None:
+        if isinstance(events[-1], TERMINAL_EVENTS):
             self._ended = True  # nothing may follow, however slowly the client reads
             timer.cancel()
         self._writing = True

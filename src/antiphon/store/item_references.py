@@ -46,10 +46,11 @@ async def resolve_references(request: Request, store: Store, client: str = "") -
     wanted = {id for id in lookup_ids if id is not None}
     if not wanted:
         return request
+    is_required = any(read_reference_id(item) is not None for item in request.input)
     try:
         found = await store.load_items(wanted, client=client)
     except StoreError:
-        if any(read_reference_id(item) is not None for item in request.input):
+        if is_required:
             raise
         return request  # only reasoning without encrypted_content: the request works without it
     _limit_repeated_references([id for id in lookup_ids if id is not None], found)

@@ -225,6 +225,7 @@ TERMINALS: Mapping[str, type[Terminal]] = {
     "failed": Failed,
 }
 """The terminal event for each final status of a response."""
+TERMINAL_EVENTS = (Completed, Incomplete, Failed)
 Event: TypeAlias = (
     TextDelta
     | ReasoningDelta

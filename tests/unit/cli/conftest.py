@@ -1,4 +1,4 @@
-"""A place to run commands in: an empty directory, an empty home, and nothing in the environment."""
+"""Isolation of commands: an empty directory as home, and an environment without settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`antiphon init`, with the answers in a pipe."""
+"""`antiphon init`, with the answers read from a pipe."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from antiphon.config import Config, load_config
 
 
 class InitSession:
-    """Somebody who answers, and the files they get."""
+    """Runs `antiphon init` with given answers; holds the output and the written file."""
 
     def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
         self.home = home
         self.file = home / "antiphon.toml"
         self.shown = ""
-        self.complaint = ""
+        self.error_output = ""
         self._monkeypatch = monkeypatch
         self._capsys = capsys
 
@@ -31,7 +31,7 @@ class InitSession:
         self._monkeypatch.setattr(sys, "stdin", given)
         status = main(["init", *args])
         captured = self._capsys.readouterr()
-        self.shown, self.complaint = captured.out, captured.err
+        self.shown, self.error_output = captured.out, captured.err
         return status
 
     def set(self, **variables: str) -> None:
@@ -47,7 +47,9 @@ def session(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> InitSes
     return InitSession(home, monkeypatch, capsys)
 
 
-def test_enter_everywhere_takes_the_providers_whose_keys_are_there(session: InitSession) -> None:
+def test_the_defaults_enable_providers_whose_keys_are_in_the_environment(
+    session: InitSession,
+) -> None:
     session.set(DEEPSEEK_API_KEY="sk-in-the-environment")
     assert session.init(*[""] * 10) == 0
     config = session.config()
@@ -60,7 +62,7 @@ def test_enter_everywhere_takes_the_providers_whose_keys_are_there(session: Init
     assert "sk-in-the-environment" not in session.file.read_text() + session.shown
 
 
-def test_without_any_key_the_built_in_models_answer(session: InitSession) -> None:
+def test_without_any_key_the_echo_models_are_the_default(session: InitSession) -> None:
     assert session.init(*[""] * 5) == 0
     config = session.config()
     assert (config.providers, config.default_provider) == ({}, "echo")
@@ -77,27 +79,27 @@ def test_the_file_is_shown_before_it_is_written_and_is_private(session: InitSess
     assert "antiphon serve" in session.shown
 
 
-def test_it_may_go_to_the_configuration_directory(session: InitSession) -> None:
+def test_the_file_can_be_in_the_configuration_directory(session: InitSession) -> None:
     session.set(XDG_CONFIG_HOME=str(session.home / "conf"))
     assert session.init("2", *[""] * 4) == 0
     assert session.config(session.home / "conf" / "antiphon" / "antiphon.toml").server.port == 8484
     assert not session.file.exists()
 
 
-def test_a_typed_key_is_written_and_never_shown(session: InitSession) -> None:
+def test_an_entered_key_is_written_and_never_shown(session: InitSession) -> None:
     assert session.init("1", "deepseek", "", "n", "typed-key-123", "", "", "y") == 0
     assert session.config().providers["deepseek"].api_keys == ["typed-key-123"]
-    assert "typed-key-123" not in session.shown + session.complaint
+    assert "typed-key-123" not in session.shown + session.error_output
 
 
-def test_a_key_may_be_another_variable(session: InitSession) -> None:
+def test_a_key_can_be_another_environment_variable(session: InitSession) -> None:
     session.set(TEAM_KEY="of-the-team")
     assert session.init("1", "deepseek", "", "n", "${TEAM_KEY}", "", "", "y") == 0
     assert "${TEAM_KEY}" in session.file.read_text()
     assert session.config().providers["deepseek"].api_keys == ["of-the-team"]
 
 
-def test_any_other_server_gets_a_name_an_address_and_a_model(session: InitSession) -> None:
+def test_a_self_hosted_server_gets_a_name_a_url_and_a_model(session: InitSession) -> None:
     answers = ("chat", "lab", "http://lab:8000/v1/", "n", "org/model", "", "9001", "y")
     assert session.init("1", *answers) == 0
     config = session.config()
@@ -108,7 +110,7 @@ def test_any_other_server_gets_a_name_an_address_and_a_model(session: InitSessio
     assert config.server.port == 9001
 
 
-def test_a_server_on_this_machine_is_known_by_its_own_name_and_address(
+def test_ollama_keeps_its_name_and_url_by_default(
     session: InitSession,
 ) -> None:
     assert session.init("1", "ollama", "", "", "", "qwen3:8b", "", "", "y") == 0
@@ -117,13 +119,13 @@ def test_a_server_on_this_machine_is_known_by_its_own_name_and_address(
     assert session.config().models == {"*": "ollama/qwen3:8b"}
 
 
-def test_a_key_that_serves_other_purposes_is_no_suggestion(session: InitSession) -> None:
+def test_keys_that_have_other_purposes_enable_no_provider(session: InitSession) -> None:
     session.set(GITHUB_TOKEN="x", AZURE_OPENAI_API_KEY="y")
     assert session.init(args=("--yes",)) == 0
     assert session.config().providers == {}
 
 
-def test_of_several_providers_one_is_the_default(session: InitSession) -> None:
+def test_the_default_is_chosen_among_several_providers(session: InitSession) -> None:
     session.set(DEEPSEEK_API_KEY="a", ZHIPU_API_KEY="b")
     assert session.init("1", "1, zhipu", *[""] * 4, "zhipu", "none", "", "y") == 0
     config = session.config()
@@ -131,23 +133,28 @@ def test_of_several_providers_one_is_the_default(session: InitSession) -> None:
     assert config.models == {}
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_again(session: InitSession) -> None:
+def test_an_invalid_answer_is_explained_and_asked_again(session: InitSession) -> None:
     answers = ("3", "1", "nobody", "none", "gpt", "none", "99999", "80", "perhaps", "y")
     assert session.init(*answers) == 0
-    for advice in ("from 1 to 2", "'nobody' is none of", "provider/model, please", "to 65535"):
+    for advice in (
+        "'3' is not valid: enter a number from 1 to 2",
+        "'nobody' is not one of",
+        "'gpt' is not valid: enter PROVIDER/MODEL or none; providers: echo",
+        "'99999' is not valid: enter a number from 0 to 65535",
+        "'perhaps' is not valid: enter y or n",
+    ):
         assert advice in session.shown
-    assert "y or n, please" in session.shown
     assert session.config().server.port == 80
 
 
-def test_a_bad_address_is_asked_for_again(session: InitSession) -> None:
+def test_an_invalid_name_or_url_is_explained_and_asked_again(session: InitSession) -> None:
     assert session.init("1", "chat", "echo", "lab", "lab:8000", "http://lab", *[""] * 5) == 0
-    assert "a URL such as" in session.shown
-    assert "not the name of another provider" in session.shown
+    assert "enter a URL such as" in session.shown
+    assert "'echo' is not valid: use letters, digits, - and _" in session.shown
     assert session.config().providers["lab"].base_url == "http://lab"
 
 
-def test_an_existing_file_is_kept_unless_its_owner_agrees(session: InitSession) -> None:
+def test_an_existing_file_is_replaced_only_after_confirmation(session: InitSession) -> None:
     session.file.write_text("# mine\n")
     assert session.init(*[""] * 5) == 1
     assert session.file.read_text() == "# mine\n"
@@ -165,31 +172,31 @@ def test_yes_asks_nothing_and_replaces_nothing(session: InitSession) -> None:
     assert "?" not in session.shown
     session.set(DEEPSEEK_API_KEY="sk")
     assert session.init(args=("--yes",)) == 1
-    assert "exists and was left as it is; --force replaces it." in session.complaint
+    assert "already exists and was not changed; use --force to replace it." in session.error_output
     assert session.file.read_text() == first
     assert session.init(args=("--yes", "--force")) == 0
     assert list(session.config().providers) == ["deepseek"]
 
 
-def test_another_place_is_named_in_the_next_steps(session: InitSession) -> None:
+def test_another_path_is_part_of_the_next_steps(session: InitSession) -> None:
     assert session.init(args=("--yes", "--output", "team/a.toml")) == 0
     assert session.config(session.home / "team" / "a.toml").default_provider == "echo"
     assert "antiphon serve --config team/a.toml" in session.shown
 
 
-def test_a_variable_that_is_not_set_yet_is_pointed_out(session: InitSession) -> None:
+def test_a_variable_that_is_not_set_is_reported(session: InitSession) -> None:
     assert session.init("1", "deepseek", *[""] * 5) == 0
     assert "the environment variable DEEPSEEK_API_KEY is not set" in session.shown
 
 
-def test_answers_that_end_too_early_write_nothing(session: InitSession) -> None:
+def test_an_unanswered_question_writes_nothing(session: InitSession) -> None:
     assert session.init("1", "deepseek") == 2
-    assert "no answer to 'Base URL?" in session.complaint
-    assert "--yes takes the defaults" in session.complaint
+    assert "no answer to 'Base URL?" in session.error_output
+    assert "use --yes to accept the defaults" in session.error_output
     assert not session.file.exists()
 
 
-def test_a_place_that_cannot_be_written_is_named(session: InitSession) -> None:
+def test_a_path_that_cannot_be_written_is_named(session: InitSession) -> None:
     (session.home / "file").write_text("")
     assert session.init(args=("--yes", "--output", "file/a.toml")) == 2
-    assert session.complaint.startswith("antiphon: file/a.toml cannot be written:")
+    assert session.error_output.startswith("antiphon: file/a.toml cannot be written:")

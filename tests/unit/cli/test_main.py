@@ -1,4 +1,4 @@
-"""The command line itself: help, versions, and mistakes in one line."""
+"""The command line: help, version, exit statuses, and errors as one line."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from antiphon.cli.main import main
 COMMANDS = ["serve", "init", "check", "models", "codex", "replay", "trace"]
 
 
-def told(capsys: pytest.CaptureFixture[str], *args: str) -> str:
-    """What the parser prints before it exits well."""
+def read_output(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    """Run a command that prints and exits with status 0."""
     with pytest.raises(SystemExit) as leaving:
         main(args)
     assert leaving.value.code == 0
@@ -21,22 +21,22 @@ def told(capsys: pytest.CaptureFixture[str], *args: str) -> str:
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, "--version") == f"antiphon {antiphon.__version__}\n"
+    assert read_output(capsys, "--version") == f"antiphon {antiphon.__version__}\n"
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = told(capsys, "--help")
+    shown = read_output(capsys, "--help")
     assert [name for name in COMMANDS if f"\n    {name} " not in shown] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = told(capsys, command, "--help")
+    shown = read_output(capsys, command, "--help")
     assert f"examples:\n  antiphon {command}" in shown
     assert max(map(len, shown.splitlines())) <= 100
 
 
-def test_an_unknown_command_is_a_mistake_that_names_the_known(
+def test_an_unknown_command_is_rejected_with_the_known_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit) as leaving:
@@ -45,7 +45,7 @@ def test_an_unknown_command_is_a_mistake_that_names_the_known(
     assert "'serve'" in capsys.readouterr().err
 
 
-def test_a_mistake_in_the_configuration_is_one_line_and_status_2(
+def test_an_invalid_configuration_is_one_line_and_status_2(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home / "antiphon.toml").write_text("[server]\nprot = 1\n")
@@ -56,8 +56,15 @@ def test_a_mistake_in_the_configuration_is_one_line_and_status_2(
     assert captured.err == f"{expected} 'port'?\n"
 
 
-def test_a_configuration_that_is_asked_for_and_missing_is_named(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("home")
+def test_an_interrupted_command_has_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(documents: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("antiphon.cli.models.write_json_lines", interrupt)
+    assert main(["models"]) == 130
+
+
+def test_a_missing_config_file_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "--config", "no.toml"]) == 2
     assert capsys.readouterr().err.startswith("antiphon: no.toml: cannot be read:")

@@ -1,4 +1,4 @@
-"""`antiphon models`: what can be asked for, with what it takes."""
+"""`antiphon models`: the available models and their capabilities."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ def settings(home: Path) -> None:
     (home / "antiphon.toml").write_text(SETTINGS)
 
 
-def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
+def read_models(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
     assert main(["models"]) == 0
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     return {document["name"]: document for document in documents}
 
 
 @pytest.mark.usefixtures("home")
-def test_without_settings_there_are_the_built_in_models(
+def test_without_a_configuration_the_echo_models_are_listed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = listed(capsys)
+    found = read_models(capsys)
     assert found
     assert {document["provider"] for document in found.values()} == {"echo"}
 
 
 @pytest.mark.usefixtures("settings")
-def test_a_pipe_gets_what_each_model_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    found = listed(capsys)
+def test_a_pipe_gets_the_capabilities_of_each_model(capsys: pytest.CaptureFixture[str]) -> None:
+    found = read_models(capsys)
     assert list(found)[:3] == ["gpt-5.5", "lab/tiny", "lab/big"]
     tiny = found["lab/tiny"]
     assert (tiny["provider"], tiny["model"], tiny["context_window"]) == ("lab", "tiny", 4096)

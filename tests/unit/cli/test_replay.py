@@ -1,4 +1,4 @@
-"""`antiphon replay`: events for people on a terminal, for programs in a pipe."""
+"""`antiphon replay`: one line per event on a terminal, JSON lines in a pipe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from antiphon import replay
 from antiphon.cli.main import main
 from tests.support.commands import Screen
 
-SENT = (
+RECORDED = (
     b'data: {"model": "m", "choices": [{"delta": {"content": "Hel"}}]}\n\n'
     b'data: {"choices": [{"delta": {"content": "lo"}, "finish_reason": "stop"}],'
     b' "usage": {"prompt_tokens": 2, "completion_tokens": 1}}\n\n'
@@ -34,29 +34,27 @@ CALL = {
 
 @pytest.fixture
 def recording(home: Path) -> str:
-    (home / "upstream.sse").write_bytes(SENT)
+    (home / "upstream.sse").write_bytes(RECORDED)
     return "upstream.sse"
 
 
-def test_a_pipe_gets_the_events_one_a_line(
-    recording: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pipe_gets_one_event_per_line(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", recording]) == 0
-    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == replay(SENT)
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == replay(RECORDED)
 
 
-def test_a_recording_may_come_from_a_pipe(
+def test_a_dash_reads_the_recording_from_standard_input(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SENT)))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(RECORDED)))
     assert main(["replay", "-"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(replay(SENT))
+    assert len(capsys.readouterr().out.splitlines()) == len(replay(RECORDED))
 
 
-def test_a_terminal_gets_the_gist_of_each_event(recording: str, screen: Screen) -> None:
+def test_a_terminal_gets_a_summary_of_each_event(recording: str, screen: Screen) -> None:
     assert screen.run("replay", recording) == 0
     lines = screen.plain.splitlines()
-    assert len(lines) == len(replay(SENT))
+    assert len(lines) == len(replay(RECORDED))
     assert lines[0].split() == ["0", "created", "resp_0001", "·", "m", "·", "in_progress"]
     assert lines[2].split() == [
         "2",
@@ -70,13 +68,13 @@ def test_a_terminal_gets_the_gist_of_each_event(recording: str, screen: Screen) 
     assert lines[-1].endswith("resp_0001 · m · completed · 2 tokens in, 1 out")
 
 
-def test_what_goes_wrong_is_in_the_last_line(home: Path, screen: Screen) -> None:
-    (home / "cut.sse").write_bytes(SENT.split(b"\n\n")[0] + b"\n\n")
+def test_a_truncated_recording_ends_with_a_failed_event(home: Path, screen: Screen) -> None:
+    (home / "cut.sse").write_bytes(RECORDED.split(b"\n\n")[0] + b"\n\n")
     assert screen.run("replay", "cut.sse") == 0
     assert "failed" in screen.plain.splitlines()[-1]
 
 
-def test_the_request_tells_which_tools_there_were(
+def test_the_request_option_defines_the_tools(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home / "answer.json").write_text(json.dumps(CALL))
@@ -87,21 +85,27 @@ def test_the_request_tells_which_tools_there_were(
 
 
 @pytest.mark.parametrize(
-    ("args", "complaint"),
+    ("args", "message"),
     [
         (["no.sse"], "cannot read no.sse: No such file or directory"),
         (["."], "cannot read .: Is a directory"),
         (["--request", "no.json", "upstream.sse"], "cannot read no.json"),
-        (["--request", "upstream.sse", "upstream.sse"], "upstream.sse is not a request: JSON is"),
-        (["--request", "list.json", "upstream.sse"], "list.json is not a request: Expected `obje"),
+        (
+            ["--request", "upstream.sse", "upstream.sse"],
+            "upstream.sse is not a request body: JSON is",
+        ),
+        (
+            ["--request", "list.json", "upstream.sse"],
+            "list.json is not a request body: Expected `obje",
+        ),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named(
-    args: list[str], complaint: str, recording: str, home: Path, capsys: pytest.CaptureFixture[str]
+def test_a_file_that_cannot_be_read_is_named(
+    args: list[str], message: str, recording: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home / "list.json").write_text("[]")
     assert main(["replay", *args]) == 2
     captured = capsys.readouterr()
-    assert captured.err.startswith(f"antiphon: {complaint}")
+    assert captured.err.startswith(f"antiphon: {message}")
     assert len(captured.err.splitlines()) == 1
     assert captured.out == ""

@@ -1,4 +1,4 @@
-"""`antiphon trace`: what became of requests, for people and for programs."""
+"""`antiphon trace list` and `show`: selection of requests, errors, JSON in a pipe."""
 
 from __future__ import annotations
 
@@ -23,47 +23,51 @@ RAW = b"data: one\n\ndata: two\n\n"
 
 @pytest.fixture
 def trace(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two requests: one that went well, and a later one that did not."""
+    """Three requests: one completed, one failed, the latest still running."""
     monkeypatch.setenv("TZ", "UTC")
     path = home / ".local" / "share" / "antiphon" / "trace.db"
-    well, badly = "req_aaa111", "req_aab222"
-    asked = {"provider": "lab", "provider_model": "tiny", "client": "alice"}
+    completed, failed = "req_aaa111", "req_aab222"
+    target = {"provider": "lab", "provider_model": "tiny", "client": "alice"}
     write_rows(
         trace_at(path, payloads=True),
-        request(well, response_id="resp_1", model="gpt-5.5", stream=True, **asked),
+        request(completed, response_id="resp_1", model="gpt-5.5", stream=True, **target),
         TraceDiagnostic(
-            request_id=well, code="param.ignored", decision="ignored", param="top_p", message="No."
+            request_id=completed,
+            code="param.ignored",
+            decision="ignored",
+            param="top_p",
+            message="No.",
         ),
         TraceAttempt(
-            request_id=well, number=1, provider="lab", model="tiny", status=200, latency_ms=40
+            request_id=completed, number=1, provider="lab", model="tiny", status=200, latency_ms=40
         ),
-        stream(well, RAW, offsets=[(0, NOW_MS + 5), (11, NOW_MS + 12_345)]),
+        stream(completed, RAW, offsets=[(0, NOW_MS + 5), (11, NOW_MS + 12_345)]),
         TraceUsage(
-            request_id=well,
+            request_id=completed,
             input_tokens=1200,
             cached_tokens=1000,
             output_tokens=34,
             reasoning_tokens=4,
         ),
-        TraceFinish(request_id=well, status="completed", duration_ms=12_400, events=13),
-        request(badly, response_id="resp_2", model="lab/tiny", **asked),
+        TraceFinish(request_id=completed, status="completed", duration_ms=12_400, events=13),
+        request(failed, response_id="resp_2", model="lab/tiny", **target),
         TraceAttempt(
-            request_id=badly,
+            request_id=failed,
             number=1,
             provider="lab",
             model="tiny",
             fault_type="connection",
             fault_code="connection_failed",
         ),
-        TraceError(request_id=badly, code="connection_failed", message="no route [to] host"),
-        TraceFinish(request_id=badly, status="failed", duration_ms=7),
+        TraceError(request_id=failed, code="connection_failed", message="no route [to] host"),
+        TraceFinish(request_id=failed, status="failed", duration_ms=7),
         request("req_ccc333", model="echo/echo", provider="echo", provider_model="echo"),
     )
     return path
 
 
 @pytest.mark.usefixtures("trace")
-def test_a_list_in_a_pipe_is_a_document_a_request(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_in_a_pipe_is_one_document_per_request(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "list"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["request_id"] for each in found] == ["req_ccc333", "req_aab222", "req_aaa111"]
@@ -92,7 +96,7 @@ def test_a_list_on_a_terminal_is_a_table(screen: Screen) -> None:
     ],
 )
 @pytest.mark.usefixtures("trace")
-def test_a_list_can_be_narrowed(
+def test_options_select_the_requests_of_a_list(
     options: list[str], found: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trace", "list", *options]) == 0
@@ -100,14 +104,14 @@ def test_a_list_can_be_narrowed(
     assert [each["request_id"] for each in shown] == found
 
 
-def test_an_empty_list_says_so_on_a_terminal(trace: Path, screen: Screen) -> None:
+def test_a_list_without_matches_names_the_file(trace: Path, screen: Screen) -> None:
     assert screen.run("trace", "list", "--model", "nobody") == 0
-    assert screen.rows() == [["no", "such", "requests", "in", str(trace)]]
+    assert screen.rows() == [["no", "matching", "requests", "in", str(trace)]]
 
 
 @pytest.mark.parametrize("id", ["req_aaa111", "req_aaa", "resp_1"])
 @pytest.mark.usefixtures("trace")
-def test_a_request_is_found_by_its_ids_or_their_beginning(
+def test_a_request_is_found_by_either_id_or_the_start_of_it(
     id: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trace", "show", id]) == 0
@@ -130,14 +134,14 @@ def test_without_an_id_the_latest_is_shown(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.usefixtures("trace")
-def test_a_page_tells_everything_on_a_terminal(screen: Screen) -> None:
+def test_a_page_shows_every_row_of_the_request(screen: Screen) -> None:
     assert screen.run("trace", "show", "resp_1") == 0
     shown = screen.rows()
     for line in (
         "request req_aaa111",
         "client alice",
         "model gpt-5.5 → lab/tiny",
-        "form streamed",
+        "stream yes",
         "status completed after 12.4 s, 13 events",
         "tokens 1,200 in (1,000 cached), 34 out (4 reasoning)",
         "1. lab/tiny 200 after 40 ms",
@@ -150,27 +154,7 @@ def test_a_page_tells_everything_on_a_terminal(screen: Screen) -> None:
 
 
 @pytest.mark.usefixtures("trace")
-def test_an_error_stands_on_the_page_as_it_was(screen: Screen) -> None:
-    assert screen.run("trace", "show", "req_aab") == 0
-    shown = screen.rows()
-    assert "connection_failed no route [to] host".split() in shown
-    assert "1. lab/tiny no answer connection · connection_failed".split() in shown
-    assert "model lab/tiny".split() in shown
-
-
-def test_a_long_stream_is_shown_by_its_beginning(home: Path, screen: Screen) -> None:
-    offsets = [(n, NOW_MS) for n in range(40)]
-    write_rows(
-        trace_at(home / "t.db", payloads=True),
-        request("q"),
-        stream("q", b"x" * 40, offsets=offsets),
-    )
-    assert screen.run("trace", "show", "--file", "t.db") == 0
-    assert "… and 28 more: --stream raw".split() in screen.rows()
-
-
-@pytest.mark.usefixtures("trace")
-def test_the_bytes_of_a_stream_come_out_as_they_were(
+def test_the_stream_option_writes_the_recorded_bytes(
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     assert main(["trace", "show", "req_aaa111", "--stream", "raw"]) == 0
@@ -178,44 +162,46 @@ def test_the_bytes_of_a_stream_come_out_as_they_were(
 
 
 @pytest.mark.parametrize(
-    ("args", "complaint"),
+    ("args", "message"),
     [
         (
             ["show", "req_zzz"],
-            "nothing is known of 'req_zzz': `antiphon trace list` shows what is.",
+            "no request 'req_zzz' in ",
         ),
-        (["show", "req_aa"], "2 requests begin with 'req_aa': give more of the id."),
-        (["show", "req_aab222", "--stream", "raw"], "the raw bytes of this request were not kept"),
-        (["list", "--file", "no.db"], "there is no trace at no.db: leave out --file"),
+        (["show", "req_aa"], "'req_aa' matches 2 requests in "),
+        (["show", "req_aab222", "--stream", "raw"], "no raw bytes were recorded for this request"),
+        (["list", "--file", "no.db"], "no trace file at no.db; omit --file"),
     ],
 )
 @pytest.mark.usefixtures("trace")
-def test_what_is_not_there_is_said_with_what_to_do(
-    args: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+def test_a_missing_request_stream_or_file_is_an_error_with_advice(
+    args: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trace", *args]) == 2
-    assert capsys.readouterr().err.startswith(f"antiphon: {complaint}")
+    assert capsys.readouterr().err.startswith(f"antiphon: {message}")
 
 
-def test_a_trace_that_was_never_written_is_explained(
+def test_a_missing_trace_file_is_an_error_with_the_reason(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trace", "list"]) == 2
-    assert "`antiphon serve` writes it with the first request" in capsys.readouterr().err
+    assert "`antiphon serve` creates it with the first request" in capsys.readouterr().err
     (home / "antiphon.toml").write_text("[trace]\nenabled = false\n")
     assert main(["trace", "show"]) == 2
-    assert "[trace] enabled = false" in capsys.readouterr().err
+    assert "[trace] enabled is false" in capsys.readouterr().err
 
 
-def test_a_trace_without_requests_is_explained(
+def test_a_trace_file_without_requests_is_an_error(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_rows(trace_at(home / "t.db"))
     assert main(["trace", "show", "--file", "t.db"]) == 2
-    assert capsys.readouterr().err == "antiphon: t.db has no requests yet.\n"
+    assert capsys.readouterr().err == "antiphon: t.db contains no requests yet.\n"
 
 
-def test_a_file_of_another_kind_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_trace_is_named(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (home / "t.db").write_text("not a database, but long enough to be taken for one" * 20)
     assert main(["trace", "list", "--file", "t.db"]) == 2
     assert capsys.readouterr().err.startswith("antiphon: t.db: ")

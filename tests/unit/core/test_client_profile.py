@@ -148,9 +148,9 @@ def test_a_refusal_becomes_text_with_one_diagnostic() -> None:
     ]
     [diagnostic] = refusal_filter.diagnostics
     assert (diagnostic.code, diagnostic.subject) == ("client.refusal_as_text", "codex")
-    refusal_filter.diagnostics.clear()
+    refusal_filter.diagnostics = ()
     assert filter_all(refusal_filter, Refusal(" Sorry.")) == [Text(" Sorry.")]
-    assert refusal_filter.diagnostics == []
+    assert refusal_filter.diagnostics == ()
     assert refusal_filter.follow_up is None
 
 
@@ -158,7 +158,7 @@ def test_without_a_refusal_nothing_changes() -> None:
     refusal_filter = RefusalTextFilter(CODEX)
     deltas: list[Delta] = [Reasoning("Hm."), Text("Yes"), Text("."), Finish("stop")]
     assert filter_all(refusal_filter, *deltas) == deltas
-    assert refusal_filter.diagnostics == []
+    assert refusal_filter.diagnostics == ()
 
 
 def test_a_refusal_is_a_separate_message() -> None:
@@ -173,4 +173,4 @@ def test_an_empty_refusal_is_ignored() -> None:
         Refusal(""),
         Text("b"),
     ]
-    assert refusal_filter.diagnostics == []
+    assert refusal_filter.diagnostics == ()

@@ -45,7 +45,7 @@ STEPS = {
     "first byte": "engine/run.py:_read_first_output",
     "mid-stream": "engine/run.py:_read",
     "filter": "core/filters/empty_answer.py:feed",
-    "stage": "pipeline/contract.py:on_terminal",
+    "stage": "pipeline/log.py:on_terminal",
     "save": "store/memory.py:save",
     "close": "engine/run.py:__aexit__",
 }

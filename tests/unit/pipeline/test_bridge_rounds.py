@@ -51,7 +51,7 @@ class AskingFilter(DeltaFilter):
 
     def close(self, *, final: bool) -> list[Delta]:
         self.finals.append(final)
-        self.diagnostics.append(NOTE)
+        self.diagnostics = (*self.diagnostics, NOTE)
         if self._follow_ups:
             self._follow_ups -= 1
             step = MessageStep("user", (TextPart("Is that all?"),))

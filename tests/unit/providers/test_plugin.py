@@ -53,8 +53,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("missing", "good_plugin:NOT_THERE", "has no attribute 'NOT_THERE'"),
         ("nothing", "good_plugin:NOTHING", "TypeError: the entry point must be a Spec, not a dict"),
         ("alias", "good_plugin:OTHER", "ValueError: the Spec is named 'other'"),
-        ("morse", "good_plugin:MORSE", "There is no dialect 'morse'"),
-        ("quirky", "good_plugin:QUIRKY", "the quirks of 'gemini' are GeminiQuirks, not object"),
+        ("morse", "good_plugin:MORSE", "Unknown dialect 'morse'"),
+        (
+            "quirky",
+            "good_plugin:QUIRKY",
+            "quirks of the dialect 'gemini' must be GeminiQuirks, not object",
+        ),
         ("deepseek", "good_plugin:DEEPSEEK", "the name 'deepseek' is already in use"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.config import ClientConfig, Config
 from antiphon.errors import ConfigError
-from antiphon.server.clients import Clients
+from antiphon.server.clients import make_profile_resolver
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,9 @@ from antiphon.server.clients import Clients
 def test_a_client_is_recognised_by_originator_or_user_agent(
     headers: dict[str, str], name: str
 ) -> None:
-    assert Clients(Config()).profile(headers).name == name
+    resolve = make_profile_resolver(Config())
+    profile = resolve(headers.get("originator", ""), headers.get("user-agent", ""))
+    assert profile.name == name
 
 
 def test_an_override_applies_to_its_profile_and_a_star_to_every_profile() -> None:
@@ -31,12 +33,12 @@ def test_an_override_applies_to_its_profile_and_a_star_to_every_profile() -> Non
             "codex": ClientConfig(permanent_errors="exact"),
         }
     )
-    clients = Clients(config)
-    codex, other = clients.profile({"originator": "codex"}), clients.profile({})
+    resolve = make_profile_resolver(config)
+    codex, other = resolve("codex", ""), resolve("", "")
     assert (codex.keepalive, codex.permanent_errors) == ("comment", "exact")
     assert other.keepalive == "comment"
 
 
 def test_an_unknown_profile_in_the_configuration_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"clients.codexx: there is no such profile"):
-        Clients(Config(clients={"codexx": ClientConfig()}))
+        make_profile_resolver(Config(clients={"codexx": ClientConfig()}))

@@ -1,3 +1,3 @@
-"""`antiphon codex`: run Codex CLI against the gateway, and set it up permanently."""
+"""`antiphon codex`: run Codex CLI against the gateway, or configure it permanently."""
 
 from __future__ import annotations

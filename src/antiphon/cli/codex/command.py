@@ -1,7 +1,7 @@
-"""`antiphon codex`: Codex, in front of the gateway, with nothing to set up and nothing left behind.
+"""`antiphon codex`: run Codex CLI against the gateway without changing Codex's configuration.
 
-Everything that Codex has to know goes onto its command line, as overrides of its configuration. The
-user's own configuration stays in force for all the rest, and nobody writes to it.
+All settings are passed on Codex's command line, as overrides (`-c key=value`) of its configuration.
+The user's own configuration applies to everything else, and is never written.
 """
 
 from __future__ import annotations
@@ -20,154 +20,166 @@ from typing import NoReturn, Self
 from urllib.parse import urlsplit
 
 from antiphon.cli.codex import setup as codex_setup
-from antiphon.cli.codex.config import KEY_VARIABLE, Settings
+from antiphon.cli.codex.config import KEY_VARIABLE, CodexSettings
 from antiphon.cli.codex.files import replace_file
-from antiphon.cli.codex.gateway import Gateway, catalog_bytes, find_gateway, started_gateway
-from antiphon.cli.codex.setup import config_path, preferred_model
-from antiphon.cli.load_config import add_config_option, load_settings
+from antiphon.cli.codex.gateway import (
+    RunningGateway,
+    encode_catalog,
+    find_gateway,
+    start_gateway,
+)
+from antiphon.cli.codex.setup import choose_model, find_codex_config
+from antiphon.cli.load_config import add_config_option, load_config_or_default
 from antiphon.config import data_directory
 from antiphon.errors import CodexNotFound
 
 _USAGE = """\
-antiphon codex [--config FILE] [--model NAME] [what codex takes …]
+antiphon codex [--config FILE] [--model NAME] [arguments of codex …]
        antiphon codex setup [--config FILE] [--model NAME] [--yes]
        antiphon codex undo [--yes]"""
 
 _EPILOG = """\
 examples:
-  antiphon codex                                    a session, with the gateway's default model
-  antiphon codex "why does this test fail?"         with a first question
-  antiphon codex --model deepseek/deepseek-v4-pro   with another model; so does Codex's own -m
-  antiphon codex exec "mend the tests"              without a screen
-  antiphon codex resume --last                      go on where you stopped
-  antiphon codex setup                              for good: `codex` alone uses the gateway then
-  antiphon codex undo                               and no longer
+  antiphon codex                                    a session with the gateway's default model
+  antiphon codex "why does this test fail?"         with a first prompt
+  antiphon codex --model deepseek/deepseek-v4-pro   with another model; Codex's own -m works too
+  antiphon codex exec "fix the tests"               non-interactive
+  antiphon codex resume --last                      resume the last session
+  antiphon codex setup                              configure `codex` to use the gateway
+  antiphon codex undo                               revert the setup
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.usage = _USAGE
     parser.description = (
-        "Run Codex with the models of the gateway: of the one that runs where the configuration\n"
-        "says, or else of one that is started now and stopped when Codex ends. Nothing is written\n"
-        "to Codex's own files. The options below come first; all else is passed on to codex."
+        "Run Codex CLI with the models of the gateway. A gateway that runs at the configured\n"
+        "address is used; otherwise one is started, and stopped when Codex exits. Codex's own\n"
+        "files are not changed. The options below come first; the rest is passed on to codex."
     )
     parser.epilog = _EPILOG
-    add_config_option(parser, here=False)
-    parser.add_argument("--model", metavar="NAME", help="the model, by the gateway's name for it")
+    add_config_option(parser, search_cwd=False)
+    parser.add_argument("--model", metavar="NAME", help="the model, as `antiphon models` lists it")
     parser.set_defaults(run=run)
     codex_setup.add(
-        parser.add_subparsers(title="for good", metavar="COMMAND", prog="antiphon codex")
+        parser.add_subparsers(title="permanent setup", metavar="COMMAND", prog="antiphon codex")
     )
 
 
-def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What of a command line is ours, and what is Codex's, which has options of the same name.
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Separate our own arguments, which come first, from those that are passed on to Codex.
 
-    Ours come first. A value of `--config` with `key=value` in it is meant for Codex.
+    Codex has options of the same names: a `--config` whose value contains `key=value` is Codex's.
     """
-    left = [*words]
-    ours: list[str] = []
-    while left:
-        if left[0] in ("setup", "undo"):
-            return ours + left, []
-        name, equals, value = left[0].partition("=")
+    rest = [*arguments]
+    own: list[str] = []
+    while rest:
+        if rest[0] in ("setup", "undo"):
+            return own + rest, []
+        name, equals, value = rest[0].partition("=")
         if name not in ("--config", "--model", "--help", "-h"):
             break
         size = 1 if equals or name in ("--help", "-h") else 2
-        given = value if equals else "".join(left[1:2])
-        if name == "--config" and "=" in given:
+        value = value if equals else "".join(rest[1:2])
+        if name == "--config" and "=" in value:
             break
-        ours += left[:size]
-        left = left[size:]
-    return ours, left
+        own += rest[:size]
+        rest = rest[size:]
+    return own, rest
 
 
 def run(args: argparse.Namespace) -> int:
     program = _find_codex(os.environ)
-    config = load_settings(args.config, here=False)
+    config = load_config_or_default(args.config, search_cwd=False)
     if gateway := find_gateway(config):
         path = data_directory(os.environ) / f"codex-{urlsplit(gateway.base_url).port}.json"
-        _become(program, _command(program, gateway, path, args), gateway)
+        _exec_codex(program, _build_command(program, gateway, path, args), gateway)
     with (
-        _Switchboard() as switchboard,
-        started_gateway(config, args.config) as gateway,
-        tempfile.TemporaryDirectory(prefix="antiphon-") as place,
+        _SignalForwarder() as forwarder,
+        start_gateway(config, args.config) as gateway,
+        tempfile.TemporaryDirectory(prefix="antiphon-") as directory,
     ):
-        command = _command(program, gateway, Path(place) / "catalog.json", args)
-        return switchboard.run(command, _environment(gateway))
+        command = _build_command(program, gateway, Path(directory) / "catalog.json", args)
+        return forwarder.run(command, _build_environment(gateway))
 
 
 def _find_codex(environment: Mapping[str, str]) -> str:
-    named = environment.get("ANTIPHON_CODEX")
-    found = shutil.which(named or "codex")
-    if found:
-        return found
-    if named:
-        raise CodexNotFound(f"$ANTIPHON_CODEX is {named!r}, but no program is there.")
+    configured = environment.get("ANTIPHON_CODEX")
+    program = shutil.which(configured or "codex")
+    if program:
+        return program
+    if configured:
+        raise CodexNotFound(
+            f"$ANTIPHON_CODEX is {configured!r}, which is not an executable program: correct it,"
+            " or unset it to use `codex` from the PATH."
+        )
     raise CodexNotFound(
-        "codex is not installed. `npm install -g @openai/codex` installs it (or, on a Mac,"
-        " `brew install --cask codex`); $ANTIPHON_CODEX may name it where it is not on the PATH."
+        "codex is not installed. Install it with `npm install -g @openai/codex` (on macOS also"
+        " `brew install --cask codex`), or set $ANTIPHON_CODEX if it is not on the PATH."
     )
 
 
-def _command(program: str, gateway: Gateway, catalog: Path, args: argparse.Namespace) -> list[str]:
-    replace_file(catalog, catalog_bytes(gateway.catalog))
-    settings = Settings(
+def _build_command(
+    program: str, gateway: RunningGateway, catalog: Path, args: argparse.Namespace
+) -> list[str]:
+    """Write the model catalog, and return the command line that refers to it."""
+    replace_file(catalog, encode_catalog(gateway.catalog))
+    settings = CodexSettings(
         base_url=gateway.base_url,
-        model=args.model or preferred_model(gateway.catalog, config_path(os.environ)),
+        model=args.model or choose_model(gateway.catalog, find_codex_config(os.environ)),
         catalog=str(catalog),
-        with_key=True,
+        requires_key=True,
     )
-    return [program, *settings.options(), *args.foreign]
+    return [program, *settings.command_options(), *args.codex_arguments]
 
 
-def _environment(gateway: Gateway) -> dict[str, str]:
-    """Ours, with the key; and no proxy between Codex and this machine."""
-    found = {**os.environ, KEY_VARIABLE: gateway.key}
-    if any(name.lower() in ("http_proxy", "all_proxy") for name in found):
-        direct = found.get("NO_PROXY") or found.get("no_proxy") or ""
+def _build_environment(gateway: RunningGateway) -> dict[str, str]:
+    """Return this process's environment with the API key, and without a proxy to the gateway."""
+    variables = {**os.environ, KEY_VARIABLE: gateway.key}
+    if any(name.lower() in ("http_proxy", "all_proxy") for name in variables):
+        excluded = variables.get("NO_PROXY") or variables.get("no_proxy") or ""
         host = urlsplit(gateway.base_url).hostname or ""
-        found["NO_PROXY"] = found["no_proxy"] = ",".join(filter(None, (direct, host)))
-    return found
+        variables["NO_PROXY"] = variables["no_proxy"] = ",".join(filter(None, (excluded, host)))
+    return variables
 
 
-def _become(program: str, command: list[str], gateway: Gateway) -> NoReturn:
-    """From here on this process is Codex."""
+def _exec_codex(program: str, command: list[str], gateway: RunningGateway) -> NoReturn:
+    """Replace this process by Codex: with a gateway that runs anyway, nothing is left to stop."""
     sys.stdout.flush()
-    os.execve(program, command, _environment(gateway))
+    os.execve(program, command, _build_environment(gateway))
 
 
-class _Switchboard:
-    """Who gets which signal, as long as a gateway has to be stopped when all is over.
+class _SignalForwarder:
+    """Runs Codex as a child process and forwards signals to it, so that the gateway is stopped.
 
-    Ctrl-C reaches Codex by itself, and means nothing here while Codex runs or just has; whoever
-    else wants us to end wants Codex to end.
+    The terminal sends Ctrl-C to Codex by itself, so SIGINT and SIGQUIT are ignored here while Codex
+    runs and after it has ended; SIGTERM and SIGHUP are forwarded. Before Codex is started, every
+    signal ends this process.
     """
 
     def __init__(self) -> None:
         self._codex: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._hear) for number in _SIGNALS}
+        self._previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         return self
 
-    def __exit__(self, *problem: object) -> None:
-        for number, action in self._before.items():
+    def __exit__(self, *exception: object) -> None:
+        for number, action in self._previous.items():
             signal.signal(number, action)
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Run Codex to its end. The status is as shells tell it, also after a signal."""
+        """Run Codex and return its exit status; 128 + N if signal N ended it, as shells do."""
         self._codex = subprocess.Popen(command, env=environment)
         code = self._codex.wait()
         return code if code >= 0 else 128 - code
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._codex is None:
             raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
-        if number not in _OF_THE_KEYBOARD:
+        if number not in _TERMINAL_SIGNALS:
             self._codex.send_signal(number)
 
 
-_OF_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
-_SIGNALS = (*_OF_THE_KEYBOARD, signal.SIGTERM, signal.SIGHUP)
+_TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT)
+_SIGNALS = (*_TERMINAL_SIGNALS, signal.SIGTERM, signal.SIGHUP)

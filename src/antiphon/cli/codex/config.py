@@ -1,8 +1,9 @@
-"""What Codex is told of the gateway, and our lines in its `config.toml`.
+"""Codex's settings for the gateway: as command line overrides, or as lines in its `config.toml`.
 
-The file is the user's. Our lines are put in and taken out as text, so that every other byte stays
-as it was, whoever has written to the file in between: Codex itself does so, too, and may put lines
-of its own between ours. Settings of the user that ours replace are turned into comments in place.
+`config.toml` belongs to the user. Our lines are added and removed as text, so that every other byte
+stays unchanged, whoever else writes to the file: Codex does, and may put lines of its own between
+ours. Settings of the user that our lines replace are commented out in place. Errors do not name the
+file: their caller knows its path.
 """
 
 from __future__ import annotations
@@ -13,147 +14,153 @@ from typing import Any
 
 import msgspec
 
+from antiphon.cli.config_template import quote_toml
 from antiphon.errors import ConfigError
 
 PROVIDER = "antiphon"
 KEY_VARIABLE = "ANTIPHON_API_KEY"
 
-# The first key is one that Codex never removes: the comment above it would go as well.
-_OURS = ("model_provider", "model", "model_catalog_json")
-_HEADER = ("model_providers", PROVIDER)
+# `model_provider` is first because Codex never removes it: with a key it removes the comment above.
+_TOP_LEVEL_KEYS = ("model_provider", "model", "model_catalog_json")
+_TABLE_PATH = ("model_providers", PROVIDER)
+# Files in use contain these comments: they must not change.
 _BEGIN = "# >>> antiphon >>> by `antiphon codex setup`; `antiphon codex undo` takes it out again"
 _END = "# <<< antiphon <<<"
-_KEPT = "# antiphon kept: "
+_COMMENTED_OUT = "# antiphon kept: "
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the gateway is, and what is asked there."""
+class CodexSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of Codex that make it use the gateway."""
 
     base_url: str
     model: str
     catalog: str
-    """The path of the model catalog."""
-    with_key: bool = False
+    """Path of the model catalog."""
+    requires_key: bool = False
 
-    def root(self) -> dict[str, str]:
+    def top_level_keys(self) -> dict[str, str]:
         values = (PROVIDER, self.model, self.catalog)
-        return dict(zip(_OURS, values, strict=True))
+        return dict(zip(_TOP_LEVEL_KEYS, values, strict=True))
 
-    def provider(self) -> dict[str, str]:
-        key = {"env_key": KEY_VARIABLE} if self.with_key else {}
+    def provider_table(self) -> dict[str, str]:
+        key = {"env_key": KEY_VARIABLE} if self.requires_key else {}
         return {"name": "Antiphon", "base_url": self.base_url, "wire_api": "responses", **key}
 
-    def options(self) -> list[str]:
-        """The same on a command line, for one run; what the user says there comes later, and wins.
+    def command_options(self) -> list[str]:
+        """Return the settings as `-c` options for one run; the user's options come later and win.
 
-        The table of the provider is given as a whole, so nothing of another one shows through.
+        The provider's table is passed as a whole: single keys would be merged with the keys of a
+        table of the same name in the file.
         """
-        table = ", ".join(f"{name} = {quoted(text)}" for name, text in self.provider().items())
-        pairs = {key: quoted(text) for key, text in self.root().items()}
-        pairs[".".join(_HEADER)] = f"{{{table}}}"
-        return [word for key, value in pairs.items() for word in ("-c", f"{key}={value}")]
+        keys = self.provider_table().items()
+        table = ", ".join(f"{name} = {quote_toml(text)}" for name, text in keys)
+        pairs = {key: quote_toml(text) for key, text in self.top_level_keys().items()}
+        pairs[".".join(_TABLE_PATH)] = f"{{{table}}}"
+        return [option for key, value in pairs.items() for option in ("-c", f"{key}={value}")]
 
 
-def quoted(text: str) -> str:
-    """As TOML writes it; what JSON makes of a text is allowed there, too."""
-    return msgspec.json.encode(text).decode()
+# Adding and removing
 
 
-def parsed(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"Codex's config.toml is not valid TOML: {error}") from error
-
-
-# In and out
-
-
-def installed(text: str, settings: Settings) -> str:
-    """The file with our lines in it, behind its own top-level keys and in front of its tables."""
-    text = removed(text)
-    wanted = _expected(parsed(text), settings)
-    head, tail = _divided(text)
-    block = _block(settings)
-    if head and not head.endswith("\n"):  # nothing follows, not even a line's end
+def install_settings(text: str, settings: CodexSettings) -> str:
+    """Add our lines to the file, after its top-level keys and before its tables."""
+    text = remove_settings(text)
+    expected = _merge_settings(_parse_toml(text), settings)
+    head, tail = _split_at_tables(text)
+    block = _render_block(settings)
+    if head and not head.endswith("\n"):  # the file ends here, without a line break
         head, block = head + "\n", block.removesuffix("\n")
-    found = head + block + tail
+    changed = head + block + tail
     try:
-        is_right = tomllib.loads(found) == wanted
+        is_as_expected = tomllib.loads(changed) == expected
     except tomllib.TOMLDecodeError:
-        is_right = False
-    if not is_right:
+        is_as_expected = False
+    if not is_as_expected:
         raise ConfigError(
-            "Codex's config.toml leaves no place for our settings: it has a model provider called"
-            f" {PROVIDER!r} already, or writes model_providers in one line."
+            f"the gateway cannot be added: the file already defines a model provider {PROVIDER!r},"
+            " or defines model_providers or model in another form. Remove that definition and try"
+            " again."
         )
-    return found
+    return changed
 
 
-def removed(text: str) -> str:
-    """The file without our lines, and with those of the user that they had replaced."""
-    statements = [*_statements(text)]
+def remove_settings(text: str) -> str:
+    """Remove our lines from the file, and restore the user's lines that were commented out."""
+    statements = [*_split_statements(text)]
     if not any(map(_is_begin, statements)):
         return text
-    left: list[str] = []
-    is_root, is_ours = True, False
+    remaining: list[str] = []
+    is_top_level, is_ours = True, False
     for statement in statements:
-        if header := _header(statement):
-            is_root, is_ours = False, header[:2] == _HEADER
+        if path := _read_table_path(statement):
+            is_top_level, is_ours = False, path[:2] == _TABLE_PATH
         elif statement.rstrip() == _END:
             is_ours = False
             continue
-        if not (is_ours or _is_begin(statement) or (is_root and _key(statement) in _OURS)):
-            left.append(statement.removeprefix(_KEPT))
-    found = "".join(left)
-    return found.removesuffix("\n") if text.endswith(_END) else found
+        is_our_key = is_top_level and _read_key(statement) in _TOP_LEVEL_KEYS
+        if not (is_ours or is_our_key or _is_begin(statement)):
+            remaining.append(statement.removeprefix(_COMMENTED_OUT))
+    restored = "".join(remaining)
+    return restored.removesuffix("\n") if text.endswith(_END) else restored
 
 
-def _expected(document: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+def _merge_settings(document: Mapping[str, Any], settings: CodexSettings) -> dict[str, Any]:
+    """Merge the settings into the parsed file: the result that the changed text must have."""
     providers = document.get("model_providers", {})
     if not isinstance(providers, dict) or PROVIDER in providers:
-        return {}  # which it will never be
-    providers = {**providers, PROVIDER: settings.provider()}
-    return {**document, **settings.root(), "model_providers": providers}
+        return {}  # never equal to the changed file, which is then rejected
+    providers = {**providers, PROVIDER: settings.provider_table()}
+    return {**document, **settings.top_level_keys(), "model_providers": providers}
 
 
-def _block(settings: Settings) -> str:
-    root = [f"{key} = {quoted(text)}" for key, text in settings.root().items()]
-    table = [f"{key} = {quoted(text)}" for key, text in settings.provider().items()]
-    header = f"[{'.'.join(_HEADER)}]"
-    return "".join(f"{line}\n" for line in (_BEGIN, *root, header, *table, _END))
+def _render_block(settings: CodexSettings) -> str:
+    keys = [f"{key} = {quote_toml(text)}" for key, text in settings.top_level_keys().items()]
+    table = [f"{key} = {quote_toml(text)}" for key, text in settings.provider_table().items()]
+    header = f"[{'.'.join(_TABLE_PATH)}]"
+    return "".join(f"{line}\n" for line in (_BEGIN, *keys, header, *table, _END))
 
 
-def _divided(text: str) -> tuple[str, str]:
-    """The top-level keys, those that ours replace as comments; and all that follows the last."""
+def _split_at_tables(text: str) -> tuple[str, str]:
+    """Split after the last top-level key; keys that our lines replace are commented out."""
     head, tail = "", ""
-    is_root = True
-    for statement in _statements(text):
-        if _is_begin(statement) or statement.startswith((_END, _KEPT)):
-            raise ConfigError(f"Codex's config.toml has a stray comment: {statement.strip()}")
-        is_root = is_root and not _header(statement)
-        if is_root and (key := _key(statement)):
-            head += tail + (_commented(statement) if key in _OURS else statement)
+    is_top_level = True
+    for statement in _split_statements(text):
+        if _is_begin(statement) or statement.startswith((_END, _COMMENTED_OUT)):
+            raise ConfigError(
+                f"the comment {statement.strip()!r} is left over from an incomplete `antiphon codex"
+                " setup`. Remove this line and try again."
+            )
+        is_top_level = is_top_level and not _read_table_path(statement)
+        if is_top_level and (key := _read_key(statement)):
+            head += tail + (_comment_out(statement) if key in _TOP_LEVEL_KEYS else statement)
             tail = ""
         else:
             tail += statement
     return head, tail
 
 
-def _commented(statement: str) -> str:
-    return "".join(_KEPT + line for line in _lines(statement))
+def _comment_out(statement: str) -> str:
+    return "".join(_COMMENTED_OUT + line for line in _split_lines(statement))
 
 
-# A file as statements
+# TOML statements
 
 
-def _statements(text: str) -> Iterator[str]:
-    """Each key with its value, header, comment and blank line, with its line's end.
+def _parse_toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"not valid TOML: {error}") from error
 
-    Lines that are valid by themselves are complete: no value goes on behind them.
+
+def _split_statements(text: str) -> Iterator[str]:
+    """Split the file into key-value pairs, table headers, comments and blank lines.
+
+    Each is yielded with its line break. Lines that are valid TOML by themselves are complete: a
+    value that continues on the next line is not valid yet.
     """
     pending = ""
-    for line in _lines(text):
+    for line in _split_lines(text):
         pending += line
         try:
             tomllib.loads(pending)
@@ -162,11 +169,11 @@ def _statements(text: str) -> Iterator[str]:
         yield pending
         pending = ""
     if pending:
-        parsed(pending)
+        _parse_toml(pending)
 
 
-def _lines(text: str) -> list[str]:
-    """With their ends; unlike `splitlines`, it knows no ends but those of TOML."""
+def _split_lines(text: str) -> list[str]:
+    """Split into lines with their line breaks; only `\\n` is one, unlike for `splitlines`."""
     *whole, last = text.split("\n")
     return [*(f"{line}\n" for line in whole), *([last] if last else [])]
 
@@ -175,23 +182,23 @@ def _is_begin(statement: str) -> bool:
     return statement.rstrip() == _BEGIN
 
 
-def _header(statement: str) -> tuple[str, ...]:
-    """The keys of a table's header; of another statement, nothing."""
+def _read_table_path(statement: str) -> tuple[str, ...]:
+    """Read the keys of a table header; empty for any other statement."""
     if not statement.lstrip().startswith("["):
         return ()
-    return _path(tomllib.loads(statement))
+    return _read_nested_keys(tomllib.loads(statement))
 
 
-def _path(document: Any) -> tuple[str, ...]:
+def _read_nested_keys(document: Any) -> tuple[str, ...]:
     match document:
         case dict() if document:
             [(key, inner)] = document.items()
-            return (key, *_path(inner))
+            return (key, *_read_nested_keys(inner))
         case [inner]:
-            return _path(inner)
+            return _read_nested_keys(inner)
     return ()
 
 
-def _key(statement: str) -> str:
-    """The first part of the key that a statement gives a value to."""
+def _read_key(statement: str) -> str:
+    """Read the first part of the key that a statement assigns."""
     return next(iter(tomllib.loads(statement)), "")

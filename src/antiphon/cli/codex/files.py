@@ -1,4 +1,4 @@
-"""Files that Codex reads, written so that nobody ever sees half of one."""
+"""Atomic writes of the files that Codex reads, so that it never reads half of one."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from antiphon.errors import ConfigError
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file at once. It keeps its mode, and where it is a link, the link stays one."""
+    """Replace a file atomically. It keeps its mode (0600 if new), and a symbolic link stays one."""
     path = path.resolve()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with open(handle, "wb") as file:
                 os.fchmod(file.fileno(), mode)
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(draft, path)
+            os.replace(temporary, path)
         except BaseException:
-            os.unlink(draft)
+            os.unlink(temporary)
             raise
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def read_file(path: Path) -> bytes | None:
-    """What is in a file; None if there is none."""
+    """Read a file; None if it does not exist."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The gateway that Codex is to talk to: one that runs already, or one of our own for as long."""
+"""The gateway that Codex uses: one that is already running, or one started for this session."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 import msgspec
 
 from antiphon.cli.codex.config import KEY_VARIABLE
-from antiphon.cli.load_config import base_url, find_settings
+from antiphon.cli.load_config import find_config_path, make_base_url
 from antiphon.config import Config
 from antiphon.errors import GatewayError
 
-_PATIENCE_S = 5.0
-_LAST_WORDS_S = 10.0
-_MOST_BYTES = 64 * 1024 * 1024
+_TIMEOUT_S = 5.0
+_STOP_TIMEOUT_S = 10.0
+_MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """A key is for the gateway, and not for wherever somebody else points to."""
+    """Follows no redirect: the API key must not be sent to another server."""
 
-    def redirect_request(self, *about: object) -> None:
+    def redirect_request(self, *arguments: object) -> None:
         return None
 
 
-_HTTP = build_opener(ProxyHandler({}), _NoRedirect)  # on this machine, so without any proxy
+_HTTP = build_opener(ProxyHandler({}), _NoRedirect)  # no proxy: the gateway runs on this machine
 
 
-class Gateway(msgspec.Struct, frozen=True, kw_only=True):
-    """A gateway that answers, and what it has to say about its models."""
+class RunningGateway(msgspec.Struct, frozen=True, kw_only=True):
+    """A gateway that accepts requests, with its model list (`GET /v1/models`)."""
 
     base_url: str
     key: str
     catalog: Mapping[str, Any]
 
 
-def find_gateway(config: Config) -> Gateway | None:
-    """The gateway that runs where the configuration says, if it is one of ours."""
+def find_gateway(config: Config) -> RunningGateway | None:
+    """Find a running gateway at the address of the configuration."""
     server = config.server
     if not server.port:
-        return None  # it would be anywhere
-    address = base_url(server.host, server.port)
-    health = _get(address.removesuffix("/v1") + "/health")
-    is_well = isinstance(health, dict) and health.get("ready") is True
-    return _introduced(address, _key(config)) if is_well else None
+        return None  # port 0: a running gateway could have any port
+    url = make_base_url(server.host, server.port)
+    health = _get_json(url.removesuffix("/v1") + "/health")
+    is_ready = isinstance(health, dict) and health.get("ready") is True
+    return _read_catalog(url, _choose_key(config)) if is_ready else None
 
 
 @contextmanager
-def started_gateway(config: Config, explicit: str | None) -> Iterator[Gateway]:
-    """A gateway on a free port, out of reach of the keyboard, until the block ends."""
-    source = find_settings(explicit, here=False)
-    options = ["--config", str(source)] if source else []
-    # `-P`: what lies about in the directory of a project is nothing to be imported.
+def start_gateway(config: Config, explicit: str | None) -> Iterator[RunningGateway]:
+    """Start a gateway on a free port, in a session of its own; stop it when the block ends."""
+    path = find_config_path(explicit, search_cwd=False)
+    options = ["--config", str(path)] if path else []
+    # `-P`: modules in the current directory, which is a user's project, must not be imported.
     command = [sys.executable, "-P", "-m", "antiphon.cli.main", "serve", *options]
     command += ["--host", "127.0.0.1", "--port", "0"]
     with tempfile.TemporaryFile() as errors:
@@ -68,33 +68,39 @@ def started_gateway(config: Config, explicit: str | None) -> Iterator[Gateway]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
-            start_new_session=True,  # Ctrl-C is for Codex
+            start_new_session=True,  # Ctrl-C reaches Codex only
         )
         try:
-            gateway = _introduced(_announced(process, errors), _key(config))
+            url = _read_announced_url(process, errors)
+            gateway = _read_catalog(url, _choose_key(config))
             if gateway is None:
-                raise GatewayError("the gateway was started, but does not list its models")
+                raise GatewayError(
+                    f"the gateway was started at {url}, but GET {url}/models lists no models."
+                    " `antiphon check` shows whether the configuration is valid."
+                )
             yield gateway
         finally:
             _stop(process)
 
 
-def _announced(process: subprocess.Popen[bytes], errors: IO[bytes]) -> str:
-    """The address that a gateway tells once it listens."""
+def _read_announced_url(process: subprocess.Popen[bytes], errors: IO[bytes]) -> str:
+    """Read the URL that `antiphon serve` prints once it accepts connections."""
     assert process.stdout is not None
     line = process.stdout.readline().decode()
     if found := re.search(r"http://\S+", line):
         return found[0]
     process.wait()
     errors.seek(0)
-    problem = errors.read().decode(errors="replace").strip().removeprefix("antiphon: ")
-    raise GatewayError(problem or "the gateway could not be started")
+    message = errors.read().decode(errors="replace").strip().removeprefix("antiphon: ")
+    raise GatewayError(
+        message or "the gateway could not be started: run `antiphon serve` to see why."
+    )
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(_LAST_WORDS_S)
+        process.wait(_STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -102,32 +108,32 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.stdout.close()
 
 
-def _key(config: Config) -> str:
-    """A key that the gateway takes. Where it wants none, any will do, but Codex must have one."""
-    known = next(iter(config.server.api_keys.values()), "")
-    return known or os.environ.get(KEY_VARIABLE) or "none"
+def _choose_key(config: Config) -> str:
+    """Choose an API key for the gateway. Codex always needs one, even if the gateway does not."""
+    configured = next(iter(config.server.api_keys.values()), "")
+    return configured or os.environ.get(KEY_VARIABLE) or "none"
 
 
-def _introduced(address: str, key: str) -> Gateway | None:
-    """The gateway, once it has listed its models in the way that only ours do."""
-    document = _get(f"{address}/models", key)
+def _read_catalog(url: str, key: str) -> RunningGateway | None:
+    """Read the model list; None if it is not that of an Antiphon gateway."""
+    document = _get_json(f"{url}/models", key)
     match document:
         case {"models": [_, *_], "antiphon": {"default_model": str()}}:
-            return Gateway(base_url=address, key=key, catalog=document)
+            return RunningGateway(base_url=url, key=key, catalog=document)
     return None
 
 
-def _get(url: str, key: str = "") -> Any:
-    """A JSON document; None if nobody answers, or something else."""
+def _get_json(url: str, key: str = "") -> Any:
+    """Read a JSON document; None if the request fails or the response is not JSON."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
-        with _HTTP.open(Request(url, headers=headers), timeout=_PATIENCE_S) as answer:
-            return msgspec.json.decode(answer.read(_MOST_BYTES))
-    except (OSError, HTTPError, ValueError):  # among them what is not JSON, and not HTTP
+        with _HTTP.open(Request(url, headers=headers), timeout=_TIMEOUT_S) as response:
+            return msgspec.json.decode(response.read(_MAX_RESPONSE_BYTES))
+    except (OSError, HTTPError, ValueError):  # ValueError: the response is not JSON, or not HTTP
         return None
 
 
-def catalog_bytes(catalog: Mapping[str, Any]) -> bytes:
-    """What of a model list is for Codex, as people can read it."""
+def encode_catalog(catalog: Mapping[str, Any]) -> bytes:
+    """Encode the part of the model list that Codex reads, as indented JSON."""
     document = msgspec.json.encode({"models": catalog["models"]})
     return msgspec.json.format(document, indent=2) + b"\n"

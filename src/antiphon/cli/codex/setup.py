@@ -1,4 +1,4 @@
-"""`antiphon codex setup` and `undo`: the gateway in Codex's own configuration, and out of it."""
+"""`antiphon codex setup` and `undo`: add the gateway to Codex's `config.toml`, and remove it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,15 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from antiphon.cli.codex.config import KEY_VARIABLE, Settings, installed, removed
+from antiphon.cli.codex.config import (
+    KEY_VARIABLE,
+    CodexSettings,
+    install_settings,
+    remove_settings,
+)
 from antiphon.cli.codex.files import read_file, replace_file
-from antiphon.cli.codex.gateway import catalog_bytes, find_gateway
-from antiphon.cli.load_config import base_url, load_settings
+from antiphon.cli.codex.gateway import encode_catalog, find_gateway
+from antiphon.cli.load_config import load_config_or_default, make_base_url
 from antiphon.cli.prompts import Prompts
 from antiphon.cli.terminal import make_console
 from antiphon.config import Config
@@ -35,92 +40,103 @@ _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def add(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    setup = commands.add_parser("setup", help="put the gateway into Codex's own configuration")
+    setup = commands.add_parser("setup", help="add the gateway to Codex's own configuration")
     setup.description = (
         "Add the gateway and its models to Codex's config.toml, so that `codex` uses it by itself."
-        " The change is shown before it is made; settings that it replaces become comments."
+        " The change is shown before it is written; settings that it replaces are commented out."
     )
-    # Suppressed, for otherwise a default would undo what was said before the word `setup`.
-    for option, metavar, about in (
-        ("--config", "FILE", "the gateway's configuration, instead of the one that is found"),
-        ("--model", "NAME", "the model, instead of the default one"),
+    # SUPPRESS: a default here would overwrite an option given before the word `setup`.
+    for option, metavar, description in (
+        ("--config", "FILE", "the gateway's configuration file, if not the default one"),
+        ("--model", "NAME", "the model, if not the default one"),
     ):
-        setup.add_argument(option, metavar=metavar, default=argparse.SUPPRESS, help=about)
-    undo = commands.add_parser("undo", help="take the gateway out of Codex's configuration again")
-    undo.description = "Take out what `antiphon codex setup` has added, and nothing else."
+        setup.add_argument(option, metavar=metavar, default=argparse.SUPPRESS, help=description)
+    undo = commands.add_parser("undo", help="remove the gateway from Codex's configuration")
+    undo.description = "Remove what `antiphon codex setup` has added, and nothing else."
     for parser, run in ((setup, run_setup), (undo, run_undo)):
-        parser.add_argument("--yes", action="store_true", help="do it without asking")
+        parser.add_argument("--yes", action="store_true", help="write without asking")
         parser.set_defaults(run=run)
 
 
-def config_path(environment: Mapping[str, str]) -> Path:
+def find_codex_config(environment: Mapping[str, str]) -> Path:
     home = environment.get("CODEX_HOME") or "~/.codex"
     return Path(home).expanduser().absolute() / "config.toml"
 
 
-def preferred_model(catalog: Mapping[str, Any], path: Path) -> str:
-    """The model that the user has chosen in Codex, if the gateway has it; or the default one."""
-    own: object = None
-    with suppress(OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):  # Codex says so itself
-        own = tomllib.loads(path.read_text(encoding="utf-8")).get("model")
+def choose_model(catalog: Mapping[str, Any], path: Path) -> str:
+    """Choose the model of Codex's configuration if the gateway lists it, else the default one."""
+    configured: object = None
+    with suppress(OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):  # Codex reports these
+        configured = tomllib.loads(path.read_text(encoding="utf-8")).get("model")
     names = [entry["slug"] for entry in catalog["models"]]
-    return own if isinstance(own, str) and own in names else catalog["antiphon"]["default_model"]
+    if isinstance(configured, str) and configured in names:
+        return configured
+    default: str = catalog["antiphon"]["default_model"]
+    return default
 
 
 def run_setup(args: argparse.Namespace) -> int:
-    config = load_settings(args.config, here=False)
+    config = load_config_or_default(args.config, search_cwd=False)
     if not config.server.port:
-        raise ConfigError("server.port is 0, a free one each time: Codex needs one that stays.")
-    path = config_path(os.environ)
-    change = _Change(path)
-    catalog = _catalog(config)
-    settings = Settings(
-        base_url=base_url(config.server.host, config.server.port),
-        model=args.model or preferred_model(catalog, path),
+        raise ConfigError(
+            "server.port is 0, a different port at each start: set a fixed port under [server],"
+            " so that Codex can find the gateway."
+        )
+    path = find_codex_config(os.environ)
+    change = _ConfigChange(path)
+    catalog = _read_catalog(config)
+    settings = CodexSettings(
+        base_url=make_base_url(config.server.host, config.server.port),
+        model=args.model or choose_model(catalog, path),
         catalog=str(change.catalog),
-        with_key=bool(config.server.api_keys),
+        requires_key=bool(config.server.api_keys),
     )
-    after = installed(change.before, settings)
-    if (status := change.confirm(after, catalog_bytes(catalog), silent=args.yes)) is not None:
+    after = change.install(settings)
+    status = change.confirm(after, encode_catalog(catalog), use_defaults=args.yes)
+    if status is not None:
         return status
-    change.refuse_another()
-    if after != change.before and change.existed and removed(change.before) == change.before:
+    change.check_unchanged()
+    if after != change.before and change.existed and not change.is_installed:
         replace_file(change.backup, change.before.encode())
-    replace_file(change.catalog, catalog_bytes(catalog))
+    replace_file(change.catalog, encode_catalog(catalog))
     replace_file(path, after.encode())
-    console = make_console()
-    console.print(Text.assemble(("✓ ", "bold green"), f"wrote {path}"), soft_wrap=True)
-    key = f" (with a key of its own in ${KEY_VARIABLE})" if settings.with_key else ""
-    console.print(f"  antiphon serve       has to be running{key}", soft_wrap=True)
-    console.print("  codex                uses it from now on", soft_wrap=True)
-    console.print("  antiphon codex undo  takes it out again", soft_wrap=True)
+    _print_next_steps(path, settings)
     return 0
 
 
+def _print_next_steps(path: Path, settings: CodexSettings) -> None:
+    console = make_console()
+    console.print(Text.assemble(("✓ ", "bold green"), f"wrote {path}"), soft_wrap=True)
+    key = f"; set ${KEY_VARIABLE} to a key of the gateway" if settings.requires_key else ""
+    console.print("  antiphon serve       must be running", soft_wrap=True)
+    console.print(f"  codex                now uses the gateway{key}", soft_wrap=True)
+    console.print("  antiphon codex undo  reverts this setup", soft_wrap=True)
+
+
 def run_undo(args: argparse.Namespace) -> int:
-    path = config_path(os.environ)
-    change = _Change(path)
-    after = removed(change.before)
-    if (status := change.confirm(after, None, silent=args.yes)) is not None:
+    path = find_codex_config(os.environ)
+    change = _ConfigChange(path)
+    after = change.remove()
+    if (status := change.confirm(after, None, use_defaults=args.yes)) is not None:
         return status
-    change.refuse_another()
+    change.check_unchanged()
     backup = read_file(change.backup)
     if change.existed and not after and backup is None:
-        path.unlink()  # there was none before
+        path.unlink()  # `setup` created the file
     elif after != change.before:
         replace_file(path, after.encode())
     for leftover in (change.catalog, *([change.backup] if backup == after.encode() else [])):
         with suppress(FileNotFoundError):
             leftover.unlink()
     console = make_console()
-    console.print(Text.assemble(("✓ ", "bold green"), f"took the gateway out of {path}"))
+    console.print(Text.assemble(("✓ ", "bold green"), f"removed the gateway from {path}"))
     if change.backup.exists():
-        console.print(f"  {change.backup} is how it was before the setup.", soft_wrap=True)
+        console.print(f"  {change.backup} is the file as it was before setup.", soft_wrap=True)
     return 0
 
 
-class _Change:
-    """Codex's configuration as it is, and the question whether it may become something else."""
+class _ConfigChange:
+    """A change of Codex's configuration: read, shown, confirmed; and the files beside it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -131,62 +147,86 @@ class _Change:
         try:
             self.before = (self._data or b"").decode()
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{path} is not valid TOML: it is not UTF-8 text") from error
+            raise ConfigError(f"{path}: not valid TOML: it is not UTF-8 text") from error
 
-    def refuse_another(self) -> None:
-        """Codex writes to its file, too, perhaps while a question waits for its answer."""
+    def install(self, settings: CodexSettings) -> str:
+        with _name_file(self.path):
+            return install_settings(self.before, settings)
+
+    def remove(self) -> str:
+        with _name_file(self.path):
+            return remove_settings(self.before)
+
+    @property
+    def is_installed(self) -> bool:
+        return self.remove() != self.before
+
+    def check_unchanged(self) -> None:
+        """Reject the change if the file has changed since: Codex may write it at any time."""
         if read_file(self.path) != self._data:
-            raise ConfigError(f"{self.path} has changed meanwhile; nothing was written. Try again.")
+            raise ConfigError(
+                f"{self.path} was changed by another program; nothing was written. Try again."
+            )
 
-    def confirm(self, after: str, catalog: bytes | None, *, silent: bool) -> int | None:
-        """Show what would change, and ask; the exit status if nothing is to be written."""
+    def confirm(self, after: str, catalog: bytes | None, *, use_defaults: bool) -> int | None:
+        """Show the change and ask; return the exit status if nothing is to be written."""
         console = make_console()
-        known = read_file(self.catalog)
-        if after == self.before and catalog == known:
-            console.print("Nothing has to be changed.")
+        previous = read_file(self.catalog)
+        if after == self.before and catalog == previous:
+            console.print(f"{self.path} is up to date; nothing to change.", soft_wrap=True)
             return 0
-        _show_diff(console, self.path, self.before, after)
-        for sign, names in _catalog_changes(_slugs(known), _slugs(catalog)):
-            line = f"{sign} {self.catalog.name}: {_listed(names)}"
+        _print_diff(console, self.path, self.before, after)
+        for sign, names in _compare_catalogs(_read_models(previous), _read_models(catalog)):
+            line = f"{sign} {self.catalog.name}: {_summarize_names(names)}"
             console.print(Text(line, _STYLES[sign]), soft_wrap=True)
-        if Prompts(console, silent=silent).confirm("Write this?", default=True):
+        if Prompts(console, use_defaults=use_defaults).confirm("Write this change?", default=True):
             return None
         console.print("Nothing was written.")
         return 1
 
 
-def _catalog(config: Config) -> Mapping[str, Any]:
-    """What the gateway says that is running, or would say if it were."""
+@contextmanager
+def _name_file(path: Path) -> Iterator[None]:
+    """Put the path in front of the message of a `ConfigError`."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}") from error
+
+
+def _read_catalog(config: Config) -> Mapping[str, Any]:
+    """Read the model list of the running gateway, or make the one it would have."""
     if gateway := find_gateway(config):
         return gateway.catalog
     router = make_router(config, build_providers(config, os.environ))
     return model_list(router, describes_images=bool(config.vision.model))
 
 
-def _show_diff(console: Console, path: Path, before: str, after: str) -> None:
+def _print_diff(console: Console, path: Path, before: str, after: str) -> None:
     lines = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), str(path), str(path), "now", "then", lineterm=""
+        before.splitlines(), after.splitlines(), str(path), str(path), "now", "new", lineterm=""
     )
     for line in lines:
         console.print(Text(line, _STYLES.get(line[:1], "")), soft_wrap=True)
 
 
-def _catalog_changes(
+def _compare_catalogs(
     before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[str]]]:
-    """What is gone or was different, and what is new or different."""
-    for sign, here, there in (("-", before, after), ("+", after, before)):
-        if names := [name for name in here if here[name] != there.get(name)]:
+    """Yield models to remove (`-`) and to add (`+`); a changed model is both."""
+    for sign, source, other in (("-", before, after), ("+", after, before)):
+        if names := [name for name in source if source[name] != other.get(name)]:
             yield sign, names
 
 
-def _listed(names: Sequence[str]) -> str:
+def _summarize_names(names: Sequence[str]) -> str:
     count = f"{len(names)} model{'s' if len(names) > 1 else ''}"
     more = " …" if len(names) > _SHOWN_MODELS else ""
     return f"{count}, {', '.join(names[:_SHOWN_MODELS])}{more}"
 
 
-def _slugs(catalog: bytes | None) -> dict[str, Any]:
+def _read_models(catalog: bytes | None) -> dict[str, Any]:
+    """Read the models of a catalog file by name; none if it is missing or cannot be parsed."""
     with suppress(ValueError, KeyError, TypeError):
         return {each["slug"]: each for each in msgspec.json.decode(catalog or b"")["models"]}
     return {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 from antiphon.core.faults.fault import ProviderFault
@@ -189,7 +190,8 @@ _LANGUAGE_RANGE = re.compile(
 )
 
 
-def negotiate_locale(accept_language: str, default: str, texts: Texts = TEXTS) -> str:
+@lru_cache(maxsize=256)
+def negotiate_locale(accept_language: str, default: str) -> str:
     """Choose the available locale that an Accept-Language header prefers, else `default`.
 
     A range matches a locale or a wider one (zh-CN matches zh); `*` matches `default`, or another
@@ -199,9 +201,9 @@ def negotiate_locale(accept_language: str, default: str, texts: Texts = TEXTS) -
     excluded = {name for name, quality in ranges if quality == 0}
     accepted = [each for each in ranges if each[1] > 0]
     for name, _ in sorted(accepted, key=lambda each: -each[1]):
-        candidates = (default, *texts) if name == "*" else _wider_locales(name)
+        candidates = (default, *TEXTS) if name == "*" else _wider_locales(name)
         for locale in candidates:
-            if locale not in excluded and (locale in texts or name == "*"):
+            if locale not in excluded and (locale in TEXTS or name == "*"):
                 return locale
     return default
 

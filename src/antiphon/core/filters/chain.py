@@ -19,7 +19,8 @@ class FilterChain:
         self._filters = list(filters)
         self._markup_count = 0
         self.has_markup = False
-        self._feeds = [each.feed for each in filters]
+        self.feeds = [each.feed for each in filters]
+        """`feed` of every filter of the request; the bridge calls them for each delta."""
         self.diagnostics: list[Diagnostic] = []
         """All diagnostics of the filters so far."""
 
@@ -31,16 +32,6 @@ class FilterChain:
         self._markup_count = len(markup_filters)
 
     # During a round
-
-    def feed(self, delta: Delta) -> list[Delta]:
-        """Pass a delta without leaked markup through the filters of the request."""
-        deltas = [delta]
-        for feed in self._feeds:
-            if len(deltas) == 1:  # as nearly always
-                deltas = feed(deltas[0])
-            else:
-                deltas = [out for each in deltas for out in feed(each)]
-        return deltas
 
     def filter_markup(self, deltas: Sequence[Delta]) -> Sequence[Delta]:
         """Take leaked markup out of decoded deltas. What these filters hold back is no output yet:
@@ -68,7 +59,7 @@ class FilterChain:
         final = True
         for each in self._filters[self._markup_count :]:
             deltas = _feed_all(each, deltas) + each.close(final=final)
-            final = final and not each.wants_round
+            final = final and not _wants_round(each)
         self._take_diagnostics()
         return deltas
 
@@ -77,7 +68,7 @@ class FilterChain:
         deltas: list[Delta] = []
         for each in self._filters[self._markup_count :]:
             deltas = _feed_all(each, deltas) + each.close(final=True)
-            if each.wants_round:
+            if _wants_round(each):
                 deltas += each.give_up()
         self._take_diagnostics()
         return deltas
@@ -92,15 +83,16 @@ class FilterChain:
 
     def _take_diagnostics(self) -> None:
         for each in self._filters:
-            self.diagnostics += each.diagnostics
-            each.diagnostics.clear()
+            if each.diagnostics:
+                self.diagnostics += each.diagnostics
+                each.diagnostics = ()
 
     # Between rounds
 
     @property
     def wants_round(self) -> bool:
         """Whether the answer cannot end yet."""
-        return any(each.wants_round for each in self._filters)
+        return any(map(_wants_round, self._filters))
 
     @property
     def pending(self) -> Sequence[SearchCall]:
@@ -130,6 +122,11 @@ class FilterChain:
         for each in wanted:
             each.follow_up = None
         return any(each.requires_next_round for each in wanted)
+
+
+def _wants_round(each: DeltaFilter) -> bool:
+    """Whether the answer cannot end yet, as far as this filter is concerned."""
+    return each.follow_up is not None or bool(each.pending)
 
 
 def _feed_all(each: DeltaFilter, deltas: Sequence[Delta]) -> list[Delta]:

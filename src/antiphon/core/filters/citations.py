@@ -35,7 +35,6 @@ class CitationFilter(DeltaFilter):
     """Stands behind `WebSearchFilter`, whose sources it is given."""
 
     def __init__(self, sources: NumberedSources) -> None:
-        super().__init__()
         self._sources = sources
         self._scanner = _CitationScanner(sources)
 

@@ -23,7 +23,6 @@ class EmptyAnswerFilter(DeltaFilter):
     """Stands before the filters that hold back output: what they hold back counts as an answer."""
 
     def __init__(self, *, reminds: bool = True) -> None:
-        super().__init__()
         self._has_reasoning = False
         self._has_answer = False
         self._reminds = reminds

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.stream.deltas import Delta
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
@@ -27,11 +27,10 @@ class DeltaFilter(ABC):
     """Whether the answer fails if the round in `follow_up` cannot be had: without it the model
     never sees the results of its calls. Otherwise `give_up` releases what is held back."""
 
-    def __init__(self) -> None:
-        self.follow_up: FollowUp | None = None
-        """The further round that `close` or `settle` wants; None: no further round."""
-        self.diagnostics: list[Diagnostic] = []
-        """Changes to the answer that the client should know of; the bridge collects them."""
+    follow_up: FollowUp | None = None
+    """The further round that `close` or `settle` wants; None: no further round."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """Changes to the answer that the client should know of; the chain collects them."""
 
     @abstractmethod
     def feed(self, delta: Delta) -> list[Delta]:
@@ -47,11 +46,6 @@ class DeltaFilter(ABC):
         """Release everything: the further round that was wanted cannot be had."""
         return self.close(final=True)
 
-    @property
-    def wants_round(self) -> bool:
-        """Whether the answer cannot end yet."""
-        return self.follow_up is not None or bool(self.pending)
-
     def begin_next(self) -> list[Delta]:
         """Announce the first pending search: it is about to be made."""
         return []
@@ -62,12 +56,4 @@ class DeltaFilter(ABC):
 
     def _note(self, code: Code, param: str, message: str, subject: str = "") -> None:
         """Add a diagnostic."""
-        self.diagnostics.append(
-            Diagnostic(
-                code=code,
-                decision=Decision.DEGRADED,
-                param=param,
-                message=message,
-                subject=subject,
-            )
-        )
+        self.diagnostics = (*self.diagnostics, degraded(code, param, message, subject))

@@ -53,7 +53,6 @@ class FreeformInputFilter(DeltaFilter):
     """
 
     def __init__(self, tools: ToolIdentityMap) -> None:
-        super().__init__()
         self._tools = tools
         self._grammars = _read_grammars(tools)
         self._has_asked = False

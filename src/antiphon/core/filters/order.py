@@ -32,6 +32,7 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
+from antiphon.core.tools.identity import NO_TOOLS
 from antiphon.errors import ConfigError
 
 BYPASS = frozenset({Start, Usage, Extra})
@@ -73,8 +74,8 @@ def make_filters(
         EmptyAnswerFilter(reminds=reminders),
         ReasoningSummaryFilter() if plan.include_reasoning_summary else None,
         search,
-        FreeformInputFilter.of(plan),
-        StructuredOutputFilter.of(plan),
+        None if plan.identities is NO_TOOLS else FreeformInputFilter.of(plan),
+        None if plan.contract.requested == "text" else StructuredOutputFilter.of(plan),
         SingleCallFilter() if plan.single_call else None,
         None if search is None else CitationFilter(search.sources),
         RefusalTextFilter(profile) if profile.refusals == "text" else None,

@@ -12,7 +12,6 @@ class RefusalTextFilter(DeltaFilter):
     """Puts a refusal into a message of its own. The last filter: others recognize `Refusal`."""
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__()
         self._profile = profile
         self._last_kind: type[Delta] | None = None
         self._noted = False

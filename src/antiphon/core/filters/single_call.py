@@ -20,7 +20,6 @@ class SingleCallFilter(DeltaFilter):
     """Stands behind the filters that take calls out of the stream or put calls into it."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._first: int | None = None
 
     def feed(self, delta: Delta) -> list[Delta]:

@@ -49,17 +49,14 @@ class StructuredOutputFilter(DeltaFilter):
 
     def __init__(self, contract: OutputContract, *, holds: bool = False) -> None:
         """`holds` holds back even what could stream: another filter may yet want a round."""
-        super().__init__()
         self._contract = contract
         self._openings = "" if holds or contract.degraded else _first_characters(contract)
         self._round = _AnswerRound()
         self._has_asked = False
 
     @classmethod
-    def of(cls, plan: Plan) -> StructuredOutputFilter | None:
-        """The filter for the answer to a plan; None if no format is requested."""
-        if plan.contract.requested == "text":
-            return None
+    def of(cls, plan: Plan) -> StructuredOutputFilter:
+        """The filter for the answer to a plan whose format is not plain text."""
         return cls(plan.contract, holds=plan.search is not None)
 
     # During a round

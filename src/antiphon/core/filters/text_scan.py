@@ -61,7 +61,6 @@ class TextScanFilter(DeltaFilter):
     """A filter that reads the text and passes all other deltas."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._logprobs = _LogprobQueue()
 
     def feed(self, delta: Delta) -> list[Delta]:

@@ -53,7 +53,6 @@ class WebSearchFilter(DeltaFilter):
 
     def __init__(self, plan: Plan, rules: SearchRules, new_id: Callable[[str], str]) -> None:
         """`rules` are those of the plan; a plan without them needs no such filter."""
-        super().__init__()
         self.pending: list[SearchCall] = []
         self.rules = rules
         self.sources = NumberedSources(plan.history)

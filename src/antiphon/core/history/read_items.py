@@ -7,7 +7,7 @@ adds steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from antiphon.core.diagnostic import Decision, Diagnostic
@@ -37,6 +37,7 @@ from antiphon.core.history.steps import (
 Steps: TypeAlias = Sequence[Step]
 ItemReader: TypeAlias = Callable[[Item, ContentReader], Steps]
 
+_MESSAGE_TYPES = (None, "message")
 _ROLES: Mapping[object, Role] = {
     "system": "system",
     "developer": "developer",
@@ -74,6 +75,11 @@ def read_items(
         reader.begin_item(position, param, kind)
         steps.extend(_ITEMS.get(kind, _read_unknown)(mapping(item), reader))
     return tuple(steps), tuple(reader.diagnostics)
+
+
+def has_only_messages(items: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether all items are messages: no calls, reasoning, references or added tools."""
+    return all(item.get("type") in _MESSAGE_TYPES and "role" in item for item in items)
 
 
 def image_urls(items: Sequence[Item]) -> list[str]:

@@ -17,7 +17,7 @@ from antiphon.core.diagnostic import Code, Diagnostic, diagnostics_header, ignor
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.content import NO_DESCRIPTIONS
 from antiphon.core.history.pairing import pair_calls
-from antiphon.core.history.read_items import read_items
+from antiphon.core.history.read_items import has_only_messages, read_items
 from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
@@ -40,6 +40,8 @@ from antiphon.wire.request import Request
 __all__ = ["EFFORTS", "diagnostics_header", "make_plan"]
 
 _UPDATE = "configuration_update"
+_TEXT_FORMAT = {"type": "text"}
+_TEXT = OutputContract(requested="text", asked="text")
 
 
 def make_plan(
@@ -87,10 +89,12 @@ def make_plan(
 def _declare_tools(
     request: Request,
     items: Sequence[Mapping[str, Any]],
-    steps: Sequence[Step],
+    steps: tuple[Step, ...],
     capabilities: Capabilities,
 ) -> tuple[DeclaredTools, tuple[Step, ...], list[Diagnostic]]:
     """Declare the tools, and pair the calls of the history with their results."""
+    if not request.tools and request.tool_choice == "auto" and has_only_messages(items):
+        return DeclaredTools(steps=steps), steps, []
     tools = declare_tools(request.tools, request.tool_choice, items, steps, capabilities)
     paired, diagnostics = pair_calls(tools.steps)
     return tools, paired, [*diagnostics, *tools.diagnostics]
@@ -127,7 +131,7 @@ def _read_history(
         descriptions=descriptions,
         model_name=capabilities.model_name,
     )
-    if unseal is None:
+    if unseal is None or has_only_messages(items):
         return steps, notes
     steps, unused = unseal_history(steps, issuer=issuer, model=model, unseal=unseal)
     return steps, [*notes, *unused]
@@ -223,6 +227,8 @@ def _decide_output(
     """Choose the output strategy. An invalid format is an error of the request's own `text.format`,
     but only a diagnostic where an item of the history has set it."""
     param, form = _find_update(items, "text", "format") or ("text.format", request.text_format)
+    if form == _TEXT_FORMAT:
+        return OutputStrategy(contract=_TEXT, tools=tools)
     notes: tuple[Diagnostic, ...] = ()
     try:
         contract = _read_format(param, form)

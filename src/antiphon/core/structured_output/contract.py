@@ -14,8 +14,8 @@ import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.structured_output.json_schema import SchemaTooComplex, json_schemas
-from antiphon.errors import InvalidOutputFormat
+from antiphon.core.structured_output.json_schema import json_schemas
+from antiphon.errors import InvalidOutputFormat, SchemaTooComplex
 from antiphon.wire.items import Document, Item, Message, OutputText, ReasoningItem
 from antiphon.wire.response import Response
 

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.lru import LRUCache
+from antiphon.errors import SchemaTooComplex
 
 MAX_BYTES = 512 * 1024
 MAX_STEPS = 100_000
@@ -27,10 +28,6 @@ _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1
 _PATTERN_STEPS = 20
 
 Node: TypeAlias = dict[str, Any]
-
-
-class SchemaTooComplex(Exception):
-    """Validating a value would take too many steps."""
 
 
 class JSONSchema:

@@ -254,9 +254,13 @@ def decode(body: bytes) -> list[Delta]:
     if answer.output is None:
         fault = classify_document(document)
         return decode_invoked(body, document) if fault is None else [Failure(fault)]
+    return _decode_message(answer.output.message or _BedrockMessage(), document)
+
+
+def _decode_message(message: _BedrockMessage, document: Document) -> list[Delta]:
+    """Feed the events that a stream of the same message would have to a decoder."""
     decoder = BedrockDecoder()
     deltas = decoder.handle_event("messageStart", {})
-    message = answer.output.message or _BedrockMessage()
     for index, raw in enumerate(message.content or ()):
         for name, event in _block_events(bytes(raw)):
             deltas += decoder.handle_event(name, {"contentBlockIndex": index, **event})

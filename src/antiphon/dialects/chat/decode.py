@@ -104,8 +104,8 @@ class ChatDecoder:
     def __init__(self, *, implied_finish: str | None = None) -> None:
         """`implied_finish`: the finish reason of providers that send `[DONE]` without one."""
         self._implied_finish = implied_finish
-        self._calls = CallTracker()
-        self._search_results = SearchResults()
+        self._calls: CallTracker | None = None
+        self._search_results: SearchResults | None = None
         self._started = False
         self._finished = False
         self._has_output = False
@@ -116,6 +116,13 @@ class ChatDecoder:
         data = frame.data
         if data == b"[DONE]":
             return self._done()
+        try:
+            return self._chunk_deltas(_decode_chunk(data), data)
+        except UNREADABLE:
+            return self._feed_broken(data)
+
+    def _feed_broken(self, data: bytes) -> list[Delta]:
+        """Decode a frame that is not valid JSON, after a repair."""
         try:
             chunk, data = decode_repaired(_decode_chunk, data)
         except UNREADABLE:
@@ -140,6 +147,7 @@ class ChatDecoder:
         if chunk.usage or chunk.x_groq:
             deltas += _chunk_usage(chunk)  # first: usage counts even if the choice failed
         if chunk.web_search or chunk.search_results or chunk.citations:
+            self._search_results = self._search_results or SearchResults()
             deltas += _cite_search_results(chunk, self._search_results)
         for choice in chunk.choices or ():
             deltas += self._choice_deltas(choice)
@@ -172,6 +180,7 @@ class ChatDecoder:
         if message.refusal and isinstance(message.refusal, str):
             deltas.append(Refusal(message.refusal))
         if message.tool_calls or message.function_call:
+            self._calls = self._calls or CallTracker()
             for fragment, signature in _call_fragments(message):
                 deltas += signature
                 deltas.append(self._calls.feed(fragment))

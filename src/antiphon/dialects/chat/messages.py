@@ -63,9 +63,8 @@ def _assistant_message(
 ) -> Iterator[Document]:
     """One turn, one message; a turn of reasoning alone gives none."""
     texts = [join_text(step.parts, "") for step in steps if isinstance(step, MessageStep)]
-    calls = [
-        _tool_call(step, plan.identities, ids) for step in steps if isinstance(step, ToolCallStep)
-    ]
+    call_steps = [step for step in steps if isinstance(step, ToolCallStep)]
+    calls = [_tool_call(step, plan.identities, ids) for step in call_steps]
     if not texts and not calls:
         return
     message: Document = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}

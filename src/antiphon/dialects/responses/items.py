@@ -159,15 +159,14 @@ class OutputItems:
         number = part if isinstance(part, int) else 0
         item.record(channel, number, text)
         yield from self._switch_to(item)
-        match channel:
-            case "text":
-                yield Text(text, read_logprobs({"content": logprobs}) if logprobs else ())
-            case "refusal":
-                yield Refusal(text)
-            case "arguments":
-                yield ToolCall(item.number, arguments=text, kind=_CALLS[item.kind])
-            case _:
-                yield Reasoning(text, channel, number)
+        if channel == "text":
+            yield Text(text, read_logprobs({"content": logprobs}) if logprobs else ())
+        elif channel == "refusal":
+            yield Refusal(text)
+        elif channel == "arguments":
+            yield ToolCall(item.number, arguments=text, kind=_CALLS[item.kind])
+        else:
+            yield Reasoning(text, channel, number)
 
     def emit_rest(
         self, item: OutputItem, channel: Channel, whole: Any, part: Any = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event, Thread
 
@@ -103,6 +103,11 @@ class TraceStore:
                 break
         self._disconnect()
 
+    def _write(self, records: Sequence[EncodedRow]) -> None:
+        connection = self._connection = self._connection or self._connect()
+        with transaction(connection):
+            insert_rows(connection, records)
+
     def _flush(self) -> None:
         """Write all queued rows in one transaction."""
         entries, dropped = self._queue.take()
@@ -111,10 +116,7 @@ class TraceStore:
             return
         failed_before = self.lost.failed
         try:
-            records = self._encode_rows(entries)
-            connection = self._connection = self._connection or self._connect()
-            with transaction(connection):
-                insert_rows(connection, records)
+            self._write(self._encode_rows(entries))
         except Exception as error:  # any error: count the loss, the next flush may succeed
             self._disconnect()
             already_counted = self.lost.failed - failed_before

@@ -1,4 +1,4 @@
-"""`antiphon codex setup` and `undo`: what is shown, written, kept, and brought back."""
+"""`antiphon codex setup` and `undo`: what is shown, written, kept and restored."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from antiphon.cli.main import main
 from tests.support.commands import Screen, on_terminal, own_settings, run, serving
 
 OWN = '# mine\nmodel = "gpt-6-sol"\n\n[mcp_servers.x]\ncommand = "true"\n'
-PORT = "[server]\nport = 1\n"  # where nothing runs
+PORT = "[server]\nport = 1\n"  # no gateway listens there
 
 
 @pytest.fixture
 def codex(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Codex's home, with a configuration of the user."""
+    """Codex's home directory with a `config.toml` of the user."""
     monkeypatch.delenv("CODEX_HOME", raising=False)
     own_settings(home).write_text(PORT)
     directory = home / ".codex"
@@ -26,7 +26,7 @@ def codex(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def names(directory: Path) -> set[str]:
+def list_names(directory: Path) -> set[str]:
     return {path.name for path in directory.iterdir()}
 
 
@@ -41,14 +41,14 @@ def test_setup_writes_the_settings_the_catalog_and_a_backup(codex: Path) -> None
     assert (codex / "config.toml.before-antiphon").read_text() == OWN
 
 
-def test_undo_brings_everything_back(codex: Path) -> None:
+def test_undo_restores_the_file_and_removes_the_others(codex: Path) -> None:
     main(["codex", "setup", "--yes"])
     assert main(["codex", "undo", "--yes"]) == 0
     assert (codex / "config.toml").read_text() == OWN
-    assert names(codex) == {"config.toml"}
+    assert list_names(codex) == {"config.toml"}
 
 
-def test_undo_keeps_what_was_added_meanwhile_and_the_backup(
+def test_undo_keeps_later_additions_and_the_backup(
     codex: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["codex", "setup", "--yes"])
@@ -56,39 +56,42 @@ def test_undo_keeps_what_was_added_meanwhile_and_the_backup(
         file.write("[tui]\ntheme = 'dark'\n")
     assert main(["codex", "undo", "--yes"]) == 0
     assert (codex / "config.toml").read_text() == f"{OWN}[tui]\ntheme = 'dark'\n"
-    assert names(codex) == {"config.toml", "config.toml.before-antiphon"}
-    assert "config.toml.before-antiphon is how it was" in capsys.readouterr().out
+    assert list_names(codex) == {"config.toml", "config.toml.before-antiphon"}
+    assert (
+        "config.toml.before-antiphon is the file as it was before setup" in capsys.readouterr().out
+    )
 
 
-def test_where_there_was_no_file_there_is_none_afterwards(codex: Path) -> None:
+def test_undo_deletes_a_file_that_setup_created(codex: Path) -> None:
     (codex / "config.toml").unlink()
     assert main(["codex", "setup", "--yes"]) == 0
-    assert names(codex) == {"config.toml", "antiphon-catalog.json"}
+    assert list_names(codex) == {"config.toml", "antiphon-catalog.json"}
     assert main(["codex", "undo", "--yes"]) == 0
-    assert names(codex) == set()
+    assert list_names(codex) == set()
 
 
-def test_the_home_that_codex_is_told_is_used(
+def test_codex_home_variable_selects_the_directory(
     codex: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "elsewhere"))
     assert main(["codex", "setup", "--yes"]) == 0
-    assert names(tmp_path / "elsewhere") == {"config.toml", "antiphon-catalog.json"}
+    assert list_names(tmp_path / "elsewhere") == {"config.toml", "antiphon-catalog.json"}
     assert (codex / "config.toml").read_text() == OWN
 
 
-def test_a_second_setup_changes_nothing_and_says_so(
+def test_a_second_setup_changes_nothing_and_asks_nothing(
     codex: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["codex", "setup", "--yes"])
     before = (codex / "config.toml").read_bytes()
     capsys.readouterr()
-    assert main(["codex", "setup"]) == 0  # and asks nothing
-    assert capsys.readouterr().out == "Nothing has to be changed.\n"
+    assert main(["codex", "setup"]) == 0
+    shown = capsys.readouterr().out
+    assert shown == f"{codex / 'config.toml'} is up to date; nothing to change.\n"
     assert (codex / "config.toml").read_bytes() == before
 
 
-def test_another_setup_keeps_the_model_that_was_chosen_and_the_first_backup(codex: Path) -> None:
+def test_a_later_setup_keeps_the_chosen_model_and_the_first_backup(codex: Path) -> None:
     main(["codex", "setup", "--yes", "--model", "echo/reasoner"])
     own_settings(codex.parent).write_text(PORT.replace("1", "2"))
     assert main(["codex", "setup", "--yes"]) == 0
@@ -105,7 +108,7 @@ def test_another_setup_keeps_the_model_that_was_chosen_and_the_first_backup(code
         "setup --config team.toml --model echo/cut --yes",
     ],
 )
-def test_options_count_before_and_after_the_word(line: str, codex: Path) -> None:
+def test_options_are_read_before_and_after_the_word_setup(line: str, codex: Path) -> None:
     (codex.parent / "team.toml").write_text(PORT.replace("1", "3"))
     assert main(["codex", *line.split()]) == 0
     settings = tomllib.loads((codex / "config.toml").read_text())
@@ -113,15 +116,15 @@ def test_options_count_before_and_after_the_word(line: str, codex: Path) -> None
     assert settings["model_providers"]["antiphon"]["base_url"] == "http://127.0.0.1:3/v1"
 
 
-def test_undo_without_setup_has_nothing_to_do(
+def test_undo_without_setup_changes_nothing(
     codex: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["codex", "undo"]) == 0
-    assert capsys.readouterr().out == "Nothing has to be changed.\n"
-    assert names(codex) == {"config.toml"}
+    assert "nothing to change" in capsys.readouterr().out
+    assert list_names(codex) == {"config.toml"}
 
 
-def test_the_change_is_shown_and_a_no_writes_nothing(tmp_path: Path) -> None:
+def test_the_change_is_shown_and_answering_no_writes_nothing(tmp_path: Path) -> None:
     own_settings(tmp_path).write_text(PORT)
     done = run(tmp_path, "codex", "setup", given=b"n\n")
     assert (done.returncode, done.stderr) == (1, b"")
@@ -132,7 +135,7 @@ def test_the_change_is_shown_and_a_no_writes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / ".codex").exists()
 
 
-def test_no_answer_is_no_yes(tmp_path: Path) -> None:
+def test_a_missing_answer_writes_nothing(tmp_path: Path) -> None:
     own_settings(tmp_path).write_text(PORT)
     assert run(tmp_path, "codex", "setup").returncode == 2
     assert not (tmp_path / ".codex").exists()
@@ -143,7 +146,7 @@ def test_a_terminal_gets_a_coloured_diff_and_a_question(tmp_path: Path) -> None:
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex/config.toml").write_text(OWN)
     with on_terminal(tmp_path, "codex", "setup") as terminal:
-        terminal.wait_for("Write this?")
+        terminal.wait_for("Write this change?")
         terminal.type("y")
         assert terminal.wait() == 0
     assert "\x1b[31m-model" in terminal.shown
@@ -152,7 +155,7 @@ def test_a_terminal_gets_a_coloured_diff_and_a_question(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["setup", "undo"])
-def test_what_codex_writes_while_the_question_waits_is_not_lost(
+def test_a_change_by_codex_while_the_question_waits_is_not_overwritten(
     command: str, tmp_path: Path
 ) -> None:
     own_settings(tmp_path).write_text(PORT)
@@ -162,16 +165,16 @@ def test_what_codex_writes_while_the_question_waits_is_not_lost(
     if command == "undo":
         run(tmp_path, "codex", "setup", "--yes")
     with on_terminal(tmp_path, "codex", command) as terminal:
-        terminal.wait_for("Write this?")
-        meanwhile = config.read_text() + '[projects."/x"]\ntrust_level = "trusted"\n'
-        config.write_text(meanwhile)
+        terminal.wait_for("Write this change?")
+        changed = config.read_text() + '[projects."/x"]\ntrust_level = "trusted"\n'
+        config.write_text(changed)
         terminal.type("y")
         assert terminal.wait() == 2
-    assert "has changed meanwhile" in terminal.plain
-    assert config.read_text() == meanwhile
+    assert "was changed by another program" in terminal.plain
+    assert config.read_text() == changed
 
 
-def test_a_file_that_only_its_owner_may_read_stays_one_and_so_does_its_backup(codex: Path) -> None:
+def test_a_private_file_and_its_backup_stay_private(codex: Path) -> None:
     (codex / "config.toml").chmod(0o600)
     assert main(["codex", "setup", "--yes"]) == 0
     modes = {path.name: path.stat().st_mode & 0o777 for path in codex.iterdir()}
@@ -180,7 +183,7 @@ def test_a_file_that_only_its_owner_may_read_stays_one_and_so_does_its_backup(co
     )
 
 
-def test_a_key_is_asked_for_where_the_gateway_wants_one(codex: Path, screen: Screen) -> None:
+def test_env_key_is_set_if_the_gateway_requires_a_key(codex: Path, screen: Screen) -> None:
     own_settings(codex.parent).write_text(f'{PORT}api_keys = {{ me = "k-me" }}\n')
     assert screen.run("codex", "setup", "--yes") == 0
     text = (codex / "config.toml").read_text()
@@ -189,7 +192,7 @@ def test_a_key_is_asked_for_where_the_gateway_wants_one(codex: Path, screen: Scr
     assert "$ANTIPHON_API_KEY" in screen.plain
 
 
-def test_the_catalog_is_that_of_the_gateway_that_runs(tmp_path: Path) -> None:
+def test_the_catalog_is_that_of_the_running_gateway(tmp_path: Path) -> None:
     (tmp_path / "serving.toml").write_text('[models]\nlive = "echo/echo"\n')
     with serving(tmp_path, "--config", "serving.toml") as base_url:
         port = base_url.rpartition(":")[2].removesuffix("/v1")
@@ -198,7 +201,7 @@ def test_the_catalog_is_that_of_the_gateway_that_runs(tmp_path: Path) -> None:
     assert '"live"' in (tmp_path / ".codex/antiphon-catalog.json").read_text()
 
 
-def test_a_link_stays_a_link_and_a_mode_a_mode(codex: Path, tmp_path: Path) -> None:
+def test_a_symbolic_link_and_the_mode_of_its_file_are_kept(codex: Path, tmp_path: Path) -> None:
     real = tmp_path / "dotfiles.toml"
     real.write_text(OWN)
     real.chmod(0o640)
@@ -213,32 +216,32 @@ def test_a_link_stays_a_link_and_a_mode_a_mode(codex: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("own", "complaint"),
+    ("own", "message"),
     [
         (b"model = \n", "not valid TOML"),
         (b'model = "\xff"\n', "not UTF-8"),
-        (b"[model_providers.antiphon]\nname = 'mine'\n", "no place for our settings"),
+        (b"[model_providers.antiphon]\nname = 'mine'\n", "already defines a model provider"),
     ],
 )
-def test_a_file_that_cannot_be_changed_is_left_as_it_is(
-    own: bytes, complaint: str, codex: Path, capsys: pytest.CaptureFixture[str]
+def test_a_file_that_cannot_be_changed_is_left_unchanged(
+    own: bytes, message: str, codex: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (codex / "config.toml").write_bytes(own)
     assert main(["codex", "setup", "--yes"]) == 2
-    assert complaint in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith(f"antiphon: {codex / 'config.toml'}: ")
+    assert message in error
     assert (codex / "config.toml").read_bytes() == own
-    assert names(codex) == {"config.toml"}
+    assert list_names(codex) == {"config.toml"}
 
 
-def test_a_port_that_changes_each_time_cannot_be_set_up(
-    codex: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_port_0_cannot_be_set_up(codex: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own_settings(codex.parent).write_text("[server]\nport = 0\n")
     assert main(["codex", "setup", "--yes"]) == 2
     assert "server.port is 0" in capsys.readouterr().err
 
 
-def test_a_directory_that_cannot_be_written_to_is_said_in_one_line(
+def test_a_catalog_that_cannot_be_written_is_named(
     codex: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (codex / "antiphon-catalog.json").mkdir()

@@ -155,7 +155,7 @@ def test_the_end_of_a_round_ends_its_message() -> None:
     assert subject.close(final=True) == []
     [citation] = citations(subject.feed(Text("[1]")))
     assert citation["start_index"] == 0
-    assert (subject.follow_up, subject.diagnostics) == (None, [])
+    assert (subject.follow_up, subject.diagnostics) == (None, ())
 
 
 def test_a_source_that_is_found_later_can_be_cited_from_then_on() -> None:

@@ -28,7 +28,7 @@ def test_a_model_that_sends_only_reasoning_is_asked_once_more() -> None:
 )
 def test_any_output_counts_as_an_answer(output: Delta) -> None:
     subject = close_round(REASONING, output, STOP)
-    assert (subject.follow_up, subject.diagnostics) == (None, [])
+    assert (subject.follow_up, subject.diagnostics) == (None, ())
 
 
 def test_an_answer_without_reasoning_is_not_asked_for_again() -> None:
@@ -48,7 +48,7 @@ def test_without_reminders_an_empty_answer_is_only_noted() -> None:
     subject = close_round(REASONING, STOP, reminds=False)
     assert subject.follow_up is None
     assert [note.code for note in subject.diagnostics] == ["answer.empty"]
-    assert close_round(REASONING, Finish("length"), reminds=False).diagnostics == []
+    assert close_round(REASONING, Finish("length"), reminds=False).diagnostics == ()
 
 
 def test_an_answer_after_the_reminder_is_not_noted_as_empty() -> None:
@@ -62,4 +62,4 @@ def test_an_answer_after_the_reminder_is_not_noted_as_empty() -> None:
 @pytest.mark.parametrize("reason", ["length", "content_filter", None])
 def test_reasoning_that_was_cut_off_is_not_asked_about(reason: str | None) -> None:
     subject = close_round(REASONING, Finish(reason))
-    assert (subject.follow_up, subject.diagnostics) == (None, [])
+    assert (subject.follow_up, subject.diagnostics) == (None, ())

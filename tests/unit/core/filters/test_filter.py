@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from antiphon.core.filters.filter import DeltaFilter
-from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.stream.deltas import Delta, Text
 from antiphon.core.web_search.search_call import SearchOutcome
 
@@ -22,14 +21,8 @@ def test_a_filter_that_only_feeds_wants_nothing() -> None:
     plain = Plain()
     assert (plain.close(final=True), plain.give_up()) == ([], [])
     assert (plain.begin_next(), plain.settle(SearchOutcome())) == ([], [])
-    assert (plain.wants_round, plain.requires_next_round) == (False, False)
-    assert (list(plain.pending), plain.diagnostics) == ([], [])
-
-
-def test_a_filter_with_a_follow_up_wants_a_round() -> None:
-    plain = Plain()
-    plain.follow_up = FollowUp(steps=())
-    assert plain.wants_round
+    assert (plain.follow_up, plain.requires_next_round) == (None, False)
+    assert (list(plain.pending), plain.diagnostics) == ([], ())
 
 
 def test_giving_up_closes_the_filter_for_good() -> None:

@@ -76,7 +76,7 @@ def test_valid_input_streams_as_it_is_written() -> None:
     assert feed_all(subject, ToolCall(0, arguments="\n"), ToolEnd(0)) == []
     assert feed_all(subject, Finish("tool_calls")) == [Finish("tool_calls")]
     assert subject.close(final=True) == []
-    assert (subject.follow_up, subject.diagnostics) == (None, [])
+    assert (subject.follow_up, subject.diagnostics) == (None, ())
 
 
 def test_free_text_of_a_custom_call_is_the_input() -> None:
@@ -219,7 +219,7 @@ def test_invalid_input_stops_at_the_problem_and_its_call_stays_open() -> None:
     assert inputs([*deltas, ToolEnd(0)]) == {0: BAD[: BAD.index("two")]}
     assert [delta for delta in deltas if isinstance(delta, ToolEnd)] == []
     assert ToolCall(1, arguments="{}") in deltas
-    assert subject.diagnostics == []
+    assert subject.diagnostics == ()
 
 
 def test_the_follow_up_says_what_is_wrong_with_the_input() -> None:
@@ -384,7 +384,7 @@ def test_a_call_that_was_cut_off_is_incomplete_and_not_asked_for_again() -> None
     subject = make_filter()
     deltas = run_round(subject, called(arguments(GOOD)[:-9]), "length")
     assert deltas[-1] == ToolEnd(0, complete=False)
-    assert (subject.follow_up, subject.diagnostics) == (None, [])
+    assert (subject.follow_up, subject.diagnostics) == (None, ())
     deltas = run_round(
         make_filter(), [ToolCall(0, "c1", "apply_patch", GOOD[:30], "custom"), ToolEnd(0, False)]
     )

@@ -19,9 +19,9 @@ def test_a_refusal_becomes_text_and_is_noted_once() -> None:
     assert run_filter(subject, Refusal("I can"), Refusal("not.")) == [Text("I can"), Text("not.")]
     [note] = subject.diagnostics
     assert (note.code, note.subject) == ("client.refusal_as_text", "codex")
-    subject.diagnostics.clear()
+    subject.diagnostics = ()
     assert run_filter(subject, Refusal(" Sorry.")) == [Text(" Sorry.")]
-    assert subject.diagnostics == []
+    assert subject.diagnostics == ()
     assert subject.follow_up is None
 
 
@@ -29,7 +29,7 @@ def test_without_a_refusal_nothing_changes_and_nothing_is_noted() -> None:
     subject = RefusalTextFilter(CODEX)
     deltas: list[Delta] = [Reasoning("Hm."), Text("Yes"), Text("."), Finish("stop")]
     assert run_filter(subject, *deltas) == deltas
-    assert subject.diagnostics == []
+    assert subject.diagnostics == ()
 
 
 def test_a_refusal_is_a_message_of_its_own() -> None:
@@ -44,4 +44,4 @@ def test_an_empty_refusal_is_ignored() -> None:
         Refusal(""),
         Text("b"),
     ]
-    assert subject.diagnostics == []
+    assert subject.diagnostics == ()

@@ -466,6 +466,7 @@ def test_a_search_is_settled_once() -> None:
 def test_giving_up_drops_the_pending_searches() -> None:
     subject = make_filter()
     run_round(subject, search(), DONE)
-    assert subject.wants_round
+    assert subject.pending
     assert subject.give_up() == []
-    assert not subject.wants_round
+    assert not subject.pending
+    assert subject.follow_up is None

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
+from unittest.mock import ANY
 
 import msgspec
 import pytest
 
+from antiphon.core.history.pairing import pair_calls
+from antiphon.core.history.read_items import has_only_messages, read_items
 from antiphon.core.history.steps import MessageStep, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.plan import Capabilities, Plan, ToolChoice
+from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
 from antiphon.core.planning.make_plan import EFFORTS, make_plan
+from antiphon.core.planning.unseal import unseal_history
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
 
@@ -358,3 +363,24 @@ def test_a_format_that_is_rejected_beside_tools_is_requested_only_without_them()
     assert plan.contract.asked == "text"
     plain = planned(can=can, text={"format": {"type": "text"}}, tools=[NOW])
     assert (plain.contract.asked, plain.diagnostics) == ("text", ())
+
+
+@pytest.mark.parametrize("search", ["ignore", "managed"])
+def test_a_request_of_messages_alone_is_planned_as_if_its_tools_were_declared(
+    search: Literal["ignore", "managed"],
+) -> None:
+    items: list[dict[str, Any]] = [
+        {"role": "developer", "content": "Be brief."},
+        {"type": "message", "role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "Hello."}]},
+        {"role": "user", "content": [{"type": "input_text", "text": "And?"}]},
+    ]
+    capabilities = Capabilities(web_search=search)
+    steps, _ = read_items(items, inputs=capabilities.inputs, tool_output_images=False)
+    assert has_only_messages(items)
+    assert declare_tools((), "auto", items, steps, capabilities) == DeclaredTools(
+        identities=ANY, steps=steps
+    )
+    paired, unpaired = pair_calls(steps)
+    unsealed, unused = unseal_history(steps, issuer="", model="m", unseal=pytest.fail)
+    assert (paired, unsealed, [*unpaired, *unused]) == (steps, steps, [])

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from antiphon.core.structured_output.contract import OutputContract, check_schema
-from antiphon.core.structured_output.json_schema import MAX_BYTES, JSONSchema, SchemaTooComplex
+from antiphon.core.structured_output.json_schema import MAX_BYTES, JSONSchema
+from antiphon.errors import SchemaTooComplex
 
 
 def doubled(word: str, count: int) -> dict[str, Any]:

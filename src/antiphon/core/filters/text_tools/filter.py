@@ -19,8 +19,9 @@ import msgspec
 
 from antiphon.core.filters.text_scan import Piece, PieceKind, TextScanFilter
 from antiphon.core.filters.text_tools.formats import CallFormat, WrittenToolCall
-from antiphon.core.filters.text_tools.scanner import FormatMismatch, MarkupScanner
+from antiphon.core.filters.text_tools.scanner import MarkupScanner
 from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, ToolCall
+from antiphon.errors import FormatMismatch
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.filters.text_tools.scanner import FormatMismatch, MarkupScanner, Scan
+from antiphon.core.filters.text_tools.scanner import MarkupScanner, Scan
+from antiphon.errors import FormatMismatch
 
 
 class WrittenToolCall(Struct, frozen=True):

@@ -13,6 +13,8 @@ import re
 from collections.abc import Generator
 from typing import TypeAlias, TypeVar
 
+from antiphon.errors import FormatMismatch
+
 T = TypeVar("T")
 Scan: TypeAlias = Generator[None, None, T]
 
@@ -25,10 +27,6 @@ _MAX_MARK_CHARS = 40
 _PLAIN = re.compile(r'[-+.,:\w\s]+|["{}\[\]]', re.ASCII)
 _QUOTED = re.compile(r'[^"\\]+|\\.|"', re.DOTALL)
 _DEPTHS = {"{": 1, "[": 1, "}": -1, "]": -1}
-
-
-class FormatMismatch(Exception):
-    """The text does not match the expected format."""
 
 
 class MarkupScanner:

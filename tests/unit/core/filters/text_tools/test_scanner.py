@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.filters.text_tools.scanner import FormatMismatch, MarkupScanner, Scan
+from antiphon.core.filters.text_tools.scanner import MarkupScanner, Scan
+from antiphon.errors import FormatMismatch
 
 
 def run(scanner: MarkupScanner, scan: Scan[Any], fragments: Iterable[str]) -> Any:

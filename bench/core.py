@@ -1,11 +1,11 @@
-"""What the heart costs: chunk bytes in → event bytes out, per chunk, on one core.
+"""CPU time of the pure layers per chunk: provider bytes in, event bytes out, on one core.
 
-Two questions are answered. Is the cost linear: does a delta of a 20,000-delta stream cost what one
-of a 200-delta stream does? And how much is it, in microseconds of CPU per chunk? The best of
-several runs counts, because everything else that happens on a machine only ever adds.
+It measures whether the cost is linear (a delta of a 20,000-delta stream costs the same as one of a
+200-delta stream), and the microseconds of CPU per chunk. The best of several runs counts, because
+other load on the machine can only add time.
 
-    python bench/heart.py            prints the table
-    python bench/heart.py --write    also keeps it in bench/results/heart.md
+    python bench/core.py            print the table
+    python bench/core.py --write    also write it to bench/results/core.md
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from antiphon.wire.sse import SSEEncoder
 
 SHORT, LONG = 200, 20_000
 LIMIT_US, LIMIT_RATIO = 10.0, 1.5
-RESULTS = Path(__file__).parent / "results" / "heart.md"
+RESULTS = Path(__file__).parent / "results" / "core.md"
 
 
 def chunk(delta: Mapping[str, Any]) -> bytes:
@@ -117,7 +117,7 @@ def main() -> None:
     print(text)
     if parser.parse_args().write:
         RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(f"# The heart, per chunk\n\n`make bench`\n\n{text}\n")
+        RESULTS.write_text(f"# The pure layers, CPU time per chunk\n\n`make bench`\n\n{text}\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,16 @@
+"""The path of one streamed request stays short: files it runs through, switches between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.request_path import count_request_path
+
+MAX_FILES = 60
+MAX_SWITCHES = 300
+
+
+async def test_a_streamed_request_runs_through_few_files(tmp_path: Path) -> None:
+    path = await count_request_path(tmp_path)
+    assert len(path.files) <= MAX_FILES, sorted(path.files)
+    assert path.switches <= MAX_SWITCHES

@@ -1,0 +1,152 @@
+"""Finding a gateway that runs, or starting one for the time that Codex runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from antiphon.cli.codex.gateway import encode_catalog, find_gateway, start_gateway
+from antiphon.config import Config, ServerConfig
+from antiphon.errors import GatewayError
+from tests.support.commands import PATIENCE_S, environment, own_settings
+
+READY = {"ready": True}
+MODELS = {"models": [{"slug": "m"}], "data": [], "antiphon": {"default_model": "m"}}
+Answer = tuple[int, Any]
+
+
+@contextmanager
+def server(answers: Mapping[str, Answer]) -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
+    """An HTTP server with one answer for each path: its port, and path and key of each request."""
+    requests: list[tuple[str, str | None]] = []
+
+    class Recorder(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            requests.append((self.path, self.headers["authorization"]))
+            status, document = answers[self.path]
+            self.send_response(status)
+            self.send_header("location", "/elsewhere")
+            self.end_headers()
+            self.wfile.write(json.dumps(document).encode())
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Recorder) as listening:
+        Thread(target=listening.serve_forever, daemon=True).start()
+        try:
+            yield listening.server_port, requests
+        finally:
+            listening.shutdown()
+
+
+def config(port: int) -> Config:
+    return Config(server=ServerConfig(port=port, api_keys={"me": "k-me"}))
+
+
+def test_a_running_gateway_is_found_with_its_models() -> None:
+    with server({"/health": (200, READY), "/v1/models": (200, MODELS)}) as (port, requests):
+        gateway = find_gateway(config(port))
+    assert gateway is not None
+    assert (gateway.base_url, gateway.key) == (f"http://127.0.0.1:{port}/v1", "k-me")
+    assert gateway.catalog == MODELS
+    assert requests == [("/health", None), ("/v1/models", "Bearer k-me")]
+
+
+@pytest.mark.parametrize(
+    ("health", "models"),
+    [
+        ((200, {"ready": False}), (200, MODELS)),
+        ((200, [1]), (200, MODELS)),
+        ((503, READY), (200, MODELS)),
+        ((200, READY), (401, {})),
+        ((200, READY), (200, {"data": [{"id": "m"}]})),
+        ((200, READY), (200, {**MODELS, "models": []})),
+    ],
+    ids=["not ready", "not health", "failing", "key rejected", "not Antiphon", "no models"],
+)
+def test_another_server_is_not_taken_for_a_gateway(health: Answer, models: Answer) -> None:
+    with server({"/health": health, "/v1/models": models}) as (port, _):
+        assert find_gateway(config(port)) is None
+
+
+def test_the_key_does_not_follow_a_redirect() -> None:
+    """Another program may listen at that address, and send us to any server."""
+    with server({"/health": (200, READY), "/v1/models": (302, MODELS)}) as (port, requests):
+        assert find_gateway(config(port)) is None
+    assert requests == [("/health", None), ("/v1/models", "Bearer k-me")]
+
+
+def test_port_0_is_no_address_to_find_a_gateway_at() -> None:
+    assert find_gateway(config(0)) is None
+
+
+@pytest.fixture
+def subprocess_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PYTHONPATH", environment(home)["PYTHONPATH"])
+    return home
+
+
+def test_a_started_gateway_imports_nothing_from_the_current_directory(
+    subprocess_home: Path,
+) -> None:
+    """A project may have modules with the names of ours, by chance or on purpose."""
+    for name in ("antiphon", "msgspec", "aiohttp"):
+        (subprocess_home / f"{name}.py").write_text("raise SystemExit('imported from the project')")
+    with start_gateway(Config(), None) as gateway:
+        assert gateway.catalog["antiphon"]["default_model"] == "echo/echo"
+    with pytest.raises(URLError):
+        urlopen(gateway.base_url.removesuffix("/v1") + "/health", timeout=PATIENCE_S)
+
+
+def test_a_gateway_that_does_not_start_is_an_error_with_its_message(subprocess_home: Path) -> None:
+    own_settings(subprocess_home).write_text("[server]\nprot = 1\n")
+    with (
+        pytest.raises(GatewayError, match=r"antiphon\.toml:2: server\.prot: unknown key"),
+        start_gateway(Config(), None),
+    ):
+        pass
+
+
+@pytest.mark.usefixtures("subprocess_home")
+def test_a_gateway_that_exits_silently_is_an_error_with_advice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/true")
+    with pytest.raises(GatewayError, match="run `antiphon serve`"), start_gateway(Config(), None):
+        pass
+
+
+def test_a_gateway_that_does_not_stop_is_killed(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = home / "stubborn"
+    with server({"/v1/models": (200, MODELS)}) as (port, _):
+        program.write_text(
+            "#!/bin/sh\ntrap '' TERM\n"
+            f"echo listens on http://127.0.0.1:{port}/v1\necho $$ > pid\n"
+            "while :; do sleep 0.1; done\n"
+        )
+        program.chmod(0o755)
+        monkeypatch.setattr("sys.executable", str(program))
+        monkeypatch.setattr("antiphon.cli.codex.gateway._STOP_TIMEOUT_S", 0.2)
+        with start_gateway(Config(), None) as gateway:
+            assert gateway.catalog == MODELS
+            while not (home / "pid").exists() or not (home / "pid").read_text():
+                pass
+    pid = (home / "pid").read_text().strip()
+    assert subprocess.run(["kill", "-0", pid], capture_output=True, check=False).returncode != 0
+
+
+def test_the_catalog_file_has_only_the_models_of_codex() -> None:
+    assert json.loads(encode_catalog(MODELS)) == {"models": [{"slug": "m"}]}

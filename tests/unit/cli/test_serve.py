@@ -1,0 +1,117 @@
+"""`antiphon serve`: options, the announcement of the address, and errors at the start."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from antiphon.cli.main import main
+from antiphon.config import Config
+from tests.support.commands import Screen
+
+Start = Callable[[Config], list[str]]
+
+
+def replace_server(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
+    """Replace the server: `start` returns the names of its models, or raises; it ends at once."""
+
+    async def serve(config: Config, environment: Any, emit: Any, announce: Any) -> None:
+        names = start(config)
+        engine = SimpleNamespace(router=SimpleNamespace(names=lambda: names))
+        announce(SimpleNamespace(port=config.server.port or 4321), engine)
+
+    monkeypatch.setattr("antiphon.cli.serve.serve", serve)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
+    """The configurations that servers were started with."""
+    configs: list[Config] = []
+
+    def start(config: Config) -> list[str]:
+        configs.append(config)
+        return [f"lab/m{number}" for number in range(8)]
+
+    replace_server(monkeypatch, start)
+    return configs
+
+
+def test_options_override_the_configuration(home: Path, started: list[Config]) -> None:
+    (home / "antiphon.toml").write_text('[server]\nhost = "::1"\nport = 1\nshutdown_s = 7\n')
+    assert main(["serve"]) == 0
+    assert main(["serve", "--host", "127.0.0.1", "--port", "0"]) == 0
+    servers = [config.server for config in started]
+    assert [(each.host, each.port) for each in servers] == [("::1", 1), ("127.0.0.1", 0)]
+    assert {each.shutdown_s for each in servers} == {7}
+
+
+@pytest.mark.parametrize("port", ["-1", "65536"])
+@pytest.mark.usefixtures("home")
+def test_a_port_out_of_range_is_rejected(
+    port: str, started: list[Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", f"--port={port}"]) == 2
+    expected = f"antiphon: --port {port}: must be a number from 0 to 65535\n"
+    assert capsys.readouterr().err == expected
+    assert started == []
+
+
+@pytest.mark.usefixtures("home", "started")
+def test_a_pipe_gets_one_line_with_the_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--port", "0"]) == 0
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.endswith(" listens on http://127.0.0.1:4321/v1")
+
+
+@pytest.mark.usefixtures("home", "started")
+def test_a_terminal_gets_address_models_clients_and_an_example(screen: Screen) -> None:
+    assert screen.run("serve", "--port", "0") == 0
+    assert "base URL  http://127.0.0.1:4321/v1" in screen.plain
+    assert "lab/m5 and 2 more (antiphon models)" in screen.plain
+    assert "this machine only, no API key required" in screen.plain
+    assert "none; API keys in the environment enable providers" in screen.plain
+    assert "curl http://127.0.0.1:4321/v1/responses" in screen.plain
+    assert '"model":"lab/m0"' in screen.plain
+    assert "authorization" not in screen.plain
+
+
+@pytest.mark.usefixtures("started")
+def test_clients_with_keys_are_named_without_their_keys(home: Path, screen: Screen) -> None:
+    path = home / "antiphon.toml"
+    path.write_text('[server]\napi_keys = { alice = "k-alice", bob = "k-bob" }\n')
+    assert screen.run("serve") == 0
+    assert "with an API key: alice, bob" in screen.plain
+    assert "authorization: Bearer YOUR-KEY" in screen.plain
+    assert "k-alice" not in screen.plain
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.EADDRINUSE, "x"), "port 80 on 127.0.0.1 is in use: stop the process"),
+        (PermissionError(errno.EACCES, "x"), "port 80 on 127.0.0.1 needs more privileges: choose"),
+        (
+            OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address"),
+            "cannot listen on port 80 on 127.0.0.1: Cannot assign requested address",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_a_port_that_cannot_be_bound_is_one_line_with_advice(
+    error: OSError,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(config: Config) -> list[str]:
+        raise error
+
+    replace_server(monkeypatch, fail)
+    assert main(["serve", "--port", "80"]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"antiphon: {message}")
