@@ -16,7 +16,7 @@ import pytest
 from openai.types.responses import ResponseOutputItem
 
 from tests.support.corpus import ABSENT, Case, cases
-from tests.support.openai_sdk_check import consult
+from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.recordings import Document, events_of, every, final, streams
 from tests.support.reference_readers import anthropic as reference_anthropic
 from tests.support.reference_readers import bedrock as reference_bedrock
@@ -77,7 +77,7 @@ def test_a_recording_replays_to_a_valid_stream(case: Case) -> None:
         check(events)
         types = {item["type"] for item in final(events)["output"]}
         if protocol(case) != "responses" or types <= known_to_the_package():
-            consult(events)
+            check_with_sdk(events)
         assert final(events)["status"] != "in_progress"
 
 

@@ -19,7 +19,7 @@ from antiphon.core.stream.deltas import (
     ToolCall,
 )
 from tests.support.machines import Document, documents, machine, run
-from tests.support.openai_sdk_check import consult, parse
+from tests.support.openai_sdk_check import check_with_sdk, parse
 from tests.support.stream_validator import check
 from tests.support.valid_streams import (
     call,
@@ -80,7 +80,7 @@ SAID: dict[str, list[Delta]] = {
 def test_the_official_client_reads_every_kind_of_item(name: str, reason: str | None) -> None:
     events = run([*SAID[name], Finish(reason)])
     check(events)
-    consult(events)
+    check_with_sdk(events)
     assert events[-1]["response"]["status"] in ("completed", "incomplete", "failed")
 
 
@@ -98,7 +98,7 @@ def test_the_official_client_reads_every_failure(status: int, body: bytes) -> No
     subject = machine()
     events = documents(subject.start() + subject.fail(classify(status, {}, body)))
     check(events)
-    consult(events)
+    check_with_sdk(events)
     assert events[-1]["response"]["error"]["message"]
 
 
@@ -115,10 +115,10 @@ GOOD = stream(
 
 
 def test_the_sdk_check_accepts_a_handmade_stream() -> None:
-    consult(GOOD)
+    check_with_sdk(GOOD)
     assert parse(GOOD[0]).response.id == "resp_1"
-    consult(stream(message("a"), cut_call("{"), end="failed"))
-    consult(stream(message("a", status="incomplete"), end="incomplete"))
+    check_with_sdk(stream(message("a"), cut_call("{"), end="failed"))
+    check_with_sdk(stream(message("a", status="incomplete"), end="incomplete"))
 
 
 def at(events: list[Document], kind: str) -> Document:
@@ -158,4 +158,4 @@ def test_the_sdk_check_rejects_broken_streams(name: str) -> None:
     BREAKS[name](events)
     assert events != GOOD
     with pytest.raises((AssertionError, RuntimeError)):
-        consult(events)
+        check_with_sdk(events)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import ModelConfig
-from tests.support import openai_sdk_check as oracle
+from tests.support import openai_sdk_check
 from tests.support.checked_gateway import (
     Document,
     checked_gateway,
@@ -216,4 +216,4 @@ async def test_every_event_passes_the_strict_validation_of_the_official_client(
         for event in spoiled:
             event.pop("logprobs", None)
         with pytest.raises(AssertionError, match="logprobs"):
-            oracle.consult(spoiled)
+            openai_sdk_check.check_with_sdk(spoiled)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from antiphon import replay
-from tests.support.openai_sdk_check import consult
+from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.stream_validator import check
 
 HERE = Path(__file__).parent
@@ -57,7 +57,7 @@ def test_a_golden_transcript_keeps_every_rule(upstream: Path) -> None:
     text = upstream.with_name("events.jsonl").read_bytes().decode()
     events = [json.loads(line) for line in text.split("\n") if line]
     check(events)
-    consult(events)
+    check_with_sdk(events)
     assert events[-1]["response"]["status"] != "in_progress"
 
 

@@ -57,7 +57,7 @@ from tests.support.machines import (
     counting_ids,
     documents,
 )
-from tests.support.openai_sdk_check import consult
+from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.patches import FILES, patch
 from tests.support.request_validators.chat import problems
 from tests.support.rounds import PATCH, READ, SEARCH, TEXT_FORMAT, ULM
@@ -168,7 +168,7 @@ def check_response(events: list[Document], *, rounds: int = 1) -> Document:
     """The response; its events keep every rule but one: a later round may revise an input."""
     events = _as_if_never_revised(events) if rounds else events
     check(events)
-    consult(events)
+    check_with_sdk(events)
     assert len([event for event in events if event["type"] in TERMINALS]) == 1
     response: Document = events[-1]["response"]
     return response

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.config import ProviderConfig, StoreConfig
-from tests.support import openai_sdk_check as oracle
+from tests.support import openai_sdk_check
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.stream_validator import check
 from tests.support.upstream import Script, Upstream, upstream
@@ -71,7 +71,7 @@ async def configured(
 def check_events(events: list[Document]) -> list[Document]:
     """Return the same events after both validators have accepted them."""
     check(events)
-    oracle.consult(events)
+    openai_sdk_check.check_with_sdk(events)
     return events
 
 

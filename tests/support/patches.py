@@ -32,7 +32,7 @@ SCRIPT = ToolIdentity("exec", "exec", "custom", grammar=Grammar("regex", r"[\s\S
 SHELL = ToolIdentity("shell", "shell")
 TOOLS = ToolIdentityMap([PATCH, SCRIPT, SHELL, ToolIdentity("exec_command", "exec_command")])
 
-_SOUND = re.compile(
+_VALID = re.compile(
     r"""\*\*\*\ Begin\ Patch\n
     (?: \*\*\*\ Add\ File:\ .+\n (?: \+.*\n )+
       | \*\*\*\ Delete\ File:\ .+\n
@@ -43,8 +43,8 @@ _SOUND = re.compile(
 )
 
 
-def is_sound(text: str) -> bool:
-    return _SOUND.fullmatch(text) is not None
+def is_valid_patch(text: str) -> bool:
+    return _VALID.fullmatch(text) is not None
 
 
 def patch(*files: str) -> str:
@@ -67,7 +67,7 @@ FILES: Mapping[str, str] = {
 }
 
 
-def sound_patches() -> Iterator[str]:
+def valid_patches() -> Iterator[str]:
     names = list(FILES)
     for start, name in enumerate(names):
         yield patch(FILES[name])

@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 def every(cases: Iterable[Case]) -> pytest.MarkDecorator:
-    """A test for each of these recordings."""
+    """Parametrize a test with these recordings."""
     return pytest.mark.parametrize("case", [*cases], ids=lambda case: case.id)
 
 
@@ -63,7 +63,7 @@ def deltas_of(case: Case) -> list[Delta]:
 
 
 def history_of(case: Case) -> tuple[Step, ...]:
-    """What the next request says: a question, the recorded answer with its state, and more."""
+    """The history of the next request: a message, the recorded answer, and another message."""
     sealer = Sealer(["key"], new_nonce=bytes, now=lambda: 0)
     bridge = Bridge(
         machine((), seal=partial(sealer.seal, "p", "m")), resolve(case.meta["protocol"])

@@ -90,8 +90,8 @@ class _Item:
         return [part for part in self.parts if (part.kind == "summary_text") == summary]
 
 
-class _Judge:
-    """Reads the events once, in order, and remembers what was promised."""
+class _Validator:
+    """Reads the events once, in order, and keeps the state to check them against."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
@@ -338,20 +338,20 @@ class _Judge:
         item.stages.append(setup)
 
 
-_LIFECYCLE: Mapping[str, Callable[[_Judge, Event], None]] = {
-    "response.created": _Judge.begin,
-    "response.queued": _Judge.queued,
-    "response.in_progress": _Judge.progress,
-    **dict.fromkeys(TERMINALS, _Judge.end),
+_LIFECYCLE: Mapping[str, Callable[[_Validator, Event], None]] = {
+    "response.created": _Validator.begin,
+    "response.queued": _Validator.queued,
+    "response.in_progress": _Validator.progress,
+    **dict.fromkeys(TERMINALS, _Validator.end),
 }
-_STEPS: Mapping[str, Callable[[_Judge, Event], None]] = {
-    "response.output_item.added": _Judge.add_item,
-    "response.output_item.done": _Judge.finish_item,
-    "response.content_part.added": _Judge.add_part,
-    "response.content_part.done": _Judge.finish_part,
-    "response.reasoning_summary_part.added": _Judge.add_part,
-    "response.reasoning_summary_part.done": _Judge.finish_part,
-    "response.output_text.annotation.added": _Judge.annotate,
+_STEPS: Mapping[str, Callable[[_Validator, Event], None]] = {
+    "response.output_item.added": _Validator.add_item,
+    "response.output_item.done": _Validator.finish_item,
+    "response.content_part.added": _Validator.add_part,
+    "response.content_part.done": _Validator.finish_part,
+    "response.reasoning_summary_part.added": _Validator.add_part,
+    "response.reasoning_summary_part.done": _Validator.finish_part,
+    "response.output_text.annotation.added": _Validator.annotate,
 }
 
 
@@ -369,4 +369,4 @@ def _so_far(part: _Part) -> dict[str, Any]:
 
 def check(events: Sequence[Event]) -> None:
     """Raise AssertionError, naming the rule and the event, unless the stream keeps every rule."""
-    _Judge(events).run()
+    _Validator(events).run()

@@ -131,8 +131,8 @@ async def client_gateway(
 ) -> AsyncIterator[ClientGateway]:
     """Open a gateway whose only provider has this dialect; `model` configures its model.
 
-    When the client is done, the script must have been played to its end, and nothing been asked
-    that a real provider would have refused.
+    At the end every step of the script must have been used, and every request must have been valid
+    for a real provider.
     """
     scripted = ScriptedModel(dialect, script)
     home = tmp_path / "home"

@@ -38,7 +38,7 @@ def install_python(directory: Path) -> None:
 
 
 def ensure(directory: Path, pins: tuple[str, ...], install: Callable[[Path], None]) -> None:
-    """The stamp is written last: an install that broke off is made again."""
+    """Install once per set of pins. The stamp is written last: an interrupted one is repeated."""
     stamp = directory / "stamp"
     digest = hashlib.sha256(f"{sys.version_info[:2]}".encode())
     for name in pins:

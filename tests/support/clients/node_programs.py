@@ -13,7 +13,7 @@ PROGRAMS = Path(__file__).parents[2] / "clients" / "node"
 
 
 async def run_program(setup: ClientGateway, program: str, scenario: str) -> Any:
-    """What a program saw in a scenario.
+    """Run a scenario of a program; return its JSON output.
 
     Node looks for packages beside the program, so it runs as a copy with the packages beside it.
     """

@@ -84,7 +84,7 @@ class ProviderRequest(ABC):
         return found[0]
 
     def _parts(self) -> Iterator[tuple[str, Document]]:
-        """All parts of all messages; a text without parts is one."""
+        """All parts of all messages; a plain string is one part."""
         for message in self.body["messages"]:
             yield from ((message["role"], part) for part in _listed(message.get("content")))
 
@@ -177,7 +177,7 @@ class GeminiProviderRequest(ProviderRequest):
 
     @property
     def messages(self) -> list[tuple[str, str]]:
-        """Where a signature sits in a text, the text is in pieces."""
+        """A text with a signature inside is split into parts; they are merged here."""
         joined: list[tuple[str, str]] = []
         for role, text in super().messages:
             if role == "assistant" and joined and joined[-1][0] == role:

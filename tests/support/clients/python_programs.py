@@ -13,7 +13,7 @@ _PROGRAMS = Path(__file__).parents[2] / "clients" / "python"
 
 
 async def run_program(setup: ClientGateway, program: str, scenario: str) -> Any:
-    """What a program has seen of its scenario, which must not have failed."""
+    """Run a scenario of a program, which must succeed; return its JSON output."""
     done = await setup.run(
         [python_command(), _PROGRAMS / f"{program}.py", scenario],
         env={"PYTHONDONTWRITEBYTECODE": "1"},
