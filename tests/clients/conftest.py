@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A page that is about to be rewritten need not be right."""
+    """Skip the check of a page that this run rewrites."""
     return (collection_path.name == "test_page.py" and _updates(config)) or None
 
 

@@ -5,85 +5,94 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from tests.support.clients.gateway import Stage, stage
-from tests.support.clients.python_programs import played
+from tests.support.clients.gateway import ClientGateway, client_gateway
+from tests.support.clients.python_programs import run_program
 from tests.support.clients.scenario import Client
-from tests.support.clients.scripted_model import Call, Dialect, Say
+from tests.support.clients.scripted_model import Call, Dialect, Reply
 
 AGENTS = Client("openai-agents (Python)", "pypi:openai-agents")
 BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]
-play = partial(played, program="agents_client")
+play = partial(run_program, program="agents_client")
 
 
 @AGENTS.does("run")
 async def test_an_agent_answers(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("Good day.", tokens=21)]) as s:
-        seen = await play(s, scenario="run")
+    async with client_gateway(tmp_path, dialect, [Reply("Good day.", tokens=21)]) as setup:
+        seen = await play(setup, scenario="run")
         assert (seen["output"], seen["agent"]) == ("Good day.", "host")
         assert seen["tokens"] == [1, 21, 5, 26]
-        assert s.asked[0].said == [("system", "You are host."), ("user", "Good morning")]
+        assert setup.requests[0].messages == [("system", "You are host."), ("user", "Good morning")]
 
 
 @AGENTS.does("run with tools")
 async def test_an_agent_calls_its_tools(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say(calls=BOTH), Say("Sun.", tokens=30)]) as s:
-        seen = await play(s, scenario="tool")
+    async with client_gateway(
+        tmp_path, dialect, [Reply(calls=BOTH), Reply("Sun.", tokens=30)]
+    ) as setup:
+        seen = await play(setup, scenario="tool")
         assert seen["output"] == "Sun."
         assert seen["tokens"] == [2, 39, 10, 49]
-        check_results(s)
+        check_results(setup)
 
 
 @AGENTS.does("run_streamed with tools")
 async def test_a_streamed_agent_calls_its_tools(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("Wait.", calls=BOTH), Say("Sun.")]) as s:
-        seen = await play(s, scenario="tool_stream")
+    async with client_gateway(
+        tmp_path, dialect, [Reply("Wait.", calls=BOTH), Reply("Sun.")]
+    ) as setup:
+        seen = await play(setup, scenario="tool_stream")
         assert (seen["output"], seen["text"]) == ("Sun.", "Wait.Sun.")
         assert seen["heard"].count("tool_called") == 2
         assert seen["heard"].count("tool_output") == 2
-        check_results(s)
+        check_results(setup)
 
 
-def check_results(s: Stage) -> None:
-    assert s.asked[1].calls == [(call.name, call.arguments) for call in BOTH]
-    assert s.asked[1].results == ["sunny in Ulm", "sunny in Bonn"]
+def check_results(setup: ClientGateway) -> None:
+    assert setup.requests[1].calls == [(call.name, call.arguments) for call in BOTH]
+    assert setup.requests[1].results == ["sunny in Ulm", "sunny in Bonn"]
 
 
 @AGENTS.does("typed output")
 async def test_an_agent_answers_with_a_type(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say('{"name":"Ulm","people":126000}')]) as s:
-        assert await play(s, scenario="typed") == {"name": "Ulm", "people": 126000}
-        assert '"people"' in s.asked[0].text
+    async with client_gateway(
+        tmp_path, dialect, [Reply('{"name":"Ulm","people":126000}')]
+    ) as setup:
+        assert await play(setup, scenario="typed") == {"name": "Ulm", "people": 126000}
+        assert '"people"' in setup.requests[0].text
 
 
 @AGENTS.does("handoff")
 async def test_an_agent_hands_over_to_another(tmp_path: Path, dialect: Dialect) -> None:
-    script = [Say(calls=[Call("transfer_to_guide")]), Say("This way, please.")]
-    async with stage(tmp_path, dialect, script) as s:
-        seen = await play(s, scenario="handoff")
+    script = [Reply(calls=[Call("transfer_to_guide")]), Reply("This way, please.")]
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        seen = await play(setup, scenario="handoff")
         assert (seen["output"], seen["agent"]) == ("This way, please.", "guide")
-        assert [heard.says("system") for heard in s.asked] == ["You are host.", "You are guide."]
-        assert s.asked[1].calls == [("transfer_to_guide", {})]
-        assert len(s.asked[1].results) == 1
+        assert [request.text_of_role("system") for request in setup.requests] == [
+            "You are host.",
+            "You are guide.",
+        ]
+        assert setup.requests[1].calls == [("transfer_to_guide", {})]
+        assert len(setup.requests[1].results) == 1
 
 
 @AGENTS.does("reasoning, store=False")
-async def test_thoughts_come_back_without_a_store(tmp_path: Path, dialect: Dialect) -> None:
-    script = [Say(thought="Two cities.", calls=BOTH), Say("Sun."), Say("You are welcome.")]
-    async with stage(tmp_path, dialect, script) as s:
-        seen = await play(s, scenario="reasoning")
+async def test_reasoning_is_replayed_without_a_store(tmp_path: Path, dialect: Dialect) -> None:
+    script = [Reply(thought="Two cities.", calls=BOTH), Reply("Sun."), Reply("You are welcome.")]
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        seen = await play(setup, scenario="reasoning")
         assert [turn["output"] for turn in seen["turns"]] == ["Sun.", "You are welcome."]
         assert seen["text"] == "You are welcome."
         assert any(seen["sealed"])
-        check_results(s)
-        state = s.player.state(0, "Two cities.")
-        assert [heard.states[:1] for heard in s.asked] == [[], [state], [state]]
-        assert s.asked[2].said[-2:] == [("assistant", "Sun."), ("user", "Thanks.")]
+        check_results(setup)
+        state = setup.model.state(0, "Two cities.")
+        assert [request.states[:1] for request in setup.requests] == [[], [state], [state]]
+        assert setup.requests[2].messages[-2:] == [("assistant", "Sun."), ("user", "Thanks.")]
 
 
 @AGENTS.does("previous_response_id", "chat")
-async def test_an_agent_goes_on_where_it_left_off(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("1"), Say("2")]) as s:
-        seen = await play(s, scenario="memory")
+async def test_an_agent_continues_by_response_id(tmp_path: Path, dialect: Dialect) -> None:
+    async with client_gateway(tmp_path, dialect, [Reply("1"), Reply("2")]) as setup:
+        seen = await play(setup, scenario="memory")
         assert [turn["output"] for turn in seen] == ["1", "2"]
-        said = [("user", "One?"), ("assistant", "1"), ("user", "Two?")]
-        assert s.asked[1].said == [("system", "You are host."), *said]
+        history = [("user", "One?"), ("assistant", "1"), ("user", "Two?")]
+        assert setup.requests[1].messages == [("system", "You are host."), *history]

@@ -10,30 +10,30 @@ from typing import Any
 
 import pytest
 
-from tests.support.clients.gateway import Stage, stage
-from tests.support.clients.node_programs import played
+from tests.support.clients.gateway import ClientGateway, client_gateway
+from tests.support.clients.node_programs import run_program
 from tests.support.clients.scenario import Client
-from tests.support.clients.scripted_model import Call, Cut, Dialect, Say
+from tests.support.clients.scripted_model import Call, CutReply, Dialect, Reply
 
 AI_SDK = Client("AI SDK", "npm:@ai-sdk/openai")
 LOOK = Call("get_weather", {"city": "Paris"})
 CITY = {"name": "Paris", "people": 2102650}
 THOUGHT = "It is about the weather."
-STEPS = [Say(thought=THOUGHT, calls=[LOOK]), Say("It is sunny.")]
+STEPS = [Reply(thought=THOUGHT, calls=[LOOK]), Reply("It is sunny.")]
 
 
 @AI_SDK.does("text")
 async def test_a_text(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("It is sunny.", tokens=12)]) as s:
-        seen = await played(s, "ai-sdk", "text")
+    async with client_gateway(tmp_path, dialect, [Reply("It is sunny.", tokens=12)]) as setup:
+        seen = await run_program(setup, "ai-sdk", "text")
         assert (seen["text"], seen["finish"], seen["tokens"]) == ("It is sunny.", "stop", 17)
-        assert s.asked[0].said[0] == ("system", "Be kind.")
+        assert setup.requests[0].messages[0] == ("system", "Be kind.")
 
 
 @AI_SDK.does("streamed text")
 async def test_a_streamed_text(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("It is sunny.")]) as s:
-        seen = await played(s, "ai-sdk", "stream")
+    async with client_gateway(tmp_path, dialect, [Reply("It is sunny.")]) as setup:
+        seen = await run_program(setup, "ai-sdk", "stream")
         assert (seen["text"], seen["finish"], seen["errors"]) == ("It is sunny.", "stop", [])
         assert seen["parts"].count("text-start") == seen["parts"].count("text-end") == 1
 
@@ -41,27 +41,31 @@ async def test_a_streamed_text(tmp_path: Path, dialect: Dialect) -> None:
 @AI_SDK.does("tools in steps")
 @pytest.mark.parametrize("scenario", ["tools", "streamedTools"])
 async def test_tools_in_several_steps(tmp_path: Path, dialect: Dialect, scenario: str) -> None:
-    async with stage(tmp_path, dialect, STEPS) as s:
-        seen = await played(s, "ai-sdk", scenario)
+    async with client_gateway(tmp_path, dialect, STEPS) as setup:
+        seen = await run_program(setup, "ai-sdk", scenario)
         first, second = seen["steps"]
         assert (first["finish"], second["finish"]) == ("tool-calls", "stop")
         assert first["calls"] == [["get_weather", {"city": "Paris"}]]
         assert first["results"] == ["sunny in Paris"]
         assert (second["text"], seen.get("errors", [])) == ("It is sunny.", [])
-        assert s.asked[1].results == ["sunny in Paris"]
+        assert setup.requests[1].results == ["sunny in Paris"]
 
 
 @AI_SDK.does("object")
 async def test_an_object(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say('{"name":"Paris","people":2102650}')]) as s:
-        assert await played(s, "ai-sdk", "object") == {"object": CITY, "finish": "stop"}
-        assert s.asked[0].schema is not None
+    async with client_gateway(
+        tmp_path, dialect, [Reply('{"name":"Paris","people":2102650}')]
+    ) as setup:
+        assert await run_program(setup, "ai-sdk", "object") == {"object": CITY, "finish": "stop"}
+        assert setup.requests[0].schema is not None
 
 
 @AI_SDK.does("streamed object")
 async def test_a_streamed_object(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say('{"name":"Paris","people":2102650}')]) as s:
-        seen = await played(s, "ai-sdk", "streamedObject")
+    async with client_gateway(
+        tmp_path, dialect, [Reply('{"name":"Paris","people":2102650}')]
+    ) as setup:
+        seen = await run_program(setup, "ai-sdk", "streamedObject")
         assert seen["object"] == seen["partial"][-1] == CITY
 
 
@@ -70,10 +74,10 @@ async def test_a_streamed_object(tmp_path: Path, dialect: Dialect) -> None:
 async def test_turns_without_a_store_send_everything(
     tmp_path: Path, dialect: Dialect, scenario: str
 ) -> None:
-    async with stage(tmp_path, dialect, [*STEPS, Say("Rain.")]) as s:
-        seen = await played(s, "ai-sdk", scenario)
+    async with client_gateway(tmp_path, dialect, [*STEPS, Reply("Rain.")]) as setup:
+        seen = await run_program(setup, "ai-sdk", scenario)
         assert references(seen) == [0, 0, 0]
-        remembered(s, seen)
+        check_history(setup, seen)
 
 
 @AI_SDK.does("turns with store")
@@ -81,33 +85,36 @@ async def test_turns_without_a_store_send_everything(
 async def test_turns_with_a_store_send_references(
     tmp_path: Path, dialect: Dialect, scenario: str
 ) -> None:
-    async with stage(tmp_path, dialect, [*STEPS, Say("Rain.")]) as s:
-        seen = await played(s, "ai-sdk", scenario)
+    async with client_gateway(tmp_path, dialect, [*STEPS, Reply("Rain.")]) as setup:
+        seen = await run_program(setup, "ai-sdk", scenario)
         assert [sent > 0 for sent in references(seen)] == [False, True, True]
-        remembered(s, seen)
+        check_history(setup, seen)
 
 
 @AI_SDK.does("cut stream")
 async def test_a_cut_stream_is_an_error(tmp_path: Path, dialect: Dialect) -> None:
-    said = Say("A sentence that does not come to its end.")
-    async with stage(tmp_path, dialect, [Cut(said, after="sentence")]) as s:
-        seen = await played(s, "ai-sdk", "stream")
+    reply = Reply("A sentence that does not come to its end.")
+    async with client_gateway(tmp_path, dialect, [CutReply(reply, after="sentence")]) as setup:
+        seen = await run_program(setup, "ai-sdk", "stream")
         assert (seen["finish"], seen["errors"][0]["type"]) == ("error", "response.failed")
         assert seen["text"].startswith("A sentence")
 
 
 def references(seen: Any) -> list[int]:
-    """How many earlier items each request only named."""
+    """The number of item references in each request."""
     return [step["references"] for turn in seen.values() for step in turn["steps"]]
 
 
-def remembered(s: Stage, seen: Any) -> None:
-    """The model was told everything that was said and thought before."""
+def check_history(setup: ClientGateway, seen: Any) -> None:
+    """Check that the last request has all earlier text and reasoning."""
     assert (seen["first"]["text"], seen["second"]["text"]) == ("It is sunny.", "Rain.")
     assert seen["first"]["steps"][0]["reasoning"] == THOUGHT
-    last = s.asked[-1]
-    assert last.says("user") == "How is the weather in Paris?\nAnd tomorrow?"
+    last = setup.requests[-1]
+    assert last.text_of_role("user") == "How is the weather in Paris?\nAnd tomorrow?"
     assert last.calls == [("get_weather", {"city": "Paris"})]
     assert last.results == ["sunny in Paris"]
-    assert last.says("assistant").replace("\n", "") == "It is sunny."
-    assert [heard.states[:1] for heard in s.asked] == [[], *[[s.player.state(0, THOUGHT)]] * 2]
+    assert last.text_of_role("assistant").replace("\n", "") == "It is sunny."
+    assert [request.states[:1] for request in setup.requests] == [
+        [],
+        *[[setup.model.state(0, THOUGHT)]] * 2,
+    ]

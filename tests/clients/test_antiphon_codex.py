@@ -1,4 +1,4 @@
-"""`antiphon codex` with the real Codex: nothing is set up, and the first run works."""
+"""`antiphon codex` with the real Codex, without any setup before."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from antiphon.engine.routing import make_router
 from antiphon.providers.registry import SPECS, build_providers
 from antiphon.server.model_catalog import model_list
 from tests.support.clients import mcp_server
-from tests.support.clients.codex import Ran
-from tests.support.clients.gateway import Stage, stage
+from tests.support.clients.codex import CodexRun
+from tests.support.clients.gateway import ClientGateway, client_gateway
 from tests.support.clients.installed import node_command
-from tests.support.clients.scripted_model import Call, Player, Say
+from tests.support.clients.scripted_model import Call, Reply, ScriptedModel
 from tests.support.commands import COMMAND, SOURCE, own_settings
 from tests.support.upstream import upstream
 
@@ -43,102 +43,114 @@ PATCH = """\
 *** End Patch
 """
 SCRIPT = [
-    Say(calls=[Call("tool_search", {"query": "add numbers"})]),
-    Say(calls=[Call("add", {"a": 19, "b": 23}), Call("apply_patch", {"input": PATCH})]),
-    Say("42, and a title."),
+    Reply(calls=[Call("tool_search", {"query": "add numbers"})]),
+    Reply(calls=[Call("add", {"a": 19, "b": 23}), Call("apply_patch", {"input": PATCH})]),
+    Reply("42, and a title."),
 ]
 
 FORGOTTEN = {"supports_reasoning_summaries", "supports_parallel_tool_calls"}  # since 0.150
 DEFAULTS = {"supports_reasoning_summary_parameter": True}  # goes without saying
 
 
-async def ran(stage: Stage, config: str, *args: str) -> Ran:
+async def run_codex(client_gateway: ClientGateway, config: str, *args: str) -> CodexRun:
     """`antiphon codex`, in the user's home, with Codex's own settings in their place."""
-    own_settings(stage.home).write_text(config, encoding="utf-8")
-    own = stage.home / ".codex" / "config.toml"
+    own_settings(client_gateway.home).write_text(config, encoding="utf-8")
+    own = client_gateway.home / ".codex" / "config.toml"
     own.parent.mkdir(exist_ok=True)
     own.write_text(OWN, encoding="utf-8")
     env = {"ANTIPHON_CODEX": node_command("codex"), "PYTHONPATH": str(SOURCE)}
-    done = Ran(await stage.run([*COMMAND, "codex", *args], env=env))
+    done = CodexRun(await client_gateway.run([*COMMAND, "codex", *args], env=env))
     assert own.read_text(encoding="utf-8") == OWN
     return done
 
 
-def check(done: Ran, stage: Stage, player: Player) -> None:
-    """The user's tools were found behind the search, the patch was applied, nobody complained."""
-    assert (done.status, done.messages) == (0, ["42, and a title."]), done.done.told
+def check(done: CodexRun, client_gateway: ClientGateway, player: ScriptedModel) -> None:
+    """Check that deferred tools were found, the patch was applied, and there was no warning."""
+    assert (done.status, done.messages) == (0, ["42, and a title."]), done.done.report
     assert done.complaints == []
     [call] = done.items("mcp_tool_call")
     assert (call["server"], call["tool"], call["status"]) == ("sums", "add", "completed")
-    assert (stage.home / "title.txt").read_text(encoding="utf-8") == "Flowers\n"
-    offered = [any(name.endswith("add") for name in each.tools) for each in player.asked]
+    assert (client_gateway.home / "title.txt").read_text(encoding="utf-8") == "Flowers\n"
+    offered = [any(name.endswith("add") for name in each.tools) for each in player.requests]
     assert offered == [False, True, True]
 
 
-async def test_a_gateway_that_runs_is_used(tmp_path: Path) -> None:
-    async with stage(tmp_path, "chat", SCRIPT) as s:
+async def test_a_running_gateway_is_used(tmp_path: Path) -> None:
+    async with client_gateway(tmp_path, "chat", SCRIPT) as s:
         port = s.gateway.gateway.port
-        done = await ran(s, f"[server]\nport = {port}\n", *EXEC, "-m", "scripted", "How much?")
-        check(done, s, s.player)
+        done = await run_codex(
+            s, f"[server]\nport = {port}\n", *EXEC, "-m", "scripted", "How much?"
+        )
+        check(done, s, s.model)
 
 
-async def test_one_is_started_where_none_runs_and_its_default_model_answers(
+async def test_a_gateway_is_started_if_none_runs(
     tmp_path: Path,
 ) -> None:
-    player = Player("chat", SCRIPT)
-    async with stage(tmp_path, "chat", []) as s, upstream(player) as played:
-        provider = f'kind = "chat"\nbase_url = "{played.url}"\n[providers.up.models.some-model]\n'
+    player = ScriptedModel("chat", SCRIPT)
+    async with client_gateway(tmp_path, "chat", []) as s, upstream(player) as provider_server:
+        provider = (
+            f'kind = "chat"\nbase_url = "{provider_server.url}"\n[providers.up.models.some-model]\n'
+        )
         config = f"[server]\nport = 0\n[providers.up]\n{provider}"
-        check(await ran(s, config, *EXEC, "How much?"), s, player)
-        assert {each.body["model"] for each in player.asked} == {"some-model"}
+        check(await run_codex(s, config, *EXEC, "How much?"), s, player)
+        assert {each.body["model"] for each in player.requests} == {"some-model"}
         assert player.problems == []
 
 
-async def test_a_session_goes_on_in_the_same_way(tmp_path: Path) -> None:
-    async with stage(tmp_path, "chat", [Say("Nice to meet you."), Say("You are Ada.")]) as s:
+async def test_a_session_is_continued_with_the_same_command(tmp_path: Path) -> None:
+    async with client_gateway(
+        tmp_path, "chat", [Reply("Nice to meet you."), Reply("You are Ada.")]
+    ) as s:
         config = f"[server]\nport = {s.gateway.gateway.port}\n"
-        assert (await ran(s, config, "--model", "scripted", *EXEC, "I am Ada.")).status == 0
-        again = await ran(s, config, "--model", "scripted", *EXEC, "resume", "--last", "Who am I?")
+        assert (await run_codex(s, config, "--model", "scripted", *EXEC, "I am Ada.")).status == 0
+        again = await run_codex(
+            s, config, "--model", "scripted", *EXEC, "resume", "--last", "Who am I?"
+        )
         assert (again.messages, again.complaints) == (["You are Ada."], [])
-        assert "I am Ada." in s.asked[1].says("user")
+        assert "I am Ada." in s.requests[1].text_of_role("user")
 
 
 async def test_after_setup_codex_alone_uses_the_gateway_until_it_is_undone(tmp_path: Path) -> None:
-    async with stage(tmp_path, "chat", [Say("Good morning.")]) as s:
+    async with client_gateway(tmp_path, "chat", [Reply("Good morning.")]) as s:
         port = s.gateway.gateway.port
         config = s.home / ".codex" / "config.toml"
-        done = await ran_setup(s, port, "setup", "--model", "scripted", "--yes")
+        done = await run_setup(s, port, "setup", "--model", "scripted", "--yes")
         assert done == 0
         assert tomllib.loads(config.read_text(encoding="utf-8"))["model"] == "scripted"
-        told = Ran(await s.run([node_command("codex"), *EXEC, "Hello?"]))
-        assert (told.status, told.messages, told.complaints) == (0, ["Good morning."], [])
-        assert await ran_setup(s, port, "undo", "--yes") == 0
+        codex_run = CodexRun(await s.run([node_command("codex"), *EXEC, "Hello?"]))
+        assert (codex_run.status, codex_run.messages, codex_run.complaints) == (
+            0,
+            ["Good morning."],
+            [],
+        )
+        assert await run_setup(s, port, "undo", "--yes") == 0
         assert config.read_text(encoding="utf-8") == OWN
 
 
-async def ran_setup(stage: Stage, port: int, *args: str) -> int:
+async def run_setup(client_gateway: ClientGateway, port: int, *args: str) -> int:
     """The exit status of a command that changes Codex's settings."""
-    own_settings(stage.home).write_text(f"[server]\nport = {port}\n", encoding="utf-8")
-    own = stage.home / ".codex" / "config.toml"
+    own_settings(client_gateway.home).write_text(f"[server]\nport = {port}\n", encoding="utf-8")
+    own = client_gateway.home / ".codex" / "config.toml"
     own.parent.mkdir(exist_ok=True)
     if not own.exists():
         own.write_text(OWN, encoding="utf-8")
     env = {"PYTHONPATH": str(SOURCE)}
-    return (await stage.run([*COMMAND, "codex", *args], env=env)).status
+    return (await client_gateway.run([*COMMAND, "codex", *args], env=env)).status
 
 
 async def test_codex_reads_every_field_of_the_catalog_as_it_is_meant(tmp_path: Path) -> None:
-    """Of every model that is known: a word that Codex does not know would be gone, or an error."""
+    """For every known model: an unknown value would be dropped or rejected by Codex."""
     keys = {name: "k" for spec in SPECS.values() for name in spec.api_key_env}
     models = model_list(make_router(Config(), build_providers(Config(), keys)))["models"]
-    async with stage(tmp_path, "chat", []) as s:
+    async with client_gateway(tmp_path, "chat", []) as s:
         path = s.home / "catalog.json"
         path.write_text(json.dumps({"models": models}), encoding="utf-8")
         override = f'model_catalog_json="{path}"'
         done = await s.run([node_command("codex"), "debug", "models", "-c", override])
-        [line] = done.well().lines
+        [line] = done.check_success().lines
     read = {each["slug"]: DEFAULTS | each for each in line["models"]}
     assert len(read) == len(models) > 50
     for model in models:
-        told = {name: value for name, value in model.items() if name not in FORGOTTEN}
-        assert {name: read[model["slug"]].get(name) for name in told} == told
+        codex_run = {name: value for name, value in model.items() if name not in FORGOTTEN}
+        assert {name: read[model["slug"]].get(name) for name in codex_run} == codex_run

@@ -1,4 +1,4 @@
-"""Codex CLI: what is said, and what it keeps of it from turn to turn."""
+"""Codex CLI: text, sessions, reasoning, images and the model catalog."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import zlib
 from pathlib import Path
 
 from tests.support.clients.codex import CODEX, Codex
-from tests.support.clients.gateway import KEY, stage
-from tests.support.clients.proxy import between
-from tests.support.clients.scripted_model import Call, Dialect, Say
+from tests.support.clients.gateway import KEY, client_gateway
+from tests.support.clients.proxy import changing_proxy
+from tests.support.clients.scripted_model import Call, Dialect, Reply
 
 SCHEMA = {
     "type": "object",
@@ -36,111 +36,121 @@ def png() -> bytes:
 
 @CODEX.does("text")
 async def test_a_text(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("Good morning.")]) as s:
-        codex = await Codex.at(s)
+    async with client_gateway(tmp_path, dialect, [Reply("Good morning.")]) as setup:
+        codex = await Codex.at(setup)
         ran = await codex.exec("Hello?")
         assert (ran.status, ran.messages) == (0, ["Good morning."])
         assert ran.usage["input_tokens"] == 9
-        assert s.asked[0].said[-1] == ("user", "Hello?")
+        assert setup.requests[0].messages[-1] == ("user", "Hello?")
 
 
 @CODEX.does("resume")
 async def test_a_session_is_resumed(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("Nice to meet you."), Say("You are Ada.")]) as s:
-        codex = await Codex.at(s)
+    async with client_gateway(
+        tmp_path, dialect, [Reply("Nice to meet you."), Reply("You are Ada.")]
+    ) as setup:
+        codex = await Codex.at(setup)
         assert (await codex.exec("I am Ada.")).status == 0
         ran = await codex.exec("resume", "--last", "Who am I?")
         assert (ran.status, ran.messages) == (0, ["You are Ada."])
-        said = s.asked[1].said
-        assert [text for role, text in said if role == "assistant"] == ["Nice to meet you."]
-        assert "I am Ada." in s.asked[1].says("user")
-        assert said[-1] == ("user", "Who am I?")
+        history = setup.requests[1].messages
+        assert [text for role, text in history if role == "assistant"] == ["Nice to meet you."]
+        assert "I am Ada." in setup.requests[1].text_of_role("user")
+        assert history[-1] == ("user", "Who am I?")
 
 
 @CODEX.does("reasoning kept over turns")
 async def test_reasoning_is_kept_over_turns(tmp_path: Path, dialect: Dialect) -> None:
     """The provider gets its own state back: within a turn, and in the next one."""
     script = [
-        Say(thought="I look.", calls=[Call("exec_command", {"cmd": "true"})]),
-        Say("Nothing there.", thought="It is empty."),
-        Say("Still nothing.", thought="Again."),
+        Reply(thought="I look.", calls=[Call("exec_command", {"cmd": "true"})]),
+        Reply("Nothing there.", thought="It is empty."),
+        Reply("Still nothing.", thought="Again."),
     ]
-    async with stage(tmp_path, dialect, script) as s:
-        codex = await Codex.at(s)
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        codex = await Codex.at(setup)
         first = await codex.exec("Look.")
         assert (first.status, first.messages) == (0, ["Nothing there."])
         thoughts = [item["text"] for item in first.items("reasoning")]
         assert thoughts == ["I look.", "It is empty."]
         assert (await codex.exec("resume", "--last", "And now?")).status == 0
-        kept = [s.player.state(0, "I look."), s.player.state(1, "It is empty.")]
-        assert [each.states for each in s.asked] == [[], kept[:1], kept]
+        kept = [setup.model.state(0, "I look."), setup.model.state(1, "It is empty.")]
+        assert [each.states for each in setup.requests] == [[], kept[:1], kept]
 
 
 @CODEX.does("image input")
 async def test_an_image(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say("White.")]) as s:
-        codex = await Codex.at(s)
-        (codex.place / "white.png").write_bytes(png())
+    async with client_gateway(tmp_path, dialect, [Reply("White.")]) as setup:
+        codex = await Codex.at(setup)
+        (codex.directory / "white.png").write_bytes(png())
         ran = await codex.exec("-i", "white.png", "--", "Which colour?")
         assert (ran.status, ran.messages) == (0, ["White."])
-        [image] = s.asked[0].images
+        [image] = setup.requests[0].images
         assert base64.b64decode(image).startswith(b"\x89PNG")
-        assert "Which colour?" in s.asked[0].says("user")
+        assert "Which colour?" in setup.requests[0].text_of_role("user")
 
 
 @CODEX.does("--output-schema")
 async def test_an_output_schema(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, [Say('{"city":"Ulm"}')]) as s:
-        codex = await Codex.at(s)
-        (codex.place / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+    async with client_gateway(tmp_path, dialect, [Reply('{"city":"Ulm"}')]) as setup:
+        codex = await Codex.at(setup)
+        (codex.directory / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
         ran = await codex.exec("--output-schema", "schema.json", "Where?")
         assert ran.status == 0
         assert [json.loads(text) for text in ran.messages] == [{"city": "Ulm"}]
-        wanted = s.asked[0].schema
+        wanted = setup.requests[0].schema
         assert wanted is not None
         assert wanted["properties"].keys() == {"city"}
 
 
 @CODEX.does("local compaction")
 async def test_a_long_session_is_compacted(tmp_path: Path, dialect: Dialect) -> None:
-    """The provider's own count of tokens starts it, and the model's summary replaces the rest."""
+    """The reported token usage triggers it, and the model's summary replaces the history."""
     script = [
-        Say("Noted: the word is heron.", tokens=60_000),
-        Say("SUMMARY: the word is heron."),
-        Say("Heron."),
+        Reply("Noted: the word is heron.", tokens=60_000),
+        Reply("SUMMARY: the word is heron."),
+        Reply("Heron."),
     ]
-    async with stage(tmp_path, dialect, script) as s:
-        codex = await Codex.at(s, top="model_auto_compact_token_limit = 50000")
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        codex = await Codex.at(setup, top="model_auto_compact_token_limit = 50000")
         assert (await codex.exec("Remember the word heron.")).status == 0
         ran = await codex.exec("resume", "--last", "What was the word?")
         assert (ran.status, ran.messages) == (0, ["Heron."])
-        _, compaction, after = s.asked
+        _, compaction, after = setup.requests
         assert compaction.tools == {}
-        assert "Noted: the word is heron." in compaction.says("assistant")
+        assert "Noted: the word is heron." in compaction.text_of_role("assistant")
         assert "Noted: the word is heron." not in after.text
-        assert "SUMMARY: the word is heron." in after.says("user")
-        assert after.said[-1] == ("user", "What was the word?")
+        assert "SUMMARY: the word is heron." in after.text_of_role("user")
+        assert after.messages[-1] == ("user", "What was the word?")
 
 
 @CODEX.does("model catalog from /v1/models")
 async def test_the_catalog_comes_from_the_gateway(tmp_path: Path, dialect: Dialect) -> None:
-    """Where a command makes the key, Codex asks for the catalog, and needs no file."""
-    async with stage(tmp_path, dialect, [Say("Good morning.")]) as s, between(s) as way:
-        codex = await Codex.at(way.stage, asks_for_catalog=True)
+    """With a key command, Codex requests the catalog and needs no file."""
+    async with (
+        client_gateway(tmp_path, dialect, [Reply("Good morning.")]) as setup,
+        changing_proxy(setup) as proxy,
+    ):
+        codex = await Codex.at(proxy.gateway, asks_for_catalog=True)
         ran = await codex.exec("Hello?")
         assert (ran.status, ran.messages, ran.complaints) == (0, ["Good morning."], [])
-        assert ("GET", "/v1/models", 200) in way.seen
-        assert "apply_patch" in s.asked[0].tools  # for models that it does not know, there is none
+        assert ("GET", "/v1/models", 200) in proxy.seen
+        assert (
+            "apply_patch" in setup.requests[0].tools
+        )  # for models that it does not know, there is none
 
 
 @CODEX.does("WebSocket upgrade answered with 426")
 async def test_an_upgrade_is_refused_and_http_works_at_once(
     tmp_path: Path, dialect: Dialect
 ) -> None:
-    """The built-in provider tries WebSockets first; it must not notice that there are none."""
-    async with stage(tmp_path, dialect, [Say("Good morning.")]) as s, between(s) as way:
-        top = f'openai_base_url = "{way.stage.base_url}"'
-        codex = await Codex.at(way.stage, top=top, provider="openai")
+    """The built-in provider tries WebSockets first; the refusal must not cause retries."""
+    async with (
+        client_gateway(tmp_path, dialect, [Reply("Good morning.")]) as setup,
+        changing_proxy(setup) as proxy,
+    ):
+        top = f'openai_base_url = "{proxy.gateway.base_url}"'
+        codex = await Codex.at(proxy.gateway, top=top, provider="openai")
         ran = await codex.exec("Hello?", env={"CODEX_API_KEY": KEY})
         assert (ran.status, ran.messages, ran.complaints) == (0, ["Good morning."], [])
-        assert way.seen == [("GET", "/v1/responses", 426), ("POST", "/v1/responses", 200)]
+        assert proxy.seen == [("GET", "/v1/responses", 426), ("POST", "/v1/responses", 200)]

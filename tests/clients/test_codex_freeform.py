@@ -1,4 +1,4 @@
-"""Codex CLI: patches that a model wraps up or gets wrong, as models do that know no grammar."""
+"""Codex CLI: patches that a model wraps or gets wrong."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from tests.clients.test_codex_tools import PATCH
 from tests.support.clients.codex import CODEX, Codex
-from tests.support.clients.gateway import stage
-from tests.support.clients.scripted_model import Call, Dialect, Say
+from tests.support.clients.gateway import client_gateway
+from tests.support.clients.scripted_model import Call, Dialect, Reply
 
 BEFORE, AFTER = "roses are red\nviolets are blue\n", "roses are blue\nviolets are blue\n"
 
@@ -27,13 +27,15 @@ BEFORE, AFTER = "roses are red\nviolets are blue\n", "roses are blue\nviolets ar
 async def test_a_wrapped_patch_changes_the_files(
     tmp_path: Path, dialect: Dialect, arguments: dict[str, str]
 ) -> None:
-    async with stage(tmp_path, dialect, [Say(calls=[Call("apply_patch", arguments)]), Say()]) as s:
-        codex = await Codex.at(s)
-        poem = codex.place / "poem.txt"
+    async with client_gateway(
+        tmp_path, dialect, [Reply(calls=[Call("apply_patch", arguments)]), Reply()]
+    ) as setup:
+        codex = await Codex.at(setup)
+        poem = codex.directory / "poem.txt"
         poem.write_text(BEFORE, encoding="utf-8")
         assert (await codex.exec("Make it blue.")).status == 0
         assert poem.read_text(encoding="utf-8") == AFTER
-        assert "Success" in s.asked[1].results[0]
+        assert "Success" in setup.requests[1].results[0]
 
 
 @CODEX.does("apply_patch, invalid at first")
@@ -41,18 +43,18 @@ async def test_an_invalid_patch_is_asked_for_again_before_codex_sees_it(
     tmp_path: Path, dialect: Dialect
 ) -> None:
     script = [
-        Say(calls=[Call("apply_patch", {"input": "please make it blue"})]),
-        Say(calls=[Call("apply_patch", {"input": PATCH})]),
-        Say("Done."),
+        Reply(calls=[Call("apply_patch", {"input": "please make it blue"})]),
+        Reply(calls=[Call("apply_patch", {"input": PATCH})]),
+        Reply("Done."),
     ]
-    async with stage(tmp_path, dialect, script) as s:
-        codex = await Codex.at(s)
-        poem = codex.place / "poem.txt"
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        codex = await Codex.at(setup)
+        poem = codex.directory / "poem.txt"
         poem.write_text(BEFORE, encoding="utf-8")
         ran = await codex.exec("Make it blue.")
         assert (ran.status, ran.messages) == (0, ["Done."])
         assert poem.read_text(encoding="utf-8") == AFTER
-        _, again, after = s.asked
+        _, again, after = setup.requests
         assert "verification failed" not in again.text  # that is what Codex would have said
         assert [name for name, _ in after.calls] == ["apply_patch"]
         assert "please make it blue" not in after.text

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from antiphon.providers.sample import sample
-from tests.support.clients.gateway import KEY, MODEL, stage
+from tests.support.clients.gateway import KEY, MODEL, client_gateway
 from tests.support.clients.installed import node_command
-from tests.support.clients.provider_requests import Document, Heard
+from tests.support.clients.provider_requests import Document, ProviderRequest
 from tests.support.clients.scenario import Client
-from tests.support.clients.scripted_model import Call, Dialect, Refuse, Say, Step
+from tests.support.clients.scripted_model import Call, Dialect, ErrorReply, Reply, Step
 
 LLMPROBE = Client("llmprobe", "npm:llmprobe")
 UNSUPPORTED = {
@@ -27,11 +27,11 @@ UNSUPPORTED = {
 
 
 @LLMPROBE.does("all MUST assertions")
-async def test_whatever_must_be_is(tmp_path: Path, dialect: Dialect) -> None:
-    async with stage(tmp_path, dialect, model_of(dialect)) as s:
-        argv = [node_command("llmprobe"), s.base_url, "-k", KEY, "-m", MODEL]
+async def test_every_required_probe_passes(tmp_path: Path, dialect: Dialect) -> None:
+    async with client_gateway(tmp_path, dialect, model_of(dialect)) as setup:
+        argv = [node_command("llmprobe"), setup.base_url, "-k", KEY, "-m", MODEL]
         argv += ["--full", "--no-bench", "--no-save", "--json"]
-        done = await s.run(argv, limit_s=120.0)
+        done = await setup.run(argv, limit_s=120.0)
         report = json.loads(done.out)["conformance"]
     found = [each for each in report["results"] if each["surface"] == "responses"]
     failures = [each for result in found for each in result["failures"]]
@@ -40,54 +40,54 @@ async def test_whatever_must_be_is(tmp_path: Path, dialect: Dialect) -> None:
     assert {each["id"] for each in found if each["outcome"] != "pass"} == UNSUPPORTED
 
 
-def model_of(dialect: Dialect) -> Callable[[Heard], Step]:
-    """A model that knows the questions of the suite."""
+def model_of(dialect: Dialect) -> Callable[[ProviderRequest], Step]:
+    """A model that answers the prompts of the suite."""
 
-    def model(heard: Heard) -> Step:
-        question = heard.says("user")
+    def model(request: ProviderRequest) -> Step:
+        question = request.text_of_role("user")
         if "long essay" in question:
             return whole(dialect, "The sea is", is_cut=True)
         if "at length" in question:
             return whole(dialect, "", "Light is scattered.", is_cut=True)
-        if len(heard.says("system")) > 1000:  # it may be sent again
+        if len(request.text_of_role("system")) > 1000:  # it may be sent again
             return whole(dialect, "Hi.", cached=1000)
-        if heard.schema:
-            return Say(json.dumps(sample(heard.schema, "Ada")))
-        if may_call(heard):
-            return Say(calls=calls(heard))
+        if request.schema:
+            return Reply(json.dumps(sample(request.schema, "Ada")))
+        if may_call(request):
+            return Reply(calls=calls(request))
         if "JSON object" in question:
-            return Say('{"name": "Ada", "age": 36}')
-        return Say("Ada says hello.", thought="Hm." if may_think(heard) else "")
+            return Reply('{"name": "Ada", "age": 36}')
+        return Reply("Ada says hello.", thought="Hm." if may_think(request) else "")
 
     return model
 
 
-def may_think(heard: Heard) -> bool:
-    """Only where it is asked to: llmprobe does not know the events `response.reasoning_text.*`."""
+def may_think(request: ProviderRequest) -> bool:
+    """Only where requested: llmprobe does not know the events `response.reasoning_text.*`."""
     silent = (
         '"reasoning_effort": "none"',
         '"thinking": {"type": "disabled"}',
         '"thinkingLevel": "minimal"',
     )
-    allowed = not any(each in heard.text for each in silent)
-    return allowed and "Think it through" in heard.says("user")
+    allowed = not any(each in request.text for each in silent)
+    return allowed and "Think it through" in request.text_of_role("user")
 
 
-def may_call(heard: Heard) -> bool:
-    return bool(heard.tools) and not heard.results and '"none"' not in heard.text.lower()
+def may_call(request: ProviderRequest) -> bool:
+    return bool(request.tools) and not request.results and '"none"' not in request.text.lower()
 
 
-def calls(heard: Heard) -> list[Call]:
+def calls(request: ProviderRequest) -> list[Call]:
     """All tools at once, if that is allowed."""
     alone = ('"parallel_tool_calls": false', '"disable_parallel_tool_use": true')
-    names = list(heard.tools)[: 1 if any(each in heard.text for each in alone) else None]
-    return [Call(name, sample(heard.tools[name], "Ada")) for name in names]
+    names = list(request.tools)[: 1 if any(each in request.text for each in alone) else None]
+    return [Call(name, sample(request.tools[name], "Ada")) for name in names]
 
 
 def whole(
     dialect: Dialect, text: str, thought: str = "", *, is_cut: bool = False, cached: int = 0
-) -> Refuse:
-    """An answer in one piece, which ran into its limit or found a part of the question cached."""
+) -> ErrorReply:
+    """A whole answer that was truncated, or has cached input tokens."""
     asked = 9 + cached
     body: Document
     if dialect == "chat":
@@ -111,4 +111,4 @@ def whole(
         usage = {"promptTokenCount": asked, "candidatesTokenCount": 1}
         usage |= {"totalTokenCount": asked + 1, "cachedContentTokenCount": cached}
         body = {"candidates": [candidate], "modelVersion": "m", "usageMetadata": usage}
-    return Refuse(200, body)
+    return ErrorReply(200, body)

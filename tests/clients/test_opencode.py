@@ -1,4 +1,4 @@
-"""opencode, headless: a text, a command that it runs, and the same session again."""
+"""opencode, headless: text, a command, and a continued session."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.clients.gateway import KEY, MODEL, Stage, stage
+from tests.support.clients.gateway import KEY, MODEL, ClientGateway, client_gateway
 from tests.support.clients.installed import node_command
-from tests.support.clients.provider_requests import Heard
+from tests.support.clients.provider_requests import ProviderRequest
 from tests.support.clients.scenario import Client
-from tests.support.clients.scripted_model import Call, Dialect, Say, Step
+from tests.support.clients.scripted_model import Call, Dialect, Reply, Step
 
 OPENCODE = Client("opencode", "npm:opencode-ai")
 # It looks for newer packages, and goes on without them: nobody listens on this port.
@@ -25,22 +25,22 @@ OFFLINE = {
 }
 
 
-async def run(s: Stage, *args: str) -> list[dict[str, Any]]:
-    """What one message to the model brought about: the parts of its turn."""
-    place = s.home / "work"
-    place.mkdir(exist_ok=True)
+async def run(setup: ClientGateway, *args: str) -> list[dict[str, Any]]:
+    """Run one message; return the parts of the turn."""
+    directory = setup.home / "work"
+    directory.mkdir(exist_ok=True)
     provider = {
         "npm": "@ai-sdk/openai",
-        "options": {"baseURL": s.base_url, "apiKey": KEY},
+        "options": {"baseURL": setup.base_url, "apiKey": KEY},
         "models": {MODEL: {"name": "A scripted model", "reasoning": True}},
     }
     config = {"enabled_providers": ["gw"], "provider": {"gw": provider}, "share": "disabled"}
-    path = s.home / "opencode.json"
+    path = setup.home / "opencode.json"
     path.write_text(json.dumps(config), encoding="utf-8")
     argv = [node_command("opencode"), "run", "--format", "json", "-m", f"gw/{MODEL}", *args]
     env = {**OFFLINE, "OPENCODE_CONFIG": str(path)}
-    done = await s.run(argv, env=env, cwd=place, limit_s=120.0)
-    return [line["part"] for line in done.well().lines]
+    done = await setup.run(argv, env=env, cwd=directory, limit_s=120.0)
+    return [line["part"] for line in done.check_success().lines]
 
 
 def texts(parts: list[dict[str, Any]]) -> list[str]:
@@ -49,37 +49,39 @@ def texts(parts: list[dict[str, Any]]) -> list[str]:
 
 @OPENCODE.does("text")
 async def test_a_text_and_a_title_for_the_session(tmp_path: Path, dialect: Dialect) -> None:
-    def script(heard: Heard) -> Step:
-        return Say("Good morning.") if heard.tools else Say("A greeting")
+    def script(request: ProviderRequest) -> Step:
+        return Reply("Good morning.") if request.tools else Reply("A greeting")
 
-    async with stage(tmp_path, dialect, script) as s:
-        parts = await run(s, "Hello?")
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        parts = await run(setup, "Hello?")
         assert texts(parts) == ["Good morning."]
         assert parts[-1]["reason"] == "stop"
         assert parts[-1]["tokens"]["total"] == 14
-        assert [heard.said[-1] for heard in s.asked if heard.tools] == [("user", "Hello?")]
+        assert [request.messages[-1] for request in setup.requests if request.tools] == [
+            ("user", "Hello?")
+        ]
 
 
 @OPENCODE.does("bash round trip")
-async def test_a_command_and_what_it_printed(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_command_and_its_output(tmp_path: Path, dialect: Dialect) -> None:
     command = {"command": "echo one > made.txt; echo two", "description": "Make a file"}
-    script = [Say("I look.", thought="Hm.", calls=[Call("bash", command)]), Say("Two.")]
-    async with stage(tmp_path, dialect, script) as s:
-        parts = await run(s, "--title", "Numbers", "What does it print?")
+    script = [Reply("I look.", thought="Hm.", calls=[Call("bash", command)]), Reply("Two.")]
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        parts = await run(setup, "--title", "Numbers", "What does it print?")
         [tool] = [part for part in parts if part["type"] == "tool"]
         assert (tool["tool"], tool["state"]["status"]) == ("bash", "completed")
-        assert (s.home / "work" / "made.txt").read_text(encoding="utf-8") == "one\n"
+        assert (setup.home / "work" / "made.txt").read_text(encoding="utf-8") == "one\n"
         assert texts(parts) == ["I look.", "Two."]
-        assert "two" in s.asked[1].results[0]
-        assert s.asked[1].states == [s.player.state(0, "Hm.")]
+        assert "two" in setup.requests[1].results[0]
+        assert setup.requests[1].states == [setup.model.state(0, "Hm.")]
 
 
 @OPENCODE.does("session continued")
-async def test_a_session_goes_on(tmp_path: Path, dialect: Dialect) -> None:
-    script = [Say("Hello, Ada.", thought="A name."), Say("Ada.")]
-    async with stage(tmp_path, dialect, script) as s:
-        await run(s, "--title", "Names", "My name is Ada.")
-        assert texts(await run(s, "--continue", "What is my name?")) == ["Ada."]
-        assert "My name is Ada." in s.asked[1].says("user")
-        assert "".join(s.asked[1].says("assistant").split("\n")) == "Hello, Ada."
-        assert s.asked[1].states == [s.player.state(0, "A name.")]
+async def test_a_session_is_continued(tmp_path: Path, dialect: Dialect) -> None:
+    script = [Reply("Hello, Ada.", thought="A name."), Reply("Ada.")]
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        await run(setup, "--title", "Names", "My name is Ada.")
+        assert texts(await run(setup, "--continue", "What is my name?")) == ["Ada."]
+        assert "My name is Ada." in setup.requests[1].text_of_role("user")
+        assert "".join(setup.requests[1].text_of_role("assistant").split("\n")) == "Hello, Ada."
+        assert setup.requests[1].states == [setup.model.state(0, "A name.")]

@@ -1,4 +1,4 @@
-"""docs/clients.md is what a run that goes well would write."""
+"""docs/clients.md equals what a successful run generates."""
 
 from __future__ import annotations
 

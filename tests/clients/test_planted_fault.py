@@ -1,4 +1,4 @@
-"""The suite can fail: a scenario that passes does not pass once the events are spoiled on the way.
+"""The suite can fail: a passing scenario fails if a proxy changes the events.
 
 Each fault is planted between the client and the gateway; the check is the one of the scenario.
 """
@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.clients.codex import Codex
-from tests.support.clients.gateway import Stage, stage
+from tests.support.clients.gateway import ClientGateway, client_gateway
 from tests.support.clients.installed import python_command
-from tests.support.clients.proxy import Change, between
-from tests.support.clients.scripted_model import Say
+from tests.support.clients.proxy import Change, changing_proxy
+from tests.support.clients.scripted_model import Reply
 
 GREETING = "Good morning."
 READ_WITH_THE_SDK = """
@@ -24,56 +24,59 @@ with openai.OpenAI(max_retries=0).responses.stream(model=os.environ["MODEL"], in
 """
 
 
-async def codex(s: Stage) -> None:
-    """What `test_codex.py` asks for in its first scenario; Codex is told not to try again."""
-    ran = await (await Codex.at(s, retries=0)).exec("Hello?")
+async def codex(setup: ClientGateway) -> None:
+    """The first scenario of `test_codex.py`, without retries of Codex."""
+    ran = await (await Codex.at(setup, retries=0)).exec("Hello?")
     assert (ran.status, ran.messages) == (0, [GREETING])
 
 
-async def sdk(s: Stage) -> None:
-    done = await s.run([python_command(), "-c", READ_WITH_THE_SDK])
-    assert done.well().out == f"{GREETING}\n"
+async def sdk(setup: ClientGateway) -> None:
+    done = await setup.run([python_command(), "-c", READ_WITH_THE_SDK])
+    assert done.check_success().out == f"{GREETING}\n"
 
 
-def place(frames: list[bytes], kind: str) -> int:
+def find_frame(frames: list[bytes], kind: str) -> int:
     return next(n for n, frame in enumerate(frames) if b"event: %b\n" % kind.encode() in frame)
 
 
-def dropped(kind: str) -> Change:
+def drop_frame(kind: str) -> Change:
     def change(frames: list[bytes]) -> list[bytes]:
-        where = place(frames, kind)
+        where = find_frame(frames, kind)
         return [*frames[:where], *frames[where + 1 :]]
 
     return change
 
 
-def swapped(one: str, other: str) -> Change:
+def swap_frames(one: str, other: str) -> Change:
     def change(frames: list[bytes]) -> list[bytes]:
-        here, there = place(frames, one), place(frames, other)
-        frames[here], frames[there] = frames[there], frames[here]
+        first, second = find_frame(frames, one), find_frame(frames, other)
+        frames[first], frames[second] = frames[second], frames[first]
         return frames
 
     return change
 
 
 @pytest.mark.parametrize("check", [codex, sdk])
-async def test_what_nobody_spoils_passes(
-    tmp_path: Path, check: Callable[[Stage], Awaitable[None]]
+async def test_an_unchanged_stream_passes(
+    tmp_path: Path, check: Callable[[ClientGateway], Awaitable[None]]
 ) -> None:
-    async with stage(tmp_path, "chat", [Say(GREETING)]) as s, between(s, lambda all: all) as way:
-        await check(way.stage)
-        assert way.seen == [("POST", "/v1/responses", 200)]
+    async with (
+        client_gateway(tmp_path, "chat", [Reply(GREETING)]) as setup,
+        changing_proxy(setup, lambda all: all) as proxy,
+    ):
+        await check(proxy.gateway)
+        assert proxy.seen == [("POST", "/v1/responses", 200)]
 
 
 @pytest.mark.parametrize(
     ("check", "change"),
     [
-        (codex, swapped("response.output_item.done", "response.completed")),
-        (codex, dropped("response.output_item.done")),
-        (codex, dropped("response.completed")),
-        (sdk, swapped("response.created", "response.output_item.added")),
-        (sdk, swapped("response.content_part.added", "response.output_text.delta")),
-        (sdk, dropped("response.completed")),
+        (codex, swap_frames("response.output_item.done", "response.completed")),
+        (codex, drop_frame("response.output_item.done")),
+        (codex, drop_frame("response.completed")),
+        (sdk, swap_frames("response.created", "response.output_item.added")),
+        (sdk, swap_frames("response.content_part.added", "response.output_text.delta")),
+        (sdk, drop_frame("response.completed")),
     ],
     ids=[
         "codex, the end before the item",
@@ -84,10 +87,13 @@ async def test_what_nobody_spoils_passes(
         "sdk, no end",
     ],
 )
-async def test_a_spoiled_stream_makes_a_scenario_fail(
-    tmp_path: Path, check: Callable[[Stage], Awaitable[None]], change: Change
+async def test_a_changed_stream_makes_a_scenario_fail(
+    tmp_path: Path, check: Callable[[ClientGateway], Awaitable[None]], change: Change
 ) -> None:
-    async with stage(tmp_path, "chat", [Say(GREETING)]) as s, between(s, change) as way:
+    async with (
+        client_gateway(tmp_path, "chat", [Reply(GREETING)]) as setup,
+        changing_proxy(setup, change) as proxy,
+    ):
         with pytest.raises(AssertionError):
-            await check(way.stage)
-        assert way.seen == [("POST", "/v1/responses", 200)]
+            await check(proxy.gateway)
+        assert proxy.seen == [("POST", "/v1/responses", 200)]

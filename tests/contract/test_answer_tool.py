@@ -1,4 +1,4 @@
-"""The answer tool, on every dialect: what is asked, and what is asked once more, is well formed."""
+"""The answer tool in every dialect: valid requests, first and repaired."""
 
 from __future__ import annotations
 
@@ -83,15 +83,15 @@ def test_the_answer_tool_is_declared_and_has_to_be_called(
 
 
 @every_scripted_provider
-@pytest.mark.parametrize("said", ['{"city": 7, "days": 1}', "{}"])
-def test_what_does_not_fit_is_asked_for_once_more_in_the_same_thread(
-    scripted: ScriptedProvider, said: str
+@pytest.mark.parametrize("text", ['{"city": 7, "days": 1}', "{}"])
+def test_an_invalid_answer_is_repaired_in_the_same_thread(
+    scripted: ScriptedProvider, text: str
 ) -> None:
     plan = planned(scripted, SCHEMA, [LOOK])
     desk = StructuredOutputFilter.of(plan)
     assert desk is not None
     bridge = Bridge(machine(()), scripted.dialect, [desk])
-    turn = Turn(number=1, calls=(Call("answer_trip", said, ""),))
+    turn = Turn(number=1, calls=(Call("answer_trip", text, ""),))
     bridge.feed(scripted.stream_bytes(turn))
     bridge.close()
     assert bridge.follow_up is not None
@@ -107,8 +107,8 @@ def test_what_does_not_fit_is_asked_for_once_more_in_the_same_thread(
     bridge.begin_next_round()
     bridge.use_dialect(scripted.dialect)
     right = Turn(number=2, calls=(Call("answer_trip", ULM, ""),))
-    told = bridge.feed(scripted.stream_bytes(right))
-    [*_, ending] = documents([*told, *bridge.close()])
+    events = bridge.feed(scripted.stream_bytes(right))
+    [*_, ending] = documents([*events, *bridge.close()])
     [message] = [item for item in ending["response"]["output"] if item["type"] == "message"]
     assert json.loads(message["content"][0]["text"]) == json.loads(ULM)
     assert ending["type"] == "response.completed"

@@ -1,4 +1,4 @@
-"""What only recorded Anthropic answers show: citations, the server's own tools, signed thoughts."""
+"""Anthropic recordings: citations, server-side tools, signed thinking."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not CASES, reason=ABSENT)
 
 
 @every(answers(CASES))
-def test_what_is_cited_on_the_web_is_an_annotation_of_its_passage(case: Case) -> None:
+def test_web_citations_annotate_their_passage(case: Case) -> None:
     marked = [
         (note["url"], part["text"][note["start_index"] : note["end_index"]])
         for part in parts_of(case)
@@ -37,7 +37,7 @@ def test_what_is_cited_on_the_web_is_an_annotation_of_its_passage(case: Case) ->
 
 
 @every(CASES)
-def test_what_the_server_did_for_itself_is_kept_for_the_trace(case: Case) -> None:
+def test_server_side_tools_are_kept_for_the_trace(case: Case) -> None:
     recorded, deltas = read(case.data), deltas_of(case)
     kept = [delta.kind for delta in deltas if isinstance(delta, Extra)]
     for kind in {block["type"] for block in recorded.blocks} - OWN:
@@ -46,7 +46,7 @@ def test_what_the_server_did_for_itself_is_kept_for_the_trace(case: Case) -> Non
 
 
 @every(answers(CASES))
-def test_what_was_thought_goes_back_to_the_byte_and_in_its_place(case: Case) -> None:
+def test_reasoning_is_replayed_byte_for_byte_in_its_position(case: Case) -> None:
     plan = Plan(provider="p", model="m", history=history_of(case))
     body = encode(plan, stream=True, quirks=AnthropicQuirks(thinking="adaptive")).body
     assert problems(body) == []
@@ -59,11 +59,11 @@ def test_what_was_thought_goes_back_to_the_byte_and_in_its_place(case: Case) -> 
 
 
 def _plain(block: Document) -> Document:
-    """Without what says who called: no part of a call that is sent back."""
+    """Without `caller`, which is not part of a replayed call."""
     return {name: value for name, value in block.items() if name != "caller"}
 
 
-def test_the_corpus_shows_what_these_tests_are_about() -> None:
+def test_the_corpus_covers_every_case() -> None:
     """A guard against a corpus that has shrunk until it proves nothing."""
     recorded = [read(case.data) for case in CASES]
     assert any(each.citations() for each in recorded)

@@ -1,4 +1,4 @@
-"""What only recorded Bedrock answers show: damaged frames, citations, the service's own tools."""
+"""Bedrock recordings: damaged frames, citations, server-side tools."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ pytestmark = pytest.mark.skipif(not CASES, reason=ABSENT)
 
 @every(STREAMS)
 def test_a_recording_that_breaks_off_or_is_damaged_still_ends_well_formed(case: Case) -> None:
-    dice = random.Random(case.id)
+    generator = random.Random(case.id)
     for _ in range(20):
-        place = dice.randrange(1, len(case.data))
+        offset = generator.randrange(1, len(case.data))
         damaged = bytearray(case.data)
-        damaged[place] ^= 0xFF
-        for data in (case.data[:place], bytes(damaged)):
+        damaged[offset] ^= 0xFF
+        for data in (case.data[:offset], bytes(damaged)):
             events = replay(data, dialect="bedrock")
             check(events)
             assert final(events)["status"] in ("failed", "incomplete", "completed")
-            said = "".join(b.text for b in read(case.data).output if b.kind == "text")
-            told = "".join(e["delta"] for e in events if e["type"] == "response.output_text.delta")
-            assert said.startswith(told)
+            recorded_text = "".join(b.text for b in read(case.data).output if b.kind == "text")
+            sent_text = "".join(
+                e["delta"] for e in events if e["type"] == "response.output_text.delta"
+            )
+            assert recorded_text.startswith(sent_text)
 
 
 @every(answers(CASES))
-def test_what_is_cited_on_the_web_is_an_annotation(case: Case) -> None:
+def test_web_citations_are_annotations(case: Case) -> None:
     parts = parts_of(case)
     notes = [note for part in parts for note in part["annotations"]]
     assert [note["url"] for note in notes] == read(case.data).cited()
@@ -44,7 +46,7 @@ def test_what_is_cited_on_the_web_is_an_annotation(case: Case) -> None:
 
 
 @every(case for case in STREAMS if "citations" in case.meta["features"])
-def test_what_the_service_did_for_itself_is_kept_for_the_trace(case: Case) -> None:
+def test_server_side_tools_are_kept_for_the_trace(case: Case) -> None:
     kept = {delta.kind for delta in deltas_of(case) if isinstance(delta, Extra)}
     blocks = read(case.data).blocks
     cited = any("web" not in each["location"] for b in blocks for each in b.get("citations", []))
@@ -53,7 +55,7 @@ def test_what_the_service_did_for_itself_is_kept_for_the_trace(case: Case) -> No
     assert ("citation" in kept) == cited
 
 
-def test_the_corpus_shows_what_these_tests_are_about() -> None:
+def test_the_corpus_covers_every_case() -> None:
     """A guard against a corpus that has shrunk until it proves nothing."""
     operations = {case.meta["operation"] for case in CASES}
     assert {"converse", "converse-stream", "invoke", "invoke-with-response-stream"} <= operations

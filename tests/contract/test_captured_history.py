@@ -1,4 +1,4 @@
-"""What real clients have said before becomes a request that no provider refuses for its form."""
+"""Captured histories of real clients are encoded as valid requests for every provider."""
 
 from __future__ import annotations
 

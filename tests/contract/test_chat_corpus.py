@@ -1,4 +1,4 @@
-"""What only recorded Chat Completions answers show: streams that end without a reason."""
+"""Chat Completions recordings: streams that end without a finish reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_failure_says_what_went_wrong(case: Case) -> None:
         assert message == "Provider returned no finish reason."
 
 
-def test_the_corpus_shows_what_these_tests_are_about() -> None:
+def test_the_corpus_covers_every_case() -> None:
     """A guard against a corpus that has shrunk until it proves nothing."""
     assert any(read(case.data).finish is None for case in streams(CASES))
     assert any(read(case.data).error for case in streams(CASES))

@@ -1,4 +1,4 @@
-"""No leaf of a request that Codex sends gets lost without a word, whatever dialect is spoken.
+"""No leaf of a Codex request is lost without a diagnostic, in any dialect.
 
 Each leaf is changed, one at a time. Either the change shows in what the provider is sent or in what
 the client is answered, or a diagnostic says what became of it, or it stands in the short list of
@@ -86,7 +86,7 @@ def planned(body: Mapping[str, Any], dialect: str) -> tuple[Request, Plan]:
 
 
 def effect(body: Mapping[str, Any], dialect: str) -> tuple[bytes, ...]:
-    """What the provider is sent, what the client is answered and told, how the answer is read."""
+    """The provider's request, the client's response and diagnostics, and the decoding plan."""
     request, plan = planned(body, dialect)
     outbound = provider(dialect).dialect.encode(plan, stream=True)
     response = create_response(request, response_id="resp_1", created_at=1)
@@ -96,7 +96,7 @@ def effect(body: Mapping[str, Any], dialect: str) -> tuple[bytes, ...]:
 
 
 @cache
-def usual(name: str, dialect: str) -> tuple[bytes, ...]:
+def captured_effect(name: str, dialect: str) -> tuple[bytes, ...]:
     """The effect of a request as it was captured."""
     return effect(BODIES[name], dialect)
 
@@ -113,14 +113,14 @@ def leaves(value: Any, path: Steps = ()) -> Iterator[Steps]:
         yield from leaves(child, (*path, step))
 
 
-def spelled(path: Steps, *, indexed: bool = True) -> str:
+def spell_path(path: Steps, *, indexed: bool = True) -> str:
     place = "".join(
         (f"[{step}]" if indexed else "[]") if isinstance(step, int) else f".{step}" for step in path
     )
     return place.removeprefix(".")
 
 
-def changed(body: Mapping[str, Any], path: Steps) -> dict[str, Any]:
+def change_leaf(body: Mapping[str, Any], path: Steps) -> dict[str, Any]:
     """The same request with another value at one place."""
     document: dict[str, Any] = json.loads(json.dumps(body))
     parent: Any = document
@@ -146,13 +146,13 @@ def _other(value: Any) -> Any:
 
 
 def is_own(path: Steps) -> bool:
-    place = spelled(path, indexed=False)
+    place = spell_path(path, indexed=False)
     return any(place == own or place.startswith((f"{own}.", f"{own}[")) for own in OWN)
 
 
-def is_told(path: Steps, plan: Plan) -> bool:
-    """A diagnostic is about this leaf, or about something that it belongs to."""
-    place = spelled(path)
+def has_diagnostic(path: Steps, plan: Plan) -> bool:
+    """Whether a diagnostic is about this leaf or its parents."""
+    place = spell_path(path)
     return any(
         place == each.param or place.startswith((f"{each.param}.", f"{each.param}["))
         for each in plan.diagnostics
@@ -161,23 +161,25 @@ def is_told(path: Steps, plan: Plan) -> bool:
 
 def is_mapped(name: str, path: Steps, dialect: str) -> bool:
     try:
-        return effect(changed(BODIES[name], path), dialect) != usual(name, dialect)
+        return effect(change_leaf(BODIES[name], path), dialect) != captured_effect(name, dialect)
     except InvalidRequest:  # another value is refused, so this one was read
         return True
 
 
 @cache
 def kinds() -> dict[str, tuple[str, Steps]]:
-    """Every kind of leaf there is, each with one place where it was seen."""
+    """Every kind of leaf, each with one path where it occurs."""
     found: dict[str, tuple[str, Steps]] = {}
     for name, body in BODIES.items():
         for path in leaves(body):
-            found.setdefault(f"{_types(body, path)} {spelled(path, indexed=False)}", (name, path))
+            found.setdefault(
+                f"{_types(body, path)} {spell_path(path, indexed=False)}", (name, path)
+            )
     return found
 
 
 def _types(body: Any, path: Steps) -> str:
-    """The types of what a leaf belongs to: the same field means different things in them."""
+    """The types of a leaf's parents: the same field means different things in them."""
     types = []
     for step in path:
         if isinstance(body, dict) and isinstance(body.get("type"), str):
@@ -197,12 +199,12 @@ def test_every_leaf_of_a_codex_request_is_accounted_for(dialect: str) -> None:
         for kind, (name, path) in kinds().items()
         if not is_own(path)
         and not is_mapped(name, path, dialect)
-        and not is_told(path, planned(BODIES[name], dialect)[1])
+        and not has_diagnostic(path, planned(BODIES[name], dialect)[1])
     ]
     assert lost == []
 
 
 def test_what_the_gateway_does_itself_is_seen_in_some_request() -> None:
-    places = {spelled(path, indexed=False) for _, path in kinds().values()}
+    places = {spell_path(path, indexed=False) for _, path in kinds().values()}
     unused = [own for own in OWN if not any(place.startswith(own) for place in places)]
     assert unused == []

@@ -1,4 +1,4 @@
-"""Every request Codex was seen to send, over HTTP and in WebSocket frames, is understood."""
+"""Every captured Codex request, over HTTP and in WebSocket frames, is parsed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ every_body = pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 
 
 @every_body
-def test_a_codex_request_parses_and_keeps_every_word(body: dict[str, Any]) -> None:
+def test_a_codex_request_is_parsed_without_loss(body: dict[str, Any]) -> None:
     request = Request.parse(json.dumps(body).encode())
     assert request.raw == body
     assert list(request.input) == body["input"]
@@ -29,7 +29,7 @@ def test_a_codex_request_parses_and_keeps_every_word(body: dict[str, Any]) -> No
 
 
 @every_body
-def test_what_codex_sets_reaches_the_typed_fields(body: dict[str, Any]) -> None:
+def test_fields_of_a_codex_request_are_typed(body: dict[str, Any]) -> None:
     request = Request.parse(json.dumps(body).encode())
     assert (request.stream, request.store) == (True, False)
     assert request.include == {"reasoning.encrypted_content"}

@@ -1,4 +1,4 @@
-"""What only recorded answers of Cohere's chat show: plans, and citations without an address."""
+"""Cohere recordings: tool plans, and citations without a URL."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.skipif(not ANSWERS, reason=ABSENT)
 
 
 @every(ANSWERS)
-def test_what_is_cited_without_an_address_is_kept_for_the_trace(case: Case) -> None:
+def test_citations_without_a_url_are_kept_for_the_trace(case: Case) -> None:
     kept = [delta.kind for delta in deltas_of(case) if isinstance(delta, Extra)]
     assert kept == ["citation"] * read(case.data).citations
 
 
 @every(ANSWERS)
-def test_an_answer_goes_back_as_it_came(case: Case) -> None:
+def test_an_answer_is_replayed_as_it_was_received(case: Case) -> None:
     plan = Plan(provider="p", model="m", history=history_of(case), replay_reasoning="always")
     body = encode(plan, stream=True).body
     assert problems(body) == []
@@ -38,7 +38,7 @@ def test_an_answer_goes_back_as_it_came(case: Case) -> None:
     assert sent.get("content", []) == (blocks if thinks else found.text("text") or [])
 
 
-def test_the_corpus_shows_what_these_tests_are_about() -> None:
+def test_the_corpus_covers_every_case() -> None:
     """A guard against a corpus that has shrunk until it proves nothing."""
     found = [read(case.data) for case in ANSWERS]
     assert any(each.plan for each in found)

@@ -1,4 +1,4 @@
-"""The vendor's own package as an oracle: it reads recordings as we do, and knows what we send."""
+"""The vendor's own package reads recordings as we do, and accepts our requests."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ FIELDS: dict[str, TypeAdapter[Any]] = {
 }
 
 
-def strangers(value: Any) -> Iterator[str]:
-    """Keys that the package does not know, at any depth: its types keep them, but say so."""
+def unknown_keys(value: Any) -> Iterator[str]:
+    """Keys unknown to the package, at any depth: its types keep them as extras."""
     if isinstance(value, BaseModel):
         yield from value.model_extra or ()
         for name in type(value).model_fields:
-            yield from strangers(getattr(value, name))
+            yield from unknown_keys(getattr(value, name))
     for each in value if isinstance(value, list) else ():
-        yield from strangers(each)
+        yield from unknown_keys(each)
 
 
 @given(any_items, state_presences, quirks, plans)
-def test_the_package_knows_everything_we_send(
+def test_the_package_accepts_every_request_we_send(
     items: list[Any], presence: StatePresence, how: Any, fields: Document
 ) -> None:
     steps: list[Step] = add_states(read(items, SEES), presence)
@@ -70,12 +70,12 @@ def test_the_package_knows_everything_we_send(
     assert sent.keys() <= PARAMETERS
     known = [MESSAGES[each["role"]].validate_python(each) for each in sent["messages"]]
     known += [FIELDS[name].validate_python(sent[name]) for name in FIELDS.keys() & sent.keys()]
-    assert [*strangers(known)] == []
+    assert [*unknown_keys(known)] == []
 
 
 def test_a_key_that_the_package_does_not_know_is_found() -> None:
     odd = {"role": "user", "content": [{"type": "text", "text": "a", "color": "red"}]}
-    assert [*strangers(MESSAGES["user"].validate_python(odd))] == ["color"]
+    assert [*unknown_keys(MESSAGES["user"].validate_python(odd))] == ["color"]
 
 
 @pytest.mark.skipif(not WHOLE, reason=ABSENT)

@@ -1,4 +1,4 @@
-"""Every recorded answer of every protocol comes through whole, however the network cuts it.
+"""Every recorded answer of every protocol is decoded completely, at any chunk boundaries.
 
 What a recording carries is told by a second reader of its protocol (`tests/naive_*.py`). What only
 one protocol knows is asked in a file of its own.
@@ -16,7 +16,7 @@ import pytest
 from openai.types.responses import ResponseOutputItem
 
 from tests.support.corpus import ABSENT, Case, cases
-from tests.support.openai_sdk_check import consult
+from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.recordings import Document, events_of, every, final, streams
 from tests.support.reference_readers import anthropic as reference_anthropic
 from tests.support.reference_readers import bedrock as reference_bedrock
@@ -77,7 +77,7 @@ def test_a_recording_replays_to_a_valid_stream(case: Case) -> None:
         check(events)
         types = {item["type"] for item in final(events)["output"]}
         if protocol(case) != "responses" or types <= known_to_the_package():
-            consult(events)
+            check_with_sdk(events)
         assert final(events)["status"] != "in_progress"
 
 
@@ -95,7 +95,7 @@ def test_a_recording_cut_anywhere_gives_the_same_events(case: Case) -> None:
     assert events_of(case, cuts=cuts) == whole
 
 
-def told(item: Document) -> Block:
+def read_block(item: Document) -> Block:
     if item["type"] == "message":
         [part] = item["content"]
         kind = part["type"].removeprefix("output_")
@@ -127,12 +127,10 @@ def same_call_ids(found: list[Block], expected: list[Block]) -> bool:
 
 @every(case for case in CASES if protocol(case) in OUTPUT_READERS)
 @pytest.mark.parametrize("with_request", [False, True], ids=["alone", "with_request"])
-def test_all_that_was_said_thought_and_called_arrives_in_its_order(
-    case: Case, with_request: bool
-) -> None:
+def test_text_reasoning_and_calls_arrive_in_order(case: Case, with_request: bool) -> None:
     expected = OUTPUT_READERS[protocol(case)](case.data).output
     events = events_of(case, request=case.request if with_request else None)
-    found = [told(item) for item in final(events)["output"]]
+    found = [read_block(item) for item in final(events)["output"]]
     assert [block.kind for block in found] == [block.kind for block in expected]
     differing = [pair for pair in zip(found, expected, strict=True) if not is_same(*pair)]
     assert differing == []
@@ -140,7 +138,7 @@ def test_all_that_was_said_thought_and_called_arrives_in_its_order(
 
 
 @every(CASES)
-def test_a_recording_ends_as_its_provider_said(case: Case) -> None:
+def test_a_recording_ends_with_the_status_of_its_finish_reason(case: Case) -> None:
     response = final(events_of(case))
     assert response["status"] == READERS[protocol(case)](case.data).status
     assert (response["error"] is not None) == (response["status"] == "failed")
@@ -148,7 +146,7 @@ def test_a_recording_ends_as_its_provider_said(case: Case) -> None:
 
 
 @every(CASES)
-def test_the_recorded_usage_is_ours(case: Case) -> None:
+def test_recorded_usage_is_converted(case: Case) -> None:
     usage = final(events_of(case))["usage"]
     ours = usage | usage["input_tokens_details"] | usage["output_tokens_details"]
     assert READERS[protocol(case)](case.data).counts.items() <= ours.items()
@@ -162,7 +160,7 @@ def test_the_body_of_an_error_is_a_failed_response_without_output(case: Case) ->
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_the_corpus_shows_what_these_tests_are_about(name: str) -> None:
+def test_the_corpus_covers_every_case(name: str) -> None:
     """A guard against a corpus that has shrunk until it proves nothing."""
     found = {feature for case in cases(name) for feature in case.meta["features"]}
     assert set(FEATURES[name].split()) <= found

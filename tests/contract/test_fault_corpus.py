@@ -1,4 +1,4 @@
-"""Every recorded error of every protocol, judged by hand; and no healthy answer taken for one."""
+"""Every recorded error of every protocol is classified as expected; no good answer is an error."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def is_error(case: Case) -> bool:
 
 
 def documents(case: Case) -> Iterator[dict[str, object]]:
-    """What a healthy answer consists of, one JSON object after another."""
+    """The JSON objects of a successful answer."""
     if case.meta["wire"] == "sse":
         lines = [line[5:] for line in case.data.split(b"\n") if line.startswith(b"data:")]
     elif case.meta["wire"] == "ndjson":
@@ -106,8 +106,8 @@ def faults(case: Case) -> list[ProviderFault]:
     status = case.meta["http_status"]
     if status >= 400:
         classify = resolve(case.meta["protocol"]).classify
-        told: tuple[dict[str, str], ...] = (case.meta.get("response_headers") or {}, {})
-        return [classify(status, headers, case.data) for headers in told]
+        header_sets: tuple[dict[str, str], ...] = (case.meta.get("response_headers") or {}, {})
+        return [classify(status, headers, case.data) for headers in header_sets]
     found = (classify_document(document) for document in documents(case))
     return [fault for fault in found if fault is not None]
 

@@ -1,4 +1,4 @@
-"""What only recorded Gemini answers show: citations, the server's own tools, signed parts."""
+"""Gemini recordings: citations, server-side tools, signed parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not CASES, reason=ABSENT)
 
 
 @every(ANSWERS)
-def test_what_is_cited_on_the_web_is_an_annotation_of_its_passage(case: Case) -> None:
+def test_web_citations_annotate_their_passage(case: Case) -> None:
     marked = [
         (note["url"], part["text"][note["start_index"] : note["end_index"]])
         for part in parts_of(case)
@@ -35,7 +35,7 @@ def test_what_is_cited_on_the_web_is_an_annotation_of_its_passage(case: Case) ->
 
 
 @every(ANSWERS)
-def test_what_the_server_did_for_itself_is_kept_for_the_trace(case: Case) -> None:
+def test_server_side_tools_are_kept_for_the_trace(case: Case) -> None:
     recorded, deltas = read(case.data), deltas_of(case)
     kept = [delta.kind for delta in deltas if isinstance(delta, Extra)]
     for kind in ("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData"):
@@ -57,7 +57,7 @@ def test_an_error_in_an_array_is_the_same_error(case: Case) -> None:
 
 
 @every(case for case in ANSWERS if read(case.data).finish == "STOP")
-def test_an_answer_goes_back_part_by_part_as_it_came(case: Case) -> None:
+def test_an_answer_is_replayed_part_by_part(case: Case) -> None:
     plan = Plan(provider="p", model="m", history=history_of(case))
     body = encode(plan, stream=True, quirks=GeminiQuirks(sentinel=False)).body
     sent = json.loads(body)["contents"][1]
@@ -68,13 +68,13 @@ def test_an_answer_goes_back_part_by_part_as_it_came(case: Case) -> None:
 
 
 def _plain(part: Document) -> Document:
-    """A call with its arguments, be there none."""
+    """A call with its arguments, empty if it has none."""
     if "functionCall" not in part:
         return part
     return {**part, "functionCall": {"args": {}, **part["functionCall"]}}
 
 
-def test_the_corpus_shows_what_these_tests_are_about() -> None:
+def test_the_corpus_covers_every_case() -> None:
     """A guard against a corpus that has shrunk until it proves nothing."""
     assert {case.meta["wire"] for case in CASES} == {"sse", "json", "json-array"}
     recorded = [read(case.data) for case in CASES]

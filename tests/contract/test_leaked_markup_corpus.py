@@ -48,7 +48,7 @@ def decoded(case: Case, *names: str) -> list[Delta]:
 
 
 @every(TAGGED)
-def test_tagged_reasoning_is_taken_out_and_nothing_else(case: Case) -> None:
+def test_only_tagged_reasoning_is_removed_from_the_text(case: Case) -> None:
     content = text_of(decoded(case))
     deltas = decoded(case, "think", *CALL_GUARDS)
     thought, answer = reasoning_of(deltas), text_of(deltas)
@@ -58,14 +58,14 @@ def test_tagged_reasoning_is_taken_out_and_nothing_else(case: Case) -> None:
     assert thought + answer == "".join([*blocks, rest])
     # The tags go back where they were found, and the recorded text is whole again.
     places = [found.start() for found in TAG.finditer(content)]
-    told = thought + answer
-    for place, tag in zip(places, TAG.findall(content), strict=True):
-        told = told[:place] + tag + told[place:]
-    assert told == content
+    restored = thought + answer
+    for offset, tag in zip(places, TAG.findall(content), strict=True):
+        restored = restored[:offset] + tag + restored[offset:]
+    assert restored == content
 
 
 @every(TAGGED)
-def test_calls_beside_tagged_reasoning_are_left_alone(case: Case) -> None:
+def test_calls_beside_tagged_reasoning_are_unchanged(case: Case) -> None:
     def others(deltas: list[Delta]) -> list[Any]:
         return [delta for delta in deltas if not hasattr(delta, "text")]
 

@@ -1,4 +1,4 @@
-"""What a provider is not sent, the client is told of: every model, every way to lose something.
+"""Whatever a provider is not sent has a diagnostic: for every model and every parameter.
 
 A wish is a request and the same request without it. If the provider is sent the same bytes for
 both, a diagnostic has to say so. Nothing here knows which provider takes what.
@@ -44,7 +44,7 @@ def sent(provider: Provider, plan: Plan) -> bytes:
     return provider.dialect.encode(plan, stream=True).body
 
 
-def told(plan: Plan, prefix: str = "") -> list[tuple[str, str]]:
+def diagnostics_of(plan: Plan, prefix: str = "") -> list[tuple[str, str]]:
     found = [(each.code, each.param) for each in plan.diagnostics]
     return [each for each in found if each[0].startswith(prefix)]
 
@@ -94,7 +94,7 @@ WISHES: dict[str, tuple[Document, Document]] = {
 
 
 @every_model
-def test_a_wish_is_sent_or_said_to_be_lost(name: str, model: str) -> None:
+def test_every_parameter_is_sent_or_has_a_diagnostic(name: str, model: str) -> None:
     provider = configured(name)
     silent: list[str] = []
     for wish, requests in WISHES.items():
@@ -103,7 +103,9 @@ def test_a_wish_is_sent_or_said_to_be_lost(name: str, model: str) -> None:
         except InvalidRequest:  # which says so, too
             continue
         lost = sent(provider, without) == sent(provider, with_it)
-        is_said = told(with_it) != told(without) or told(without, "tool.ignored")
+        is_said = diagnostics_of(with_it) != diagnostics_of(without) or diagnostics_of(
+            without, "tool.ignored"
+        )
         if lost and not is_said:
             silent.append(wish)
     assert silent == []
@@ -113,14 +115,14 @@ USERS = ("me", "somebody", "x" * 200, "x" * 2000)
 
 
 @every_model
-def test_a_user_is_named_in_full_or_said_not_to_be(name: str, model: str) -> None:
+def test_a_user_identifier_is_sent_in_full_or_has_a_diagnostic(name: str, model: str) -> None:
     provider = configured(name)
     for user in USERS:
         plan = planned(provider, model, {"user": user})
         if "user" in provider.capabilities(model).parameters:
-            assert (f'"{user}"' in sent(provider, plan).decode()) is not bool(told(plan))
+            assert (f'"{user}"' in sent(provider, plan).decode()) is not bool(diagnostics_of(plan))
         else:
-            assert told(plan) == []  # a label, which nobody misses
+            assert diagnostics_of(plan) == []  # a label, which nobody misses
 
 
 # --- thinking -------------------------------------------------------------------------------------
@@ -137,29 +139,29 @@ SITUATIONS: dict[str, Document] = {
 
 
 @every_model
-def test_thinking_is_never_stopped_in_silence(name: str, model: str) -> None:
+def test_disabled_thinking_always_has_a_diagnostic(name: str, model: str) -> None:
     provider = configured(name)
     silent: list[str] = []
     for situation, request in SITUATIONS.items():
         if "tools" in request and not provider.capabilities(model).tools:
             continue
         calm = planned(provider, model, {**request, "reasoning": {"effort": "none"}})
-        for effort in EFFORTS[2:] if not told(calm, "effort.") else ():
+        for effort in EFFORTS[2:] if not diagnostics_of(calm, "effort.") else ():
             plan = planned(provider, model, {**request, "reasoning": {"effort": effort}})
-            if sent(provider, plan) == sent(provider, calm) and not told(plan, "effort."):
+            if sent(provider, plan) == sent(provider, calm) and not diagnostics_of(plan, "effort."):
                 silent.append(f"{situation}, {effort}")
     assert silent == []
 
 
 @every_model
-def test_a_budget_is_never_cut_in_silence(name: str, model: str) -> None:
+def test_a_reduced_budget_always_has_a_diagnostic(name: str, model: str) -> None:
     provider = configured(name)
     for effort in EFFORTS:
         request: Document = {"reasoning": {"effort": effort}}
         ample = planned(provider, model, request)
         scarce = planned(provider, model, {**request, "max_output_tokens": 4000})
         budgets = {str(BUDGET.findall(sent(provider, plan))) for plan in (ample, scarce)}
-        assert len(budgets) == 1 or told(scarce, "effort.")
+        assert len(budgets) == 1 or diagnostics_of(scarce, "effort.")
 
 
 # --- media ----------------------------------------------------------------------------------------
@@ -225,19 +227,21 @@ MEDIA: dict[str, Document] = {
 
 
 def places(part: Document) -> Iterator[list[Document]]:
-    """The same part in a message, and in what a tool answers."""
+    """The same part in a message and in a tool output."""
     yield [{"role": "user", "content": [{"type": "input_text", "text": "See:"}, part]}]
     yield [*CALLED[:-1], {"type": "function_call_output", "call_id": "call_1", "output": [part]}]
 
 
 @every_model
-def test_media_reach_the_model_or_are_said_not_to(name: str, model: str) -> None:
+def test_media_are_sent_or_have_a_diagnostic(name: str, model: str) -> None:
     provider = configured(name)
     silent: list[str] = []
     for kind, part in MEDIA.items():
         for items in places(part):
             plan = planned(provider, model, {"input": items, "tools": [TOOL]})
-            replaced = [code for code, _ in told(plan, "history.") if code.endswith(".replaced")]
+            replaced = [
+                code for code, _ in diagnostics_of(plan, "history.") if code.endswith(".replaced")
+            ]
             if len(MARKER.findall(sent(provider, plan).decode())) != len(replaced):
                 silent.append(kind)
     assert silent == []

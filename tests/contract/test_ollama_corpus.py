@@ -1,4 +1,4 @@
-"""What only recorded Ollama answers show: calls and thoughts that go back as plain fields."""
+"""Ollama recordings: calls and reasoning are replayed as plain fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not CASES, reason=ABSENT)
 
 
 @every(answers(CASES))
-def test_an_answer_goes_back_as_it_came(case: Case) -> None:
+def test_an_answer_is_replayed_as_it_was_received(case: Case) -> None:
     plan = Plan(provider="p", model="m", history=history_of(case), replay_reasoning="always")
     body = encode(plan, stream=True).body
     assert problems(body) == []
@@ -36,6 +36,6 @@ def test_an_answer_goes_back_as_it_came(case: Case) -> None:
     ]
 
 
-def test_the_corpus_shows_what_these_tests_are_about() -> None:
+def test_the_corpus_covers_every_case() -> None:
     """A guard against a corpus that has shrunk until it proves nothing."""
     assert {case.meta["operation"] for case in CASES} >= {"chat", "generate"}

@@ -1,4 +1,4 @@
-"""The vendor's own package as an oracle: it reads recordings as we do, and knows what we send."""
+"""The vendor's own package reads recordings as we do, and accepts our requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def without(keys: set[str], value: Any) -> Any:
 
 
 @given(any_items, replays)
-def test_the_package_knows_every_message_we_send(items: list[Any], replay_reasoning: Any) -> None:
+def test_the_package_accepts_every_message_we_send(items: list[Any], replay_reasoning: Any) -> None:
     sent = json.loads(encode_body(read(items, READS), replay_reasoning))["messages"]
     for message in sent:
         known = Message(**message).model_dump(exclude_none=True)
@@ -48,7 +48,7 @@ def test_the_package_reads_every_tool_we_declare(schema: Document) -> None:
     assert (known.function.name, known.function.parameters.type) == ("look", "object")
 
 
-def test_the_package_knows_every_setting() -> None:
+def test_the_package_accepts_every_setting() -> None:
     plan = Plan(
         provider="p",
         model="m",
@@ -67,7 +67,7 @@ def test_the_package_knows_every_setting() -> None:
 @pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case.id)
 def test_the_package_reads_a_recording_as_we_do(case: Case) -> None:
     output = replay(case.data, dialect="ollama")[-1]["response"]["output"]
-    said = "".join(
+    text = "".join(
         part["text"] for item in output if item["type"] == "message" for part in item["content"]
     )
     calls = [
@@ -77,10 +77,10 @@ def test_the_package_reads_a_recording_as_we_do(case: Case) -> None:
     ]
     lines = [json.loads(line) for line in case.data.splitlines()]
     if case.meta["operation"] == "generate":
-        assert said == "".join(GenerateResponse(**line).response or "" for line in lines)
+        assert text == "".join(GenerateResponse(**line).response or "" for line in lines)
         return
     messages = [ChatResponse(**line).message for line in lines]
-    assert said == "".join(message.content or "" for message in messages)
+    assert text == "".join(message.content or "" for message in messages)
     assert calls == [
         (call.function.name, call.function.arguments)
         for message in messages

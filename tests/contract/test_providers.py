@@ -32,10 +32,10 @@ from tests.support.outbound_requests import (
     CALLED,
     TOOL,
     Document,
-    asked,
     configured,
+    encode_request,
     first_model,
-    planned,
+    make_request_plan,
 )
 from tests.support.request_validators import anthropic as anthropic_request_validator
 from tests.support.request_validators import bedrock as bedrock_request_validator
@@ -195,9 +195,9 @@ def test_every_supported_parameter_is_sent(name: str, model: str) -> None:
         changed = False
         for effort in (None, "none"):
             request: Document = {"tools": [TOOL], "reasoning": {"effort": effort}}
-            plain = asked(provider, model, **request)
+            plain = encode_request(provider, model, **request)
             given = extended(parameter, VALUES[parameter], **request)
-            changed = changed or asked(provider, model, **given) != plain
+            changed = changed or encode_request(provider, model, **given) != plain
         assert changed, parameter
 
 
@@ -205,14 +205,18 @@ def test_every_supported_parameter_is_sent(name: str, model: str) -> None:
 def test_an_unsupported_parameter_is_ignored_with_a_diagnostic(name: str, model: str) -> None:
     provider = configured(name)
     tools: Document = {"tools": [TOOL]} if provider.capabilities(model).tools else {}
-    known = [each.code for each in planned(provider, model, **tools).diagnostics]
+    known = [each.code for each in make_request_plan(provider, model, **tools).diagnostics]
     for parameter in VALUES.keys() - provider.capabilities(model).parameters:
         request = extended(parameter, VALUES[parameter], **tools)
-        assert asked(provider, model, **request) == asked(provider, model, **tools)
-        told = [each.code for each in planned(provider, model, **request).diagnostics] != known
+        assert encode_request(provider, model, **request) == encode_request(
+            provider, model, **tools
+        )
+        reported = [
+            each.code for each in make_request_plan(provider, model, **request).diagnostics
+        ] != known
         row = ROWS[parameter]
         is_lost = row.rule is Rule.FORWARD and VALUES[parameter] not in row.defaults
-        assert told is is_lost, parameter
+        assert reported is is_lost, parameter
 
 
 @every_model
@@ -220,10 +224,10 @@ def test_parameters_fixed_by_thinking_are_ignored_with_a_diagnostic(name: str, m
     provider = configured(name)
     can = provider.capabilities(model)
     fixed = {name: VALUES[name] for name in can.fixed_by_thinking if name != "top_logprobs"}
-    plan = planned(provider, model, reasoning={"effort": "high"}, **fixed)
+    plan = make_request_plan(provider, model, reasoning={"effort": "high"}, **fixed)
     assert plan.parameters.keys().isdisjoint(fixed)
-    told = {each.param for each in plan.diagnostics if each.code == "param.ignored"}
-    assert told == set(fixed)
+    reported = {each.param for each in plan.diagnostics if each.code == "param.ignored"}
+    assert reported == set(fixed)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +243,9 @@ def test_parameters_fixed_by_thinking_are_ignored_with_a_diagnostic(name: str, m
 def test_a_forced_call_that_disables_thinking_is_reported(name: str, model: str) -> None:
     provider = configured(name)
     choice = {"type": "function", "name": "get_weather"}
-    plan = planned(provider, model, tools=[TOOL], tool_choice=choice, reasoning={"effort": "high"})
+    plan = make_request_plan(
+        provider, model, tools=[TOOL], tool_choice=choice, reasoning={"effort": "high"}
+    )
     assert plan.tool_choice.mode == "function"
     assert plan.effort == provider.capabilities(model).efforts["none"]
     assert "effort.degraded" in [each.code for each in plan.diagnostics]
@@ -251,18 +257,18 @@ def test_every_effort_is_sent_as_the_providers_value(name: str, model: str, stre
     provider = configured(name)
     efforts = provider.capabilities(model).efforts
     for effort in EFFORTS:
-        plan = planned(provider, model, reasoning={"effort": effort})
+        plan = make_request_plan(provider, model, reasoning={"effort": effort})
         assert plan.effort in {*efforts.values(), None}
         assert bool(plan.diagnostics) is (effort not in efforts)
-        body = asked(provider, model, reasoning={"effort": effort}, stream=stream)
+        body = encode_request(provider, model, reasoning={"effort": effort}, stream=stream)
         assert_well_formed(name, body)
 
 
 @every_chat_provider
 def test_streaming_is_requested_if_wanted_or_required(name: str) -> None:
     provider = configured(name)
-    assert asked(provider, stream=True)["stream"] is True
-    assert asked(provider).get("stream", False) is quirks_of(provider).only_streams
+    assert encode_request(provider, stream=True)["stream"] is True
+    assert encode_request(provider).get("stream", False) is quirks_of(provider).only_streams
 
 
 @every_model
@@ -270,7 +276,8 @@ def test_different_effort_values_give_different_requests(name: str, model: str) 
     provider = configured(name)
     efforts = provider.capabilities(model).efforts
     bodies = {
-        json.dumps(asked(provider, model, reasoning={"effort": effort})) for effort in efforts
+        json.dumps(encode_request(provider, model, reasoning={"effort": effort}))
+        for effort in efforts
     }
     assert len(bodies) == len(set(efforts.values()))
 
@@ -279,19 +286,21 @@ def test_different_effort_values_give_different_requests(name: str, model: str) 
 @pytest.mark.parametrize("form", [{"type": "text"}, {"type": "json_object"}, SCHEMA])
 def test_a_format_is_sent_or_described_in_the_prompt(name: str, model: str, form: Document) -> None:
     provider = configured(name)
-    body = asked(provider, model, text={"format": form})
+    body = encode_request(provider, model, text={"format": form})
     assert_well_formed(name, body)
-    told = [each.code for each in planned(provider, model, text={"format": form}).diagnostics]
+    reported = [
+        each.code for each in make_request_plan(provider, model, text={"format": form}).diagnostics
+    ]
     if form["type"] == "text":
-        assert body == asked(provider, model)
+        assert body == encode_request(provider, model)
     elif form["type"] in provider.capabilities(model).formats:
-        assert body != asked(provider, model)
-        assert told == []
+        assert body != encode_request(provider, model)
+        assert reported == []
         if provider.spec.dialect == "chat":
             assert body["response_format"]["type"] == form["type"]
     else:
         assert "JSON" in json.dumps(body)
-        assert told == ["format.degraded"]
+        assert reported == ["format.degraded"]
 
 
 @every_model
@@ -299,12 +308,12 @@ def test_a_format_beside_tools_is_sent_or_described_in_the_prompt(name: str, mod
     provider = configured(name)
     can = provider.capabilities(model)
     request: Document = {"text": {"format": SCHEMA}, "tools": [TOOL] if can.tools else []}
-    assert_well_formed(name, asked(provider, model, **request))
-    plan = planned(provider, model, **request)
+    assert_well_formed(name, encode_request(provider, model, **request))
+    plan = make_request_plan(provider, model, **request)
     alone = can.formats_beside_tools or not can.tools
     assert plan.contract.degraded is not ("json_schema" in can.formats and alone)
-    told = "format.degraded" in [each.code for each in plan.diagnostics]
-    assert told is plan.contract.degraded
+    reported = "format.degraded" in [each.code for each in plan.diagnostics]
+    assert reported is plan.contract.degraded
 
 
 @every_model
@@ -325,15 +334,15 @@ def test_a_tool_choice_is_sent_or_degraded_with_a_diagnostic(
     request: Document = {"tools": [TOOL, {**TOOL, "name": "other"}], "tool_choice": choice}
     if not can.tools and mode in ("required", "function"):
         with pytest.raises(InvalidRequest):
-            planned(provider, model, **request)
+            make_request_plan(provider, model, **request)
         return
-    body = asked(provider, model, **request)
+    body = encode_request(provider, model, **request)
     assert_well_formed(name, body)
-    codes = [each.code for each in planned(provider, model, **request).diagnostics]
+    codes = [each.code for each in make_request_plan(provider, model, **request).diagnostics]
     weakened = "tool_choice.degraded" in codes
     if mode == "auto" or (mode in can.tool_choice and can.tools):
         assert not weakened
-        is_same = body == asked(provider, model, **{**request, "tool_choice": "auto"})
+        is_same = body == encode_request(provider, model, **{**request, "tool_choice": "auto"})
         assert is_same is (mode == "auto")
     elif mode == "none":
         assert "get_weather" not in json.dumps(body)
@@ -346,19 +355,21 @@ def test_an_image_is_sent_or_replaced_by_text(name: str, model: str) -> None:
     provider = configured(name)
     content = [{"type": "input_text", "text": "look"}, IMAGE]
     request: Document = {"input": [{"role": "user", "content": content}]}
-    text = json.dumps(asked(provider, model, **request))
+    text = json.dumps(encode_request(provider, model, **request))
     assert "look" in text
     sees = "image" in provider.capabilities(model).inputs
     assert ("AAAA" in text) is sees
-    codes = [each.code for each in planned(provider, model, **request).diagnostics]
+    codes = [each.code for each in make_request_plan(provider, model, **request).diagnostics]
     assert codes == ([] if sees else ["history.image.replaced"])
 
 
 @every_provider
 def test_developer_messages_keep_their_position(name: str) -> None:
     provider = configured(name)
-    said = [("user", "first"), ("developer", "second"), ("user", "third")]
-    body = asked(provider, input=[{"role": role, "content": text} for role, text in said])
+    messages = [("user", "first"), ("developer", "second"), ("user", "third")]
+    body = encode_request(
+        provider, input=[{"role": role, "content": text} for role, text in messages]
+    )
     text = json.dumps(body)
     assert text.index("first") < text.index("second") < text.index("third")
     if provider.spec.dialect == "chat" and not quirks_of(provider).plain_dialogue:
@@ -372,16 +383,18 @@ def test_reasoning_is_replayed_as_configured(name: str) -> None:
     provider = configured(name)
     quirks = quirks_of(provider)
     if quirks.plain_dialogue:
-        assert "Let me look." not in json.dumps(asked(provider, input=CALLED))
+        assert "Let me look." not in json.dumps(encode_request(provider, input=CALLED))
         return
     rule = provider.capabilities(first_model(provider)).replay_reasoning
     field = quirks.reasoning_field
-    said = [*CALLED[:2], {"role": "assistant", "content": "Rain."}]
-    called = asked(provider, input=CALLED, tools=[TOOL])["messages"][1]
-    plain = asked(provider, input=said)["messages"][1]
+    messages = [*CALLED[:2], {"role": "assistant", "content": "Rain."}]
+    called = encode_request(provider, input=CALLED, tools=[TOOL])["messages"][1]
+    plain = encode_request(provider, input=messages)["messages"][1]
     assert (field in called) is (rule != "never")
     assert (field in plain) is (rule == "always")
-    forgotten = asked(provider, input=[CALLED[0], *CALLED[2:]], tools=[TOOL])["messages"][1]
+    forgotten = encode_request(provider, input=[CALLED[0], *CALLED[2:]], tools=[TOOL])["messages"][
+        1
+    ]
     assert (field in forgotten) is quirks.reasoning_required
 
 
@@ -404,14 +417,14 @@ def test_a_request_with_everything_is_valid_for_the_dialect(
     }
     if not provider.capabilities(model).tools:
         del request["tool_choice"]  # requires a tool choice
-    assert_well_formed(name, asked(provider, model, stream=stream, **request))
+    assert_well_formed(name, encode_request(provider, model, stream=stream, **request))
 
 
 @every_provider
 def test_a_longer_history_only_appends_to_the_request(name: str) -> None:
     provider = configured(name)
     histories = [*CALLED, {"role": "assistant", "content": "Rain."}, CALLED[0]]
-    bodies = [asked(provider, input=histories[:size], tools=[TOOL]) for size in (1, 6)]
+    bodies = [encode_request(provider, input=histories[:size], tools=[TOOL]) for size in (1, 6)]
     short, long = (json.dumps(body).removesuffix("]}") for body in bodies)
     assert long.startswith(short)
 
@@ -422,7 +435,7 @@ def test_echo_answers_every_request() -> None:
         provider.models(), (False, True), ("auto", "none", "required")
     ):
         request: Document = {"input": full_request.ITEMS, "tools": full_request.TOOLS}
-        body = asked(provider, model, stream=stream, tool_choice=choice, **request)
+        body = encode_request(provider, model, stream=stream, tool_choice=choice, **request)
         answered = echo.answer(json.dumps(body).encode())
         assert answered.chunks
 

@@ -1,4 +1,4 @@
-"""What only recorded Responses answers show: whole items, citations, sealed reasoning."""
+"""Responses recordings: whole items, citations, encrypted reasoning."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_citations_and_probabilities_arrive(case: Case) -> None:
 
 
 @every(case for case in CASES if read(case.data).status == "incomplete")
-def test_an_incomplete_recording_says_why(case: Case) -> None:
+def test_an_incomplete_recording_has_its_reason(case: Case) -> None:
     assert final(events_of(case))["incomplete_details"] == {"reason": read(case.data).reason}
 
 
 @every_answer
-def test_reasoning_goes_back_as_its_provider_made_it(case: Case) -> None:
+def test_reasoning_is_replayed_unchanged(case: Case) -> None:
     history = history_of(case)
     plan = Plan(provider="p", model="m", history=history, replay_reasoning="always")
     quirks = ResponsesQuirks(trailing_reasoning=True)
@@ -80,7 +80,7 @@ def test_reasoning_goes_back_as_its_provider_made_it(case: Case) -> None:
     assert sent == made
 
 
-def test_the_corpus_shows_what_these_tests_are_about() -> None:
+def test_the_corpus_covers_every_case() -> None:
     """A guard against a corpus that has shrunk until it proves nothing."""
     types = {item["type"] for case in CASES for item in read(case.data).items}
     assert {"message", "reasoning", "function_call", "custom_tool_call", "compaction"} <= types

@@ -113,11 +113,11 @@ Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @asynccontextmanager
 async def run_backend(
-    name: str, play: Play, *, timeout_s: float = 5
+    name: str, answer_request: Play, *, timeout_s: float = 5
 ) -> AsyncIterator[SearchBackend]:
-    """A backend of this name, with a server that plays the vendor."""
+    """A backend of this name, with a server in place of the vendor."""
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", play)
+    app.router.add_route("*", "/{path:.*}", answer_request)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -141,18 +141,18 @@ async def run_backend(
 def responding(document: Any, status: int = 200, **headers: str) -> Play:
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
 
-    async def play(request: web.Request) -> web.StreamResponse:
+    async def answer_request(request: web.Request) -> web.StreamResponse:
         more = {name.replace("_", "-"): value for name, value in headers.items()}
         given = {"content-type": "application/json", **more}
         return web.Response(status=status, body=body, headers=given)
 
-    return play
+    return answer_request
 
 
 def recording(requests: list[Mapping[str, Any]], document: Any) -> Play:
     """Respond, and record the request."""
 
-    async def play(request: web.Request) -> web.StreamResponse:
+    async def answer_request(request: web.Request) -> web.StreamResponse:
         body = await request.read()
         requests.append(
             {
@@ -165,7 +165,7 @@ def recording(requests: list[Mapping[str, Any]], document: Any) -> Play:
         )
         return web.json_response(document)
 
-    return play
+    return answer_request
 
 
 async def sent_request(name: str, query: str = "rain", **rules: Any) -> Mapping[str, Any]:
@@ -211,7 +211,7 @@ async def test_a_response_without_results_is_empty(name: str, document: Any) -> 
 
 @pytest.mark.parametrize("name", VENDORS)
 @pytest.mark.parametrize(
-    ("play", "problem"),
+    ("answer_request", "problem"),
     [
         (responding({"detail": KEY}, 401), "status 401"),
         (responding({"error": {"message": KEY}}, 429), "status 429"),
@@ -227,9 +227,9 @@ async def test_a_response_without_results_is_empty(name: str, document: Any) -> 
     ids=["key", "limit", "redirect", "html", "deep", "long", "compressed"],
 )
 async def test_every_failure_is_a_search_error_without_secrets(
-    name: str, play: Play, problem: str
+    name: str, answer_request: Play, problem: str
 ) -> None:
-    async with run_backend(name, play) as backend:
+    async with run_backend(name, answer_request) as backend:
         with pytest.raises(SearchError) as caught:
             await backend.search("rain", options=SearchOptions())
     assert problem in caught.value.message
@@ -238,12 +238,12 @@ async def test_every_failure_is_a_search_error_without_secrets(
 
 @pytest.mark.parametrize("name", VENDORS)
 async def test_a_closed_connection_is_a_search_error(name: str) -> None:
-    async def play(request: web.Request) -> web.StreamResponse:
+    async def answer_request(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
         request.transport.abort()
         return web.Response()
 
-    async with run_backend(name, play) as backend:
+    async with run_backend(name, answer_request) as backend:
         with pytest.raises(SearchError, match=f"'{name}' could not be reached"):
             await backend.search("rain", options=SearchOptions())
 
@@ -252,11 +252,11 @@ async def test_a_closed_connection_is_a_search_error(name: str) -> None:
 async def test_a_backend_that_does_not_respond_times_out(name: str) -> None:
     too_late = asyncio.Event()
 
-    async def play(request: web.Request) -> web.StreamResponse:
+    async def answer_request(request: web.Request) -> web.StreamResponse:
         await too_late.wait()
         return web.Response()
 
-    async with run_backend(name, play, timeout_s=0.05) as backend:
+    async with run_backend(name, answer_request, timeout_s=0.05) as backend:
         with pytest.raises(SearchError, match=f"'{name}' did not respond within 0.05 s"):
             await backend.search("rain", options=SearchOptions())
         too_late.set()

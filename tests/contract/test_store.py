@@ -379,16 +379,16 @@ async def test_beyond_the_maximum_count_the_oldest_turns_are_evicted(backend: Ba
     store = await backend.open(max_turns=3)
     for number in range(6):
         await store.save(turn(f"r{number}"))
-    here = [await store.load(f"r{number}") is not None for number in range(6)]
-    assert here == [False, False, False, True, True, True]
+    stored = [await store.load(f"r{number}") is not None for number in range(6)]
+    assert stored == [False, False, False, True, True, True]
 
 
 async def test_beyond_the_maximum_bytes_the_oldest_turns_are_evicted(backend: Backend) -> None:
     store = await backend.open(max_bytes=10_000)
     for number in range(6):
         await store.save(turn(f"r{number}", text="x" * 3000))
-    here = [await store.load(f"r{number}") is not None for number in range(6)]
-    assert here == [False, False, False, True, True, True]
+    stored = [await store.load(f"r{number}") is not None for number in range(6)]
+    assert stored == [False, False, False, True, True, True]
     with pytest.raises(StoreRefused):
         await store.save(turn("all", text="x" * 10_000))
 

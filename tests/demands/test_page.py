@@ -1,4 +1,4 @@
-"""Every demand on the page has a test of its own, or says why not."""
+"""Every row of docs/demands.md has a test, or a reason why not."""
 
 from __future__ import annotations
 

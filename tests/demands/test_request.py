@@ -1,4 +1,4 @@
-"""Requests that others refuse or weaken in silence: themes 6, 12, 13, 14, 18, 20, 21, 29."""
+"""Requests that other gateways reject or degrade silently: themes 6, 12, 13, 14, 18, 20, 21, 29."""
 
 from __future__ import annotations
 
@@ -9,42 +9,49 @@ from typing import Any
 import pytest
 
 from antiphon.config import ModelConfig
-from tests.support.checked_gateway import Scene, configured, final, kinds, scene, text
+from tests.support.checked_gateway import (
+    CheckedGateway,
+    checked_gateway,
+    configured,
+    event_types,
+    final_response,
+    text,
+)
 from tests.support.demand_scripts import (
     Document,
-    answered,
-    called,
     function,
-    in_turn,
-    speaking,
+    function_call,
+    function_call_output,
+    native_turns,
+    scripts_in_turn,
     user,
 )
 from tests.support.scripted_providers.gemini import ScriptedGemini
 from tests.support.scripted_providers.session import SESSION
-from tests.support.upstream import DONE, HELLO_WORLD, answering, chunk, playing, usage
+from tests.support.upstream import DONE, HELLO_WORLD, chunk, send_frames, send_json, usage
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 HEADER = "antiphon-diagnostics"
 
 
-async def told(stage: Scene, **body: Any) -> str:
-    """What the client is told of a whole answer's request."""
-    status, headers, document = await stage.post(**body)
+async def diagnostics_header(setup: CheckedGateway, **body: Any) -> str:
+    """The diagnostics header of a whole answer."""
+    status, headers, document = await setup.post(**body)
     assert status == 200, document
     return headers.get(HEADER, "")
 
 
-async def test_theme_06_an_image_does_not_poison_the_thread_of_a_text_only_model(
+async def test_theme_06_an_image_does_not_fail_a_text_only_model(
     tmp_path: Path,
 ) -> None:
     seen = {"role": "user", "content": [{"type": "input_image", "image_url": PIXEL}]}
     output = [{"type": "input_image", "image_url": PIXEL}]
-    thread = [seen, called("c1", "look"), answered("c1", output), user("And?")]
+    thread = [seen, function_call("c1", "look"), function_call_output("c1", output), user("And?")]
     models = {"*": ModelConfig(inputs=["text"])}
-    async with configured(tmp_path, playing(HELLO_WORLD), models=models) as stage:
-        events = await stage.stream(input=thread, tools=[function("look")])
-        sent = json.dumps(stage.sent)
-    assert kinds(events)[-1] == "response.completed"
+    async with configured(tmp_path, send_frames(HELLO_WORLD), models=models) as setup:
+        events = await setup.stream(input=thread, tools=[function("look")])
+        sent = json.dumps(setup.last_body)
+    assert event_types(events)[-1] == "response.completed"
     assert (sent.count("image omitted"), PIXEL in sent) == (2, False)
 
 
@@ -55,9 +62,9 @@ async def test_theme_12_developer_messages_keep_their_place(tmp_path: Path) -> N
         {"role": "developer", "content": "Now be brief."},
         user("Go"),
     ]
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        await stage.stream(input=thread)
-        sent = [(each["role"], each["content"]) for each in stage.sent["messages"]]
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        await setup.stream(input=thread)
+        sent = [(each["role"], each["content"]) for each in setup.last_body["messages"]]
     assert sent == [
         ("system", "First."),
         ("user", "Hi"),
@@ -73,10 +80,10 @@ async def test_theme_13_ids_and_fields_are_those_of_the_real_api(tmp_path: Path)
         chunk({"content": "Yes."}),
         chunk({"tool_calls": [piece]}),
     )
-    script = playing((*frames, chunk({}, "tool_calls"), usage(), DONE))
-    async with scene(tmp_path, script) as stage:
-        events = await stage.stream(tools=[function("f")])
-    response = final(events)
+    script = send_frames((*frames, chunk({}, "tool_calls"), usage(), DONE))
+    async with checked_gateway(tmp_path, script) as setup:
+        events = await setup.stream(tools=[function("f")])
+    response = final_response(events)
     assert [item["id"].split("_")[0] for item in response["output"]] == ["rs", "msg", "fc"]
     assert response["id"].startswith("resp_")
     assert [event["sequence_number"] for event in events] == [*range(len(events))]
@@ -91,10 +98,10 @@ async def test_theme_13_ids_and_fields_are_those_of_the_real_api(tmp_path: Path)
         {"type": "reasoning", "summary": [], "content": None, "encrypted_content": None},
     ],
 )
-async def test_theme_13_items_with_holes_are_read(tmp_path: Path, item: Document) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        events = await stage.stream(input=[user("Hi"), item, user("Go on")])
-    assert kinds(events)[-1] == "response.completed"
+async def test_theme_13_items_with_missing_fields_are_read(tmp_path: Path, item: Document) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        events = await setup.stream(input=[user("Hi"), item, user("Go on")])
+    assert event_types(events)[-1] == "response.completed"
 
 
 OVERFLOWS: list[tuple[int, Document]] = [
@@ -106,15 +113,15 @@ OVERFLOWS: list[tuple[int, Document]] = [
 
 
 @pytest.mark.parametrize(("status", "body"), OVERFLOWS)
-async def test_theme_14_every_overflow_is_told_in_the_words_that_make_clients_compact(
+async def test_theme_14_a_context_overflow_has_the_code_that_makes_clients_compact(
     tmp_path: Path, status: int, body: Document
 ) -> None:
-    async with scene(tmp_path, answering(status, body)) as stage:
-        response = final(await stage.stream())
+    async with checked_gateway(tmp_path, send_json(status, body)) as setup:
+        response = final_response(await setup.stream())
     assert response["error"]["code"] == "context_length_exceeded"
 
 
-async def test_theme_18_schemas_are_cut_to_what_gemini_takes(tmp_path: Path) -> None:
+async def test_theme_18_schemas_are_reduced_to_what_gemini_supports(tmp_path: Path) -> None:
     hard = {
         "type": "object",
         "properties": {
@@ -128,40 +135,42 @@ async def test_theme_18_schemas_are_cut_to_what_gemini_takes(tmp_path: Path) -> 
     }
     tool = {"type": "function", "name": "f", "parameters": hard}
     scripted = ScriptedGemini("older", signed=False)
-    async with configured(tmp_path, speaking(scripted, SESSION[2:3]), kind="gemini") as stage:
-        events = await stage.stream(model="up/gemini-2.5-pro", tools=[tool])
-        assert scripted.problems(stage.upstream.asked[-1].raw) == []
-    assert kinds(events)[-1] == "response.completed"
+    async with configured(tmp_path, native_turns(scripted, SESSION[2:3]), kind="gemini") as setup:
+        events = await setup.stream(model="up/gemini-2.5-pro", tools=[tool])
+        assert scripted.problems(setup.upstream.requests[-1].raw) == []
+    assert event_types(events)[-1] == "response.completed"
 
 
-async def test_theme_20_parameters_that_are_not_taken_are_told(tmp_path: Path) -> None:
-    async with configured(tmp_path, answering(200, WHOLE), kind="deepseek") as stage:
-        header = await told(stage, top_logprobs=3, service_tier="priority", truncation="auto")
-        assert not {"service_tier", "truncation"} & set(stage.sent)
+async def test_theme_20_unsupported_parameters_have_a_diagnostic(tmp_path: Path) -> None:
+    async with configured(tmp_path, send_json(200, WHOLE), kind="deepseek") as setup:
+        header = await diagnostics_header(
+            setup, top_logprobs=3, service_tier="priority", truncation="auto"
+        )
+        assert not {"service_tier", "truncation"} & set(setup.last_body)
     assert "param.ignored:service_tier" in header
     assert "param.ignored:truncation" in header
 
 
-async def test_theme_20_a_restriction_that_cannot_be_kept_takes_its_tool_along(
+async def test_theme_20_a_tool_with_an_unsupported_restriction_is_ignored(
     tmp_path: Path,
 ) -> None:
     tool = {"type": "web_search", "external_web_access": False}
-    async with configured(tmp_path, answering(200, WHOLE), web_search="native") as stage:
-        header = await told(stage, tools=[tool])
-        assert "tools" not in stage.sent
+    async with configured(tmp_path, send_json(200, WHOLE), web_search="native") as setup:
+        header = await diagnostics_header(setup, tools=[tool])
+        assert "tools" not in setup.last_body
     assert "tool.ignored:web_search" in header
 
 
 @pytest.mark.parametrize(
     ("asked", "sent", "is_told"), [("high", "high", False), ("minimal", "low", True)]
 )
-async def test_theme_21_an_effort_climbs_the_ladder_of_its_model(
+async def test_theme_21_an_effort_is_mapped_to_those_of_the_model(
     tmp_path: Path, asked: str, sent: str, is_told: bool
 ) -> None:
     models = {"*": ModelConfig(efforts={"low": "low", "high": "high"})}
-    async with configured(tmp_path, answering(200, WHOLE), models=models) as stage:
-        header = await told(stage, reasoning={"effort": asked})
-        assert stage.sent["reasoning_effort"] == sent
+    async with configured(tmp_path, send_json(200, WHOLE), models=models) as setup:
+        header = await diagnostics_header(setup, reasoning={"effort": asked})
+        assert setup.last_body["reasoning_effort"] == sent
     assert ("effort.degraded" in header) is is_told
 
 
@@ -179,17 +188,17 @@ SCHEMA = {
 FORMAT = {"format": {"type": "json_schema", "name": "count", "strict": True, "schema": SCHEMA}}
 
 
-def saying(words: str) -> Any:
-    return playing((chunk({"content": words}), chunk({}, "stop"), usage(), DONE))
+def text_script(words: str) -> Any:
+    return send_frames((chunk({"content": words}), chunk({}, "stop"), usage(), DONE))
 
 
-async def test_theme_29_weak_providers_give_strict_output_or_say_that_they_cannot(
+async def test_theme_29_strict_output_is_repaired_or_the_response_fails(
     tmp_path: Path,
 ) -> None:
     models = {"*": ModelConfig(formats=["text"], tool_choice=["auto"])}
-    script = in_turn(saying('```json\n{"n": "one"}\n```'), saying('{"n": 1}'))
-    async with configured(tmp_path / "mended", script, models=models) as stage:
-        events = await stage.stream(text=FORMAT)
-        assert json.loads(text(final(events))) == {"n": 1}
-    async with configured(tmp_path / "broken", saying("Never."), models=models) as stage:
-        assert final(await stage.stream(text=FORMAT))["status"] == "failed"
+    script = scripts_in_turn(text_script('```json\n{"n": "one"}\n```'), text_script('{"n": 1}'))
+    async with configured(tmp_path / "mended", script, models=models) as setup:
+        events = await setup.stream(text=FORMAT)
+        assert json.loads(text(final_response(events))) == {"n": 1}
+    async with configured(tmp_path / "broken", text_script("Never."), models=models) as setup:
+        assert final_response(await setup.stream(text=FORMAT))["status"] == "failed"

@@ -1,4 +1,4 @@
-"""What people need around the answers: themes 15, 22, 23, 26, 31, 33, 34."""
+"""Catalog, search, fallback, trace and chains: themes 15, 22, 23, 26, 31, 33, 34."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.config import AttemptConfig, ProviderConfig, SearchConfig
-from tests.support.checked_gateway import final, judged, scene, text
+from tests.support.checked_gateway import check_events, checked_gateway, final_response, text
 from tests.support.commands import run
-from tests.support.demand_scripts import in_turn
+from tests.support.demand_scripts import scripts_in_turn
 from tests.support.gateways import replaced, running, settings
-from tests.support.upstream import DONE, HELLO_WORLD, chunk, playing, upstream, usage
+from tests.support.upstream import DONE, HELLO_WORLD, chunk, send_frames, upstream, usage
 
 
-async def test_theme_15_the_catalog_tells_each_model_as_it_is(tmp_path: Path) -> None:
+async def test_theme_15_the_catalog_describes_each_model(tmp_path: Path) -> None:
     """Both shapes in one answer, from the provider's own data."""
     entry = ProviderConfig(kind="deepseek", api_keys=["k"])
     config = replaced(settings(tmp_path), providers={"deepseek": entry})
@@ -29,24 +29,24 @@ async def test_theme_15_the_catalog_tells_each_model_as_it_is(tmp_path: Path) ->
     assert [level["effort"] for level in model["supported_reasoning_levels"]]
 
 
-def searching(query: str) -> Any:
-    """A model that calls the search it was given."""
+def searching_model(query: str) -> Any:
+    """A model that calls the declared search tool."""
     call = {"index": 0, "id": "s1", "function": {"name": "web_search", "arguments": query}}
-    return playing((chunk({"tool_calls": [call]}), chunk({}, "tool_calls"), usage(), DONE))
+    return send_frames((chunk({"tool_calls": [call]}), chunk({}, "tool_calls"), usage(), DONE))
 
 
-async def test_theme_22_a_model_without_web_search_searches_all_the_same(tmp_path: Path) -> None:
+async def test_theme_22_the_gateway_searches_for_models_without_web_search(tmp_path: Path) -> None:
     found = [{"title": "Tides", "url": "https://example.org/tides", "snippet": "High at noon."}]
     answers = tmp_path / "found.json"
     answers.write_text(json.dumps({"*": found}))
-    told = (chunk({"content": "High at noon [1]."}), chunk({}, "stop"), usage(), DONE)
-    script = in_turn(searching('{"query":"tides"}'), playing(told))
-    async with upstream(script) as played:
+    frames = (chunk({"content": "High at noon [1]."}), chunk({}, "stop"), usage(), DONE)
+    script = scripts_in_turn(searching_model('{"query":"tides"}'), send_frames(frames))
+    async with upstream(script) as server:
         search = SearchConfig(backend="recorded", url=answers.as_uri())
-        config = replaced(settings(tmp_path, played.url), search=search)
+        config = replaced(settings(tmp_path, server.url), search=search)
         async with running(config) as gateway:
             body = {"model": "m", "input": "When is high tide?", "tools": [{"type": "web_search"}]}
-            response = final(judged(await gateway.stream(body)))
+            response = final_response(check_events(await gateway.stream(body)))
     kinds = [item["type"] for item in response["output"]]
     assert "web_search_call" in kinds
     assert "function_call" not in kinds
@@ -55,9 +55,9 @@ async def test_theme_22_a_model_without_web_search_searches_all_the_same(tmp_pat
 
 
 async def test_theme_23_an_upstream_that_fails_in_band_is_failed_over(tmp_path: Path) -> None:
-    """A 200 whose first event is an error is an error, and somebody else answers."""
+    """A 200 whose first event is an error leads to the fallback."""
     broken = (b'data: {"error":{"message":"overloaded","code":529}}\n\n', DONE)
-    async with upstream(playing(broken)) as bad, upstream(playing(HELLO_WORLD)) as good:
+    async with upstream(send_frames(broken)) as bad, upstream(send_frames(HELLO_WORLD)) as good:
         providers = {
             "bad": ProviderConfig(kind="chat", base_url=bad.url, api_keys=["k"]),
             "good": ProviderConfig(kind="chat", base_url=good.url, api_keys=["k"]),
@@ -69,29 +69,29 @@ async def test_theme_23_an_upstream_that_fails_in_band_is_failed_over(tmp_path: 
             attempts=AttemptConfig(backoff_s=0),
         )
         async with running(config) as gateway:
-            events = judged(await gateway.stream({"model": "bad/m", "input": "Hi"}))
-    assert text(final(events)) == "Hello, world"
+            events = check_events(await gateway.stream({"model": "bad/m", "input": "Hi"}))
+    assert text(final_response(events)) == "Hello, world"
 
 
 async def test_theme_26_a_websocket_probe_is_answered_with_426(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
         upgrade = {"connection": "Upgrade", "upgrade": "websocket"}
-        url = f"{stage.gateway.base_url}/responses"
-        async with stage.gateway.client.get(url, headers=upgrade) as response:
+        url = f"{setup.gateway.base_url}/responses"
+        async with setup.gateway.client.get(url, headers=upgrade) as response:
             assert response.status == 426
 
 
-async def test_theme_31_a_provider_without_a_responses_api_has_one_now(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        events = await stage.stream()
-        assert stage.upstream.asked[-1].path.endswith("/chat/completions")
-    assert text(final(events)) == "Hello, world"
+async def test_theme_31_a_chat_provider_serves_the_responses_api(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        events = await setup.stream()
+        assert setup.upstream.requests[-1].path.endswith("/chat/completions")
+    assert text(final_response(events)) == "Hello, world"
 
 
-async def test_theme_33_a_trace_shows_what_became_of_a_request(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        events = await stage.stream(truncation="auto")
-        name = final(events)["id"]
+async def test_theme_33_a_trace_shows_the_outcome_of_a_request(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        events = await setup.stream(truncation="auto")
+        name = final_response(events)["id"]
     shown = run(tmp_path, "trace", "show", name, "--config", str(traced(tmp_path))).stdout.decode()
     assert "param.ignored" in shown
     assert "up" in shown
@@ -104,8 +104,8 @@ def traced(tmp_path: Path) -> Path:
 
 
 async def test_theme_34_a_response_can_be_continued_by_its_id(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        first = final(await stage.stream(input="Hi"))
-        await stage.stream(input="And?", previous_response_id=first["id"])
-        said = [message["content"] for message in stage.sent["messages"]]
-    assert said == ["Hi", "Hello, world", "And?"]
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        first = final_response(await setup.stream(input="Hi"))
+        await setup.stream(input="And?", previous_response_id=first["id"])
+        contents = [message["content"] for message in setup.last_body["messages"]]
+    assert contents == ["Hi", "Hello, world", "And?"]

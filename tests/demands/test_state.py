@@ -1,4 +1,4 @@
-"""What a provider wants back, and what another one must not get: themes 1, 2, 4, 8, 19, 24, 28."""
+"""Reasoning state, prompt prefixes and call ids: themes 1, 2, 4, 8, 19, 24, 28."""
 
 from __future__ import annotations
 
@@ -9,39 +9,52 @@ from typing import Any
 
 import pytest
 
-from tests.support.checked_gateway import Scene, configured, final, judged
-from tests.support.demand_scripts import Document, answered, called, function, speaking, user
+from tests.support.checked_gateway import CheckedGateway, check_events, configured, final_response
+from tests.support.demand_scripts import (
+    Document,
+    function,
+    function_call,
+    function_call_output,
+    native_turns,
+    user,
+)
 from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.chat import ScriptedChat
 from tests.support.scripted_providers.gemini import ScriptedGemini
 from tests.support.scripted_providers.responses import ScriptedResponses
 from tests.support.scripted_providers.scripted_provider import ScriptedProvider, native_tail
 from tests.support.scripted_providers.session import SESSION, echo_items, request_body, result_items
-from tests.support.upstream import HELLO_WORLD, playing
+from tests.support.upstream import HELLO_WORLD, send_frames
 
 
-async def two_turns(scene: Scene, model: str) -> None:
-    """A turn that thinks and calls two tools at once, and the one that brings their results."""
+async def two_turns(setup: CheckedGateway, model: str) -> None:
+    """A turn with reasoning and two parallel calls, and the turn with their results."""
     first = [user(SESSION[0].user)]
-    output = await asked(scene, model, first)
-    await asked(scene, model, [*first, *echo_items(output), *result_items(output, SESSION[0])])
+    output = await continue_thread(setup, model, first)
+    await continue_thread(
+        setup, model, [*first, *echo_items(output), *result_items(output, SESSION[0])]
+    )
 
 
-async def asked(scene: Scene, model: str, items: list[Document]) -> list[Document]:
-    events = judged(await scene.gateway.stream(request_body(f"up/{model}", items, store=False)))
-    assert final(events)["status"] == "completed"
-    output: list[Document] = final(events)["output"]
+async def continue_thread(
+    setup: CheckedGateway, model: str, items: list[Document]
+) -> list[Document]:
+    events = check_events(
+        await setup.gateway.stream(request_body(f"up/{model}", items, store=False))
+    )
+    assert final_response(events)["status"] == "completed"
+    output: list[Document] = final_response(events)["output"]
     return output
 
 
 async def is_native(tmp_path: Path, scripted: ScriptedProvider, kind: str, model: str) -> bool:
     """Whether the second request ends, to the byte, as the provider's own client would send it."""
-    async with configured(tmp_path, speaking(scripted, SESSION), kind=kind) as scene:
-        await two_turns(scene, model)
-        return scene.upstream.asked[-1].raw.endswith(native_tail(scripted, SESSION[:2]))
+    async with configured(tmp_path, native_turns(scripted, SESSION), kind=kind) as setup:
+        await two_turns(setup, model)
+        return setup.upstream.requests[-1].raw.endswith(native_tail(scripted, SESSION[:2]))
 
 
-async def test_theme_01_reasoning_content_is_replayed_where_it_was(tmp_path: Path) -> None:
+async def test_theme_01_reasoning_content_is_replayed_in_position(tmp_path: Path) -> None:
     scripted = ScriptedChat("deepseek", "tool_turns")
     assert await is_native(tmp_path, scripted, "deepseek", "deepseek-v4-pro")
 
@@ -57,26 +70,32 @@ async def test_theme_19_thinking_signatures_of_anthropic_come_back_whole(tmp_pat
 
 
 @pytest.mark.parametrize("encrypted", ["gAAAAAB-of-somebody-else", "ap1.c29tZXRoaW5n"])
-async def test_theme_04_encrypted_content_of_others_is_left_out_and_told(
+async def test_theme_04_foreign_encrypted_content_is_left_out_with_a_diagnostic(
     tmp_path: Path, encrypted: str
 ) -> None:
-    """An upstream that checks such content would refuse the thread for ever."""
+    """An upstream that validates such content would reject every later request of the thread."""
     thought = {
         "type": "reasoning",
         "summary": [],
         "content": [{"type": "reasoning_text", "text": "Hm."}],
         "encrypted_content": encrypted,
     }
-    thread = [user("Hi"), thought, called("c1", "f"), answered("c1"), user("Go on")]
+    thread = [
+        user("Hi"),
+        thought,
+        function_call("c1", "f"),
+        function_call_output("c1"),
+        user("Go on"),
+    ]
     scripted = ScriptedResponses()
-    async with configured(tmp_path, speaking(scripted, SESSION[2:3]), kind="openai") as scene:
+    async with configured(tmp_path, native_turns(scripted, SESSION[2:3]), kind="openai") as setup:
         body = {"model": "up/gpt-5.4", "input": thread, "tools": [function("f")], "store": False}
-        async with scene.gateway.client.post(
-            f"{scene.gateway.base_url}/responses", json={**body, "stream": True}
+        async with setup.gateway.client.post(
+            f"{setup.gateway.base_url}/responses", json={**body, "stream": True}
         ) as response:
             assert response.status == 200
             assert "capsule.unused" in response.headers["antiphon-diagnostics"]
-        sent = scene.upstream.asked[-1].raw
+        sent = setup.upstream.requests[-1].raw
         assert encrypted.encode() not in sent
         assert scripted.problems(sent) == []
 
@@ -85,31 +104,31 @@ async def test_theme_08_a_longer_thread_begins_with_the_bytes_of_the_shorter_one
     tmp_path: Path,
 ) -> None:
     scripted = ScriptedChat("deepseek", "tool_turns")
-    script = speaking(scripted, SESSION)
-    async with configured(tmp_path, script, kind="deepseek") as scene:
+    script = native_turns(scripted, SESSION)
+    async with configured(tmp_path, script, kind="deepseek") as setup:
         items: list[Document] = []
         output: list[Document] = []
         for place, turn in enumerate(SESSION):
             items += [user(turn.user)] if turn.user else result_items(output, SESSION[place - 1])
-            output = await asked(scene, "deepseek-v4-pro", items)
+            output = await continue_thread(setup, "deepseek-v4-pro", items)
             items += echo_items(output)
-        bodies = [each.raw.removesuffix(b"]}") for each in scene.upstream.asked]
+        bodies = [each.raw.removesuffix(b"]}") for each in setup.upstream.requests]
         for shorter, longer in pairwise(bodies):
             assert longer.startswith(shorter)
 
 
-async def test_theme_24_a_living_thread_moves_to_another_model(tmp_path: Path) -> None:
-    """What one provider left in the thread is no obstacle to the next one."""
+async def test_theme_24_a_thread_continues_with_another_model(tmp_path: Path) -> None:
+    """State of one provider in the thread does not fail the next one."""
     left: list[Document] = []
-    one = speaking(ScriptedAnthropic(), SESSION)
-    async with configured(tmp_path / "one", one, kind="anthropic") as scene:
-        left = await asked(scene, "claude-sonnet-4-5", [user(SESSION[0].user)])
+    one = native_turns(ScriptedAnthropic(), SESSION)
+    async with configured(tmp_path / "one", one, kind="anthropic") as setup:
+        left = await continue_thread(setup, "claude-sonnet-4-5", [user(SESSION[0].user)])
     thread = [user(SESSION[0].user), *echo_items(left), *result_items(left, SESSION[0])]
     for kind, model, scripted in NEXT:
-        script = speaking(scripted, SESSION[2:3])
-        async with configured(tmp_path / kind, script, kind=kind) as scene:
-            await asked(scene, model, thread)
-            assert scripted.problems(scene.upstream.asked[-1].raw) == []
+        script = native_turns(scripted, SESSION[2:3])
+        async with configured(tmp_path / kind, script, kind=kind) as setup:
+            await continue_thread(setup, model, thread)
+            assert scripted.problems(setup.upstream.requests[-1].raw) == []
 
 
 NEXT: list[tuple[str, str, ScriptedProvider]] = [
@@ -126,9 +145,9 @@ NEXT: list[tuple[str, str, ScriptedProvider]] = [
 async def test_theme_28_call_ids_follow_the_rules_of_the_provider(
     tmp_path: Path, kind: str, model: str, fits: str
 ) -> None:
-    thread: list[Any] = [user("Hi"), called("call_1", "f"), answered("call_1")]
-    async with configured(tmp_path, playing(HELLO_WORLD), kind=kind) as scene:
-        await scene.stream(model=f"up/{model}", input=thread, tools=[function("f")])
-        call, answer = scene.sent["messages"][-2:]
+    thread: list[Any] = [user("Hi"), function_call("call_1", "f"), function_call_output("call_1")]
+    async with configured(tmp_path, send_frames(HELLO_WORLD), kind=kind) as setup:
+        await setup.stream(model=f"up/{model}", input=thread, tools=[function("f")])
+        call, answer = setup.last_body["messages"][-2:]
         assert re.search(fits, call["tool_calls"][0]["id"])
         assert call["tool_calls"][0]["id"] == answer["tool_call_id"]

@@ -1,4 +1,4 @@
-"""Who is let in: with keys whoever has one, without them only this machine."""
+"""Authentication: API keys, loopback addresses without keys, and Host headers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.client_answers import Answer
 from tests.support.commands import run
 from tests.support.gateways import Running, running, settings
 from tests.support.shared_gateway import UVLOOP
-from tests.support.stream_reader import listening
+from tests.support.stream_reader import open_stream
 
 KEYS = {"alice": "sk-alice-0123456789", "bob": "sk-bob-9876543210", "umlaut": "schlüssel-über"}
 BODY = b'{"model": "echo/echo", "input": "Hello?"}'
@@ -27,7 +27,7 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+async def gateway_with_keys(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     """A gateway with keys."""
     config = settings(tmp_path_factory.mktemp("guarded"), api_keys=KEYS)
     async with running(config) as gateway:
@@ -35,20 +35,20 @@ async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 
 
 @pytest.fixture(scope="module")
-async def unguarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+async def gateway_without_keys(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     async with running(settings(tmp_path_factory.mktemp("unguarded"))) as gateway:
         yield gateway
 
 
-async def knock(
+async def send_request(
     gateway: Running, *headers: bytes, method: str = "POST", path: str = "/v1/responses"
 ) -> Answer:
-    """A request with exactly these headers besides those that it needs."""
+    """Send a request with these headers and the required ones."""
     needed = [b"content-type: application/json", b"content-length: %d" % len(BODY)]
     if not any(header.lower().startswith(b"host:") for header in headers):
         needed.append(b"host: localhost")
     first = f"{method} {path} HTTP/1.1".encode()
-    async with listening(gateway.gateway.port) as listener:
+    async with open_stream(gateway.gateway.port) as listener:
         listener.write(b"\r\n".join([first, *needed, *headers]) + b"\r\n\r\n" + BODY)
         return await listener.rest()
 
@@ -64,13 +64,13 @@ def bearer(key: str) -> bytes:
 @pytest.mark.parametrize(
     "form", [b"authorization: Bearer %b", b"Authorization: bearer  %b ", b"x-api-key: %b"]
 )
-async def test_every_key_opens_and_the_log_knows_it_by_its_name(
-    guarded: Running, name: str, form: bytes
+async def test_every_api_key_is_accepted_and_logged_by_name(
+    gateway_with_keys: Running, name: str, form: bytes
 ) -> None:
-    guarded.log.clear()
-    answer = await knock(guarded, form % KEYS[name].encode())
+    gateway_with_keys.log.clear()
+    answer = await send_request(gateway_with_keys, form % KEYS[name].encode())
     assert answer.status == 200
-    [entry] = guarded.log
+    [entry] = gateway_with_keys.log
     assert entry.facts["client"] == name
 
 
@@ -97,44 +97,44 @@ WRONG: Mapping[str, bytes] = {
     ("method", "path"),
     [("POST", "/v1/responses"), ("GET", "/v1/models"), ("GET", "/v1/nowhere")],
 )
-async def test_without_a_key_nothing_opens(
-    guarded: Running, header: bytes, method: str, path: str
+async def test_requests_without_a_valid_key_are_rejected(
+    gateway_with_keys: Running, header: bytes, method: str, path: str
 ) -> None:
-    answer = await knock(guarded, header, method=method, path=path)
+    answer = await send_request(gateway_with_keys, header, method=method, path=path)
     assert (answer.status, answer.error["code"]) == (401, "invalid_api_key")
-    assert not guarded.engine.active
+    assert not gateway_with_keys.engine.active
 
 
-async def test_health_needs_no_key(guarded: Running) -> None:
-    async with guarded.client.get(
-        guarded.base_url.removesuffix("/v1") + "/health/ready"
+async def test_health_needs_no_key(gateway_with_keys: Running) -> None:
+    async with gateway_with_keys.client.get(
+        gateway_with_keys.base_url.removesuffix("/v1") + "/health/ready"
     ) as response:
         assert response.status == 200
 
 
-async def test_with_keys_the_name_of_the_host_does_not_matter(guarded: Running) -> None:
-    answer = await knock(guarded, b"host: gateway.example", bearer(KEYS["bob"]))
+async def test_with_api_keys_the_host_header_is_not_checked(gateway_with_keys: Running) -> None:
+    answer = await send_request(gateway_with_keys, b"host: gateway.example", bearer(KEYS["bob"]))
     assert answer.status == 200
 
 
 @pytest.mark.parametrize("style", ["json", "text"])
-async def test_a_key_is_never_written_down(tmp_path: Path, style: Literal["json", "text"]) -> None:
-    """Neither a right one nor a wrong one; not in an answer either."""
+async def test_an_api_key_is_never_logged(tmp_path: Path, style: Literal["json", "text"]) -> None:
+    """Neither a valid nor an invalid key is in the log or in an answer."""
     journal = io.StringIO()
     emit = open_log(LogConfig(level="debug", format=style), journal)
     secrets = (KEYS["alice"], "sk-intruder-1234567")
     async with running(settings(tmp_path, api_keys=KEYS)) as gateway:
-        answers = [await knock(gateway, bearer(key)) for key in secrets]
+        answers = [await send_request(gateway, bearer(key)) for key in secrets]
         for entry in gateway.log:
             emit(entry)
     assert [answer.status for answer in answers] == [200, 401]
     assert "alice" in journal.getvalue()
-    everything = journal.getvalue().encode() + repr(answers).encode() + written(tmp_path)
+    everything = journal.getvalue().encode() + repr(answers).encode() + read_files(tmp_path)
     for secret in secrets:
         assert secret.encode() not in everything
 
 
-def written(directory: Path) -> bytes:
+def read_files(directory: Path) -> bytes:
     """All bytes of all files."""
     return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file())
 
@@ -146,8 +146,8 @@ def written(directory: Path) -> bytes:
     "host",
     [b"localhost", b"LocalHost:8484", b"127.0.0.1", b"127.0.0.1:8484", b"[::1]", b"[::1]:8484"],
 )
-async def test_this_machine_needs_no_key(unguarded: Running, host: bytes) -> None:
-    assert (await knock(unguarded, b"host: " + host)).status == 200
+async def test_loopback_clients_need_no_key(gateway_without_keys: Running, host: bytes) -> None:
+    assert (await send_request(gateway_without_keys, b"host: " + host)).status == 200
 
 
 @pytest.mark.parametrize(
@@ -167,16 +167,18 @@ async def test_this_machine_needs_no_key(unguarded: Running, host: bytes) -> Non
         b"\xff",
     ],
 )
-async def test_a_page_that_names_another_host_is_refused(unguarded: Running, host: bytes) -> None:
-    """A name that its owner points at this machine makes any web page a neighbour of ours."""
-    answer = await knock(unguarded, b"host: " + host)
+async def test_a_request_with_a_foreign_host_header_is_rejected(
+    gateway_without_keys: Running, host: bytes
+) -> None:
+    """DNS rebinding: a web page could otherwise reach the gateway under its own host name."""
+    answer = await send_request(gateway_without_keys, b"host: " + host)
     assert (answer.status, answer.error["code"]) == (403, "forbidden")
 
 
-def test_the_command_refuses_to_open_the_door_and_says_why(tmp_path: Path) -> None:
+def test_serving_a_public_address_without_keys_is_refused(tmp_path: Path) -> None:
     ended = run(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0")
     assert ended.returncode != 0
-    said = ended.stderr.decode()
-    assert "0.0.0.0" in said
-    assert "api_keys" in said
-    assert "Traceback" not in said
+    message = ended.stderr.decode()
+    assert "0.0.0.0" in message
+    assert "api_keys" in message
+    assert "Traceback" not in message

@@ -26,9 +26,18 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from antiphon.config import ModelConfig
-from tests.support.checked_gateway import Scene, configured
-from tests.support.openai_client import echoing, official, talking
-from tests.support.upstream import DONE, HELLO_WORLD, Asked, Line, Script, chunk, playing, usage
+from tests.support.checked_gateway import CheckedGateway, configured
+from tests.support.openai_client import echo_client, openai_client, scripted_client
+from tests.support.upstream import (
+    DONE,
+    HELLO_WORLD,
+    Connection,
+    ReceivedRequest,
+    Script,
+    chunk,
+    send_frames,
+    usage,
+)
 
 set_tracing_disabled(True)
 QUIET = RunConfig(tracing_disabled=True)
@@ -51,41 +60,43 @@ def agent(client: AsyncOpenAI, model: str = "echo/echo", **options: Any) -> Agen
     return Agent(name="Tester", model=answering, model_settings=settings, **options)
 
 
-def calling(name: str, arguments: str = "{}") -> tuple[bytes, ...]:
+def call_script(name: str, arguments: str = "{}") -> tuple[bytes, ...]:
     call = {"index": 0, "id": f"call_{name}", "function": {"name": name, "arguments": arguments}}
     return (chunk({"tool_calls": [call]}), chunk({}, "tool_calls"), usage(), DONE)
 
 
-def in_turn(*answers: tuple[bytes, ...]) -> Script:
-    """A provider that gives one answer after another."""
+def scripts_in_turn(*answers: tuple[bytes, ...]) -> Script:
+    """Make a script that gives one answer after another."""
     left = list(answers)
 
-    async def script(asked: Asked, line: Line) -> None:
-        await playing(left.pop(0))(asked, line)
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await send_frames(left.pop(0))(request, connection)
 
     return script
 
 
 @asynccontextmanager
-async def thoughtful(tmp_path: Path, script: Script) -> AsyncIterator[tuple[AsyncOpenAI, Scene]]:
-    """A client of a provider that wants back what it thought."""
+async def reasoning_client(
+    tmp_path: Path, script: Script
+) -> AsyncIterator[tuple[AsyncOpenAI, CheckedGateway]]:
+    """A client of a provider to which reasoning is replayed."""
     models = {"*": ModelConfig(replay_reasoning="always")}
     async with (
-        configured(tmp_path, script, models=models) as stage,
-        official(stage.gateway) as client,
+        configured(tmp_path, script, models=models) as setup,
+        openai_client(setup.gateway) as client,
     ):
-        yield client, stage
+        yield client, setup
 
 
-async def test_a_run_answers(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+async def test_a_run_returns_text(tmp_path: Path) -> None:
+    async with echo_client(tmp_path) as client:
         result = await Runner.run(agent(client), "Good morning", run_config=QUIET)
         assert result.final_output == "Good morning"
         assert result.context_wrapper.usage.total_tokens > 0
 
 
 async def test_a_run_calls_its_tool_and_reports(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         tester = agent(client, tools=[get_weather])
         result = await Runner.run(tester, "How is the weather?", run_config=QUIET)
         kinds = [type(item) for item in result.new_items]
@@ -94,7 +105,7 @@ async def test_a_run_calls_its_tool_and_reports(tmp_path: Path) -> None:
 
 
 async def test_a_streamed_run_calls_its_tool_and_reports(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         tester = agent(client, tools=[get_weather])
         result = Runner.run_streamed(tester, "How is the weather?", run_config=QUIET)
         raw, named = [], []
@@ -109,27 +120,27 @@ async def test_a_streamed_run_calls_its_tool_and_reports(tmp_path: Path) -> None
 
 
 async def test_typed_output(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         tester = agent(client, output_type=City)
         result = await Runner.run(tester, "Paris", run_config=QUIET)
         assert isinstance(result.final_output, City)
 
 
 async def test_typed_output_after_a_tool(tmp_path: Path) -> None:
-    said = (chunk({"content": '{"name":"Paris","people":2}'}), chunk({}, "stop"), usage(), DONE)
-    script = in_turn(calling("get_weather", '{"city":"Paris"}'), said)
-    async with talking(tmp_path, script) as (client, stage):
+    contents = (chunk({"content": '{"name":"Paris","people":2}'}), chunk({}, "stop"), usage(), DONE)
+    script = scripts_in_turn(call_script("get_weather", '{"city":"Paris"}'), contents)
+    async with scripted_client(tmp_path, script) as (client, setup):
         tester = agent(client, "m", output_type=City, tools=[get_weather])
         result = await Runner.run(tester, "Go", run_config=QUIET)
         assert result.final_output == City(name="Paris", people=2)
-        assert stage.sent["response_format"]["type"] == "json_schema"
-        assert stage.sent["messages"][-1]["content"] == "sunny in Paris"
+        assert setup.last_body["response_format"]["type"] == "json_schema"
+        assert setup.last_body["messages"][-1]["content"] == "sunny in Paris"
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 async def test_a_handoff(tmp_path: Path, streamed: bool) -> None:
-    script = in_turn(calling("transfer_to_french"), HELLO_WORLD)
-    async with talking(tmp_path, script) as (client, stage):
+    script = scripts_in_turn(call_script("transfer_to_french"), HELLO_WORLD)
+    async with scripted_client(tmp_path, script) as (client, setup):
         model = OpenAIResponsesModel("m", openai_client=client)
         french = Agent(name="French", instructions="Speak French.", model=model)
         triage = Agent(name="Triage", handoffs=[french], model=model)
@@ -140,35 +151,37 @@ async def test_a_handoff(tmp_path: Path, streamed: bool) -> None:
         else:
             result = await Runner.run(triage, "Bonjour", run_config=QUIET)
             assert (result.final_output, result.last_agent) == ("Hello, world", french)
-        assert stage.sent["messages"][0] == {"role": "system", "content": "Speak French."}
+        assert setup.last_body["messages"][0] == {"role": "system", "content": "Speak French."}
 
 
 async def test_reasoning_makes_the_round_trip_without_a_store(tmp_path: Path) -> None:
     thinking = chunk({"reasoning_content": "It is about the weather."})
-    script = in_turn((thinking, *calling("get_weather", '{"city":"Paris"}')), HELLO_WORLD)
-    async with thoughtful(tmp_path, script) as (client, stage):
+    script = scripts_in_turn(
+        (thinking, *call_script("get_weather", '{"city":"Paris"}')), HELLO_WORLD
+    )
+    async with reasoning_client(tmp_path, script) as (client, setup):
         tester = agent(client, "up/m", tools=[get_weather], store=False)
         result = await Runner.run(tester, "Go", run_config=QUIET)
         assert result.final_output == "Hello, world"
-        (turn,) = [each for each in stage.sent["messages"] if each["role"] == "assistant"]
+        (turn,) = [each for each in setup.last_body["messages"] if each["role"] == "assistant"]
         assert turn["reasoning_content"] == "It is about the weather."
         assert turn["tool_calls"][0]["id"] == "call_get_weather"
 
 
 async def test_a_session_of_several_turns(tmp_path: Path) -> None:
-    async with talking(tmp_path, playing(HELLO_WORLD)) as (client, stage):
+    async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, setup):
         session = SQLiteSession("s", tmp_path / "session.db")
         try:
-            for said in ("One", "Two", "Three"):
-                await Runner.run(agent(client, "m"), said, session=session, run_config=QUIET)
+            for contents in ("One", "Two", "Three"):
+                await Runner.run(agent(client, "m"), contents, session=session, run_config=QUIET)
         finally:
             session.close()
-        roles = [message["role"] for message in stage.sent["messages"]]
+        roles = [message["role"] for message in setup.last_body["messages"]]
         assert roles == ["user", "assistant", "user", "assistant", "user"]
 
 
 async def test_a_chain_by_id(tmp_path: Path) -> None:
-    async with talking(tmp_path, playing(HELLO_WORLD)) as (client, stage):
+    async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, setup):
         first = await Runner.run(agent(client, "m"), "One", run_config=QUIET)
         await Runner.run(
             agent(client, "m"),
@@ -176,12 +189,12 @@ async def test_a_chain_by_id(tmp_path: Path) -> None:
             previous_response_id=first.last_response_id,
             run_config=QUIET,
         )
-        said = [message["content"] for message in stage.sent["messages"]]
-        assert said == ["One", "Hello, world", "Two"]
+        contents = [message["content"] for message in setup.last_body["messages"]]
+        assert contents == ["One", "Hello, world", "Two"]
 
 
-async def test_failures_are_the_exceptions_the_package_promises(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+async def test_failures_raise_the_documented_exceptions(tmp_path: Path) -> None:
+    async with echo_client(tmp_path) as client:
         with pytest.raises(openai.RateLimitError) as limited:
             await Runner.run(agent(client, "echo/error-429"), "x", run_config=QUIET)
         assert limited.value.code == "rate_limit_exceeded"

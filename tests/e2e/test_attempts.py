@@ -1,4 +1,4 @@
-"""Every kind of fault, through the real server: who is asked next, and what the client hears.
+"""Every kind of fault through the real server: the attempts that follow, and the client's error.
 
 The rows are those of the fault table: what is asked again with the same key, what turns to another
 key, what goes to the next provider, and what is the answer at once. Each is met twice: by a request
@@ -18,9 +18,26 @@ from typing import Any
 
 import pytest
 
-from tests.support.failing_providers import ALONE, STREAMS, TWO, A, B, attempts_in, error, fleet
+from tests.support.failing_providers import (
+    NO_FALLBACKS,
+    STREAMED_AND_WHOLE,
+    TWO,
+    A,
+    B,
+    error,
+    failover_gateway,
+    read_attempts,
+)
 from tests.support.shared_gateway import UVLOOP
-from tests.support.upstream import HELLO, Asked, Line, Script, answering, frame, playing
+from tests.support.upstream import (
+    HELLO,
+    Connection,
+    ReceivedRequest,
+    Script,
+    frame,
+    send_frames,
+    send_json,
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +51,7 @@ class Case:
     anybody to fall back to; and what its client is told in the end."""
 
     script: Script
-    way: Sequence[tuple[str, str]]
+    calls: Sequence[tuple[str, str]]
     status: int
     code: str
     fault: str
@@ -43,47 +60,47 @@ class Case:
     body: dict[str, Any] = field(default_factory=dict)
 
 
-async def reset(asked: Asked, line: Line) -> None:
-    line.reset()
+async def reset(request: ReceivedRequest, connection: Connection) -> None:
+    connection.reset()
 
 
-async def closed(asked: Asked, line: Line) -> None:
-    line.cut()
+async def closed(request: ReceivedRequest, connection: Connection) -> None:
+    connection.cut()
 
 
-async def unreadable(asked: Asked, line: Line) -> None:
-    if asked.body.get("stream"):
-        await playing([b"data: {broken\n\n"])(asked, line)
+async def send_unreadable(request: ReceivedRequest, connection: Connection) -> None:
+    if request.body.get("stream"):
+        await send_frames([b"data: {broken\n\n"])(request, connection)
     else:
-        await line.head(content_type="application/json")
-        await line.send(b"{broken")
-        await line.end()
+        await connection.head(content_type="application/json")
+        await connection.send(b"{broken")
+        await connection.end()
 
 
-async def wordless(asked: Asked, line: Line) -> None:
-    """It ends without a word, and without saying why."""
-    if asked.body.get("stream"):
-        await playing(HELLO[:1])(asked, line)
+async def end_without_output(request: ReceivedRequest, connection: Connection) -> None:
+    """End the stream without output or finish reason."""
+    if request.body.get("stream"):
+        await send_frames(HELLO[:1])(request, connection)
     else:
-        await answering(200, {"id": "c1", "choices": []})(asked, line)
+        await send_json(200, {"id": "c1", "choices": []})(request, connection)
 
 
-async def torn(asked: Asked, line: Line) -> None:
-    """The line breaks inside of the first frame."""
-    await line.head()
-    await line.send(HELLO[1][:20])
-    line.cut()
+async def break_first_frame(request: ReceivedRequest, connection: Connection) -> None:
+    """Break the connection inside the first frame."""
+    await connection.head()
+    await connection.send(HELLO[1][:20])
+    connection.cut()
 
 
-def inside(status: int, **more: Any) -> Script:
-    """A healthy answer whose only news is an error."""
+def error_in_stream(status: int, **more: Any) -> Script:
+    """Answer 200 with only an error inside."""
     document = {"error": {"message": "No.", "code": status, **more}}
 
-    async def script(asked: Asked, line: Line) -> None:
-        if asked.body.get("stream"):
-            await playing([frame(document)])(asked, line)
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        if request.body.get("stream"):
+            await send_frames([frame(document)])(request, connection)
         else:
-            await answering(200, document)(asked, line)
+            await send_json(200, document)(request, connection)
 
     return script
 
@@ -105,7 +122,9 @@ CASES = {
     # 3: too often
     "429": Case(error(429), [A, B], 429, "rate_limit_exceeded", "rate_limit"),
     "exhausted": Case(error(429, **EXHAUSTED), [A, B], 429, "rate_limit_exceeded", "rate_limit"),
-    "429 inside a 200": Case(inside(429), [A, B], 429, "rate_limit_exceeded", "rate_limit"),
+    "429 inside a 200": Case(
+        error_in_stream(429), [A, B], 429, "rate_limit_exceeded", "rate_limit"
+    ),
     # 4: unpaid
     "402": Case(error(402), [A, B], 429, "insufficient_quota", "billing"),
     "429 about a balance": Case(
@@ -148,11 +167,11 @@ CASES = {
         (1, 2),
     ),
     "500 inside a 200": Case(
-        inside(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)
+        error_in_stream(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)
     ),
     # 12: gibberish
-    "unreadable": Case(unreadable, [A] * 2, 502, "server_error", "protocol", (1,)),
-    "wordless": Case(wordless, [A] * 2, 502, "server_error", "protocol", (1,)),
+    "unreadable": Case(send_unreadable, [A] * 2, 502, "server_error", "protocol", (1,)),
+    "wordless": Case(end_without_output, [A] * 2, 502, "server_error", "protocol", (1,)),
     # 13: not with this memory
     "signature": Case(
         error(400, "Invalid `signature` in `thinking` block"),
@@ -167,88 +186,88 @@ CASES = {
 EACH = pytest.mark.parametrize("case", [pytest.param(CASES[name], id=name) for name in CASES])
 
 
-@STREAMS
+@STREAMED_AND_WHOLE
 @EACH
-async def test_a_fault_that_lasts_is_told_when_nothing_is_left_to_try(
+async def test_a_persistent_fault_is_reported_after_the_last_attempt(
     tmp_path: Path, case: Case, stream: bool
 ) -> None:
-    async with fleet(tmp_path, [case.script] * 4, fallbacks=ALONE) as ships:
-        answer = await ships.ask(stream=stream, **case.body)
-        assert ships.way == case.way
+    async with failover_gateway(tmp_path, [case.script] * 4, fallbacks=NO_FALLBACKS) as setup:
+        answer = await setup.post_request(stream=stream, **case.body)
+        assert setup.new_calls == case.calls
         assert (answer.status, answer.error["code"]) == (case.status, case.code)
-        assert ships.clock.slept == [*case.slept]
-        assert not ships.gateway.engine.active
+        assert setup.clock.slept == [*case.slept]
+        assert not setup.gateway.engine.active
     numbers = {"sk-one-a": "key 1", "sk-one-b": "key 2"}
-    assert attempts_in(ships, answer) == [
+    assert read_attempts(setup, answer) == [
         (number, provider, numbers[key], case.fault)
-        for number, (provider, key) in enumerate(case.way, 1)
+        for number, (provider, key) in enumerate(case.calls, 1)
     ]
 
 
 @EACH
-async def test_what_one_provider_cannot_do_the_next_may(tmp_path: Path, case: Case) -> None:
-    async with fleet(tmp_path, [case.script] * 4) as ships:
-        answer = await ships.ask(stream=True, **case.body)
-        assert ships.way == ([*case.way, TWO] if case.falls_back else case.way)
+async def test_a_fallback_serves_what_the_first_provider_cannot(tmp_path: Path, case: Case) -> None:
+    async with failover_gateway(tmp_path, [case.script] * 4) as setup:
+        answer = await setup.post_request(stream=True, **case.body)
+        assert setup.new_calls == ([*case.calls, TWO] if case.falls_back else case.calls)
         assert answer.status == (200 if case.falls_back else case.status)
         if case.falls_back:
             assert answer.text == "Hello, world"
-    last = attempts_in(ships, answer)[-1]
+    last = read_attempts(setup, answer)[-1]
     assert last[1:] == (("two", "key 1", None) if case.falls_back else (*last[1:3], case.fault))
 
 
 @EACH
-async def test_what_goes_wrong_once_is_mended_without_a_word(tmp_path: Path, case: Case) -> None:
-    """Whatever is asked again at the same provider; the rest has no second chance there."""
-    async with fleet(tmp_path, [case.script], fallbacks=ALONE) as ships:
-        answer = await ships.ask(**case.body)
-        assert ships.way == case.way[:2]
-        assert answer.status == (200 if len(case.way) > 1 else case.status)
+async def test_a_transient_fault_is_retried(tmp_path: Path, case: Case) -> None:
+    """Only for faults that are retried at the same provider."""
+    async with failover_gateway(tmp_path, [case.script], fallbacks=NO_FALLBACKS) as setup:
+        answer = await setup.post_request(**case.body)
+        assert setup.new_calls == case.calls[:2]
+        assert answer.status == (200 if len(case.calls) > 1 else case.status)
 
 
 # Lines that never come about
 
 
 @contextmanager
-def nobody() -> Iterator[str]:
-    """An address where nobody listens."""
+def refused_url() -> Iterator[str]:
+    """A URL with no server behind it."""
     with socket.create_server(("127.0.0.1", 0)) as once:
         port = once.getsockname()[1]
     yield f"http://127.0.0.1:{port}/v1"
 
 
-@STREAMS
-async def test_an_address_where_nobody_listens_is_tried_again_and_then_left(
+@STREAMED_AND_WHOLE
+async def test_a_refused_connection_is_retried_and_then_falls_back(
     tmp_path: Path, stream: bool
 ) -> None:
-    with nobody() as url:
-        async with fleet(tmp_path, urls={"one": url}) as ships:
-            answer = await ships.ask(stream=stream)
-            assert (answer.text, ships.way) == ("Hello, world", [TWO])
-            assert ships.clock.slept == [1, 2]
-        faults = [fault for _, _, _, fault in attempts_in(ships, answer)]
+    with refused_url() as url:
+        async with failover_gateway(tmp_path, urls={"one": url}) as setup:
+            answer = await setup.post_request(stream=stream)
+            assert (answer.text, setup.new_calls) == ("Hello, world", [TWO])
+            assert setup.clock.slept == [1, 2]
+        faults = [fault for _, _, _, fault in read_attempts(setup, answer)]
         assert faults == ["connection"] * 3 + [None]
 
 
-@STREAMS
-async def test_a_server_without_tls_is_a_fault_of_the_line(tmp_path: Path, stream: bool) -> None:
+@STREAMED_AND_WHOLE
+async def test_a_tls_failure_is_a_connection_fault(tmp_path: Path, stream: bool) -> None:
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
 
     server = await asyncio.start_server(plain, "127.0.0.1", 0)
     url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    async with server, fleet(tmp_path, urls={"one": url}) as ships:
-        answer = await ships.ask(stream=stream)
-        assert (answer.text, ships.way) == ("Hello, world", [TWO])
-    assert attempts_in(ships, answer)[0][3] == "connection"
+    async with server, failover_gateway(tmp_path, urls={"one": url}) as setup:
+        answer = await setup.post_request(stream=stream)
+        assert (answer.text, setup.new_calls) == ("Hello, world", [TWO])
+    assert read_attempts(setup, answer)[0][3] == "connection"
 
 
-@STREAMS
-async def test_a_line_that_breaks_before_a_word_is_a_fault_of_the_line(
+@STREAMED_AND_WHOLE
+async def test_a_connection_that_breaks_before_output_is_a_connection_fault(
     tmp_path: Path, stream: bool
 ) -> None:
-    async with fleet(tmp_path, [torn]) as ships:
-        answer = await ships.ask(stream=stream)
-        assert (answer.text, ships.way) == ("Hello, world", [A, A])
-    assert attempts_in(ships, answer)[0][3] == "connection"
+    async with failover_gateway(tmp_path, [break_first_frame]) as setup:
+        answer = await setup.post_request(stream=stream)
+        assert (answer.text, setup.new_calls) == ("Hello, world", [A, A])
+    assert read_attempts(setup, answer)[0][3] == "connection"

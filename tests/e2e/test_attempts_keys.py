@@ -1,4 +1,4 @@
-"""Keys that rest, providers that are left alone, and a budget: by a clock that is only a number."""
+"""Key cooldown, circuit breaker, backoff and attempt limits, with a fake clock."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pytest
 
 from antiphon.config import AttemptConfig
 from tests.support.failing_providers import (
-    ALONE,
     KEYS,
+    NO_FALLBACKS,
     TWO,
     A,
     B,
     Clock,
-    Fleet,
+    FailoverGateway,
+    answer_hello,
     error,
-    fleet,
-    hello,
+    failover_gateway,
 )
 from tests.support.shared_gateway import UVLOOP
-from tests.support.upstream import Asked, Line, Script, answering
+from tests.support.upstream import Connection, ReceivedRequest, Script, send_json
 from tests.support.waiting import until
 
 ONE_KEY = {**KEYS, "one": ("sk-one-a",)}
@@ -34,21 +34,21 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
     return UVLOOP
 
 
-def told_to_wait(delay: str) -> Script:
-    """A limit that names its delay in the body, as Google does."""
+def retry_after(delay: str) -> Script:
+    """A rate limit with its delay in the body, as Google sends it."""
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
     details = {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": [info]}
-    return answering(429, {"error": {"message": "Slow down.", **details}})
+    return send_json(429, {"error": {"message": "Slow down.", **details}})
 
 
 # Who is next
 
 
-async def test_keys_take_turns(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as ships:
+async def test_keys_are_rotated(tmp_path: Path) -> None:
+    async with failover_gateway(tmp_path) as setup:
         for _ in range(4):
-            assert (await ships.ask()).text == "Hello, world"
-        assert ships.way == [A, B, A, B]
+            assert (await setup.post_request()).text == "Hello, world"
+        assert setup.new_calls == [A, B, A, B]
 
 
 @pytest.mark.parametrize(
@@ -57,60 +57,62 @@ async def test_keys_take_turns(tmp_path: Path) -> None:
         pytest.param(error(429), 60.0, id="the default"),
         pytest.param(error(429, retry_after=7), 60.0, id="a shorter Retry-After"),
         pytest.param(error(429, retry_after=120), 120.0, id="a longer Retry-After"),
-        pytest.param(told_to_wait("90.5s"), 90.5, id="RetryInfo"),
+        pytest.param(retry_after("90.5s"), 90.5, id="RetryInfo"),
         pytest.param(error(402), 3600.0, id="no money"),
         pytest.param(error(403), 300.0, id="no permission"),
         pytest.param(error(401), inf, id="no key at all"),
     ],
 )
-async def test_a_key_rests_after_a_fault_of_its_own(
+async def test_a_key_cools_down_after_a_key_fault(
     tmp_path: Path, script: Script, rest_s: float
 ) -> None:
-    async with fleet(tmp_path, [script]) as ships:
-        assert (await ships.ask()).status == 200
-        assert ships.way == [A, B]
-        ships.clock.now += min(rest_s, 1e9) - 0.1
-        await ships.ask()
-        await ships.ask()
-        assert ships.way == [B, B]
-        ships.clock.now += 0.1
-        await ships.ask()
-        assert ships.way == [B if rest_s == inf else A]
+    async with failover_gateway(tmp_path, [script]) as setup:
+        assert (await setup.post_request()).status == 200
+        assert setup.new_calls == [A, B]
+        setup.clock.now += min(rest_s, 1e9) - 0.1
+        await setup.post_request()
+        await setup.post_request()
+        assert setup.new_calls == [B, B]
+        setup.clock.now += 0.1
+        await setup.post_request()
+        assert setup.new_calls == [B if rest_s == inf else A]
 
 
 async def test_a_key_without_permission_for_one_model_serves_others(tmp_path: Path) -> None:
-    async with fleet(tmp_path, [error(403)]) as ships:
-        await ships.ask()
-        await ships.ask(model="one/other")
-        await ships.ask()
-        assert ships.way == [A, B, A, B]
+    async with failover_gateway(tmp_path, [error(403)]) as setup:
+        await setup.post_request()
+        await setup.post_request(model="one/other")
+        await setup.post_request()
+        assert setup.new_calls == [A, B, A, B]
 
 
-async def test_permission_is_asked_of_two_keys_and_limits_of_all(tmp_path: Path) -> None:
+async def test_permission_faults_try_two_keys_and_rate_limits_try_all(tmp_path: Path) -> None:
     policy = AttemptConfig(max_attempts=9)
-    async with fleet(tmp_path, [error(403)] * 4, keys=MANY_KEYS, policy=policy) as ships:
-        await ships.ask()
-        assert [key for _, key in ships.way] == ["sk-one-a", "sk-one-b", "sk-two-a"]
-    async with fleet(tmp_path, [error(429)] * 4, keys=MANY_KEYS, policy=policy) as ships:
-        await ships.ask()
-        assert [key for _, key in ships.way] == [*MANY_KEYS["one"], "sk-two-a"]
+    async with failover_gateway(tmp_path, [error(403)] * 4, keys=MANY_KEYS, policy=policy) as setup:
+        await setup.post_request()
+        assert [key for _, key in setup.new_calls] == ["sk-one-a", "sk-one-b", "sk-two-a"]
+    async with failover_gateway(tmp_path, [error(429)] * 4, keys=MANY_KEYS, policy=policy) as setup:
+        await setup.post_request()
+        assert [key for _, key in setup.new_calls] == [*MANY_KEYS["one"], "sk-two-a"]
 
 
-async def test_the_last_key_rests_like_any_other(tmp_path: Path) -> None:
-    async with fleet(tmp_path, [error(429)] * 2) as ships:
-        await ships.ask()
-        await ships.ask()
-        assert ships.way == [A, B, TWO, TWO]
-        ships.clock.now += 60
-        await ships.ask()
-        assert ships.way == [A]
+async def test_the_last_key_cools_down_too(tmp_path: Path) -> None:
+    async with failover_gateway(tmp_path, [error(429)] * 2) as setup:
+        await setup.post_request()
+        await setup.post_request()
+        assert setup.new_calls == [A, B, TWO, TWO]
+        setup.clock.now += 60
+        await setup.post_request()
+        assert setup.new_calls == [A]
 
 
-async def test_with_every_key_resting_the_one_that_wakes_first_is_asked(tmp_path: Path) -> None:
-    async with fleet(tmp_path, [error(402), error(429)], fallbacks=ALONE) as ships:
-        assert (await ships.ask()).status == 429
-        assert (await ships.ask()).status == 200
-        assert ships.way == [A, B, B]
+async def test_if_all_keys_cool_down_the_first_available_is_used(tmp_path: Path) -> None:
+    async with failover_gateway(
+        tmp_path, [error(402), error(429)], fallbacks=NO_FALLBACKS
+    ) as setup:
+        assert (await setup.post_request()).status == 429
+        assert (await setup.post_request()).status == 200
+        assert setup.new_calls == [A, B, B]
 
 
 @pytest.mark.parametrize(
@@ -125,178 +127,186 @@ async def test_with_every_key_resting_the_one_that_wakes_first_is_asked(tmp_path
         error(500),
     ],
 )
-async def test_what_is_not_the_keys_fault_never_touches_it(tmp_path: Path, script: Script) -> None:
+async def test_a_fault_that_is_not_about_the_key_does_not_cool_it_down(
+    tmp_path: Path, script: Script
+) -> None:
     policy = AttemptConfig(max_attempts=1)
-    async with fleet(tmp_path, [script], policy=policy, fallbacks=ALONE) as ships:
-        assert (await ships.ask()).status >= 400
+    async with failover_gateway(tmp_path, [script], policy=policy, fallbacks=NO_FALLBACKS) as setup:
+        assert (await setup.post_request()).status >= 400
         for _ in range(3):
-            assert (await ships.ask()).status == 200
-        assert ships.way == [A, B, A, B]
+            assert (await setup.post_request()).status == 200
+        assert setup.new_calls == [A, B, A, B]
 
 
 # Pauses
 
 
-async def test_the_only_key_waits_if_that_is_short(tmp_path: Path) -> None:
+async def test_a_short_cooldown_of_the_only_key_is_awaited(tmp_path: Path) -> None:
     script = error(429, retry_after=2)
-    async with fleet(tmp_path, [script], keys=ONE_KEY, fallbacks=ALONE) as ships:
-        answer = await ships.ask(stream=True)
-        assert (answer.text, ships.way) == ("Hello, world", [A, A])
-        assert ships.clock.slept == [2.0]
+    async with failover_gateway(tmp_path, [script], keys=ONE_KEY, fallbacks=NO_FALLBACKS) as setup:
+        answer = await setup.post_request(stream=True)
+        assert (answer.text, setup.new_calls) == ("Hello, world", [A, A])
+        assert setup.clock.slept == [2.0]
 
 
-async def test_a_long_wait_is_left_to_the_client_with_the_hint(tmp_path: Path) -> None:
+async def test_a_long_cooldown_is_returned_with_retry_after(tmp_path: Path) -> None:
     script = error(429, retry_after=600)
-    async with fleet(tmp_path, [script], keys=ONE_KEY, fallbacks=ALONE) as ships:
-        answer = await ships.ask(stream=True)
-    assert (answer.status, ships.way, ships.clock.slept) == (429, [A], [])
+    async with failover_gateway(tmp_path, [script], keys=ONE_KEY, fallbacks=NO_FALLBACKS) as setup:
+        answer = await setup.post_request(stream=True)
+    assert (answer.status, setup.new_calls, setup.clock.slept) == (429, [A], [])
     assert answer.headers["retry-after"] == "600"
     assert "try again in 600 s" in answer.error["message"]
 
 
-async def test_nobody_waits_for_a_key_where_another_provider_is_ready(tmp_path: Path) -> None:
-    async with fleet(tmp_path, [error(429, retry_after=2)], keys=ONE_KEY) as ships:
-        answer = await ships.ask()
-        assert (answer.text, ships.way, ships.clock.slept) == ("Hello, world", [A, TWO], [])
+async def test_a_ready_fallback_is_used_instead_of_waiting_for_a_key(tmp_path: Path) -> None:
+    async with failover_gateway(tmp_path, [error(429, retry_after=2)], keys=ONE_KEY) as setup:
+        answer = await setup.post_request()
+        assert (answer.text, setup.new_calls, setup.clock.slept) == ("Hello, world", [A, TWO], [])
 
 
-async def test_pauses_are_as_long_as_the_provider_asks(tmp_path: Path) -> None:
-    async with fleet(tmp_path, [error(503, retry_after=9)], fallbacks=ALONE) as ships:
-        assert (await ships.ask()).status == 200
-        assert ships.clock.slept == [9.0]
+async def test_backoff_follows_retry_after(tmp_path: Path) -> None:
+    async with failover_gateway(
+        tmp_path, [error(503, retry_after=9)], fallbacks=NO_FALLBACKS
+    ) as setup:
+        assert (await setup.post_request()).status == 200
+        assert setup.clock.slept == [9.0]
 
 
-async def test_a_provider_that_asks_for_too_long_a_pause_is_left(tmp_path: Path) -> None:
-    async with fleet(tmp_path, [error(503, retry_after=900)]) as ships:
-        answer = await ships.ask()
-        assert (answer.text, ships.way, ships.clock.slept) == ("Hello, world", [A, TWO], [])
+async def test_a_too_long_retry_after_leads_to_the_fallback(tmp_path: Path) -> None:
+    async with failover_gateway(tmp_path, [error(503, retry_after=900)]) as setup:
+        answer = await setup.post_request()
+        assert (answer.text, setup.new_calls, setup.clock.slept) == ("Hello, world", [A, TWO], [])
 
 
-async def test_pauses_are_spread(tmp_path: Path) -> None:
+async def test_backoff_has_jitter(tmp_path: Path) -> None:
     scripts = [error(500)] * 3
-    async with fleet(tmp_path, scripts, clock=Clock(jitter=0.0), fallbacks=ALONE) as ships:
-        await ships.ask()
-        assert ships.clock.slept == [0.5, 1.0]
+    async with failover_gateway(
+        tmp_path, scripts, clock=Clock(jitter=0.0), fallbacks=NO_FALLBACKS
+    ) as setup:
+        await setup.post_request()
+        assert setup.clock.slept == [0.5, 1.0]
 
 
-async def test_pauses_do_not_grow_for_ever(tmp_path: Path) -> None:
+async def test_backoff_is_capped(tmp_path: Path) -> None:
     policy = AttemptConfig(backoff_s=10.0, max_backoff_s=12.0)
-    async with fleet(tmp_path, [error(500)] * 3, policy=policy, fallbacks=ALONE) as ships:
-        await ships.ask()
-        assert ships.clock.slept == [10.0, 12.0]
+    async with failover_gateway(
+        tmp_path, [error(500)] * 3, policy=policy, fallbacks=NO_FALLBACKS
+    ) as setup:
+        await setup.post_request()
+        assert setup.clock.slept == [10.0, 12.0]
 
 
 # One budget
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-async def test_there_are_only_so_many_attempts_over_all_providers(
-    tmp_path: Path, most: int
-) -> None:
+async def test_attempts_are_limited_over_all_providers(tmp_path: Path, most: int) -> None:
     policy = AttemptConfig(max_attempts=most, backoff_s=1.0)
     broken = [error(500)] * 4
-    async with fleet(tmp_path, broken, broken, policy=policy) as ships:
-        assert (await ships.ask()).status == 503
-        assert len(ships.way) == most
+    async with failover_gateway(tmp_path, broken, broken, policy=policy) as setup:
+        assert (await setup.post_request()).status == 503
+        assert len(setup.new_calls) == most
 
 
-async def test_pauses_count_against_the_seconds(tmp_path: Path) -> None:
+async def test_backoff_counts_against_the_time_limit(tmp_path: Path) -> None:
     policy = AttemptConfig(max_s=2.0, backoff_s=1.0)
-    async with fleet(tmp_path, [error(500)] * 3, policy=policy) as ships:
-        answer = await ships.ask()
-        assert (answer.text, ships.way) == ("Hello, world", [A, A, TWO])
-        assert ships.clock.slept == [1.0]
+    async with failover_gateway(tmp_path, [error(500)] * 3, policy=policy) as setup:
+        answer = await setup.post_request()
+        assert (answer.text, setup.new_calls) == ("Hello, world", [A, A, TWO])
+        assert setup.clock.slept == [1.0]
 
 
-async def test_what_a_provider_takes_counts_against_the_seconds(tmp_path: Path) -> None:
+async def test_provider_time_counts_against_the_time_limit(tmp_path: Path) -> None:
     clock = Clock()
 
-    async def slow(asked: Asked, line: Line) -> None:
+    async def slow(request: ReceivedRequest, connection: Connection) -> None:
         clock.now += 61
-        await error(500)(asked, line)
+        await error(500)(request, connection)
 
     policy = AttemptConfig(max_s=60.0)
-    async with fleet(tmp_path, [slow], clock=clock, policy=policy) as ships:
-        answer = await ships.ask()
-        assert (answer.status, ships.way) == (503, [A])
+    async with failover_gateway(tmp_path, [slow], clock=clock, policy=policy) as setup:
+        answer = await setup.post_request()
+        assert (answer.status, setup.new_calls) == (503, [A])
 
 
 # The breaker
 
 
-async def opened(ships: Fleet) -> None:
-    """Let the first provider fail five times in a row, which is once too often."""
-    ships.play("one", *[error(500)] * 5)
-    await ships.ask()
-    await ships.ask()
+async def open_breaker(setup: FailoverGateway) -> None:
+    """Let the first provider fail five times in a row, which opens its circuit breaker."""
+    setup.add_scripts("one", *[error(500)] * 5)
+    await setup.post_request()
+    await setup.post_request()
 
 
-async def test_a_provider_that_keeps_failing_is_left_alone_and_then_tried_once(
+async def test_the_circuit_breaker_opens_and_later_allows_one_trial(
     tmp_path: Path,
 ) -> None:
-    async with fleet(tmp_path) as ships:
-        await opened(ships)
-        assert [name for name, _ in ships.way] == ["one"] * 3 + ["two"] + ["one"] * 2 + ["two"]
-        ships.clock.now += 29
-        assert (await ships.ask()).text == "Hello, world"
-        assert ships.way == [TWO]
-        ships.clock.now += 1
-        ships.play("one", error(500))
-        await ships.ask()
-        await ships.ask()
-        assert [name for name, _ in ships.way] == ["one", "two", "two"]
-        ships.clock.now += 30
-        await ships.ask()
-        await ships.ask()
-        assert [name for name, _ in ships.way] == ["one", "one"]
+    async with failover_gateway(tmp_path) as setup:
+        await open_breaker(setup)
+        assert [name for name, _ in setup.new_calls] == ["one"] * 3 + ["two"] + ["one"] * 2 + [
+            "two"
+        ]
+        setup.clock.now += 29
+        assert (await setup.post_request()).text == "Hello, world"
+        assert setup.new_calls == [TWO]
+        setup.clock.now += 1
+        setup.add_scripts("one", error(500))
+        await setup.post_request()
+        await setup.post_request()
+        assert [name for name, _ in setup.new_calls] == ["one", "two", "two"]
+        setup.clock.now += 30
+        await setup.post_request()
+        await setup.post_request()
+        assert [name for name, _ in setup.new_calls] == ["one", "one"]
 
 
-async def test_while_one_request_tries_the_way_the_others_do_not(tmp_path: Path) -> None:
+async def test_a_half_open_breaker_allows_one_trial_at_a_time(tmp_path: Path) -> None:
     go_on = asyncio.Event()
 
-    async def hesitant(asked: Asked, line: Line) -> None:
+    async def delayed(request: ReceivedRequest, connection: Connection) -> None:
         await go_on.wait()
-        await hello(asked, line)
+        await answer_hello(request, connection)
 
-    async with fleet(tmp_path) as ships:
-        await opened(ships)
-        ships.clock.now += 30
-        ships.play("one", hesitant)
-        assert ships.way
-        trial = asyncio.ensure_future(ships.ask())
-        await until(lambda: len(ships.sent()) == 6, "the trial has begun")
-        await ships.ask()
+    async with failover_gateway(tmp_path) as setup:
+        await open_breaker(setup)
+        setup.clock.now += 30
+        setup.add_scripts("one", delayed)
+        assert setup.new_calls
+        trial = asyncio.ensure_future(setup.post_request())
+        await until(lambda: len(setup.sent()) == 6, "the trial has begun")
+        await setup.post_request()
         go_on.set()
         assert (await trial).text == "Hello, world"
-        await ships.ask()
-        assert [name for name, _ in ships.way] == ["one", "two", "one"]
+        await setup.post_request()
+        assert [name for name, _ in setup.new_calls] == ["one", "two", "one"]
 
 
-async def test_limits_of_a_key_do_not_open_the_breaker(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as ships:
+async def test_rate_limits_do_not_open_the_circuit_breaker(tmp_path: Path) -> None:
+    async with failover_gateway(tmp_path) as setup:
         for _ in range(4):
-            ships.play("one", error(429), error(429))
-            await ships.ask()
-            ships.clock.now += 60
-        assert [name for name, _ in ships.way] == ["one", "one", "two"] * 4
-        await ships.ask()
-        assert [name for name, _ in ships.way] == ["one"]
+            setup.add_scripts("one", error(429), error(429))
+            await setup.post_request()
+            setup.clock.now += 60
+        assert [name for name, _ in setup.new_calls] == ["one", "one", "two"] * 4
+        await setup.post_request()
+        assert [name for name, _ in setup.new_calls] == ["one"]
 
 
-async def test_with_nobody_else_to_ask_a_broken_provider_is_asked_all_the_same(
+async def test_without_fallbacks_an_open_breaker_is_ignored(
     tmp_path: Path,
 ) -> None:
-    async with fleet(tmp_path, fallbacks=ALONE) as ships:
-        ships.play("one", *[error(500)] * 6)
-        assert (await ships.ask()).status == (await ships.ask()).status == 503
-        assert (await ships.ask()).text == "Hello, world"
+    async with failover_gateway(tmp_path, fallbacks=NO_FALLBACKS) as setup:
+        setup.add_scripts("one", *[error(500)] * 6)
+        assert (await setup.post_request()).status == (await setup.post_request()).status == 503
+        assert (await setup.post_request()).text == "Hello, world"
 
 
-async def test_a_model_that_is_missing_is_not_asked_for_again_at_once(tmp_path: Path) -> None:
-    async with fleet(tmp_path, [error(404, code="model_not_found")]) as ships:
-        await ships.ask()
-        await ships.ask()
-        assert ships.way == [A, TWO, TWO]
-        ships.clock.now += 300
-        await ships.ask()
-        assert ships.way == [B]
+async def test_a_missing_model_is_skipped_for_a_while(tmp_path: Path) -> None:
+    async with failover_gateway(tmp_path, [error(404, code="model_not_found")]) as setup:
+        await setup.post_request()
+        await setup.post_request()
+        assert setup.new_calls == [A, TWO, TWO]
+        setup.clock.now += 300
+        await setup.post_request()
+        assert setup.new_calls == [B]

@@ -1,4 +1,4 @@
-"""How a provider is addressed, and how a key is shown, as it arrives on a real socket."""
+"""URL, API key and headers of provider requests, as received on a real socket."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.engine.upstream import HTTPUpstream
 from antiphon.providers.registry import build_providers
 from antiphon.wire.sigv4 import sign
-from tests.support.upstream import Asked, answering, upstream
+from tests.support.upstream import ReceivedRequest, send_json, upstream
 
 SENT = {"content-type": "application/json", "accept": "application/json"}
 PAIR = "AKIDEXAMPLE123456:secret"
 
 
-async def heard(kind: str, key: str, path: str = "/go", **entry: Any) -> tuple[Asked, str]:
-    """What arrives when a provider of this kind is asked, and where."""
+async def receive_request(
+    kind: str, key: str, path: str = "/go", **entry: Any
+) -> tuple[ReceivedRequest, str]:
+    """Return the request that a provider of this kind receives, and its URL."""
     http = HTTPUpstream()
     outbound = Outbound(path=path, headers=SENT, body=b'{"a": 1}')
-    async with upstream(answering(200, {})) as played:
-        entry = {"kind": kind, "base_url": played.url, "api_keys": ["k"], **entry}
+    async with upstream(send_json(200, {})) as server:
+        entry = {"kind": kind, "base_url": server.url, "api_keys": ["k"], **entry}
         config = Config(providers={"it": ProviderConfig(**entry)})
         provider = build_providers(config, {})["it"]
         answer = await http.open(provider, outbound, key)
         await answer.read()
         answer.close()
     await http.close()
-    [asked] = played.asked
-    return asked, played.url
+    [received] = server.requests
+    return received, server.url
 
 
 @pytest.mark.parametrize(
@@ -46,41 +48,41 @@ async def heard(kind: str, key: str, path: str = "/go", **entry: Any) -> tuple[A
 async def test_a_key_arrives_in_the_header_of_its_provider_and_nowhere_else(
     kind: str, header: str, value: str
 ) -> None:
-    asked, _ = await heard(kind, "k")
-    assert asked.headers[header] == value
+    received, _ = await receive_request(kind, "k")
+    assert received.headers[header] == value
     others = {"authorization", "x-api-key", "x-goog-api-key", "api-key"} - {header}
-    assert asked.headers.keys().isdisjoint(others)
-    assert "k" not in asked.path.split("/")
+    assert received.headers.keys().isdisjoint(others)
+    assert "k" not in received.path.split("/")
 
 
-async def test_a_version_stands_in_the_address() -> None:
-    asked, _ = await heard("azure", "k", path="/chat/completions")
-    assert asked.path == "/v1/chat/completions?api-version=2025-04-01-preview"
+async def test_an_api_version_is_part_of_the_url() -> None:
+    received, _ = await receive_request("azure", "k", path="/chat/completions")
+    assert received.path == "/v1/chat/completions?api-version=2025-04-01-preview"
 
 
-async def test_without_a_key_nothing_is_shown() -> None:
-    asked, _ = await heard("ollama", "")
-    assert "authorization" not in asked.headers
+async def test_without_a_key_no_authorization_header_is_sent() -> None:
+    received, _ = await receive_request("ollama", "")
+    assert "authorization" not in received.headers
 
 
-async def test_a_header_of_the_operator_takes_the_place_of_ours() -> None:
-    asked, _ = await heard("azure", "k", headers={"API-Key": "mine"})
-    assert asked.headers["api-key"] == "mine"
+async def test_a_configured_header_replaces_the_default_one() -> None:
+    received, _ = await receive_request("azure", "k", headers={"API-Key": "mine"})
+    assert received.headers["api-key"] == "mine"
 
 
-async def test_a_signature_holds_for_what_arrives() -> None:
+async def test_a_request_signature_is_valid_for_the_bytes_that_arrive() -> None:
     path = "/model/us.anthropic.claude-sonnet-5-v1:0/converse-stream"
-    asked, url = await heard("bedrock", PAIR, path=path, api_keys=[PAIR])
+    received, url = await receive_request("bedrock", PAIR, path=path, api_keys=[PAIR])
     host = url.removesuffix("/v1")
     expected = sign(
         "POST",
-        host + asked.path,
-        {name: asked.headers[name] for name in SENT},
-        asked.raw,
+        host + received.path,
+        {name: received.headers[name] for name in SENT},
+        received.raw,
         access_key="AKIDEXAMPLE123456",
         secret_key="secret",
         region="us-east-1",
         service="bedrock",
-        timestamp=asked.headers["x-amz-date"],
+        timestamp=received.headers["x-amz-date"],
     )
-    assert asked.headers["authorization"] == expected["authorization"]
+    assert received.headers["authorization"] == expected["authorization"]

@@ -1,4 +1,4 @@
-"""Keys, prompts and outputs stay where they belong, on every path: canaries tell if one got out."""
+"""Keys, prompts and outputs do not leak into logs, errors or traces: each has a canary."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ import pytest
 from antiphon.config import LogConfig, TimeoutConfig
 from antiphon.pipeline.log import Entry
 from antiphon.server.log_output import open_log
-from tests.support.client_answers import Answer, ask
+from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import Running, running, settings
 from tests.support.shared_gateway import UVLOOP
 from tests.support.upstream import (
     DONE,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
-    answering,
     chunk,
     frame,
+    send_json,
     upstream,
-    whole,
+    whole_answer,
 )
 
 KEY = "sk-canary-upstream-8c1f"
@@ -66,19 +66,19 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 def streaming(*frames: bytes, end: bool = True) -> Script:
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for each in frames:
-            await line.send(each)
-        await line.end() if end else line.cut()
+            await connection.send(each)
+        await connection.end() if end else connection.cut()
 
     return script
 
 
-async def stalling(asked: Asked, line: Line) -> None:
-    await line.head()
-    await line.send(chunk({"content": SAID}))
-    await line.until_gone()
+async def stall_after(request: ReceivedRequest, connection: Connection) -> None:
+    await connection.head()
+    await connection.send(chunk({"content": SAID}))
+    await connection.wait_disconnected()
 
 
 def call(arguments: str) -> bytes:
@@ -102,29 +102,32 @@ PATHS: Mapping[str, tuple[Script, dict[str, Any]]] = {
     "noise at once": (streaming(b"data: {" + TOLD.encode() + b"\n\n"), {}),
     "odd types": (streaming(chunk({"content": {"text": TOLD}, "tool_calls": TOLD}), *STOP), {}),
     "a cut": (streaming(chunk({"content": SAID}), end=False), {}),
-    "a silence": (stalling, {}),
-    "a web page": (answering(200, f"<html>{TOLD}</html>", content_type="text/html"), {}),
+    "a silence": (stall_after, {}),
+    "a web page": (send_json(200, f"<html>{TOLD}</html>", content_type="text/html"), {}),
     **{
-        str(status): (answering(status, {"error": ERROR}, x_request_id=TOLD), {})
+        str(status): (send_json(status, {"error": ERROR}, x_request_id=TOLD), {})
         for status in (302, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 503)
     },
-    "a plain 400": (answering(400, TOLD, content_type="text/plain"), {}),
-    "fields of pydantic": (answering(422, {"detail": [{"loc": [PROMPT], "input": TOLD}]}), {}),
+    "a plain 400": (send_json(400, TOLD, content_type="text/plain"), {}),
+    "fields of pydantic": (send_json(422, {"detail": [{"loc": [PROMPT], "input": TOLD}]}), {}),
 }
 
 
 @asynccontextmanager
 async def gateway_to(tmp_path: Path, script: Script) -> AsyncIterator[Running]:
-    async with upstream(script) as played:
-        config = settings(tmp_path, played.url, timeouts=TimeoutConfig(idle_s=0.1))
+    async with upstream(script) as provider_server:
+        config = settings(tmp_path, provider_server.url, timeouts=TimeoutConfig(idle_s=0.1))
         provider = msgspec.structs.replace(config.providers["up"], api_keys=[KEY])
         async with running(msgspec.structs.replace(config, providers={"up": provider})) as gateway:
             yield gateway
-        assert all(asked.headers["authorization"] == f"Bearer {KEY}" for asked in played.asked)
+        assert all(
+            received.headers["authorization"] == f"Bearer {KEY}"
+            for received in provider_server.requests
+        )
 
 
-def rendered(log: list[Entry]) -> str:
-    """The log in both of its styles, with everything in it."""
+def render_log(log: list[Entry]) -> str:
+    """The whole log in both of its formats."""
     out = io.StringIO()
     for style in ("json", "text"):
         emit = open_log(msgspec.convert({"level": "debug", "format": style}, LogConfig), out)
@@ -133,27 +136,27 @@ def rendered(log: list[Entry]) -> str:
     return out.getvalue()
 
 
-def written(tmp_path: Path, name: str) -> bytes:
+def read_files(tmp_path: Path, name: str) -> bytes:
     """All bytes of a database and of the files beside it."""
     files = sorted(tmp_path.glob(f"{name}*"))
     assert files
     return b"".join(path.read_bytes() for path in files)
 
 
-def escaped(canaries: tuple[str, ...], text: bytes | str) -> list[str]:
+def find_canaries(canaries: tuple[str, ...], text: bytes | str) -> list[str]:
     data = text if isinstance(text, bytes) else text.encode()
     return [canary for canary in canaries if canary.encode() in data]
 
 
-def told_as_error(answer: Answer) -> str:
-    """What an answer says of a failure, without the output that came before it."""
+def error_text(answer: Answer) -> str:
+    """The error of an answer, without the output before it."""
     if answer.status == 200 and answer.response["error"] is None:
         return ""
     return json.dumps([answer.error, dict(answer.headers)])
 
 
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
-async def test_no_canary_gets_into_the_log_an_error_or_the_trace(
+async def test_no_canary_is_in_the_log_an_error_or_the_trace(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, path: tuple[Script, dict[str, Any]]
 ) -> None:
     script, more = path
@@ -161,45 +164,51 @@ async def test_no_canary_gets_into_the_log_an_error_or_the_trace(
     body = {"model": "m", **REQUEST, **more}
     async with gateway_to(tmp_path, script) as gateway:
         answers = [
-            await ask(gateway, {**body, "stream": True, "store": False}),
-            await ask(gateway, {**body, "stream": True}),
+            await post_request(gateway, {**body, "stream": True, "store": False}),
+            await post_request(gateway, {**body, "stream": True}),
         ]
     assert gateway.log
-    assert escaped((KEY, PROMPT, OUTPUT), rendered(gateway.log) + caplog.text) == []
-    assert escaped((KEY, PROMPT, OUTPUT), "".join(map(told_as_error, answers))) == []
-    assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "trace.db")) == []
-    assert escaped((KEY,), written(tmp_path, "turns.db")) == []
+    assert find_canaries((KEY, PROMPT, OUTPUT), render_log(gateway.log) + caplog.text) == []
+    assert find_canaries((KEY, PROMPT, OUTPUT), "".join(map(error_text, answers))) == []
+    assert find_canaries((KEY, PROMPT, OUTPUT), read_files(tmp_path, "trace.db")) == []
+    assert find_canaries((KEY,), read_files(tmp_path, "turns.db")) == []
 
 
 @pytest.mark.parametrize(
     ("status", "document"),
-    [(200, whole(SAID)), (200, {"error": ERROR}), (400, {"error": ERROR}), (401, {"error": TOLD})],
+    [
+        (200, whole_answer(SAID)),
+        (200, {"error": ERROR}),
+        (400, {"error": ERROR}),
+        (401, {"error": TOLD}),
+    ],
     ids=["good", "an error in a 200", "400", "401"],
 )
-async def test_no_canary_gets_out_of_a_whole_answer(
-    tmp_path: Path, status: int, document: Any
-) -> None:
-    async with gateway_to(tmp_path, answering(status, document)) as gateway:
-        answer = await ask(gateway, {"model": "m", **REQUEST, "store": False})
-    assert escaped((KEY, PROMPT, OUTPUT), rendered(gateway.log)) == []
-    assert escaped((KEY, PROMPT, OUTPUT), told_as_error(answer)) == []
+async def test_a_whole_answer_leaks_no_canary(tmp_path: Path, status: int, document: Any) -> None:
+    async with gateway_to(tmp_path, send_json(status, document)) as gateway:
+        answer = await post_request(gateway, {"model": "m", **REQUEST, "store": False})
+    assert find_canaries((KEY, PROMPT, OUTPUT), render_log(gateway.log)) == []
+    assert find_canaries((KEY, PROMPT, OUTPUT), error_text(answer)) == []
     for name in ("trace.db", "turns.db"):
-        assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, name)) == []
+        assert find_canaries((KEY, PROMPT, OUTPUT), read_files(tmp_path, name)) == []
 
 
-async def test_what_is_not_stored_is_written_nowhere(tmp_path: Path) -> None:
+async def test_content_with_store_false_is_not_written_to_disk(tmp_path: Path) -> None:
     script = streaming(chunk({"content": SAID}), *STOP)
     async with gateway_to(tmp_path, script) as gateway:
-        await ask(gateway, {"model": "m", **REQUEST, "stream": True, "store": False})
-    assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "")) == []
+        await post_request(gateway, {"model": "m", **REQUEST, "stream": True, "store": False})
+    assert find_canaries((KEY, PROMPT, OUTPUT), read_files(tmp_path, "")) == []
 
 
-async def test_what_is_stored_holds_the_turn_and_no_key(tmp_path: Path) -> None:
-    """The canaries can sing: where a turn is to be kept, it is."""
+async def test_the_store_has_the_turn_and_no_key(tmp_path: Path) -> None:
+    """Control: a stored turn does contain its canaries."""
     script = streaming(chunk({"content": SAID}), *STOP)
     async with gateway_to(tmp_path, script) as gateway:
-        await ask(gateway, {"model": "m", **REQUEST, "stream": True})
-    assert escaped((KEY, PROMPT, OUTPUT), written(tmp_path, "turns.db")) == [PROMPT, OUTPUT]
+        await post_request(gateway, {"model": "m", **REQUEST, "stream": True})
+    assert find_canaries((KEY, PROMPT, OUTPUT), read_files(tmp_path, "turns.db")) == [
+        PROMPT,
+        OUTPUT,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -213,11 +222,11 @@ async def test_what_is_stored_holds_the_turn_and_no_key(tmp_path: Path) -> None:
         {"input": {PROMPT: 1}},
     ],
 )
-async def test_a_request_that_is_refused_leaves_no_prompt_behind(
+async def test_a_rejected_request_leaves_no_prompt_in_log_or_trace(
     tmp_path: Path, body: dict[str, Any]
 ) -> None:
-    """Its own error may quote a value back to whoever sent it; nobody else hears of it."""
+    """The error may quote a value to its sender; log and trace must not."""
     async with gateway_to(tmp_path, streaming(*STOP)) as gateway:
-        await ask(gateway, {"model": "m", **body})
-    assert escaped((PROMPT,), rendered(gateway.log)) == []
-    assert escaped((PROMPT,), written(tmp_path, "trace.db")) == []
+        await post_request(gateway, {"model": "m", **body})
+    assert find_canaries((PROMPT,), render_log(gateway.log)) == []
+    assert find_canaries((PROMPT,), read_files(tmp_path, "trace.db")) == []

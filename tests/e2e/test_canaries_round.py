@@ -1,4 +1,4 @@
-"""Canaries in what the gateway does by itself: it searches, looks, corrects, and asks once more."""
+"""Canaries in searches, image descriptions, corrections and retries of the gateway."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from tests.e2e.test_canaries import (
     SAID,
     SCHEMA,
     TOLD,
-    escaped,
-    rendered,
-    told_as_error,
-    written,
+    error_text,
+    find_canaries,
+    read_files,
+    render_log,
 )
-from tests.support.client_answers import Answer, ask
+from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.shared_gateway import UVLOOP
 from tests.support.upstream import (
     DONE,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
     Upstream,
-    answering,
     chunk,
+    send_json,
     upstream,
-    whole,
+    whole_answer,
 )
 
 SEARCH_KEY = "sk-canary-search-3d77"
@@ -61,29 +61,29 @@ def calls(name: str, **arguments: str) -> Document:
     return {"tool_calls": [{"index": 0, "id": "c1", "function": function}]}
 
 
-class Cast:
-    """A model, another one that sees, and a search engine, all in one place."""
+class LeakyProvider:
+    """A model, a vision model and a search engine in one server."""
 
     def __init__(self, rounds: Sequence[Document], engine: Script | None) -> None:
         self._rounds = rounds
-        self._engine = engine or answering(200, {"results": [RESULT]})
+        self._engine = engine or send_json(200, {"results": [RESULT]})
         self._count = 0
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
-        if "/search" in asked.path:
-            await self._engine(asked, line)
-        elif asked.body["model"] == "eyes":
-            await answering(200, whole(SEEN))(asked, line)
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
+        if "/search" in request.path:
+            await self._engine(request, connection)
+        elif request.body["model"] == "eyes":
+            await send_json(200, whole_answer(SEEN))(request, connection)
         else:
-            await self._say(self._rounds[self._count % len(self._rounds)], line)
+            await self._say(self._rounds[self._count % len(self._rounds)], connection)
             self._count += 1
 
-    async def _say(self, delta: Document, line: Line) -> None:
-        await line.head()
+    async def _say(self, delta: Document, connection: Connection) -> None:
+        await connection.head()
         for frame in (chunk(delta), chunk({}, "tool_calls" if "tool_calls" in delta else "stop")):
-            await line.send(frame)
-        await line.send(DONE)
-        await line.end()
+            await connection.send(frame)
+        await connection.send(DONE)
+        await connection.end()
 
 
 IMAGE = {"type": "input_image", "image_url": f"https://x.test/{PROMPT}.png"}
@@ -92,13 +92,13 @@ QUERY = calls("web_search", query=f"{PROMPT} {OUTPUT}")
 WRONG = calls("patch", input=SAID)
 PATHS: Mapping[str, tuple[Sequence[Document], Script | None, Document]] = {
     "a search": ([QUERY, ANSWER], None, SEARCH),
-    "a search that fails": ([QUERY, ANSWER], answering(500, TOLD), SEARCH),
+    "a search that fails": ([QUERY, ANSWER], send_json(500, TOLD), SEARCH),
     "a search that is redirected": (
         [QUERY, ANSWER],
-        answering(302, TOLD, location=f"/search?stolen={FOUND}"),
+        send_json(302, TOLD, location=f"/search?stolen={FOUND}"),
         SEARCH,
     ),
-    "a search that finds noise": ([QUERY, ANSWER], answering(200, TOLD), SEARCH),
+    "a search that finds noise": ([QUERY, ANSWER], send_json(200, TOLD), SEARCH),
     "a search without words": ([calls("web_search", q=SAID), ANSWER], None, SEARCH),
     "more searches than may be": ([QUERY], None, {**SEARCH, "max_tool_calls": 1}),
     "an input that was corrected": (
@@ -124,60 +124,60 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @asynccontextmanager
-async def playing(
+async def canary_gateway(
     tmp_path: Path, rounds: Sequence[Document], engine: Script | None = None
 ) -> AsyncIterator[tuple[Running, Upstream]]:
     models = {"m": ModelConfig(inputs=["text"]), "eyes": ModelConfig(inputs=["image"])}
-    async with upstream(Cast(rounds, engine)) as played:
-        entry = ProviderConfig(kind="chat", base_url=played.url, api_keys=[KEY], models=models)
+    async with upstream(LeakyProvider(rounds, engine)) as server:
+        entry = ProviderConfig(kind="chat", base_url=server.url, api_keys=[KEY], models=models)
         config = replaced(
-            settings(tmp_path, played.url),
+            settings(tmp_path, server.url),
             providers={"up": entry},
-            search=SearchConfig(backend="searxng", url=played.url, api_key=SEARCH_KEY),
+            search=SearchConfig(backend="searxng", url=server.url, api_key=SEARCH_KEY),
             vision=VisionConfig(model="eyes"),
         )
         async with running(config) as gateway:
-            yield gateway, played
+            yield gateway, server
 
 
-async def asked(gateway: Running, more: Document, **each: Any) -> Answer:
+async def post_checked(gateway: Running, more: Document, **each: Any) -> Answer:
     body = {"model": "m", "input": PROMPT, "stream": True, **more, **each}
     headers = {"originator": CLIENT, "user-agent": f"codex/{CLIENT} \x85"}
-    return await ask(gateway, body, **headers)
+    return await post_request(gateway, body, **headers)
 
 
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
-async def test_no_canary_gets_out_of_what_the_gateway_does_by_itself(
+async def test_gateway_searches_and_descriptions_leak_no_canary(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     path: tuple[Sequence[Document], Script | None, Document],
 ) -> None:
     rounds, engine, more = path
     caplog.set_level(0)
-    async with playing(tmp_path, rounds, engine) as (gateway, played):
-        answers = [await asked(gateway, more, store=kept) for kept in (False, True)]
+    async with canary_gateway(tmp_path, rounds, engine) as (gateway, server):
+        answers = [await post_checked(gateway, more, store=kept) for kept in (False, True)]
     assert gateway.log
-    assert escaped(ALL, rendered(gateway.log) + caplog.text) == []
-    assert escaped(ALL, "".join(map(told_as_error, answers))) == []
-    assert escaped(ALL, "".join(str(answer.headers) for answer in answers)) == []
-    assert escaped(ALL, written(tmp_path, "trace.db")) == []
-    assert escaped((KEY, SEARCH_KEY, CLIENT), written(tmp_path, "turns.db")) == []
-    assert not any(FOUND in asked.path for asked in played.asked)
+    assert find_canaries(ALL, render_log(gateway.log) + caplog.text) == []
+    assert find_canaries(ALL, "".join(map(error_text, answers))) == []
+    assert find_canaries(ALL, "".join(str(answer.headers) for answer in answers)) == []
+    assert find_canaries(ALL, read_files(tmp_path, "trace.db")) == []
+    assert find_canaries((KEY, SEARCH_KEY, CLIENT), read_files(tmp_path, "turns.db")) == []
+    assert not any(FOUND in post_checked.path for post_checked in server.requests)
 
 
-async def test_each_key_is_told_to_its_owner_alone(tmp_path: Path) -> None:
-    async with playing(tmp_path, [QUERY, ANSWER]) as (gateway, played):
-        answer = await asked(gateway, SEARCH)
-    keys = {("/search" in each.path, each.headers["authorization"]) for each in played.asked}
+async def test_each_api_key_is_sent_only_to_its_own_service(tmp_path: Path) -> None:
+    async with canary_gateway(tmp_path, [QUERY, ANSWER]) as (gateway, server):
+        answer = await post_checked(gateway, SEARCH)
+    keys = {("/search" in each.path, each.headers["authorization"]) for each in server.requests}
     assert keys == {(False, f"Bearer {KEY}"), (True, f"Bearer {SEARCH_KEY}")}
-    assert escaped((KEY, SEARCH_KEY), answer.body) == []
-    assert escaped((FOUND,), answer.body) == [FOUND]  # the canary can sing: it is cited
+    assert find_canaries((KEY, SEARCH_KEY), answer.body) == []
+    assert find_canaries((FOUND,), answer.body) == [FOUND]  # the canary can sing: it is cited
 
 
-async def test_what_was_seen_and_found_is_told_to_the_model(tmp_path: Path) -> None:
-    """The canaries can sing: what may not get into a log is where it belongs."""
+async def test_image_descriptions_and_search_results_reach_the_model(tmp_path: Path) -> None:
+    """Control: the canaries are in the requests to the model."""
     content = [IMAGE, {"type": "input_text", "text": PROMPT}]
-    async with playing(tmp_path, [QUERY, ANSWER]) as (gateway, played):
-        await asked(gateway, {**SEARCH, "input": [{"role": "user", "content": content}]})
-    last = msgspec.json.encode(played.asked[-1].body)
-    assert escaped((SEEN, FOUND), last) == [SEEN, FOUND]
+    async with canary_gateway(tmp_path, [QUERY, ANSWER]) as (gateway, server):
+        await post_checked(gateway, {**SEARCH, "input": [{"role": "user", "content": content}]})
+    last = msgspec.json.encode(server.requests[-1].body)
+    assert find_canaries((SEEN, FOUND), last) == [SEEN, FOUND]

@@ -1,4 +1,4 @@
-"""Every request that Codex was seen to send is accepted in every dialect, by the strictest reader.
+"""Every captured Codex request is encoded as a valid request in every dialect.
 
 The provider of each dialect checks what it gets the way the real one would, and answers natively.
 """
@@ -16,7 +16,7 @@ from antiphon.config import ProviderConfig
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.providers.registry import SPECS
 from tests.support import captured_requests as captured
-from tests.support.client_answers import ask
+from tests.support.client_answers import post_request
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.bedrock import ScriptedBedrock
@@ -27,7 +27,7 @@ from tests.support.scripted_providers.ollama import ScriptedOllama
 from tests.support.scripted_providers.responses import ScriptedResponses
 from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 from tests.support.scripted_providers.session import Turn
-from tests.support.upstream import Asked, Line, Upstream, upstream
+from tests.support.upstream import Connection, ReceivedRequest, Upstream, upstream
 
 BODIES = captured.bodies()
 pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
@@ -47,38 +47,40 @@ ANSWER = Turn(1, thought="Hm.", text='{"city":"Ulm"}')
 
 
 @dataclass
-class House:
+class DialectGateway:
     gateway: Running
-    played: Upstream
+    upstream: Upstream
     scripted: ScriptedProvider
     model: str
 
 
 @pytest.fixture(scope="module", params=PROVIDERS)
-async def house(
+async def dialect_gateway(
     anyio_backend: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[House]:
+) -> AsyncIterator[DialectGateway]:
     scripted, model = PROVIDERS[request.param]
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=scripted.content_type)
-        await line.send(scripted.stream_bytes(ANSWER))
-        await line.end()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(content_type=scripted.content_type)
+        await connection.send(scripted.stream_bytes(ANSWER))
+        await connection.end()
 
-    async with upstream(script) as played:
-        entry = ProviderConfig(kind=request.param, base_url=played.url, api_keys=["sk-up"])
+    async with upstream(script) as server:
+        entry = ProviderConfig(kind=request.param, base_url=server.url, api_keys=["sk-up"])
         directory: Path = tmp_path_factory.mktemp("dialect")
-        config = replaced(settings(directory, played.url), providers={"up": entry})
+        config = replaced(settings(directory, server.url), providers={"up": entry})
         async with running(config) as gateway:
-            yield House(gateway, played, scripted, f"up/{model}")
+            yield DialectGateway(gateway, server, scripted, f"up/{model}")
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
-async def test_a_codex_request_is_accepted(house: House, body: dict[str, Any]) -> None:
-    asked = {name: value for name, value in body.items() if name != "previous_response_id"}
-    answer = await ask(house.gateway, {**asked, "model": house.model})
+async def test_a_codex_request_is_accepted(
+    dialect_gateway: DialectGateway, body: dict[str, Any]
+) -> None:
+    fields = {name: value for name, value in body.items() if name != "previous_response_id"}
+    answer = await post_request(dialect_gateway.gateway, {**fields, "model": dialect_gateway.model})
     assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
-    assert house.scripted.problems(house.played.asked[-1].raw) == []
+    assert dialect_gateway.scripted.problems(dialect_gateway.upstream.requests[-1].raw) == []
     messages = [item for item in answer.response["output"] if item["type"] == "message"]
     assert [part["text"] for item in messages for part in item["content"]] == [ANSWER.text]
 

@@ -1,4 +1,4 @@
-"""Every request that Codex was seen to send is answered with a stream that keeps every rule."""
+"""Every captured Codex request gets a valid event stream."""
 
 from __future__ import annotations
 
@@ -9,8 +9,24 @@ from typing import Any
 import pytest
 
 from tests.support import captured_requests as captured
-from tests.support.checked_gateway import Scene, done, final, items, kinds, scene, text
-from tests.support.upstream import DONE, HELLO_WORLD, Asked, Line, chunk, playing, usage
+from tests.support.checked_gateway import (
+    CheckedGateway,
+    checked_gateway,
+    done_items,
+    event_types,
+    final_response,
+    items_of_type,
+    text,
+)
+from tests.support.upstream import (
+    DONE,
+    HELLO_WORLD,
+    Connection,
+    ReceivedRequest,
+    chunk,
+    send_frames,
+    usage,
+)
 
 BODIES = captured.bodies()
 
@@ -18,11 +34,13 @@ pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
 
 
 @pytest.fixture(scope="module")
-async def stage(
+async def codex_gateway(
     anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Scene]:
-    """One gateway for all of them: nothing is stored, so none can know of another."""
-    async with scene(tmp_path_factory.mktemp("codex"), playing(HELLO_WORLD)) as started:
+) -> AsyncIterator[CheckedGateway]:
+    """One gateway for all tests: nothing is stored, so they are independent."""
+    async with checked_gateway(
+        tmp_path_factory.mktemp("codex"), send_frames(HELLO_WORLD)
+    ) as started:
         yield started
 
 
@@ -33,51 +51,57 @@ def _alone(body: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("model", ["echo/echo", "echo/reasoner"])
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
-async def test_a_codex_request_is_answered(stage: Scene, body: dict[str, Any], model: str) -> None:
-    events = await stage.stream(**{**_alone(body), "model": model})
-    assert kinds(events)[-1] == "response.completed"
-    assert done(events) == final(events)["output"] != []
-    assert final(events)["usage"]["total_tokens"] > 0
+async def test_a_codex_request_is_answered(
+    codex_gateway: CheckedGateway, body: dict[str, Any], model: str
+) -> None:
+    events = await codex_gateway.stream(**{**_alone(body), "model": model})
+    assert event_types(events)[-1] == "response.completed"
+    assert done_items(events) == final_response(events)["output"] != []
+    assert final_response(events)["usage"]["total_tokens"] > 0
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 async def test_a_codex_request_reaches_a_chat_server_in_order(
-    stage: Scene, body: dict[str, Any]
+    codex_gateway: CheckedGateway, body: dict[str, Any]
 ) -> None:
-    events = await stage.stream(**{**_alone(body), "model": "up/m"})
-    assert text(final(events)) == "Hello, world"
-    messages = stage.sent["messages"]
+    events = await codex_gateway.stream(**{**_alone(body), "model": "up/m"})
+    assert text(final_response(events)) == "Hello, world"
+    messages = codex_gateway.last_body["messages"]
     assert {message["role"] for message in messages} <= {"system", "user", "assistant", "tool"}
     calls = [call["id"] for message in messages for call in message.get("tool_calls", ())]
     assert [each["tool_call_id"] for each in messages if each["role"] == "tool"] == calls
-    names = [tool["function"]["name"] for tool in stage.sent.get("tools", ())]
+    names = [tool["function"]["name"] for tool in codex_gateway.last_body.get("tools", ())]
     assert len(names) == len(set(names))
 
 
-async def test_a_parent_that_is_not_kept_is_refused_as_codex_expects(stage: Scene) -> None:
+async def test_an_unknown_parent_is_rejected_as_codex_expects(
+    codex_gateway: CheckedGateway,
+) -> None:
     continued = [body for body in BODIES.values() if body.get("previous_response_id")]
     assert continued
     for body in continued:
-        status, _, document = await stage.post(**{**body, "model": "echo/echo"})
+        status, _, document = await codex_gateway.post(**{**body, "model": "echo/echo"})
         assert (status, document["error"]["code"]) == (400, "previous_response_not_found")
 
 
 async def test_every_tool_that_codex_offers_can_be_called(tmp_path: Path) -> None:
-    """Whatever the provider is told a tool is called, Codex gets its own name and type back."""
+    """Whatever the provider's name of a tool is, Codex gets its own name and type back."""
 
-    async def script(asked: Asked, line: Line) -> None:
-        tools = [tool["function"] for tool in asked.body["tools"]]
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        tools = [tool["function"] for tool in request.body["tools"]]
         calls = [
             {"index": at, "id": f"c{at}", "function": {"name": tool["name"], "arguments": "{}"}}
             for at, tool in enumerate(tools)
         ]
         frames = (chunk({"tool_calls": calls}), chunk({}, "tool_calls"), usage(), DONE)
-        await playing(frames)(asked, line)
+        await send_frames(frames)(request, connection)
 
-    async with scene(tmp_path, script) as stage:
+    async with checked_gateway(tmp_path, script) as codex_gateway:
         body = BODIES["01-first-turn-unknown-model"]
-        events = await stage.stream(**{**body, "model": "up/m"})
-        called = {(call.get("namespace"), call["name"]) for call in items(events, "function_call")}
+        events = await codex_gateway.stream(**{**body, "model": "up/m"})
+        called = {
+            (call.get("namespace"), call["name"]) for call in items_of_type(events, "function_call")
+        }
         offered = {
             (tool["name"] if tool["type"] == "namespace" else None, each["name"])
             for tool in body["tools"]
@@ -87,10 +111,12 @@ async def test_every_tool_that_codex_offers_can_be_called(tmp_path: Path) -> Non
         assert called == offered
 
 
-async def test_a_websocket_is_refused_in_the_way_that_makes_codex_use_http(stage: Scene) -> None:
+async def test_a_websocket_upgrade_is_rejected_so_that_codex_uses_http(
+    codex_gateway: CheckedGateway,
+) -> None:
     upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
-    url = f"{stage.gateway.base_url}/responses"
-    async with stage.gateway.client.get(url, headers=upgrade) as response:
+    url = f"{codex_gateway.gateway.base_url}/responses"
+    async with codex_gateway.gateway.client.get(url, headers=upgrade) as response:
         assert (response.status, (await response.json())["error"]["param"]) == (426, None)
 
 
@@ -100,9 +126,9 @@ MODEL_INFO = """
 """.split()
 
 
-async def test_the_catalog_says_what_codex_asks_of_a_model(stage: Scene) -> None:
-    url = f"{stage.gateway.base_url}/models?client_version=0.166.0"
-    async with stage.gateway.client.get(url) as response:
+async def test_the_catalog_has_the_fields_that_codex_reads(codex_gateway: CheckedGateway) -> None:
+    url = f"{codex_gateway.gateway.base_url}/models?client_version=0.166.0"
+    async with codex_gateway.gateway.client.get(url) as response:
         catalog = (await response.json())["models"]
     assert catalog
     assert [name for model in catalog for name in MODEL_INFO if model.get(name) is None] == []

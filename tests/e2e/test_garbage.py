@@ -1,4 +1,4 @@
-"""An answer leaves nothing behind that only a search for cycles could find."""
+"""An answer leaves no reference cycles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ASK = {"model": "echo/echo", "input": "Hello?"}
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_what_an_answer_was_made_of_goes_without_the_collector(
+async def test_objects_of_an_answer_are_freed_without_the_garbage_collector(
     tmp_path: Path, *, streamed: bool
 ) -> None:
     async with running(settings(tmp_path)) as gateway:

@@ -1,4 +1,4 @@
-"""The gateway as an HTTP server: what is answered where, and in what form."""
+"""The gateway as an HTTP server: statuses, headers, bodies and limits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.client_answers import Answer, judge, judge_error, send
+from tests.support.client_answers import Answer, check_answer, check_error_answer, send_raw
 from tests.support.gateways import Running
-from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
-from tests.support.stream_reader import listening
-from tests.support.upstream import HELLO_WORLD, playing
+from tests.support.shared_gateway import UVLOOP, SharedGateway, open_shared_gateway
+from tests.support.stream_reader import open_stream
+from tests.support.upstream import HELLO_WORLD, send_frames
 
 LIMIT = 20_000
 REQUEST = {"model": "echo/echo", "input": "Hello?"}
@@ -26,18 +26,20 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    async with opened_stage(tmp_path_factory.mktemp("stage"), max_body_bytes=LIMIT) as stage:
-        yield stage
+async def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    async with open_shared_gateway(
+        tmp_path_factory.mktemp("stage"), max_body_bytes=LIMIT
+    ) as shared_gateway:
+        yield shared_gateway
 
 
 @pytest.fixture
-def gateway(stage: Stage) -> Running:
-    return stage.gateway
+def gateway(shared_gateway: SharedGateway) -> Running:
+    return shared_gateway.gateway
 
 
 async def post(gateway: Running, data: bytes, **headers: str) -> Answer:
-    return await send(
+    return await send_raw(
         gateway, "POST", "/v1/responses", data, **{"content_type": "application/json", **headers}
     )
 
@@ -58,11 +60,11 @@ async def post(gateway: Running, data: bytes, **headers: str) -> Answer:
         ("POST", "/health", "GET"),
     ],
 )
-async def test_a_method_that_is_not_offered_is_refused_with_those_that_are(
+async def test_an_unsupported_method_is_a_405_with_allow(
     gateway: Running, method: str, path: str, allowed: str
 ) -> None:
-    answer = await send(gateway, method, path)
-    judge(answer)
+    answer = await send_raw(gateway, method, path)
+    check_answer(answer)
     assert (answer.status, answer.error["code"]) == (405, "method_not_allowed")
     assert allowed in answer.headers["allow"]
 
@@ -84,9 +86,9 @@ async def test_a_method_that_is_not_offered_is_refused_with_those_that_are(
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_place_where_nothing_is_is_a_404(gateway: Running, method: str, path: str) -> None:
-    answer = await send(gateway, method, path)
-    judge(answer)
+async def test_an_unknown_path_is_a_404(gateway: Running, method: str, path: str) -> None:
+    answer = await send_raw(gateway, method, path)
+    check_answer(answer)
     assert (answer.status, answer.error["code"]) == (404, "not_found")
 
 
@@ -94,21 +96,21 @@ async def test_a_place_where_nothing_is_is_a_404(gateway: Running, method: str, 
     "content_type",
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx"],
 )
-async def test_a_body_that_does_not_say_it_is_json_is_refused(
+async def test_a_body_without_a_json_content_type_is_rejected(
     gateway: Running, content_type: str
 ) -> None:
-    """A web page of another origin can send these kinds without asking."""
+    """A web page of another origin can send these content types without a CORS preflight."""
     answer = await post(gateway, json.dumps(REQUEST).encode(), content_type=content_type)
-    judge(answer)
+    check_answer(answer)
     assert (answer.status, answer.error["code"]) == (415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize(
     "content_type", ["application/json", "application/json; charset=utf-8", "Application/JSON"]
 )
-async def test_a_body_that_says_it_is_json_is_read(gateway: Running, content_type: str) -> None:
+async def test_a_json_content_type_is_accepted(gateway: Running, content_type: str) -> None:
     answer = await post(gateway, json.dumps(REQUEST).encode(), content_type=content_type)
-    judge(answer)
+    check_answer(answer)
     assert answer.text == "Hello?"
 
 
@@ -132,15 +134,15 @@ BAD_BODIES: Mapping[str, bytes] = {
 
 
 @pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES)
-async def test_a_body_that_cannot_be_a_request_is_a_400(gateway: Running, body: bytes) -> None:
+async def test_a_body_that_is_not_a_json_object_is_a_400(gateway: Running, body: bytes) -> None:
     answer = await post(gateway, body)
-    judge(answer)
+    check_answer(answer)
     assert answer.status == 400
     assert answer.error["type"] == "invalid_request_error"
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["announced", "chunked"])
-async def test_a_body_beyond_the_limit_is_a_413(gateway: Running, chunked: bool) -> None:
+async def test_a_body_over_the_limit_is_a_413(gateway: Running, chunked: bool) -> None:
     body = json.dumps({**REQUEST, "input": "x" * LIMIT}).encode()
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -152,7 +154,7 @@ async def test_a_body_beyond_the_limit_is_a_413(gateway: Running, chunked: bool)
     data: Any = pieces() if chunked else body
     async with gateway.client.post(url, data=data, headers=headers) as response:
         answer = Answer(response.status, response.headers, await response.read())
-    judge(answer)
+    check_answer(answer)
     assert (answer.status, answer.error["code"]) == (413, "request_too_large")
 
 
@@ -164,24 +166,22 @@ async def test_a_body_at_the_limit_is_served(gateway: Running) -> None:
     assert answer.status == 200
 
 
-async def test_a_small_body_that_unpacks_to_a_large_one_is_a_413(gateway: Running) -> None:
+async def test_a_compressed_body_that_expands_over_the_limit_is_a_413(gateway: Running) -> None:
     bomb = gzip.compress(b" " * 50_000_000 + json.dumps(REQUEST).encode())
     assert len(bomb) > LIMIT / 2
     answer = await post(gateway, bomb[:LIMIT], content_encoding="gzip")
-    judge(answer)
+    check_answer(answer)
     assert answer.status in (400, 413)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-async def test_a_body_that_is_not_packed_as_it_says_is_a_400(
-    gateway: Running, encoding: str
-) -> None:
+async def test_a_body_not_compressed_as_declared_is_a_400(gateway: Running, encoding: str) -> None:
     answer = await post(gateway, json.dumps(REQUEST).encode(), content_encoding=encoding)
-    judge(answer)
+    check_answer(answer)
     assert answer.status == 400
 
 
-async def test_a_packed_body_is_read(gateway: Running) -> None:
+async def test_a_compressed_body_is_read(gateway: Running) -> None:
     answer = await post(
         gateway, gzip.compress(json.dumps(REQUEST).encode()), content_encoding="gzip"
     )
@@ -191,11 +191,9 @@ async def test_a_packed_body_is_read(gateway: Running) -> None:
 @pytest.mark.parametrize(
     "path", ["/v1/responses", "/v1/responses?model=x"], ids=["plain", "with a query"]
 )
-async def test_a_web_socket_is_refused_so_that_clients_fall_back_at_once(
-    gateway: Running, path: str
-) -> None:
-    """With 404 or 405 Codex tries six times; with 426 it goes on over HTTP."""
-    answer = await send(
+async def test_a_websocket_upgrade_is_a_426(gateway: Running, path: str) -> None:
+    """With 404 or 405 Codex retries six times; with 426 it uses HTTP at once."""
+    answer = await send_raw(
         gateway,
         "GET",
         path,
@@ -204,7 +202,7 @@ async def test_a_web_socket_is_refused_so_that_clients_fall_back_at_once(
         sec_websocket_version="13",
         sec_websocket_key="dGhlIHNhbXBsZSBub25jZQ==",
     )
-    judge_error(answer)
+    check_error_answer(answer)
     assert answer.status == 426
     assert answer.headers["x-request-id"].startswith("req_")
 
@@ -226,8 +224,8 @@ NOT_HTTP: Mapping[str, bytes] = {
 
 
 @pytest.mark.parametrize("data", NOT_HTTP.values(), ids=NOT_HTTP)
-async def test_what_is_not_http_is_a_clean_4xx(gateway: Running, data: bytes) -> None:
-    async with listening(gateway.gateway.port) as listener:
+async def test_invalid_http_is_a_4xx(gateway: Running, data: bytes) -> None:
+    async with open_stream(gateway.gateway.port) as listener:
         listener.write(data)
         await listener.head()
     assert 400 <= listener.status < 500
@@ -236,7 +234,7 @@ async def test_what_is_not_http_is_a_clean_4xx(gateway: Running, data: bytes) ->
 # The same on every answer
 
 
-async def test_every_answer_has_an_id_of_its_own(gateway: Running) -> None:
+async def test_every_response_has_a_unique_request_id(gateway: Running) -> None:
     body = json.dumps(REQUEST).encode()
     streamed = json.dumps({**REQUEST, "stream": True}).encode()
     failing = json.dumps({**REQUEST, "model": "echo/error-500"}).encode()
@@ -245,17 +243,17 @@ async def test_every_answer_has_an_id_of_its_own(gateway: Running) -> None:
         await post(gateway, streamed),
         await post(gateway, failing),
         await post(gateway, b"{}"),
-        await send(gateway, "GET", "/v1/models"),
-        await send(gateway, "GET", "/health"),
-        await send(gateway, "GET", "/nowhere"),
-        await send(gateway, "PUT", "/v1/responses"),
+        await send_raw(gateway, "GET", "/v1/models"),
+        await send_raw(gateway, "GET", "/health"),
+        await send_raw(gateway, "GET", "/nowhere"),
+        await send_raw(gateway, "PUT", "/v1/responses"),
     ]
     ids = [answer.headers["x-request-id"] for answer in answers]
     assert all(each.startswith("req_") for each in ids)
     assert len(set(ids)) == len(ids)
 
 
-async def test_the_log_knows_an_answer_by_the_id_the_client_got(gateway: Running) -> None:
+async def test_the_log_has_the_request_id_of_the_response(gateway: Running) -> None:
     gateway.log.clear()
     answer = await post(gateway, json.dumps(REQUEST).encode())
     [entry] = gateway.log
@@ -263,9 +261,9 @@ async def test_the_log_knows_an_answer_by_the_id_the_client_got(gateway: Running
     assert entry.facts["response_id"] == answer.response["id"]
 
 
-async def test_a_stream_is_sent_as_streams_should_be(gateway: Running) -> None:
+async def test_a_stream_has_the_headers_of_an_event_stream(gateway: Running) -> None:
     answer = await post(gateway, json.dumps({**REQUEST, "stream": True}).encode())
-    judge(answer)
+    check_answer(answer)
     assert answer.headers["content-type"] == "text/event-stream"
     assert answer.headers["cache-control"] == "no-cache"
     assert "content-encoding" not in answer.headers
@@ -278,23 +276,23 @@ async def test_a_stream_is_sent_as_streams_should_be(gateway: Running) -> None:
         assert "\r" not in frame
 
 
-async def test_a_client_that_knows_no_chunks_gets_the_stream_all_the_same(
+async def test_an_http_1_0_client_gets_the_stream(
     gateway: Running,
 ) -> None:
     body = json.dumps({**REQUEST, "stream": True}).encode()
     head = b"POST /v1/responses HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    async with listening(gateway.gateway.port) as listener:
+    async with open_stream(gateway.gateway.port) as listener:
         listener.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
-        data = await listener.everything()
+        data = await listener.read_until_close()
     assert "transfer-encoding" not in listener.headers
-    judge(Answer(listener.status, listener.headers, data))
+    check_answer(Answer(listener.status, listener.headers, data))
 
 
-async def test_a_body_that_waits_for_permission_is_let_in(gateway: Running) -> None:
-    """So does curl with a large one."""
+async def test_a_body_with_expect_100_continue_is_accepted(gateway: Running) -> None:
+    """curl sends it with large bodies."""
     body = json.dumps(REQUEST).encode()
     head = b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    async with listening(gateway.gateway.port) as listener:
+    async with open_stream(gateway.gateway.port) as listener:
         listener.write(head + b"expect: 100-continue\r\ncontent-length: %d\r\n\r\n" % len(body))
         await listener.head()
         assert listener.status == 100
@@ -304,21 +302,23 @@ async def test_a_body_that_waits_for_permission_is_let_in(gateway: Running) -> N
     assert answer.text == "Hello?"
 
 
-async def test_no_answer_claims_another_model_than_was_asked_for(stage: Stage) -> None:
-    """Codex takes an `openai-model` header of another name for a punishment."""
-    answer = await stage.ask(playing(HELLO_WORLD), stream=True)
+async def test_the_response_names_the_requested_model(shared_gateway: SharedGateway) -> None:
+    """Codex shows a warning if an `openai-model` header names another model."""
+    answer = await shared_gateway.post_request(send_frames(HELLO_WORLD), stream=True)
     assert "openai-model" not in answer.headers
     assert answer.response["model"].startswith("play-")
 
 
-async def test_what_goes_wrong_here_is_told_to_the_operator_and_not_to_the_client(
+async def test_internal_errors_are_logged_and_not_sent_to_the_client(
     tmp_path: Path,
 ) -> None:
-    """The reason names a file of ours."""
-    async with opened_stage(tmp_path) as stage:
-        await stage.gateway.engine.services.store.close()
-        answer = await stage.ask(playing(HELLO_WORLD), previous_response_id="resp_1")
-        [entry] = stage.gateway.log
+    """The error message names a file of the gateway."""
+    async with open_shared_gateway(tmp_path) as shared_gateway:
+        await shared_gateway.gateway.engine.services.store.close()
+        answer = await shared_gateway.post_request(
+            send_frames(HELLO_WORLD), previous_response_id="resp_1"
+        )
+        [entry] = shared_gateway.gateway.log
     assert (answer.status, answer.error["code"]) == (500, "server_error")
     assert "turns.db" not in answer.body.decode()
     assert "turns.db" in entry.facts["reason"]

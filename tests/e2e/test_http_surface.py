@@ -1,4 +1,4 @@
-"""The HTTP surface: paths, methods, limits and health, each answered in the API's own shape."""
+"""HTTP paths, methods, limits and health, with errors in the shape of the API."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def ask(
         ("POST", "/health", 405),
     ],
 )
-async def test_a_wrong_turn_is_told_in_the_shape_of_the_api(
+async def test_routing_errors_have_the_error_shape_of_the_api(
     gateway: Running, method: str, path: str, status: int
 ) -> None:
     answered, headers, document = await ask(gateway, method, path)
@@ -62,14 +62,14 @@ async def test_a_wrong_turn_is_told_in_the_shape_of_the_api(
     assert ("allow" in headers) == (status == 405)
 
 
-async def test_a_body_beyond_the_limit_is_refused_packed_or_not(gateway: Running) -> None:
+async def test_a_body_over_the_limit_is_rejected_compressed_or_not(gateway: Running) -> None:
     large = json.dumps({"model": "echo/echo", "input": "x" * LIMIT}).encode()
     for body, headers in ((large, {}), (gzip.compress(large), {"content_encoding": "gzip"})):
         status, _, document = await ask(gateway, "POST", "/v1/responses", body, **headers)
         assert (status, document["error"]["code"]) == (413, "request_too_large")
 
 
-async def test_a_packed_body_is_unpacked(gateway: Running) -> None:
+async def test_a_compressed_body_is_decompressed(gateway: Running) -> None:
     packed = gzip.compress(BODY)
     status, _, document = await ask(
         gateway, "POST", "/v1/responses", packed, content_encoding="gzip"
@@ -77,12 +77,12 @@ async def test_a_packed_body_is_unpacked(gateway: Running) -> None:
     assert (status, document["status"]) == (200, "completed")
 
 
-async def test_a_body_that_is_not_what_it_says_is_a_400(gateway: Running) -> None:
+async def test_a_body_that_does_not_match_its_content_encoding_is_a_400(gateway: Running) -> None:
     status, _, document = await ask(gateway, "POST", "/v1/responses", BODY, content_encoding="gzip")
     assert (status, document["error"]["type"]) == (400, "invalid_request_error")
 
 
-async def test_what_cannot_be_parsed_is_not_quoted_in_a_log(
+async def test_an_unparsable_body_is_not_logged(
     gateway: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -94,7 +94,7 @@ async def test_what_cannot_be_parsed_is_not_quoted_in_a_log(
     assert "secret" not in caplog.text + str(gateway.log)
 
 
-async def test_every_answer_has_an_id_of_its_own(gateway: Running) -> None:
+async def test_every_response_has_a_unique_request_id(gateway: Running) -> None:
     ids = [(await ask(gateway, "POST", "/v1/responses", BODY))[1]["x-request-id"] for _ in "12"]
     assert len(set(ids)) == 2
 
@@ -105,7 +105,7 @@ async def test_a_gateway_that_runs_is_alive_and_ready(gateway: Running) -> None:
         assert (status, document["status"]) == (200, "ok")
 
 
-async def test_a_stream_is_never_buffered_or_packed_on_its_way(gateway: Running) -> None:
+async def test_stream_headers_forbid_buffering_and_compression(gateway: Running) -> None:
     body = json.dumps({"model": "echo/echo", "input": "Hello", "stream": True}).encode()
     headers = {**JSON, "accept-encoding": "gzip"}
     url = f"{gateway.base_url}/responses"

@@ -1,4 +1,4 @@
-"""Known defects of what goes up and of what comes back: formats, thoughts, models, and shapes."""
+"""Known defects of plans and output: formats, reasoning, models and event shapes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import ModelConfig
-from tests.support import openai_sdk_check as oracle
-from tests.support.checked_gateway import Document, configured, final, items, kinds, scene, text
+from tests.support import openai_sdk_check
+from tests.support.checked_gateway import (
+    Document,
+    checked_gateway,
+    configured,
+    event_types,
+    final_response,
+    items_of_type,
+    text,
+)
 from tests.support.known_defects import row
-from tests.support.upstream import DONE, HELLO, HELLO_WORLD, Script, chunk, playing, usage
+from tests.support.upstream import DONE, HELLO, HELLO_WORLD, Script, chunk, send_frames, usage
 
 SCHEMA: Document = {
     "type": "object",
@@ -26,8 +34,8 @@ CALL: Document = {"index": 0, "id": "c1", "function": {"name": "f", "arguments":
 CALLING = (chunk({"tool_calls": [CALL]}), chunk({}, "tool_calls"), usage(), DONE)
 
 
-def saying(words: str, finish: str = "stop") -> Script:
-    return playing((chunk({"content": words}), chunk({}, finish), usage(), DONE))
+def text_script(words: str, finish: str = "stop") -> Script:
+    return send_frames((chunk({"content": words}), chunk({}, finish), usage(), DONE))
 
 
 # Formats
@@ -35,44 +43,50 @@ def saying(words: str, finish: str = "stop") -> Script:
 
 @row(13)
 async def test_a_strict_format_does_not_spoil_a_turn_that_calls_a_tool(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(CALLING)) as stage:
-        events = await stage.stream(text=STRICT, tools=[TOOL])
-        for response in (final(events), await stage.whole(text=STRICT, tools=[TOOL])):
+    async with checked_gateway(tmp_path, send_frames(CALLING)) as setup:
+        events = await setup.stream(text=STRICT, tools=[TOOL])
+        for response in (final_response(events), await setup.whole(text=STRICT, tools=[TOOL])):
             assert response["status"] == "completed"
             assert [item["type"] for item in response["output"]] == ["function_call"]
 
 
 @row(13)
-async def test_a_truncated_answer_is_incomplete_and_not_a_broken_promise(tmp_path: Path) -> None:
-    async with scene(tmp_path, saying('{"n"', "length")) as stage:
-        for response in (final(await stage.stream(text=STRICT)), await stage.whole(text=STRICT)):
+async def test_a_truncated_answer_is_incomplete_and_not_a_format_error(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, text_script('{"n"', "length")) as setup:
+        for response in (
+            final_response(await setup.stream(text=STRICT)),
+            await setup.whole(text=STRICT),
+        ):
             assert response["incomplete_details"] == {"reason": "max_output_tokens"}
             assert text(response) == '{"n"'
 
 
 @row(14)
-async def test_a_broken_promise_of_the_model_is_no_mistake_of_the_client(tmp_path: Path) -> None:
-    async with scene(tmp_path, saying("not JSON")) as stage:
-        for response in (final(await stage.stream(text=STRICT)), await stage.whole(text=STRICT)):
+async def test_invalid_output_of_the_model_is_not_a_client_error(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, text_script("not JSON")) as setup:
+        for response in (
+            final_response(await setup.stream(text=STRICT)),
+            await setup.whole(text=STRICT),
+        ):
             assert (response["status"], response["error"]["code"]) == ("failed", "server_error")
             assert response["usage"]["total_tokens"] == 20, "it was asked for once more"
             assert text(response) == "not JSON"
-            kept = await stage.gateway.engine.services.store.load(response["id"])
+            kept = await setup.gateway.engine.services.store.load(response["id"])
             assert kept is not None
             assert kept.status == "failed"
-        logged = [e.facts for e in stage.gateway.log if e.event == "response.finished"]
+        logged = [e.facts for e in setup.gateway.log if e.event == "response.finished"]
         assert [facts["output_tokens"] for facts in logged] == [6, 6]
 
 
 @row(15)
 async def test_an_answer_is_compared_with_its_schema(tmp_path: Path) -> None:
-    """What has streamed already cannot be repaired: the client is told exactly what is wrong."""
-    async with scene(tmp_path, saying('{"n": "one"}')) as stage:
-        response = final(await stage.stream(text=STRICT))
+    """Text that has been streamed cannot be repaired, so the response fails with the violation."""
+    async with checked_gateway(tmp_path, text_script('{"n": "one"}')) as setup:
+        response = final_response(await setup.stream(text=STRICT))
         assert response["status"] == "failed"
         assert "at n" in response["error"]["message"]
-    async with scene(tmp_path, saying('{"n": 1}')) as stage:
-        assert final(await stage.stream(text=STRICT))["status"] == "completed"
+    async with checked_gateway(tmp_path, text_script('{"n": 1}')) as setup:
+        assert final_response(await setup.stream(text=STRICT))["status"] == "completed"
 
 
 # What was said before
@@ -80,21 +94,21 @@ async def test_an_answer_is_compared_with_its_schema(tmp_path: Path) -> None:
 
 @row(27)
 async def test_instructions_of_earlier_turns_are_not_repeated(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        first = await stage.whole(instructions="Speak French.")
-        await stage.whole(instructions="Speak Latin.", previous_response_id=first["id"])
-        assert [(m["role"], m["content"]) for m in stage.sent["messages"]] == [
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        first = await setup.whole(instructions="Speak French.")
+        await setup.whole(instructions="Speak Latin.", previous_response_id=first["id"])
+        assert [(m["role"], m["content"]) for m in setup.last_body["messages"]] == [
             ("system", "Speak Latin."),
             ("user", "Hello?"),
             ("assistant", "Hello, world"),
             ("user", "Hello?"),
         ]
-        await stage.whole(previous_response_id=first["id"])
-        assert "French" not in str(stage.sent)
+        await setup.whole(previous_response_id=first["id"])
+        assert "French" not in str(setup.last_body)
 
 
 @row(28)
-async def test_a_thought_stays_with_the_turn_it_belongs_to(tmp_path: Path) -> None:
+async def test_reasoning_stays_with_its_turn(tmp_path: Path) -> None:
     thought = {
         "type": "reasoning",
         "summary": [],
@@ -108,12 +122,12 @@ async def test_a_thought_stays_with_the_turn_it_belongs_to(tmp_path: Path) -> No
         {"role": "user", "content": "Three?"},
     ]
     models = {"*": ModelConfig(replay_reasoning="always")}
-    async with configured(tmp_path, playing(HELLO_WORLD), models=models) as stage:
-        _, headers, _ = await stage.post(input=history)
-        assert stage.sent["messages"][2] == {"role": "assistant", "content": "Two."}
+    async with configured(tmp_path, send_frames(HELLO_WORLD), models=models) as setup:
+        _, headers, _ = await setup.post(input=history)
+        assert setup.last_body["messages"][2] == {"role": "assistant", "content": "Two."}
         assert "history.reasoning.orphaned" in headers["antiphon-diagnostics"]
-        await stage.whole(input=[history[0], thought, *history[3:]])
-        assert stage.sent["messages"][1]["reasoning_content"] == "Secretly I think so."
+        await setup.whole(input=[history[0], thought, *history[3:]])
+        assert setup.last_body["messages"][1]["reasoning_content"] == "Secretly I think so."
 
 
 # Providers and models
@@ -121,19 +135,19 @@ async def test_a_thought_stays_with_the_turn_it_belongs_to(tmp_path: Path) -> No
 
 @row(35)
 @pytest.mark.parametrize("effort", ["minimal", "low", "medium", "high", "xhigh", "max"])
-async def test_little_thinking_is_not_none_at_all(tmp_path: Path, effort: str) -> None:
-    async with configured(tmp_path, playing(HELLO_WORLD), kind="deepseek") as stage:
-        answer = await stage.whole(model="up/deepseek-v4-pro", reasoning={"effort": effort})
-        assert stage.sent["thinking"] == {"type": "enabled"}
-        assert stage.sent["reasoning_effort"] in ("low", "high", "max")
-        assert answer["reasoning"]["effort"] == stage.sent["reasoning_effort"]
-        answer = await stage.whole(model="up/deepseek-v4-pro", reasoning={"effort": "none"})
-        assert stage.sent["thinking"] == {"type": "disabled"}
+async def test_minimal_effort_does_not_disable_thinking(tmp_path: Path, effort: str) -> None:
+    async with configured(tmp_path, send_frames(HELLO_WORLD), kind="deepseek") as setup:
+        answer = await setup.whole(model="up/deepseek-v4-pro", reasoning={"effort": effort})
+        assert setup.last_body["thinking"] == {"type": "enabled"}
+        assert setup.last_body["reasoning_effort"] in ("low", "high", "max")
+        assert answer["reasoning"]["effort"] == setup.last_body["reasoning_effort"]
+        answer = await setup.whole(model="up/deepseek-v4-pro", reasoning={"effort": "none"})
+        assert setup.last_body["thinking"] == {"type": "disabled"}
         assert answer["reasoning"]["effort"] == "none"
 
 
 @row(36)
-async def test_any_chat_server_will_do_and_each_model_has_its_own_abilities(
+async def test_capabilities_are_configured_for_each_model_of_a_chat_server(
     tmp_path: Path,
 ) -> None:
     models = {
@@ -141,27 +155,29 @@ async def test_any_chat_server_will_do_and_each_model_has_its_own_abilities(
         "sighted": ModelConfig(inputs=["text", "image"]),
     }
     image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
-    asked = [{"role": "user", "content": [image]}]
-    async with configured(tmp_path, playing(HELLO_WORLD), models=models) as stage:
-        await stage.whole(model="up/sighted", input=asked, reasoning={"effort": "low"})
-        assert stage.sent["messages"][0]["content"][0]["type"] == "image_url"
-        assert stage.sent["reasoning_effort"] == "low"
-        _, headers, _ = await stage.post(model="up/blind", input=asked, reasoning={"effort": "low"})
-        assert isinstance(stage.sent["messages"][0]["content"], str)
-        assert "reasoning_effort" not in stage.sent
+    items = [{"role": "user", "content": [image]}]
+    async with configured(tmp_path, send_frames(HELLO_WORLD), models=models) as setup:
+        await setup.whole(model="up/sighted", input=items, reasoning={"effort": "low"})
+        assert setup.last_body["messages"][0]["content"][0]["type"] == "image_url"
+        assert setup.last_body["reasoning_effort"] == "low"
+        _, headers, _ = await setup.post(model="up/blind", input=items, reasoning={"effort": "low"})
+        assert isinstance(setup.last_body["messages"][0]["content"], str)
+        assert "reasoning_effort" not in setup.last_body
         assert headers["antiphon-diagnostics"].startswith("2; codes=history.image.replaced")
 
 
 @row(40)
-async def test_what_a_provider_found_by_itself_is_cited(tmp_path: Path) -> None:
+async def test_results_of_a_native_search_are_cited(tmp_path: Path) -> None:
     """In the form that most providers stream: citations beside the text, before or after it."""
     cited = {"url": "https://example.com/a", "title": "A", "start_index": 0, "end_index": 5}
     found = chunk({"annotations": [{"type": "url_citation", "url_citation": cited}]})
     for frames in ((found, *HELLO), (*HELLO, found)):
-        async with scene(tmp_path, playing((*frames, chunk({}, "stop"), DONE))) as stage:
-            events = await stage.stream()
-            assert "response.output_text.annotation.added" in kinds(events)
-            (message,) = items(events, "message")
+        async with checked_gateway(
+            tmp_path, send_frames((*frames, chunk({}, "stop"), DONE))
+        ) as setup:
+            events = await setup.stream()
+            assert "response.output_text.annotation.added" in event_types(events)
+            (message,) = items_of_type(events, "message")
             assert message["content"][0]["annotations"] == [{"type": "url_citation", **cited}]
 
 
@@ -170,8 +186,8 @@ async def test_search_results_beside_the_choices_are_cited_once(tmp_path: Path) 
     """As Zhipu and Perplexity send them: a list beside the choices, again with every chunk."""
     results = [{"title": "A", "link": "https://example.com/a"}, {"title": "no address"}]
     frames = (chunk({"content": "Hi"}, web_search=results), chunk({}, "stop", web_search=results))
-    async with scene(tmp_path, playing((*frames, DONE))) as stage:
-        (message,) = items(await stage.stream(), "message")
+    async with checked_gateway(tmp_path, send_frames((*frames, DONE))) as setup:
+        (message,) = items_of_type(await setup.stream(), "message")
         (cited,) = message["content"][0]["annotations"]
         assert (cited["url"], cited["title"]) == ("https://example.com/a", "A")
 
@@ -192,12 +208,12 @@ EVERYTHING = (
 async def test_every_event_passes_the_strict_validation_of_the_official_client(
     tmp_path: Path,
 ) -> None:
-    async with scene(tmp_path, playing(EVERYTHING)) as stage:
-        events = await stage.stream()  # judged by the package's own classes, strictly
+    async with checked_gateway(tmp_path, send_frames(EVERYTHING)) as setup:
+        events = await setup.stream()  # judged by the package's own classes, strictly
         assert len(events) > 15
-        assert {"tools", "tool_choice", "parallel_tool_calls"} <= final(events).keys()
+        assert {"tools", "tool_choice", "parallel_tool_calls"} <= final_response(events).keys()
         spoiled = [dict(event) for event in events]
         for event in spoiled:
             event.pop("logprobs", None)
         with pytest.raises(AssertionError, match="logprobs"):
-            oracle.consult(spoiled)
+            openai_sdk_check.check_with_sdk(spoiled)

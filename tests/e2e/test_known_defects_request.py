@@ -1,4 +1,4 @@
-"""Known defects of requests: who may ask, what is refused, and what is lost on the way up."""
+"""Known defects of requests: authentication, rejected fields, lost content."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from antiphon.config import Config, ServerConfig
 from antiphon.errors import ConfigError
-from tests.support.checked_gateway import Document, scene
+from tests.support.checked_gateway import Document, checked_gateway
 from tests.support.gateways import replaced, running, settings
 from tests.support.known_defects import row
 from tests.support.upstream import (
     HELLO_WORLD,
-    answering,
-    playing,
+    send_frames,
+    send_json,
 )
 
 FOUR_KEYS = {"message", "type", "param", "code"}
@@ -27,7 +27,7 @@ PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 
 @row(21)
-async def test_binding_where_others_can_reach_us_needs_keys(tmp_path: Path) -> None:
+async def test_binding_to_a_public_address_needs_keys(tmp_path: Path) -> None:
     config = replaced(settings(tmp_path), server=ServerConfig(host="0.0.0.0", port=0))
     with pytest.raises(ConfigError, match="api_keys"):
         async with running(config):
@@ -45,28 +45,30 @@ async def test_binding_where_others_can_reach_us_needs_keys(tmp_path: Path) -> N
     ],
     ids=["plain text", "a form", "a name that leads here"],
 )
-async def test_a_web_page_cannot_spend_the_keys(
+async def test_a_web_page_cannot_use_the_gateway(
     tmp_path: Path, headers: dict[str, str], status: int
 ) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        url = f"{stage.gateway.base_url}/responses"
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        url = f"{setup.gateway.base_url}/responses"
         body = json.dumps({"model": "m", "input": "Hello?"})
-        async with stage.gateway.client.post(url, data=body, headers=headers) as response:
+        async with setup.gateway.client.post(url, data=body, headers=headers) as response:
             assert (response.status, set((await response.json())["error"])) == (status, FOUR_KEYS)
-        assert stage.upstream.asked == []
+        assert setup.upstream.requests == []
 
 
 @row(21)
-async def test_with_keys_nobody_gets_in_without_one(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD), api_keys={"alice": "sk-alice"}) as stage:
+async def test_with_api_keys_requests_need_one(tmp_path: Path) -> None:
+    async with checked_gateway(
+        tmp_path, send_frames(HELLO_WORLD), api_keys={"alice": "sk-alice"}
+    ) as setup:
         for headers in ({}, {"authorization": "Bearer sk-bob"}, {"authorization": "Basic x"}):
-            status, _, document = await stage.gateway.post({"model": "m", "input": "x"}, **headers)
+            status, _, document = await setup.gateway.post({"model": "m", "input": "x"}, **headers)
             assert (status, document["error"]["code"]) == (401, "invalid_api_key")
-        status, _, _ = await stage.gateway.post(
+        status, _, _ = await setup.gateway.post(
             {"model": "m", "input": "x"}, authorization="Bearer sk-alice"
         )
-        assert (status, len(stage.upstream.asked)) == (200, 1)
-        assert stage.upstream.asked[0].headers["authorization"] == "Bearer sk-upstream"
+        assert (status, len(setup.upstream.requests)) == (200, 1)
+        assert setup.upstream.requests[0].headers["authorization"] == "Bearer sk-upstream"
 
 
 # What an upstream's refusal becomes
@@ -79,9 +81,9 @@ async def test_a_rate_limit_reaches_the_client_with_its_delay(
 ) -> None:
     """Retries, other keys and other providers come with the issue about providers; what holds
     already is that a client can do it by itself."""
-    limited = answering(429, {"error": {"message": "slow", "code": "rate"}}, retry_after="7")
-    async with scene(tmp_path, limited) as stage:
-        status, headers, document = await stage.post(stream=streamed)
+    limited = send_json(429, {"error": {"message": "slow", "code": "rate"}}, retry_after="7")
+    async with checked_gateway(tmp_path, limited) as setup:
+        status, headers, document = await setup.post(stream=streamed)
         assert (status, headers["retry-after"], headers["retry-after-ms"]) == (429, "7", "7000")
         assert document["error"]["code"] == "rate_limit_exceeded"
         assert document["error"]["type"] == "rate_limit_error"
@@ -104,19 +106,19 @@ async def test_a_rate_limit_reaches_the_client_with_its_delay(
 async def test_an_upstream_status_keeps_its_meaning(
     tmp_path: Path, theirs: int, ours: int, kind: str, code: str
 ) -> None:
-    """A key that the provider refuses is the operator's, so the client is not told to mend its."""
-    said = {"error": {"message": "secret words", "type": "t", "code": None}}
-    async with scene(tmp_path, answering(theirs, said)) as stage:
+    """The key belongs to the operator, so a 401 of the provider is not a 401 for the client."""
+    error_body = {"error": {"message": "secret words", "type": "t", "code": None}}
+    async with checked_gateway(tmp_path, send_json(theirs, error_body)) as setup:
         for streamed in (True, False):
-            status, headers, document = await stage.post(stream=streamed)
+            status, headers, document = await setup.post(stream=streamed)
             error = document["error"]
             assert (status, error["type"], error["code"]) == (ours, kind, code)
             assert set(error) == FOUR_KEYS
             assert f"HTTP {theirs}" in error["message"]
             assert "secret words" not in error["message"]
             assert headers["x-request-id"].startswith("req_")
-        told = [entry for entry in stage.gateway.log if entry.event == "upstream.failed"]
-        assert [entry.facts["status"] for entry in told] == [theirs, theirs]
+        actual = [entry for entry in setup.gateway.log if entry.event == "upstream.failed"]
+        assert [entry.facts["status"] for entry in actual] == [theirs, theirs]
 
 
 # What a client may send
@@ -155,29 +157,29 @@ MALFORMED: dict[str, Document] = {
 
 @row(24)
 async def test_a_malformed_field_is_a_400_that_names_it(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
         for param, body in MALFORMED.items():
-            status, _, document = await stage.post(**body)
+            status, _, document = await setup.post(**body)
             assert (status, document["error"]["param"]) == (400, param)
             assert set(document["error"]) == FOUR_KEYS
-        assert stage.upstream.asked == []
+        assert setup.upstream.requests == []
 
 
 @row(24)
 async def test_a_body_that_is_no_request_is_a_400(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
         headers = {"content-type": "application/json"}
-        url = f"{stage.gateway.base_url}/responses"
+        url = f"{setup.gateway.base_url}/responses"
         for body in (b"", b"{", b"[]", b"null", b"7", b"\xff", b'{"input":"x"}', b"[" * 100_000):
-            async with stage.gateway.client.post(url, data=body, headers=headers) as response:
+            async with setup.gateway.client.post(url, data=body, headers=headers) as response:
                 assert (response.status, body[:9]) == (400, body[:9])
                 assert set((await response.json())["error"]) == FOUR_KEYS
 
 
 @row(24)
-async def test_a_null_choice_means_that_there_is_none(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        assert (await stage.whole(tool_choice=None))["tool_choice"] == "auto"
+async def test_a_null_tool_choice_is_the_same_as_absent(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        assert (await setup.whole(tool_choice=None))["tool_choice"] == "auto"
 
 
 # What goes up
@@ -199,22 +201,22 @@ HISTORIC: tuple[Document, ...] = (
 
 
 @row(29)
-async def test_no_item_of_a_history_is_a_hard_400(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        asked = {"role": "user", "content": "Go on."}
+async def test_no_history_item_is_rejected_with_a_400(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        user_message = {"role": "user", "content": "Go on."}
         for item in HISTORIC:
-            status, headers, document = await stage.post(input=[item, asked])
+            status, headers, document = await setup.post(input=[item, user_message])
             assert (status, item["type"]) == (200, item["type"]), document
-            assert stage.sent["messages"][-1] == asked
+            assert setup.last_body["messages"][-1] == user_message
             assert "history." in headers[HEADER]
 
 
 @row(29)
-async def test_a_refusal_of_an_earlier_turn_goes_back_as_what_was_said(tmp_path: Path) -> None:
+async def test_a_refusal_of_an_earlier_turn_is_sent_as_text(tmp_path: Path) -> None:
     refusal = {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        await stage.whole(input=[refusal, {"role": "user", "content": "Go on."}])
-        assert stage.sent["messages"][0] == {"role": "assistant", "content": "No."}
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        await setup.whole(input=[refusal, {"role": "user", "content": "Go on."}])
+        assert setup.last_body["messages"][0] == {"role": "assistant", "content": "No."}
 
 
 @row(29)
@@ -225,15 +227,15 @@ async def test_an_image_in_a_tool_output_reaches_the_model(tmp_path: Path) -> No
         {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c", "output": shown},
     ]
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        await stage.whole(input=history)
-        assert [message["role"] for message in stage.sent["messages"]] == [
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        await setup.whole(input=history)
+        assert [message["role"] for message in setup.last_body["messages"]] == [
             "user",
             "assistant",
             "tool",
             "user",
         ]
-        assert PIXEL in str(stage.sent["messages"][-1])
+        assert PIXEL in str(setup.last_body["messages"][-1])
 
 
 IGNORED: dict[str, Document] = {
@@ -248,30 +250,32 @@ IGNORED: dict[str, Document] = {
 
 
 @row(34)
-async def test_what_has_no_effect_is_said_to_have_none(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+async def test_ignored_parameters_have_a_diagnostic(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
         for code, body in IGNORED.items():
-            _, headers, _ = await stage.post(**body)
+            _, headers, _ = await setup.post(**body)
             assert headers[HEADER] == f"1; codes={code}"
-        told = [entry for entry in stage.gateway.log if entry.event == "response.diagnostics"]
-        assert len(told) == len(IGNORED)
+        actual = [entry for entry in setup.gateway.log if entry.event == "response.diagnostics"]
+        assert len(actual) == len(IGNORED)
 
 
 @row(34)
 @pytest.mark.parametrize(
     "field", [{"prompt": {"id": "p"}}, {"conversation": "c"}, {"moderation": {"model": "m"}}]
 )
-async def test_what_would_change_the_question_is_refused(tmp_path: Path, field: Document) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        status, _, document = await stage.post(**field)
+async def test_parameters_that_would_change_the_prompt_are_rejected(
+    tmp_path: Path, field: Document
+) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        status, _, document = await setup.post(**field)
         assert (status, document["error"]["code"]) == (400, "unsupported_parameter")
         assert document["error"]["param"] == next(iter(field))
 
 
 @row(37)
-async def test_a_background_run_is_refused_and_not_run_in_front(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        status, _, document = await stage.post(background=True)
+async def test_a_background_request_is_rejected(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        status, _, document = await setup.post(background=True)
         assert (status, document["error"]["param"]) == (400, "background")
-        assert (await stage.whole(background=False))["background"] is False
-        assert len(stage.upstream.asked) == 1
+        assert (await setup.whole(background=False))["background"] is False
+        assert len(setup.upstream.requests) == 1

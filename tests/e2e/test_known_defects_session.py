@@ -1,4 +1,4 @@
-"""Known defects of what outlives an answer: chains, stores, traces, logs, and the last moments."""
+"""Known defects of chains, stores, traces, logs and shutdown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,15 @@ from antiphon.store.trace import reader as trace_reader
 from antiphon.store.trace.rows import TraceError, TraceStream, TraceUsage
 from antiphon.store.trace.trace_store import TraceOptions, TraceStore
 from antiphon.store.url import open_store
-from tests.support.checked_gateway import Document, configured, final, judged, kinds, scene, text
+from tests.support.checked_gateway import (
+    Document,
+    check_events,
+    checked_gateway,
+    configured,
+    event_types,
+    final_response,
+    text,
+)
 from tests.support.gateways import events_of
 from tests.support.known_defects import row
 from tests.support.turns import Clock, turn
@@ -33,12 +41,12 @@ from tests.support.upstream import (
     DONE,
     HELLO,
     HELLO_WORLD,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Upstream,
     chunk,
     frame,
-    playing,
+    send_frames,
     upstream,
     usage,
 )
@@ -47,24 +55,24 @@ from tests.support.upstream import (
 
 
 @row(31)
-async def test_a_chain_has_no_practical_end(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+async def test_a_chain_of_thousands_of_turns_can_be_continued(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
         previous: Document = {}
         for number in range(80):
-            answer = await stage.whole(input=f"turn {number}", **previous)
+            answer = await setup.whole(input=f"turn {number}", **previous)
             previous = {"previous_response_id": answer["id"]}
-        said = [m["content"] for m in stage.sent["messages"] if m["role"] == "user"]
-        assert said == [f"turn {number}" for number in range(80)]
+        contents = [m["content"] for m in setup.last_body["messages"] if m["role"] == "user"]
+        assert contents == [f"turn {number}" for number in range(80)]
 
 
 @row(31)
 async def test_the_length_of_a_chain_can_be_limited(tmp_path: Path) -> None:
     store = StoreConfig(url="memory://", max_chain=2)
-    async with configured(tmp_path, playing(HELLO_WORLD), store=store) as stage:
-        first = await stage.whole()
-        second = await stage.whole(previous_response_id=first["id"])
-        third = await stage.whole(previous_response_id=second["id"])
-        status, _, document = await stage.post(previous_response_id=third["id"])
+    async with configured(tmp_path, send_frames(HELLO_WORLD), store=store) as setup:
+        first = await setup.whole()
+        second = await setup.whole(previous_response_id=first["id"])
+        third = await setup.whole(previous_response_id=second["id"])
+        status, _, document = await setup.post(previous_response_id=third["id"])
         assert (status, document["error"]["param"]) == (400, "previous_response_id")
         assert document["error"]["code"] == "previous_response_chain_too_deep"
 
@@ -78,15 +86,15 @@ async def test_the_length_of_a_chain_can_be_limited(tmp_path: Path) -> None:
     ],
     ids=["incomplete", "failed"],
 )
-async def test_a_parent_that_did_not_end_well_can_be_continued(
+async def test_a_failed_or_incomplete_parent_can_be_continued(
     tmp_path: Path, ending: tuple[bytes, ...]
 ) -> None:
-    async with scene(tmp_path, playing((*HELLO, *ending))) as stage:
-        parent = final(await stage.stream())
+    async with checked_gateway(tmp_path, send_frames((*HELLO, *ending))) as setup:
+        parent = final_response(await setup.stream())
         assert parent["status"] in ("incomplete", "failed")
-        await stage.stream(input="Go on.", previous_response_id=parent["id"])
-        told = [(m["role"], m["content"]) for m in stage.sent["messages"]]
-        assert told == [("user", "Hello?"), ("assistant", "Hello"), ("user", "Go on.")]
+        await setup.stream(input="Go on.", previous_response_id=parent["id"])
+        actual = [(m["role"], m["content"]) for m in setup.last_body["messages"]]
+        assert actual == [("user", "Hello?"), ("assistant", "Hello"), ("user", "Go on.")]
 
 
 # Saving
@@ -94,30 +102,30 @@ async def test_a_parent_that_did_not_end_well_can_be_continued(
 
 @row(32)
 async def test_a_turn_is_saved_before_its_terminal_event_leaves(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        url = f"{stage.gateway.base_url}/responses"
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        url = f"{setup.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True}
-        async with stage.gateway.client.post(url, json=body) as response:
+        async with setup.gateway.client.post(url, json=body) as response:
             received = b""
             while b"event: response.completed" not in received:
                 received += await response.content.readany()
-            parent = final(events_of(received.partition(b"data: [DONE]")[0]))["id"]
-            assert await stage.gateway.engine.services.store.load(parent) is not None
-            again = await stage.whole(previous_response_id=parent)
+            parent = final_response(events_of(received.partition(b"data: [DONE]")[0]))["id"]
+            assert await setup.gateway.engine.services.store.load(parent) is not None
+            again = await setup.whole(previous_response_id=parent)
         assert (again["previous_response_id"], text(again)) == (parent, "Hello, world")
 
 
 @row(32)
-async def test_a_save_that_fails_is_told_to_the_client_too(tmp_path: Path) -> None:
-    """The answer is good, so it is not lost; that nobody can continue from it is said in it."""
+async def test_a_response_that_could_not_be_saved_has_store_false(tmp_path: Path) -> None:
+    """The answer is sent anyway; `store: false` says that it cannot be continued."""
     store = StoreConfig(url="memory://", max_turn_bytes=100)
-    async with configured(tmp_path, playing(HELLO_WORLD), store=store) as stage:
-        events = await stage.stream()
-        for response in (final(events), await stage.whole()):
+    async with configured(tmp_path, send_frames(HELLO_WORLD), store=store) as setup:
+        events = await setup.stream()
+        for response in (final_response(events), await setup.whole()):
             assert (response["status"], response["store"]) == ("completed", False)
-            status, _, document = await stage.post(previous_response_id=response["id"])
+            status, _, document = await setup.post(previous_response_id=response["id"])
             assert (status, document["error"]["code"]) == (400, "previous_response_not_found")
-        assert [entry.event for entry in stage.gateway.log].count("store.save_failed") == 2
+        assert [entry.event for entry in setup.gateway.log].count("store.save_failed") == 2
         assert events[0]["response"]["store"] is True
 
 
@@ -126,7 +134,7 @@ async def test_a_save_that_fails_is_told_to_the_client_too(tmp_path: Path) -> No
 
 @row(33)
 @pytest.mark.parametrize("backend", ["memory", "sqlite"])
-async def test_a_store_forgets_what_is_old_and_what_is_too_much(
+async def test_a_store_evicts_expired_turns_and_turns_over_its_limit(
     tmp_path: Path, backend: str
 ) -> None:
     url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path / 'turns.db'}"
@@ -149,26 +157,26 @@ async def test_a_store_forgets_what_is_old_and_what_is_too_much(
 
 
 @row(33)
-async def test_a_busy_database_holds_up_one_save_and_nothing_else(tmp_path: Path) -> None:
+async def test_a_busy_database_delays_one_save_and_no_other_request(tmp_path: Path) -> None:
     asked_again = asyncio.Event()
 
-    async def script(asked: Asked, line: Line) -> None:
-        if len(stage.upstream.asked) == 2:
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        if len(setup.upstream.requests) == 2:
             asked_again.set()
-        await playing(HELLO_WORLD)(asked, line)
+        await send_frames(HELLO_WORLD)(request, connection)
 
-    async with scene(tmp_path, script) as stage:
-        await stage.whole()
+    async with checked_gateway(tmp_path, script) as setup:
+        await setup.whole()
         with closing(sqlite3.connect(tmp_path / "turns.db", isolation_level=None)) as other:
             assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             other.execute("BEGIN IMMEDIATE")
-            waiting = asyncio.create_task(stage.whole())
+            waiting = asyncio.create_task(setup.whole())
             await asked_again.wait()
             for _ in range(3):
-                assert text(await stage.whole(store=False)) == "Hello, world"
+                assert text(await setup.whole(store=False)) == "Hello, world"
             assert not waiting.done()
             other.execute("ROLLBACK")
-        kept = await stage.gateway.engine.services.store.load((await waiting)["id"])
+        kept = await setup.gateway.engine.services.store.load((await waiting)["id"])
         assert kept is not None
 
 
@@ -177,28 +185,28 @@ async def test_a_busy_database_holds_up_one_save_and_nothing_else(tmp_path: Path
 
 @row(38)
 async def test_durations_are_not_whole_seconds(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
         began = monotonic()
-        await stage.stream()
+        await setup.stream()
         elapsed_ms = (monotonic() - began) * 1000
-        (facts,) = [e.facts for e in stage.gateway.log if e.event == "response.finished"]
+        (facts,) = [e.facts for e in setup.gateway.log if e.event == "response.finished"]
         assert 0 < facts["upstream_latency_ms"] <= facts["duration_ms"] <= elapsed_ms
         assert facts["duration_ms"] % 1000
 
 
 @row(38)
-async def test_the_trace_tells_of_streamed_and_whole_answers_alike(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing(HELLO_WORLD)) as stage:
-        await stage.stream()
-        await stage.whole()
-        await stage.post(model="up/", input="no such model")
+async def test_streamed_and_whole_answers_have_the_same_trace(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        await setup.stream()
+        await setup.whole()
+        await setup.post(model="up/", input="no such model")
     found = trace_reader.list_requests(tmp_path / "trace.db")
     assert [each.finish.status for each in found if each.finish] == ["completed", "completed"]
     assert [each.usage.output_tokens for each in found if each.usage] == [3, 3]
 
 
 @row(39)
-def test_a_trace_that_is_flooded_keeps_what_matters(
+def test_an_overloaded_trace_drops_streams_before_other_rows(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = TraceOptions(payloads=True, queue_rows=100)
@@ -227,23 +235,23 @@ def test_a_trace_that_is_flooded_keeps_what_matters(
 # The last moments
 
 
-class Endless:
-    """An upstream that begins and never ends."""
+class EndlessProvider:
+    """An upstream whose stream never ends."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
 
-    async def play(self, asked: Asked, line: Line) -> None:
-        await line.head()
+    async def run(self, request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for each in HELLO:
-            await line.send(each)
+            await connection.send(each)
         self.begun.set()
-        await line.until_gone()
+        await connection.wait_disconnected()
 
 
 @asynccontextmanager
-async def process(tmp_path: Path, played: Upstream) -> AsyncIterator[tuple[Any, str]]:
-    """`antiphon serve` as people run it, and the address that it prints."""
+async def process(tmp_path: Path, server: Upstream) -> AsyncIterator[tuple[Any, str]]:
+    """Run `antiphon serve` in a subprocess; return it and the URL that it prints."""
     (tmp_path / "antiphon.toml").write_text(
         f"""
         [server]
@@ -251,7 +259,7 @@ async def process(tmp_path: Path, played: Upstream) -> AsyncIterator[tuple[Any, 
         shutdown_s = 0
         [providers.up]
         kind = "chat"
-        base_url = "{played.url}"
+        base_url = "{server.url}"
         """
     )
     environment = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
@@ -274,43 +282,43 @@ async def process(tmp_path: Path, played: Upstream) -> AsyncIterator[tuple[Any, 
 
 @row(42)
 async def test_sigterm_ends_every_stream_with_a_terminal_event(tmp_path: Path) -> None:
-    endless = Endless()
+    endless = EndlessProvider()
     async with (
-        upstream(endless.play) as played,
-        process(tmp_path, played) as (served, base_url),
+        upstream(endless.run) as server,
+        process(tmp_path, server) as (served, base_url),
         aiohttp.ClientSession() as client,
     ):
         body = {"model": "m", "input": "Hello?", "stream": True}
         async with asyncio.timeout(10), client.post(f"{base_url}/responses", json=body) as response:
             await endless.begun.wait()
             served.send_signal(signal.SIGTERM)
-            events = judged(events_of(await response.read()))
-        assert kinds(events)[-1] == "response.failed"
-        assert "restarting" in final(events)["error"]["message"]
+            events = check_events(events_of(await response.read()))
+        assert event_types(events)[-1] == "response.failed"
+        assert "restarting" in final_response(events)["error"]["message"]
         assert await served.wait() == 0
 
 
 @row(42)
-async def test_a_stream_may_finish_before_the_gateway_goes(tmp_path: Path) -> None:
+async def test_a_stream_may_finish_before_shutdown(tmp_path: Path) -> None:
     release = asyncio.Event()
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for each in HELLO:
-            await line.send(each)
+            await connection.send(each)
         await release.wait()
         for each in HELLO_WORLD[2:]:
-            await line.send(each)
-        await line.end()
+            await connection.send(each)
+        await connection.end()
 
-    async with scene(tmp_path, script) as stage:
-        url = f"{stage.gateway.base_url}/responses"
+    async with checked_gateway(tmp_path, script) as setup:
+        url = f"{setup.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True}
-        async with stage.gateway.client.post(url, json=body) as response:
+        async with setup.gateway.client.post(url, json=body) as response:
             first = await response.content.readany()
-            stopping = asyncio.create_task(stage.gateway.gateway.stop())
+            stopping = asyncio.create_task(setup.gateway.gateway.stop())
             await asyncio.sleep(0)
             release.set()
-            events = judged(events_of(first + await response.read()))
+            events = check_events(events_of(first + await response.read()))
             await stopping
-        assert text(final(events)) == "Hello, world"
+        assert text(final_response(events)) == "Hello, world"

@@ -1,4 +1,4 @@
-"""Known defects of streams: how they end, what they lose, and whom they leave waiting."""
+"""Known defects of streams: terminal events, lost content and timeouts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from antiphon.config import TimeoutConfig
 from tests.support.checked_gateway import (
     Document,
+    check_events,
+    checked_gateway,
     deltas,
-    done,
-    final,
-    items,
-    judged,
-    kinds,
-    scene,
+    done_items,
+    event_types,
+    final_response,
+    items_of_type,
     text,
 )
 from tests.support.gateways import events_of
@@ -25,12 +25,12 @@ from tests.support.upstream import (
     DONE,
     HELLO,
     HELLO_WORLD,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
     chunk,
     frame,
-    playing,
+    send_frames,
     usage,
 )
 
@@ -51,130 +51,133 @@ NOTHING_USABLE = {
 @row(1)
 async def test_a_nameless_call_ends_the_stream_with_a_terminal_event(tmp_path: Path) -> None:
     frames = (chunk({"content": "Hi"}), chunk(NAMELESS), chunk({}, "tool_calls"), usage(), DONE)
-    async with scene(tmp_path, playing(frames)) as stage:
-        events = await stage.stream()
-        assert kinds(events)[-1] == "response.failed"
-        assert [item["content"][0]["text"] for item in done(events)] == ["Hi"]
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        events = await setup.stream()
+        assert event_types(events)[-1] == "response.failed"
+        assert [item["content"][0]["text"] for item in done_items(events)] == ["Hi"]
 
 
 @row(2)
 @pytest.mark.parametrize("frames", NOTHING_USABLE.values(), ids=NOTHING_USABLE.keys())
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-async def test_an_upstream_without_a_word_is_a_failure_and_not_an_empty_200(
+async def test_an_upstream_without_output_is_an_error_and_not_an_empty_200(
     tmp_path: Path, frames: tuple[bytes, ...], streamed: bool
 ) -> None:
-    async with scene(tmp_path, playing(frames)) as stage:
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
         body = {"model": "m", "input": "Hello?", "stream": streamed}
-        url = f"{stage.gateway.base_url}/responses"
-        async with stage.gateway.client.post(url, json=body) as response:
+        url = f"{setup.gateway.base_url}/responses"
+        async with setup.gateway.client.post(url, json=body) as response:
             if response.status != 200:
                 assert set((await response.json())["error"]) == {"message", "type", "param", "code"}
             elif streamed:
-                assert kinds(judged(events_of(await response.read())))[-1] == "response.failed"
+                assert (
+                    event_types(check_events(events_of(await response.read())))[-1]
+                    == "response.failed"
+                )
             else:
                 assert (await response.json())["status"] == "failed"
 
 
 @row(3)
-async def test_an_error_inside_a_stream_says_what_it_is(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing((*HELLO, frame(ERROR)))) as stage:
-        events = await stage.stream()
-        assert final(events)["error"]["code"] == "rate_limit_exceeded"
-        assert "rate limit" in final(events)["error"]["message"]
+async def test_an_error_inside_a_stream_is_classified(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames((*HELLO, frame(ERROR)))) as setup:
+        events = await setup.stream()
+        assert final_response(events)["error"]["code"] == "rate_limit_exceeded"
+        assert "rate limit" in final_response(events)["error"]["message"]
         assert "sk-secret" not in str(events)
-        assert text(final(events)) == "Hello"
+        assert text(final_response(events)) == "Hello"
 
 
 @row(3)
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-async def test_an_error_before_the_first_word_is_an_http_error(
+async def test_an_error_before_the_first_output_is_an_http_error(
     tmp_path: Path, streamed: bool
 ) -> None:
-    async with scene(tmp_path, playing((frame(ERROR),))) as stage:
-        status, _, document = await stage.post(stream=streamed)
+    async with checked_gateway(tmp_path, send_frames((frame(ERROR),))) as setup:
+        status, _, document = await setup.post(stream=streamed)
         assert (status, document["error"]["code"]) == (429, "rate_limit_exceeded")
 
 
 @row(4)
-async def test_a_client_that_leaves_takes_its_upstream_along(tmp_path: Path) -> None:
+async def test_a_client_disconnect_closes_the_upstream(tmp_path: Path) -> None:
     gone = asyncio.Event()
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for each in HELLO:
-            await line.send(each)
-        await line.until_gone()
+            await connection.send(each)
+        await connection.wait_disconnected()
         gone.set()
 
-    async with scene(tmp_path, script) as stage:
+    async with checked_gateway(tmp_path, script) as setup:
         body = {"model": "m", "input": "Hello?", "stream": True}
-        url = f"{stage.gateway.base_url}/responses"
-        response = await stage.gateway.client.post(url, json=body)
+        url = f"{setup.gateway.base_url}/responses"
+        response = await setup.gateway.client.post(url, json=body)
         assert b"response.created" in await response.content.readline()
         response.close()
         async with asyncio.timeout(1):
             await gone.wait()
-            await stage.gateway.engine.active.wait_idle()
-        assert not stage.gateway.engine.active
+            await setup.gateway.engine.active.wait_idle()
+        assert not setup.gateway.engine.active
 
 
-class Flood:
-    """An upstream with far more to say than any buffer holds. It stops when nobody drinks."""
+class FloodingProvider:
+    """An upstream that sends more than any buffer holds, and blocks when nothing is read."""
 
     def __init__(self) -> None:
         self.stuck = asyncio.Event()
-        self.sent = 0
+        self.last_body = 0
 
-    async def play(self, asked: Asked, line: Line) -> None:
-        await line.head()
-        if asked.body["messages"][-1]["content"] == "quick":
+    async def run(self, request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
+        if request.body["messages"][-1]["content"] == "quick":
             self.finish = [*HELLO, chunk({}, "stop"), DONE]
         else:
             self.finish = [chunk({}, "stop"), DONE]
-            await self._pour(line)
+            await self._pour(connection)
         for each in self.finish:
-            await line.send(each)
-        await line.end()
+            await connection.send(each)
+        await connection.end()
 
-    async def _pour(self, line: Line) -> None:
+    async def _pour(self, connection: Connection) -> None:
         piece = chunk({"content": "x" * 65536})
         for _ in range(2000):
-            self.sent += 1
+            self.last_body += 1
             try:
                 async with asyncio.timeout(0.3):
-                    await line.send(piece)
+                    await connection.send(piece)
             except TimeoutError:
                 self.stuck.set()
                 return
 
 
 @row(5)
-async def test_a_slow_client_slows_its_own_upstream_and_nobody_else(tmp_path: Path) -> None:
-    flood = Flood()
-    async with scene(tmp_path, flood.play) as stage:
-        url = f"{stage.gateway.base_url}/responses"
+async def test_a_slow_client_slows_only_its_own_upstream(tmp_path: Path) -> None:
+    flood = FloodingProvider()
+    async with checked_gateway(tmp_path, flood.run) as setup:
+        url = f"{setup.gateway.base_url}/responses"
         slow = {"model": "m", "input": "slow", "stream": True, "store": False}
-        async with stage.gateway.client.post(url, json=slow) as response:
+        async with setup.gateway.client.post(url, json=slow) as response:
             first = await response.content.readany()
             async with asyncio.timeout(20):
                 await flood.stuck.wait()
-            assert text(await stage.whole(input="quick", stream=False)) == "Hello"
+            assert text(await setup.whole(input="quick", stream=False)) == "Hello"
             events = events_of(first + await response.read())
-        assert len(text(final(events))) == 65536 * flood.sent
-        assert kinds(events)[-1] == "response.completed"
+        assert len(text(final_response(events))) == 65536 * flood.last_body
+        assert event_types(events)[-1] == "response.completed"
 
 
-def waiting_for(heard: asyncio.Event, *before: bytes) -> Script:
-    """Say this, fall silent until the client has heard something, then finish."""
+def pause_until(client_received: asyncio.Event, *before: bytes) -> Script:
+    """Send these frames, pause until the client has received something, then finish."""
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for each in before:
-            await line.send(each)
-        await heard.wait()
+            await connection.send(each)
+        await client_received.wait()
         for each in HELLO_WORLD[2:]:
-            await line.send(each)
-        await line.end()
+            await connection.send(each)
+        await connection.end()
 
     return script
 
@@ -184,39 +187,39 @@ def waiting_for(heard: asyncio.Event, *before: bytes) -> Script:
 async def test_silence_is_filled_with_keep_alive_events(
     tmp_path: Path, before: tuple[bytes, ...]
 ) -> None:
-    heard = asyncio.Event()
+    client_received = asyncio.Event()
     short = {"keepalive_s": 0.05, "commit_after_s": 0.05}
-    async with scene(tmp_path, waiting_for(heard, *before), **short) as stage:
-        url = f"{stage.gateway.base_url}/responses"
+    async with checked_gateway(tmp_path, pause_until(client_received, *before), **short) as setup:
+        url = f"{setup.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True}
         received = b""
-        async with asyncio.timeout(5), stage.gateway.client.post(url, json=body) as response:
+        async with asyncio.timeout(5), setup.gateway.client.post(url, json=body) as response:
             async for data in response.content.iter_any():
                 received += data
                 if b"event: keepalive" in received:
-                    heard.set()
-        events = judged(events_of(received))
-        assert "keepalive" in kinds(events)
-        assert kinds(events)[-1] == "response.completed"
+                    client_received.set()
+        events = check_events(events_of(received))
+        assert "keepalive" in event_types(events)
+        assert event_types(events)[-1] == "response.completed"
 
 
 @row(6)
-async def test_an_upstream_that_falls_silent_is_given_up(tmp_path: Path) -> None:
+async def test_an_upstream_that_stops_sending_times_out(tmp_path: Path) -> None:
     never = asyncio.Event()
     timeouts = TimeoutConfig(idle_s=0.3)
-    async with scene(tmp_path, waiting_for(never, *HELLO), timeouts=timeouts) as stage:
-        events = await stage.stream()
-        assert kinds(events)[-1] == "response.failed"
-        assert "stopped sending output" in final(events)["error"]["message"]
-        assert items(events, "message")[0]["status"] == "incomplete"
+    async with checked_gateway(tmp_path, pause_until(never, *HELLO), timeouts=timeouts) as setup:
+        events = await setup.stream()
+        assert event_types(events)[-1] == "response.failed"
+        assert "stopped sending output" in final_response(events)["error"]["message"]
+        assert items_of_type(events, "message")[0]["status"] == "incomplete"
 
 
 @row(6)
-async def test_an_upstream_that_never_begins_is_given_up(tmp_path: Path) -> None:
+async def test_an_upstream_that_never_starts_times_out(tmp_path: Path) -> None:
     never = asyncio.Event()
     timeouts = TimeoutConfig(first_token_s=0.1)
-    async with scene(tmp_path, waiting_for(never), timeouts=timeouts) as stage:
-        status, _, document = await stage.post(stream=True)
+    async with checked_gateway(tmp_path, pause_until(never), timeouts=timeouts) as setup:
+        status, _, document = await setup.post(stream=True)
         assert (status, document["error"]["type"]) == (504, "server_error")
 
 
@@ -228,19 +231,19 @@ async def test_a_message_that_was_cut_off_is_incomplete_streamed_and_whole(
     tmp_path: Path, finish: str, reason: str
 ) -> None:
     frames = (*HELLO, chunk({}, finish), usage(), DONE)
-    async with scene(tmp_path, playing(frames)) as stage:
-        events = await stage.stream()
-        for response in (final(events), await stage.whole()):
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        events = await setup.stream()
+        for response in (final_response(events), await setup.whole()):
             assert response["incomplete_details"] == {"reason": reason}
             assert [item["status"] for item in response["output"]] == ["incomplete"]
-        assert done(events) == final(events)["output"]
+        assert done_items(events) == final_response(events)["output"]
 
 
 @row(9)
 async def test_a_message_of_a_failed_response_is_not_completed(tmp_path: Path) -> None:
-    async with scene(tmp_path, playing((*HELLO, frame(ERROR)))) as stage:
-        events = await stage.stream()
-        assert [item["status"] for item in final(events)["output"]] == ["incomplete"]
+    async with checked_gateway(tmp_path, send_frames((*HELLO, frame(ERROR)))) as setup:
+        events = await setup.stream()
+        assert [item["status"] for item in final_response(events)["output"]] == ["incomplete"]
 
 
 CALL = {"index": 0, "id": "c1", "function": {"name": "f", "arguments": "{}"}}
@@ -256,11 +259,11 @@ async def test_every_block_closes_before_the_next_one_opens(tmp_path: Path) -> N
         chunk({}, "tool_calls"),
         DONE,
     )
-    async with scene(tmp_path, playing(frames)) as stage:
-        events = await stage.stream()
-        order = [kind for kind in kinds(events) if "output_item" in kind]
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        events = await setup.stream()
+        order = [kind for kind in event_types(events) if "output_item" in kind]
         assert order == ["response.output_item.added", "response.output_item.done"] * 4
-        output: list[Document] = final(events)["output"]
+        output: list[Document] = final_response(events)["output"]
         assert [item["type"] for item in output] == [
             "reasoning",
             "message",
@@ -285,16 +288,18 @@ async def test_every_block_closes_before_the_next_one_opens(tmp_path: Path) -> N
 async def test_a_documented_finish_reason_has_its_meaning(
     tmp_path: Path, finish: str, status: str
 ) -> None:
-    async with scene(tmp_path, playing((*HELLO, chunk({}, finish), usage(), DONE))) as stage:
-        assert final(await stage.stream())["status"] == status
+    async with checked_gateway(
+        tmp_path, send_frames((*HELLO, chunk({}, finish), usage(), DONE))
+    ) as setup:
+        assert final_response(await setup.stream())["status"] == status
 
 
 @row(25)
 async def test_an_unknown_finish_reason_keeps_the_whole_answer(tmp_path: Path) -> None:
-    """The founding page lets the response fail; what was said before stays whole and complete."""
+    """The response fails by the design document; output before the finish reason stays complete."""
     frames = (chunk({"tool_calls": [CALL]}), *HELLO, chunk({}, "moon_phase"), usage(), DONE)
-    async with scene(tmp_path, playing(frames)) as stage:
-        response = final(await stage.stream())
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        response = final_response(await setup.stream())
         assert response["status"] == "failed"
         assert "moon_phase" in response["error"]["message"]
         assert [item["status"] for item in response["output"]] == ["completed", "completed"]
@@ -314,9 +319,11 @@ async def test_an_unknown_finish_reason_keeps_the_whole_answer(tmp_path: Path) -
     ],
     ids=["null", "empty", "null counts", "odd types", "odd details", "infinite"],
 )
-async def test_odd_usage_never_spoils_an_answer(tmp_path: Path, odd: Document | None) -> None:
+async def test_malformed_usage_does_not_fail_an_answer(
+    tmp_path: Path, odd: Document | None
+) -> None:
     frames = (*HELLO, chunk({}, "stop"), frame({"choices": [], "usage": odd}), DONE)
-    async with scene(tmp_path, playing(frames)) as stage:
-        for response in (final(await stage.stream()), await stage.whole()):
+    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+        for response in (final_response(await setup.stream()), await setup.whole()):
             assert response["status"] == "completed"
             assert response["usage"]["total_tokens"] >= 0

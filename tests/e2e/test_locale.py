@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from tests.support.gateways import events_of, running, settings
-from tests.support.upstream import HELLO, Asked, Line, answering, upstream
+from tests.support.upstream import HELLO, Connection, ReceivedRequest, send_json, upstream
 
-OVERLOADED = answering(503, {"error": {"message": "busy"}})
+OVERLOADED = send_json(503, {"error": {"message": "busy"}})
 
 
-async def _break_off(asked: Asked, line: Line) -> None:
+async def _break_off(request: ReceivedRequest, connection: Connection) -> None:
     """Send some text, then reset the connection."""
-    await line.head()
+    await connection.head()
     for data in HELLO:
-        await line.send(data)
-    line.reset()
+        await connection.send(data)
+    connection.reset()
 
 
 async def fault_message(tmp_path: Path, language: str, **server: Any) -> str:

@@ -1,4 +1,4 @@
-"""The official `openai` client, in strict validation mode, on a real port, end to end."""
+"""The official `openai` client in strict validation mode, end to end on a real port."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseReasoningIt
 from openai.types.responses.tool_param import ToolParam
 from pydantic import BaseModel
 
-from tests.support.openai_client import echoing, talking
-from tests.support.upstream import DONE, HELLO_WORLD, chunk, playing, usage
+from tests.support.openai_client import echo_client, scripted_client
+from tests.support.upstream import DONE, HELLO_WORLD, chunk, send_frames, usage
 
 WEATHER: ToolParam = {
     "type": "function",
@@ -38,7 +38,7 @@ class Person(BaseModel):
 
 
 async def test_a_whole_answer(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         answer = await client.responses.create(model="echo/echo", input="Good morning", user="u")
         assert answer.output_text == "Good morning"
         assert (answer.status, answer.model, answer.object) == (
@@ -53,7 +53,7 @@ async def test_a_whole_answer(tmp_path: Path) -> None:
 
 
 async def test_a_request_with_every_setting_is_repeated_in_the_response(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         answer = await client.responses.create(
             model="echo/echo",
             input=[{"role": "user", "content": [{"type": "input_text", "text": "Hello"}]}],
@@ -81,7 +81,7 @@ async def test_a_request_with_every_setting_is_repeated_in_the_response(tmp_path
 
 
 async def test_an_answer_that_is_too_long_is_incomplete(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         answer = await client.responses.create(
             model="echo/echo", input="one two three four", max_output_tokens=2
         )
@@ -94,7 +94,7 @@ async def test_an_answer_that_is_too_long_is_incomplete(tmp_path: Path) -> None:
 
 
 async def test_a_stream_of_events(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         stream = await client.responses.create(
             model="echo/echo", input="one two three", stream=True
         )
@@ -110,7 +110,7 @@ async def test_a_stream_of_events(tmp_path: Path) -> None:
 
 
 async def test_the_stream_helper_ends_at_the_same_response(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         async with client.responses.stream(model="echo/reasoner", input="Think of it") as stream:
             seen = [event.type async for event in stream]
             final = await stream.get_final_response()
@@ -122,7 +122,7 @@ async def test_the_stream_helper_ends_at_the_same_response(tmp_path: Path) -> No
 
 async def test_the_stream_helper_snapshots_text_and_arguments(tmp_path: Path) -> None:
     async with (
-        echoing(tmp_path) as client,
+        echo_client(tmp_path) as client,
         client.responses.stream(
             model="echo/echo", input="weather in Paris", tools=[WEATHER]
         ) as stream,
@@ -144,14 +144,14 @@ async def test_the_stream_helper_snapshots_text_and_arguments(tmp_path: Path) ->
 
 
 async def test_parse_gives_a_model_of_the_clients_own(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         answer = await client.responses.parse(model="echo/echo", input="Ada", text_format=Person)
         assert isinstance(answer.output_parsed, Person)
         assert answer.output_parsed == Person.model_validate_json(answer.output_text)
 
 
 async def test_the_stream_helper_parses_too(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         async with client.responses.stream(
             model="echo/echo", input="Ada", text_format=Person
         ) as stream:
@@ -160,10 +160,10 @@ async def test_the_stream_helper_parses_too(tmp_path: Path) -> None:
         assert final.output_parsed == Person.model_validate_json(final.output_text)
 
 
-async def test_an_answer_outside_of_the_schema_is_a_failed_response(tmp_path: Path) -> None:
-    said = '{"name": "Ada", "age": "old"}'
-    frames = (chunk({"content": said}), chunk({}, "stop"), usage(), DONE)
-    async with talking(tmp_path, playing(frames)) as (client, _):
+async def test_an_answer_that_violates_the_schema_is_a_failed_response(tmp_path: Path) -> None:
+    contents = '{"name": "Ada", "age": "old"}'
+    frames = (chunk({"content": contents}), chunk({}, "stop"), usage(), DONE)
+    async with scripted_client(tmp_path, send_frames(frames)) as (client, _):
         answer = await client.responses.create(
             model="m",
             input="Ada",
@@ -185,8 +185,8 @@ async def test_an_answer_outside_of_the_schema_is_a_failed_response(tmp_path: Pa
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["by id", "by resending"])
-async def test_a_tool_is_called_answered_and_reported_on(tmp_path: Path, stored: bool) -> None:
-    async with echoing(tmp_path) as client:
+async def test_a_tool_call_and_its_output_lead_to_an_answer(tmp_path: Path, stored: bool) -> None:
+    async with echo_client(tmp_path) as client:
         question: Any = {"role": "user", "content": "What is the weather in Paris?"}
         first = await client.responses.create(
             model="echo/echo", input=[question], tools=[WEATHER], store=stored
@@ -220,7 +220,7 @@ async def test_several_calls_of_several_kinds_in_one_turn(tmp_path: Path) -> Non
         usage(),
         DONE,
     )
-    async with talking(tmp_path, playing(frames)) as (client, _):
+    async with scripted_client(tmp_path, send_frames(frames)) as (client, _):
         answer = await client.responses.create(
             model="m",
             input="Do all of it.",
@@ -234,7 +234,7 @@ async def test_several_calls_of_several_kinds_in_one_turn(tmp_path: Path) -> Non
 
 
 async def test_a_choice_of_a_tool_is_obeyed(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         answer = await client.responses.create(
             model="echo/echo",
             input="Nothing to do with it",
@@ -247,19 +247,19 @@ async def test_a_choice_of_a_tool_is_obeyed(tmp_path: Path) -> None:
 # Chains
 
 
-async def test_a_second_turn_knows_the_first(tmp_path: Path) -> None:
-    async with talking(tmp_path, playing(HELLO_WORLD)) as (client, stage):
+async def test_a_second_turn_has_the_first_in_its_history(tmp_path: Path) -> None:
+    async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, setup):
         first = await client.responses.create(model="m", input="My name is Ada.")
         second = await client.responses.create(
             model="m", input="Who am I?", previous_response_id=first.id
         )
         assert second.previous_response_id == first.id
-        said = [message["content"] for message in stage.sent["messages"]]
-        assert said == ["My name is Ada.", "Hello, world", "Who am I?"]
+        contents = [message["content"] for message in setup.last_body["messages"]]
+        assert contents == ["My name is Ada.", "Hello, world", "Who am I?"]
 
 
-async def test_an_id_can_be_used_the_moment_it_is_known_to_be_complete(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+async def test_a_response_can_be_continued_at_once_when_it_completes(tmp_path: Path) -> None:
+    async with echo_client(tmp_path) as client:
         previous: str | None = None
         for number in range(5):
             stream = await client.responses.create(
@@ -280,8 +280,8 @@ async def test_an_id_can_be_used_the_moment_it_is_known_to_be_complete(tmp_path:
 
 
 @pytest.mark.parametrize("unknown", ["resp_unknown", "not stored"])
-async def test_an_id_that_is_not_kept_is_a_400_that_says_so(tmp_path: Path, unknown: str) -> None:
-    async with echoing(tmp_path) as client:
+async def test_an_unknown_previous_response_id_is_a_400(tmp_path: Path, unknown: str) -> None:
+    async with echo_client(tmp_path) as client:
         if unknown == "not stored":
             loose = await client.responses.create(model="echo/echo", input="x", store=False)
             unknown = loose.id
@@ -297,7 +297,7 @@ async def test_an_id_that_is_not_kept_is_a_400_that_says_so(tmp_path: Path, unkn
 
 
 async def test_reasoning_is_an_item_that_can_be_sent_back(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         first = await client.responses.create(
             model="echo/reasoner",
             input="Hello",
@@ -321,15 +321,15 @@ async def test_reasoning_is_an_item_that_can_be_sent_back(tmp_path: Path) -> Non
 
 
 async def test_reasoning_streams_under_the_names_the_client_knows(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         stream = await client.responses.create(model="echo/reasoner", input="Hello", stream=True)
-        told = [e.delta async for e in stream if e.type == "response.reasoning_text.delta"]
-        assert "".join(told) == "The user said: Hello"
+        actual = [e.delta async for e in stream if e.type == "response.reasoning_text.delta"]
+        assert "".join(actual) == "The user said: Hello"
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-async def test_a_refusal_is_a_part_of_its_own(tmp_path: Path, streamed: bool) -> None:
-    async with echoing(tmp_path) as client:
+async def test_a_refusal_is_a_refusal_part(tmp_path: Path, streamed: bool) -> None:
+    async with echo_client(tmp_path) as client:
         if streamed:
             async with client.responses.stream(model="echo/refuser", input="Do it") as stream:
                 answer: Any = await stream.get_final_response()
@@ -345,7 +345,7 @@ async def test_a_refusal_is_a_part_of_its_own(tmp_path: Path, streamed: bool) ->
 
 
 async def test_the_models_are_listed_for_the_client_and_for_codex(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         listed = [model async for model in client.models.list()]
         assert {"echo/echo", "echo/reasoner"} <= {model.id for model in listed}
         assert {model.owned_by for model in listed} == {"echo"}

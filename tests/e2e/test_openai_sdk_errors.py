@@ -1,4 +1,4 @@
-"""What goes wrong, as the official `openai` client tells it: classes, codes and parameters."""
+"""Errors as the official `openai` client raises them: classes, codes and parameters."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import openai
 import pytest
 
 from tests.support.gateways import running, settings
-from tests.support.openai_client import echoing, official, talking
-from tests.support.upstream import answering
+from tests.support.openai_client import echo_client, openai_client, scripted_client
+from tests.support.upstream import send_json
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
@@ -22,7 +22,7 @@ from tests.support.upstream import answering
         ("echo/error-500", openai.InternalServerError, "server_error", None),
     ],
 )
-async def test_an_error_has_its_class_code_and_parameter(
+async def test_an_error_has_the_class_code_and_parameter_of_the_api(
     tmp_path: Path,
     streamed: bool,
     model: str,
@@ -30,15 +30,15 @@ async def test_an_error_has_its_class_code_and_parameter(
     code: str,
     param: str | None,
 ) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         with pytest.raises(expected) as caught:
             await client.responses.create(model=model, input="x", stream=streamed)
         assert (caught.value.code, caught.value.param) == (code, param)
         assert caught.value.request_id is not None
 
 
-async def test_a_mistake_names_its_parameter(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+async def test_an_invalid_request_error_names_its_parameter(tmp_path: Path) -> None:
+    async with echo_client(tmp_path) as client:
         with pytest.raises(openai.BadRequestError) as caught:
             await client.responses.create(model="echo/echo", input="x", temperature=9)
         assert (caught.value.param, caught.value.type) == ("temperature", "invalid_request_error")
@@ -46,7 +46,7 @@ async def test_a_mistake_names_its_parameter(tmp_path: Path) -> None:
 
 async def test_a_wrong_key_is_an_authentication_error(tmp_path: Path) -> None:
     config = settings(tmp_path, api_keys={"alice": "sk-alice"})
-    async with running(config) as gateway, official(gateway) as client:
+    async with running(config) as gateway, openai_client(gateway) as client:
         with pytest.raises(openai.AuthenticationError) as caught:
             await client.models.list()
         assert caught.value.code == "invalid_api_key"
@@ -55,7 +55,7 @@ async def test_a_wrong_key_is_an_authentication_error(tmp_path: Path) -> None:
 
 
 async def test_a_failure_in_the_middle_is_a_failed_response(tmp_path: Path) -> None:
-    async with echoing(tmp_path) as client:
+    async with echo_client(tmp_path) as client:
         for model in ("echo/error-midway", "echo/cut"):
             stream = await client.responses.create(model=model, input="one two", stream=True)
             last = [event async for event in stream][-1]
@@ -65,11 +65,11 @@ async def test_a_failure_in_the_middle_is_a_failed_response(tmp_path: Path) -> N
             assert last.response.error.code == "server_error"
 
 
-async def test_an_overflow_is_told_inside_a_stream_and_as_a_400_otherwise(tmp_path: Path) -> None:
-    said = {"error": {"message": "too long", "code": "context_length_exceeded"}}
+async def test_a_context_overflow_is_reported_inside_a_stream_or_as_a_400(tmp_path: Path) -> None:
+    body = {"error": {"message": "too long", "code": "context_length_exceeded"}}
     async with (
-        talking(tmp_path, answering(400, said)) as (client, stage),
-        official(stage.gateway, strict=False) as lenient,  # the strict one lacks this code
+        scripted_client(tmp_path, send_json(400, body)) as (client, setup),
+        openai_client(setup.gateway, strict=False) as lenient,  # the strict one lacks this code
     ):
         stream = await lenient.responses.create(model="m", input="x", stream=True)
         last = [event async for event in stream][-1]
@@ -81,10 +81,10 @@ async def test_an_overflow_is_told_inside_a_stream_and_as_a_400_otherwise(tmp_pa
         assert caught.value.code == "context_length_exceeded"
 
 
-async def test_a_delay_is_one_that_the_client_obeys(tmp_path: Path) -> None:
-    limited = answering(429, {"error": {"message": "slow", "code": "x"}}, retry_after="0.01")
-    async with talking(tmp_path, limited) as (client, stage):
+async def test_retry_after_is_obeyed_by_the_client(tmp_path: Path) -> None:
+    limited = send_json(429, {"error": {"message": "slow", "code": "x"}}, retry_after="0.01")
+    async with scripted_client(tmp_path, limited) as (client, setup):
         with pytest.raises(openai.RateLimitError) as caught:
             await client.with_options(max_retries=2).responses.create(model="m", input="x")
         assert caught.value.response.headers["retry-after-ms"] == "10"
-        assert len(stage.upstream.asked) == 3
+        assert len(setup.upstream.requests) == 3

@@ -1,4 +1,4 @@
-"""Clients that read the same answer differently are told it in the way they understand."""
+"""Client profiles: error statuses, refusals and keep-alives adapted to the client."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import pytest
 
 from antiphon.config import ClientConfig
 from antiphon.errors import ConfigError
-from tests.support.client_answers import Answer, ask, send
+from tests.support.client_answers import Answer, post_request, send_raw
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.upstream import (
     DONE,
     HELLO_WORLD,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
-    answering,
     chunk,
-    playing,
+    send_frames,
+    send_json,
     upstream,
     usage,
 )
@@ -37,17 +37,17 @@ LOCKED = {"error": {"message": "Incorrect API key sk-secret", "code": "invalid_a
 async def serving(
     tmp_path: Path, script: Script, clients: dict[str, ClientConfig] | None = None, **server: Any
 ) -> AsyncIterator[Running]:
-    async with upstream(script) as played:
-        config = replaced(settings(tmp_path, played.url, **server), clients=clients or {})
+    async with upstream(script) as provider:
+        config = replaced(settings(tmp_path, provider.url, **server), clients=clients or {})
         async with running(config) as gateway:
             yield gateway
 
 
-async def asked(gateway: Running, client: dict[str, str], **body: Any) -> Answer:
-    return await ask(gateway, {"model": "m", "input": "Hello?", **body}, **client)
+async def post_as(gateway: Running, client: dict[str, str], **body: Any) -> Answer:
+    return await post_request(gateway, {"model": "m", "input": "Hello?", **body}, **client)
 
 
-def told(answer: Answer) -> str | None:
+def error_code(answer: Answer) -> str | None:
     return answer.headers.get("antiphon-diagnostics")
 
 
@@ -64,15 +64,15 @@ def told(answer: Answer) -> str | None:
         (302, "moved", 502, "invalid_prompt"),
     ],
 )
-async def test_a_provider_that_will_always_refuse_is_a_400_for_codex(
+async def test_a_permanent_provider_error_is_a_400_for_codex(
     tmp_path: Path, status: int, document: Any, exact: int, code: str, *, stream: bool
 ) -> None:
-    async with serving(tmp_path, answering(status, document)) as gateway:
-        for_codex = await asked(gateway, CODEX, stream=stream)
-        for_python = await asked(gateway, PYTHON, stream=stream)
+    async with serving(tmp_path, send_json(status, document)) as gateway:
+        for_codex = await post_as(gateway, CODEX, stream=stream)
+        for_python = await post_as(gateway, PYTHON, stream=stream)
     assert (for_codex.status, for_python.status) == (400, exact)
-    assert told(for_codex) == f"1; codes=client.error_as_400:{exact}"
-    assert told(for_python) is None
+    assert error_code(for_codex) == f"1; codes=client.error_as_400:{exact}"
+    assert error_code(for_python) is None
     assert for_codex.error == for_python.error
     assert for_codex.error["code"] == code
 
@@ -90,15 +90,15 @@ async def test_a_provider_that_will_always_refuse_is_a_400_for_codex(
 async def test_other_failures_have_the_same_status_for_codex(
     tmp_path: Path, status: int, document: Any, expected: int
 ) -> None:
-    async with serving(tmp_path, answering(status, document)) as gateway:
-        answer = await asked(gateway, CODEX, stream=True)
-    assert (answer.status, told(answer)) == (expected, None)
+    async with serving(tmp_path, send_json(status, document)) as gateway:
+        answer = await post_as(gateway, CODEX, stream=True)
+    assert (answer.status, error_code(answer)) == (expected, None)
 
 
-async def test_an_overflow_stays_inside_the_stream(tmp_path: Path) -> None:
+async def test_a_context_overflow_is_reported_inside_the_stream(tmp_path: Path) -> None:
     overflow = {"error": {"message": "too long", "code": "context_length_exceeded"}}
-    async with serving(tmp_path, answering(400, overflow)) as gateway:
-        answer = await asked(gateway, CODEX, stream=True)
+    async with serving(tmp_path, send_json(400, overflow)) as gateway:
+        answer = await post_as(gateway, CODEX, stream=True)
     assert answer.status == 200
     assert answer.error["code"] == "context_length_exceeded"
 
@@ -111,16 +111,16 @@ async def test_an_overflow_stays_inside_the_stream(tmp_path: Path) -> None:
         (404, {"error": {"message": "no", "code": "model_not_found"}}, "invalid_prompt"),
     ],
 )
-async def test_a_provider_that_refuses_late_is_final_for_codex_inside_of_the_stream(
+async def test_a_permanent_error_inside_a_stream_is_final_for_codex(
     tmp_path: Path, status: int, document: Any, code: str
 ) -> None:
     begun = asyncio.Event()
 
-    async def late(asked: Asked, line: Line) -> None:
+    async def late(request: ReceivedRequest, connection: Connection) -> None:
         await begun.wait()
-        await answering(status, document)(asked, line)
+        await send_json(status, document)(request, connection)
 
-    async def heard(gateway: Running, client: dict[str, str]) -> dict[str, Any]:
+    async def read_stream(gateway: Running, client: dict[str, str]) -> dict[str, Any]:
         begun.clear()
         url = f"{gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True}
@@ -134,8 +134,8 @@ async def test_a_provider_that_refuses_late_is_final_for_codex_inside_of_the_str
         return error
 
     async with asyncio.timeout(10), serving(tmp_path, late, commit_after_s=0.02) as gateway:
-        for_codex = await heard(gateway, CODEX)
-        for_python = await heard(gateway, PYTHON)
+        for_codex = await read_stream(gateway, CODEX)
+        for_python = await read_stream(gateway, PYTHON)
         logged = [each.facts for each in gateway.log if each.event == "response.diagnostics"]
     assert (for_codex["code"], for_python["code"]) == ("invalid_prompt", code)
     assert for_codex["message"] == for_python["message"]
@@ -144,13 +144,13 @@ async def test_a_provider_that_refuses_late_is_final_for_codex_inside_of_the_str
     assert [each["diagnostics"] for each in logged] == [["client.error_as_400:client"]] * changed
 
 
-async def test_our_own_refusals_are_400s_for_codex(tmp_path: Path) -> None:
-    async with serving(tmp_path, playing(HELLO_WORLD), max_body_bytes=1000) as gateway:
-        unknown = await asked(gateway, CODEX, model="nobody/nothing")
-        large = await asked(gateway, CODEX, input="x" * 2000)
-        nowhere = await send(gateway, "POST", "/responses", b"{}", **CODEX)
-        exact = await asked(gateway, PYTHON, model="nobody/nothing")
-    found = [(each.status, told(each)) for each in (unknown, large, nowhere, exact)]
+async def test_errors_of_the_gateway_are_400s_for_codex(tmp_path: Path) -> None:
+    async with serving(tmp_path, send_frames(HELLO_WORLD), max_body_bytes=1000) as gateway:
+        unknown = await post_as(gateway, CODEX, model="nobody/nothing")
+        large = await post_as(gateway, CODEX, input="x" * 2000)
+        nowhere = await send_raw(gateway, "POST", "/responses", b"{}", **CODEX)
+        exact = await post_as(gateway, PYTHON, model="nobody/nothing")
+    found = [(each.status, error_code(each)) for each in (unknown, large, nowhere, exact)]
     assert found == [
         (400, "1; codes=client.error_as_400:404"),
         (400, "1; codes=client.error_as_400:413"),
@@ -162,28 +162,28 @@ async def test_our_own_refusals_are_400s_for_codex(tmp_path: Path) -> None:
 
 
 async def test_a_wrong_key_is_a_400_for_codex(tmp_path: Path) -> None:
-    async with serving(tmp_path, playing(HELLO_WORLD), api_keys={"me": "right"}) as gateway:
-        for_codex = await asked(gateway, CODEX)
-        for_python = await asked(gateway, PYTHON)
+    async with serving(tmp_path, send_frames(HELLO_WORLD), api_keys={"me": "right"}) as gateway:
+        for_codex = await post_as(gateway, CODEX)
+        for_python = await post_as(gateway, PYTHON)
     assert (for_codex.status, for_python.status) == (400, 401)
     assert for_codex.error["code"] == for_python.error["code"] == "invalid_api_key"
 
 
 async def test_a_websocket_is_still_answered_with_426(tmp_path: Path) -> None:
-    async with serving(tmp_path, playing(HELLO_WORLD)) as gateway:
+    async with serving(tmp_path, send_frames(HELLO_WORLD)) as gateway:
         headers = {**CODEX, "connection": "upgrade", "upgrade": "websocket"}
-        answer = await send(gateway, "GET", "/v1/responses", None, **headers)
-    assert (answer.status, told(answer)) == (426, None)
+        answer = await send_raw(gateway, "GET", "/v1/responses", None, **headers)
+    assert (answer.status, error_code(answer)) == (426, None)
 
 
-async def test_an_operator_may_want_exact_errors_for_codex_and_400s_for_all(tmp_path: Path) -> None:
+async def test_the_error_statuses_of_a_profile_are_configurable(tmp_path: Path) -> None:
     clients = {
         "*": ClientConfig(permanent_errors="400"),
         "codex": ClientConfig(permanent_errors="exact"),
     }
-    async with serving(tmp_path, playing(HELLO_WORLD), clients) as gateway:
-        for_codex = await asked(gateway, CODEX, model="nobody/nothing")
-        for_curl = await asked(gateway, {"user-agent": "curl/8"}, model="nobody/nothing")
+    async with serving(tmp_path, send_frames(HELLO_WORLD), clients) as gateway:
+        for_codex = await post_as(gateway, CODEX, model="nobody/nothing")
+        for_curl = await post_as(gateway, {"user-agent": "curl/8"}, model="nobody/nothing")
     assert (for_codex.status, for_curl.status) == (404, 400)
 
 
@@ -206,9 +206,9 @@ def parts(answer: Answer) -> list[tuple[str, str]]:
 
 
 async def test_codex_reads_a_refusal_as_text(tmp_path: Path) -> None:
-    async with serving(tmp_path, playing(REFUSED)) as gateway:
-        for_codex = await asked(gateway, CODEX, stream=True)
-        for_python = await asked(gateway, PYTHON, stream=True)
+    async with serving(tmp_path, send_frames(REFUSED)) as gateway:
+        for_codex = await post_as(gateway, CODEX, stream=True)
+        for_python = await post_as(gateway, PYTHON, stream=True)
         logged = [each for each in gateway.log if each.event == "response.diagnostics"]
     assert parts(for_codex) == [("output_text", "Well. "), ("output_text", "I cannot do that.")]
     assert parts(for_python) == [("output_text", "Well. "), ("refusal", "I cannot do that.")]
@@ -218,8 +218,8 @@ async def test_codex_reads_a_refusal_as_text(tmp_path: Path) -> None:
 # --- silence --------------------------------------------------------------------------------------
 
 
-async def heard_in_silence(gateway: Running, go_on: asyncio.Event) -> bytes:
-    """All of a stream that goes on after something was heard in its silence."""
+async def read_during_silence(gateway: Running, resume: asyncio.Event) -> bytes:
+    """Read a stream that continues after a keep-alive."""
     url = f"{gateway.base_url}/responses"
     body = {"model": "m", "input": "Hello?", "stream": True}
     data = b""
@@ -227,7 +227,7 @@ async def heard_in_silence(gateway: Running, go_on: asyncio.Event) -> bytes:
         async for piece in response.content.iter_any():
             data += piece
             if b"keepalive" in data or b"keep-alive" in data:
-                go_on.set()
+                resume.set()
     return data
 
 
@@ -236,21 +236,21 @@ async def heard_in_silence(gateway: Running, go_on: asyncio.Event) -> bytes:
     [({}, False, True), ({"codex": ClientConfig(keepalive="comment")}, True, False)],
     ids=["events", "comments"],
 )
-async def test_silence_is_bridged_in_the_form_that_the_client_takes(
+async def test_keep_alives_have_the_form_of_the_client_profile(
     tmp_path: Path, clients: dict[str, ClientConfig], *, comments: bool, events: bool
 ) -> None:
-    go_on = asyncio.Event()
+    resume = asyncio.Event()
 
-    async def silent(asked: Asked, line: Line) -> None:
-        await line.head()
-        await line.send(HELLO_WORLD[1])
-        await go_on.wait()
+    async def silent(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
+        await connection.send(HELLO_WORLD[1])
+        await resume.wait()
         for each in HELLO_WORLD[2:]:
-            await line.send(each)
-        await line.end()
+            await connection.send(each)
+        await connection.end()
 
     async with serving(tmp_path, silent, clients, keepalive_s=0.03) as gateway:
-        data = await heard_in_silence(gateway, go_on)
+        data = await read_during_silence(gateway, resume)
         logged = [each.facts for each in gateway.log if each.event == "response.diagnostics"]
     assert (b": keep-alive\n\n" in data, b'"type":"keepalive"' in data) == (comments, events)
     assert data.endswith(b"data: [DONE]\n\n")
@@ -258,26 +258,26 @@ async def test_silence_is_bridged_in_the_form_that_the_client_takes(
     assert [each["diagnostics"] for each in logged] == expected
 
 
-async def test_without_silence_nothing_is_said_of_it(tmp_path: Path) -> None:
+async def test_without_silence_there_are_no_keep_alives(tmp_path: Path) -> None:
     clients = {"*": ClientConfig(keepalive="comment")}
-    async with serving(tmp_path, playing(HELLO_WORLD), clients) as gateway:
-        answer = await asked(gateway, PYTHON, stream=True)
+    async with serving(tmp_path, send_frames(HELLO_WORLD), clients) as gateway:
+        answer = await post_as(gateway, PYTHON, stream=True)
         logged = [each for each in gateway.log if each.event == "response.diagnostics"]
     assert b": keep-alive" not in answer.body
-    assert (told(answer), logged) == (None, [])
+    assert (error_code(answer), logged) == (None, [])
 
 
 async def test_no_answer_names_a_model_in_its_headers(tmp_path: Path) -> None:
-    """Codex takes `openai-model` for a sign that its user was sent elsewhere."""
-    async with serving(tmp_path, playing(HELLO_WORLD)) as gateway:
-        answer = await asked(gateway, CODEX, stream=True)
+    """Codex reads `openai-model` as a sign that the request was rerouted."""
+    async with serving(tmp_path, send_frames(HELLO_WORLD)) as gateway:
+        answer = await post_as(gateway, CODEX, stream=True)
     assert "openai-model" not in answer.headers
 
 
 # --- mistakes in the file -------------------------------------------------------------------------
 
 
-async def test_a_profile_that_there_is_not_is_a_mistake_in_the_file(tmp_path: Path) -> None:
+async def test_an_unknown_profile_is_a_configuration_error(tmp_path: Path) -> None:
     config = replaced(settings(tmp_path), clients={"codexx": ClientConfig()})
     with pytest.raises(ConfigError) as caught:
         async with running(config):

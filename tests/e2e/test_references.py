@@ -1,4 +1,4 @@
-"""A client that names what was said, instead of repeating it, loses nothing.
+"""Item references: stored items can be referenced by id instead of being sent again.
 
 Clients that leave `store` alone send `item_reference` in place of the items of earlier answers. The
 provider must get what it would have got had the client repeated all of it.
@@ -15,8 +15,8 @@ import pytest
 
 from antiphon.config import CapsuleConfig, ProviderConfig, StoreConfig
 from antiphon.engine.runtime import Runtime
-from tests.support.checked_gateway import Scene, configured, scene
-from tests.support.client_answers import Answer, ask
+from tests.support.checked_gateway import CheckedGateway, checked_gateway, configured
+from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import replaced, running, settings
 from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.chat import ScriptedChat
@@ -30,7 +30,14 @@ from tests.support.scripted_providers.session import (
     result_items,
     user_items,
 )
-from tests.support.upstream import HELLO_WORLD, Asked, Line, Upstream, playing, upstream
+from tests.support.upstream import (
+    HELLO_WORLD,
+    Connection,
+    ReceivedRequest,
+    Upstream,
+    send_frames,
+    upstream,
+)
 
 HEADER = "antiphon-diagnostics"
 UNRESOLVED = "history.reference.unresolved"
@@ -41,17 +48,17 @@ def reference(id: str, *, typed: bool = True) -> Document:
 
 
 @asynccontextmanager
-async def talkative(scripted: ScriptedProvider) -> AsyncIterator[Upstream]:
-    """A provider that answers turn by turn."""
+async def turn_provider(scripted: ScriptedProvider) -> AsyncIterator[Upstream]:
+    """Open a provider that answers turn by turn."""
     turns = iter(SESSION)
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=scripted.content_type)
-        await line.send(scripted.stream_bytes(next(turns)))
-        await line.end()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(content_type=scripted.content_type)
+        await connection.send(scripted.stream_bytes(next(turns)))
+        await connection.end()
 
-    async with upstream(script) as played:
-        yield played
+    async with upstream(script) as server:
+        yield server
 
 
 PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
@@ -62,8 +69,8 @@ PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
 }
 
 
-def unsealed(item: Document) -> Document:
-    """What a client repeats that can carry no seal; its other items it repeats without ids."""
+def plain_items(item: Document) -> Document:
+    """Items that have no encrypted state, without ids where they are sent again."""
     forgotten = "encrypted_content" if item["type"] == "reasoning" else "id"
     return {name: value for name, value in item.items() if name != forgotten}
 
@@ -71,146 +78,171 @@ def unsealed(item: Document) -> Document:
 REPEATING: dict[str, Callable[[Document], Document]] = {
     "by reference": lambda item: reference(item["id"]),
     "by id alone": lambda item: reference(item["id"], typed=False),
-    "without the seal": unsealed,
+    "without the seal": plain_items,
 }
 
 
 @pytest.mark.parametrize("how", REPEATING)
 @pytest.mark.parametrize("kind", PROVIDERS)
-async def test_what_is_stored_need_not_be_repeated(tmp_path: Path, kind: str, how: str) -> None:
+async def test_a_stored_item_can_be_sent_as_a_reference(
+    tmp_path: Path, kind: str, how: str
+) -> None:
     scripted, model = PROVIDERS[kind]
-    async with talkative(scripted) as played:
+    async with turn_provider(scripted) as server:
         config = replaced(
-            settings(tmp_path, played.url),
-            providers={"up": ProviderConfig(kind=kind, base_url=played.url, api_keys=["k"])},
+            settings(tmp_path, server.url),
+            providers={"up": ProviderConfig(kind=kind, base_url=server.url, api_keys=["k"])},
             capsule=CapsuleConfig(keys=["a key"]),
         )
         items: list[Document] = []
         output: list[Document] = []
-        for place, turn in enumerate(SESSION):
-            items += user_items(turn) or result_items(output, SESSION[place - 1])
+        for index, turn in enumerate(SESSION):
+            items += user_items(turn) or result_items(output, SESSION[index - 1])
             async with running(config) as gateway:  # each turn in a gateway of its own
-                answer = await ask(gateway, request_body(f"up/{model}", items, include=[]))
+                answer = await post_request(gateway, request_body(f"up/{model}", items, include=[]))
             assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
             assert UNRESOLVED not in answer.headers.get(HEADER, "")
             output = answer.response["output"]
             items += [REPEATING[how](item) for item in output]
-            raw = played.asked[-1].raw
-            assert raw.endswith(native_tail(scripted, SESSION[: place + 1])), raw.decode()
+            raw = server.requests[-1].raw
+            assert raw.endswith(native_tail(scripted, SESSION[: index + 1])), raw.decode()
 
 
-def told(scene: Scene) -> list[tuple[str, str]]:
-    """Who said what in the last request."""
-    return [(message["role"], message["content"]) for message in scene.sent["messages"]]
+def role_texts(checked_gateway: CheckedGateway) -> list[tuple[str, str]]:
+    """Role and text of each message in the last request."""
+    return [
+        (message["role"], message["content"]) for message in checked_gateway.last_body["messages"]
+    ]
 
 
 def user(text: str, **more: Any) -> Document:
     return {"type": "message", "role": "user", "content": text, **more}
 
 
-async def posted(scene: Scene, **body: Any) -> Answer:
-    return await ask(scene.gateway, {"model": "m", "stream": True, **body})
+async def post_items(checked_gateway: CheckedGateway, **body: Any) -> Answer:
+    return await post_request(checked_gateway.gateway, {"model": "m", "stream": True, **body})
 
 
 @asynccontextmanager
-async def friendly(tmp_path: Path, url: str = "memory://") -> AsyncIterator[Scene]:
-    script = playing(HELLO_WORLD)
-    async with configured(tmp_path, script, store=StoreConfig(url=url, ttl_s=100)) as scene:
-        yield scene
+async def reference_gateway(
+    tmp_path: Path, url: str = "memory://"
+) -> AsyncIterator[CheckedGateway]:
+    script = send_frames(HELLO_WORLD)
+    async with configured(
+        tmp_path, script, store=StoreConfig(url=url, ttl_s=100)
+    ) as checked_gateway:
+        yield checked_gateway
 
 
-async def test_what_a_client_said_under_an_id_can_be_referred_to(tmp_path: Path) -> None:
-    async with friendly(tmp_path) as scene:
-        await posted(scene, input=[user("First.", id="msg_mine")])
-        await posted(scene, input=[reference("msg_mine"), user("Second.")])
-        assert told(scene) == [("user", "First."), ("user", "Second.")]
+async def test_an_input_item_with_an_id_can_be_referenced(tmp_path: Path) -> None:
+    async with reference_gateway(tmp_path) as checked_gateway:
+        await post_items(checked_gateway, input=[user("First.", id="msg_mine")])
+        await post_items(checked_gateway, input=[reference("msg_mine"), user("Second.")])
+        assert role_texts(checked_gateway) == [("user", "First."), ("user", "Second.")]
 
 
-async def test_a_thought_is_only_ever_replaced_by_a_thought(tmp_path: Path) -> None:
-    async with friendly(tmp_path) as scene:
-        await posted(scene, input=[user("First.", id="rs_mine")])
+async def test_a_reasoning_reference_resolves_only_to_reasoning(tmp_path: Path) -> None:
+    async with reference_gateway(tmp_path) as checked_gateway:
+        await post_items(checked_gateway, input=[user("First.", id="rs_mine")])
         thought = {"type": "reasoning", "id": "rs_mine", "summary": [], "content": []}
-        await posted(scene, input=[thought, user("Second.")])
-        assert told(scene) == [("user", "Second.")]
+        await post_items(checked_gateway, input=[thought, user("Second.")])
+        assert role_texts(checked_gateway) == [("user", "Second.")]
 
 
-async def test_a_chain_holds_the_items_and_not_the_references(tmp_path: Path) -> None:
-    async with friendly(tmp_path) as scene:
-        first = (await posted(scene, input="First.")).response
-        said = first["output"][0]["id"]
-        second = (await posted(scene, input=[reference(said), user("Second.")])).response
-        assert await scene.gateway.engine.services.store.delete(first["id"])
-        third = await posted(scene, input="Third.", previous_response_id=second["id"])
-        assert told(scene) == [
+async def test_a_stored_turn_has_the_items_and_not_the_references(tmp_path: Path) -> None:
+    async with reference_gateway(tmp_path) as checked_gateway:
+        first = (await post_items(checked_gateway, input="First.")).response
+        references = first["output"][0]["id"]
+        second = (
+            await post_items(checked_gateway, input=[reference(references), user("Second.")])
+        ).response
+        assert await checked_gateway.gateway.engine.services.store.delete(first["id"])
+        third = await post_items(checked_gateway, input="Third.", previous_response_id=second["id"])
+        assert role_texts(checked_gateway) == [
             ("assistant", "Hello, world"),
             ("user", "Second."),
             ("assistant", "Hello, world"),
             ("user", "Third."),
         ]
         assert HEADER not in third.headers
-        again = await posted(scene, input=[reference(said), user("Fourth.")])
-        assert told(scene) == [("assistant", "Hello, world"), ("user", "Fourth.")]
+        again = await post_items(checked_gateway, input=[reference(references), user("Fourth.")])
+        assert role_texts(checked_gateway) == [
+            ("assistant", "Hello, world"),
+            ("user", "Fourth."),
+        ]
         assert HEADER not in again.headers
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
-async def test_what_is_not_here_is_left_out_and_told_with_its_place(
+async def test_an_unresolved_reference_is_left_out_with_a_diagnostic(
     tmp_path: Path, store: str
 ) -> None:
     url = "memory://" if store == "memory" else f"sqlite:///{tmp_path / 'turns.db'}"
-    async with friendly(tmp_path, url) as scene:
-        first = (await posted(scene, input="First.")).response
+    async with reference_gateway(tmp_path, url) as checked_gateway:
+        first = (await post_items(checked_gateway, input="First.")).response
         known = reference(first["output"][0]["id"])
         unknown = [reference("rs_nowhere"), reference("msg_nowhere", typed=False)]
-        answer = await posted(scene, input=[known, unknown[0], user("Second."), unknown[1]])
-        assert told(scene) == [("assistant", "Hello, world"), ("user", "Second.")]
+        answer = await post_items(
+            checked_gateway, input=[known, unknown[0], user("Second."), unknown[1]]
+        )
+        assert role_texts(checked_gateway) == [
+            ("assistant", "Hello, world"),
+            ("user", "Second."),
+        ]
         assert answer.headers[HEADER] == f"2; codes={UNRESOLVED}:item_reference"
-        [entry] = [entry for entry in scene.gateway.log if entry.event == "response.diagnostics"]
+        [entry] = [
+            entry for entry in checked_gateway.gateway.log if entry.event == "response.diagnostics"
+        ]
         found = entry.facts["diagnostics"]
-        assert found == [f"{UNRESOLVED}:input[{place}]" for place in (1, 3)]
+        assert found == [f"{UNRESOLVED}:input[{index}]" for index in (1, 3)]
 
 
-async def test_what_was_not_stored_cannot_be_referred_to(tmp_path: Path) -> None:
-    async with friendly(tmp_path) as scene:
-        first = (await posted(scene, input="First.", store=False)).response
-        said = [reference(item["id"]) for item in first["output"]]
-        answer = await posted(scene, input=[*said, user("Second.")])
-        assert told(scene) == [("user", "Second.")]
+async def test_an_item_that_was_not_stored_cannot_be_referenced(tmp_path: Path) -> None:
+    async with reference_gateway(tmp_path) as checked_gateway:
+        first = (await post_items(checked_gateway, input="First.", store=False)).response
+        references = [reference(item["id"]) for item in first["output"]]
+        answer = await post_items(checked_gateway, input=[*references, user("Second.")])
+        assert role_texts(checked_gateway) == [("user", "Second.")]
         assert UNRESOLVED in answer.headers[HEADER]
 
 
-async def test_a_reference_lives_as_long_as_the_turn_of_its_item(tmp_path: Path) -> None:
+async def test_a_reference_is_valid_as_long_as_the_turn_of_its_item(tmp_path: Path) -> None:
     now = 1_000_000
-    async with upstream(playing(HELLO_WORLD)) as played:
-        config = settings(tmp_path, played.url)
+    async with upstream(send_frames(HELLO_WORLD)) as server:
+        config = settings(tmp_path, server.url)
         config = replaced(config, store=StoreConfig(url="memory://", ttl_s=100))
         async with running(config, Runtime(now=lambda: now)) as gateway:
-            scene = Scene(gateway, played)
-            first = (await posted(scene, input="First.")).response
+            checked_gateway = CheckedGateway(gateway, server)
+            first = (await post_items(checked_gateway, input="First.")).response
             items = [*(reference(item["id"]) for item in first["output"]), user("Second.")]
             now += 99
-            await posted(scene, input=items, store=False)
-            assert told(scene) == [("assistant", "Hello, world"), ("user", "Second.")]
+            await post_items(checked_gateway, input=items, store=False)
+            assert role_texts(checked_gateway) == [
+                ("assistant", "Hello, world"),
+                ("user", "Second."),
+            ]
             now += 1
-            answer = await posted(scene, input=items, store=False)
-            assert told(scene) == [("user", "Second.")]
+            answer = await post_items(checked_gateway, input=items, store=False)
+            assert role_texts(checked_gateway) == [("user", "Second.")]
             assert UNRESOLVED in answer.headers[HEADER]
 
 
-async def test_what_one_client_said_under_an_id_is_no_other_clients_to_refer_to(
+async def test_input_items_of_another_client_cannot_be_referenced(
     tmp_path: Path,
 ) -> None:
-    """Ids of a client's own choosing are easily guessed; ours are not."""
+    """Ids chosen by a client are easily guessed; ours are not."""
     keys = {"me": "my-key", "them": "their-key"}
-    async with scene(tmp_path, playing(HELLO_WORLD), api_keys=keys) as shared:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD), api_keys=keys) as shared:
 
         async def sent(client: str, *items: Document) -> str:
             body = {"model": "m", "stream": True, "input": [*items]}
-            answer = await ask(shared.gateway, body, authorization=f"Bearer {keys[client]}")
+            answer = await post_request(
+                shared.gateway, body, authorization=f"Bearer {keys[client]}"
+            )
             return answer.headers.get(HEADER, "")
 
         await sent("them", user("A secret.", id="msg_1"))
         assert UNRESOLVED in await sent("me", reference("msg_1"), user("Repeat that."))
-        assert told(shared) == [("user", "Repeat that.")]
+        assert role_texts(shared) == [("user", "Repeat that.")]
         assert UNRESOLVED not in await sent("them", reference("msg_1"), user("Repeat that."))
-        assert told(shared) == [("user", "A secret."), ("user", "Repeat that.")]
+        assert role_texts(shared) == [("user", "A secret."), ("user", "Repeat that.")]

@@ -1,4 +1,4 @@
-"""Rounds in every dialect: what the gateway asks on its own is as sound as what a client asks.
+"""Rounds in every dialect: requests of follow-up rounds are valid.
 
 The provider of each dialect checks what it gets the way the real one would, and answers natively.
 """
@@ -17,11 +17,20 @@ import pytest
 from antiphon.config import ProviderConfig, SearchConfig
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.providers.registry import SPECS
-from tests.support.client_answers import ask
-from tests.support.demand_scripts import speaking
+from tests.support.client_answers import post_request
+from tests.support.demand_scripts import native_turns
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.patches import FILES, patch
-from tests.support.rounds import ANSWERS, FORM, PATCH, READ, SEARCH, ULM, shape, words
+from tests.support.rounds import (
+    PATCH,
+    READ,
+    SEARCH,
+    SEARCH_RESULTS,
+    TEXT_FORMAT,
+    ULM,
+    item_types,
+    output_text,
+)
 from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.bedrock import ScriptedBedrock
 from tests.support.scripted_providers.chat import ScriptedChat
@@ -48,122 +57,124 @@ SOUND = patch(FILES["text"])
 BROKEN = SOUND.replace("+one", "one")
 
 
-def patching(text: str) -> Call:
+def patch_call(text: str) -> Call:
     return Call("apply_patch", json.dumps({"input": text}, separators=(",", ":")), "")
 
 
-SEARCHING = Call("web_search", '{"query":"rain"}', "")
-READING = Call("read", "{}", "")
+SEARCH_CALL = Call("web_search", '{"query":"rain"}', "")
+READ_CALL = Call("read", "{}", "")
 
 
 @dataclass
-class House:
+class DialectGateway:
     gateway: Running
-    played: Upstream
+    upstream: Upstream
     scripted: ScriptedProvider
     model: str
 
-    async def asked(self, **body: Any) -> dict[str, Any]:
-        """A finished response; whatever the provider was asked for it must be sound."""
-        asked = {"model": self.model, "input": "Hello?", "stream": True, **body}
-        answer = await ask(self.gateway, asked)
+    async def fetch_response(self, **body: Any) -> dict[str, Any]:
+        """Return a finished response; every request to the provider must be valid."""
+        fields = {"model": self.model, "input": "Hello?", "stream": True, **body}
+        answer = await post_request(self.gateway, fields)
         assert (answer.status, answer.response["status"]) == (200, "completed"), answer.body
-        for each in self.played.asked:
+        for each in self.upstream.requests:
             assert self.scripted.problems(each.raw) == []
         return answer.response
 
 
 @asynccontextmanager
-async def house(tmp_path: Path, kind: str, turns: Sequence[Turn]) -> AsyncIterator[House]:
+async def dialect_gateway(
+    tmp_path: Path, kind: str, turns: Sequence[Turn]
+) -> AsyncIterator[DialectGateway]:
     scripted, model = PROVIDERS[kind]
     path = tmp_path / "answers.json"
-    path.write_text(json.dumps(ANSWERS))
-    async with upstream(speaking(scripted, turns)) as played:
+    path.write_text(json.dumps(SEARCH_RESULTS))
+    async with upstream(native_turns(scripted, turns)) as server:
         entry = ProviderConfig(
             kind=kind,
-            base_url=played.url,
+            base_url=server.url,
             api_keys=["sk-up"],
             web_search="managed",
         )
         config = replaced(
-            settings(tmp_path, played.url),
+            settings(tmp_path, server.url),
             providers={"up": entry},
             search=SearchConfig(backend="recorded", url=f"file://{path}"),
         )
         async with running(config) as gateway:
-            yield House(gateway, played, scripted, f"up/{model}")
+            yield DialectGateway(gateway, server, scripted, f"up/{model}")
 
 
 @every_dialect
-async def test_a_model_that_only_thought_is_reminded(tmp_path: Path, kind: str) -> None:
+async def test_a_reasoning_only_turn_gets_a_reminder(tmp_path: Path, kind: str) -> None:
     turns = [Turn(1, thought="Hm."), Turn(2, thought="Oh.", text="Here it is.")]
-    async with house(tmp_path, kind, turns) as home:
-        response = await home.asked(reasoning={"effort": "high"}, tools=[READ])
-        assert len(home.played.asked) == 2
-        assert "neither answered" in home.played.asked[1].raw.decode()
-    assert words(response) == "Here it is."
+    async with dialect_gateway(tmp_path, kind, turns) as setup:
+        response = await setup.fetch_response(reasoning={"effort": "high"}, tools=[READ])
+        assert len(setup.upstream.requests) == 2
+        assert "neither answered" in setup.upstream.requests[1].raw.decode()
+    assert output_text(response) == "Here it is."
 
 
 @every_dialect
 async def test_a_patch_is_corrected(tmp_path: Path, kind: str) -> None:
     turns = [
-        Turn(1, thought="Hm.", text="I patch.", calls=(patching(BROKEN),)),
-        Turn(2, thought="Oh.", calls=(patching(SOUND),)),
+        Turn(1, thought="Hm.", text="I patch.", calls=(patch_call(BROKEN),)),
+        Turn(2, thought="Oh.", calls=(patch_call(SOUND),)),
     ]
-    async with house(tmp_path, kind, turns) as home:
-        response = await home.asked(tools=[PATCH, READ], reasoning={"effort": "high"})
-        assert len(home.played.asked) == 2
+    async with dialect_gateway(tmp_path, kind, turns) as setup:
+        response = await setup.fetch_response(tools=[PATCH, READ], reasoning={"effort": "high"})
+        assert len(setup.upstream.requests) == 2
     [call] = [item for item in response["output"] if item["type"] == "custom_tool_call"]
     assert call["input"] == SOUND
 
 
 @every_dialect
-async def test_a_form_is_repaired(tmp_path: Path, kind: str) -> None:
+async def test_structured_output_is_repaired(tmp_path: Path, kind: str) -> None:
     turns = [Turn(1, thought="Hm.", text="Ulm."), Turn(2, thought="Oh.", text=ULM)]
-    async with house(tmp_path, kind, turns) as home:
-        response = await home.asked(text=FORM)
-        assert len(home.played.asked) == 2
-    assert words(response) == ULM
+    async with dialect_gateway(tmp_path, kind, turns) as setup:
+        response = await setup.fetch_response(text=TEXT_FORMAT)
+        assert len(setup.upstream.requests) == 2
+    assert output_text(response) == ULM
 
 
 @every_dialect
 async def test_a_search_is_made(tmp_path: Path, kind: str) -> None:
     turns = [
-        Turn(1, thought="Hm.", text="I look.", calls=(SEARCHING,)),
-        Turn(2, thought="Oh.", calls=(SEARCHING, SEARCHING)),
+        Turn(1, thought="Hm.", text="I look.", calls=(SEARCH_CALL,)),
+        Turn(2, thought="Oh.", calls=(SEARCH_CALL, SEARCH_CALL)),
         Turn(3, text="It rains [1]."),
         Turn(4, text="Still."),
     ]
-    async with house(tmp_path, kind, turns) as home:
+    async with dialect_gateway(tmp_path, kind, turns) as setup:
         more: dict[str, Any] = {"tools": [SEARCH, READ], "reasoning": {"effort": "high"}}
-        response = await home.asked(**more)
-        assert len(home.played.asked) == 3
-        await home.asked(previous_response_id=response["id"], input="Sure?", **more)
-    assert shape(response)[-4:] == ["web_search_call"] * 3 + ["message"]
+        response = await setup.fetch_response(**more)
+        assert len(setup.upstream.requests) == 3
+        await setup.fetch_response(previous_response_id=response["id"], input="Sure?", **more)
+    assert item_types(response)[-4:] == ["web_search_call"] * 3 + ["message"]
 
 
 @every_dialect
-async def test_a_round_of_everything(tmp_path: Path, kind: str) -> None:
+async def test_one_answer_with_every_kind_of_follow_up(tmp_path: Path, kind: str) -> None:
     """A reminder, a search, a patch that breaks its grammar beside a call of the client's."""
     turns = [
         Turn(1, thought="Hm."),
-        Turn(2, calls=(SEARCHING,)),
-        Turn(3, thought="So.", calls=(READING, patching(BROKEN))),
-        Turn(4, calls=(patching(SOUND),)),
+        Turn(2, calls=(SEARCH_CALL,)),
+        Turn(3, thought="So.", calls=(READ_CALL, patch_call(BROKEN))),
+        Turn(4, calls=(patch_call(SOUND),)),
         Turn(5, text="Done."),
     ]
-    async with house(tmp_path, kind, turns) as home:
+    async with dialect_gateway(tmp_path, kind, turns) as setup:
         more: dict[str, Any] = {"tools": [SEARCH, READ, PATCH], "reasoning": {"effort": "high"}}
-        response = await home.asked(**more)
-        assert len(home.played.asked) == 4
+        response = await setup.fetch_response(**more)
+        assert len(setup.upstream.requests) == 4
         called = [item for item in response["output"] if item["type"].endswith("tool_call")]
         called += [item for item in response["output"] if item["type"] == "function_call"]
         outputs = [
             {"type": f"{item['type']}_output", "call_id": item["call_id"], "output": "ok"}
             for item in called
         ]
-        await home.asked(previous_response_id=response["id"], input=outputs, **more)
-    assert sorted(shape(response)) == ["custom_tool_call", "function_call", "web_search_call"]
+        await setup.fetch_response(previous_response_id=response["id"], input=outputs, **more)
+    assert sorted(item_types(response)) == ["custom_tool_call", "function_call", "web_search_call"]
 
 
 def test_every_dialect_has_a_provider_here() -> None:

@@ -1,5 +1,6 @@
-"""Between two rounds an answer can end like anywhere else: its client leaves, its time is up, the
-gateway goes down. Nothing stays behind, and whoever still listens hears one end."""
+"""An answer that ends between two rounds: by a disconnect, the total timeout or a shutdown.
+
+Everything is released, and a client that still reads gets one terminal event."""
 
 from __future__ import annotations
 
@@ -21,52 +22,54 @@ from tests.support.machines import documents
 from tests.support.rounds import (
     RAIN,
     SEARCH,
-    Stage,
-    both_ways,
-    calls,
-    found,
-    round_of,
-    said,
-    search,
-    stage,
-    thought,
-    words,
+    RoundsGateway,
+    call_delta,
+    output_text,
+    reasoning_delta,
+    round_script,
+    rounds_gateway,
+    search_call,
+    search_statuses,
+    streamed_and_whole,
+    text_delta,
 )
-from tests.support.stream_reader import Listener, listening
+from tests.support.stream_reader import StreamReader, open_stream
 from tests.support.stream_validator import check
-from tests.support.upstream import Asked, Line, Script
+from tests.support.upstream import Connection, ReceivedRequest, Script
 from tests.support.waiting import until
 
-LOOKED = round_of(said("Let me see."), calls(search()))
-ANSWER = round_of(said("It rains [1]."))
+LOOKED = round_script(text_delta("Let me see."), call_delta(search_call()))
+ANSWER = round_script(text_delta("It rains [1]."))
 
 
-class Engine:
-    """A search engine that finds nothing before it is told to."""
+class SlowSearchEngine:
+    """A search engine that finds nothing before the test resumes it."""
 
     def __init__(self) -> None:
-        self.asked = 0
-        self.go_on = asyncio.Event()
+        self.request_bodies = 0
+        self.resume = asyncio.Event()
         self.gone = asyncio.Event()
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
-        self.asked += 1
-        left = asyncio.ensure_future(line.until_gone())
-        told = asyncio.ensure_future(self.go_on.wait())
-        await asyncio.wait([left, told], return_when=asyncio.FIRST_COMPLETED)
-        if told.done():
-            await line.head(content_type="application/json")
-            await line.send(json.dumps({"results": [{**RAIN, "content": "It rains."}]}).encode())
-            await line.end()
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
+        self.request_bodies += 1
+        left = asyncio.ensure_future(connection.wait_disconnected())
+        resumed = asyncio.ensure_future(self.resume.wait())
+        await asyncio.wait([left, resumed], return_when=asyncio.FIRST_COMPLETED)
+        if resumed.done():
+            await connection.head(content_type="application/json")
+            await connection.send(
+                json.dumps({"results": [{**RAIN, "content": "It rains."}]}).encode()
+            )
+            await connection.end()
         else:
             self.gone.set()
-        for each in (left, told):
+        for each in (left, resumed):
             each.cancel()
-        await asyncio.wait([left, told])
+        await asyncio.wait([left, resumed])
 
 
-class Silent:
-    """A provider that says nothing at all, or only its head, until it is hung up upon."""
+class SilentRound:
+    """A provider that sends nothing, or only the response head, until the disconnect."""
 
     def __init__(self, *frames: bytes, head: bool = False) -> None:
         self._frames = frames
@@ -74,24 +77,24 @@ class Silent:
         self.waiting = asyncio.Event()
         self.gone = asyncio.Event()
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
         if self._head:
-            await line.head()
+            await connection.head()
         for each in self._frames:
-            await line.send(each)
+            await connection.send(each)
         self.waiting.set()
-        await line.until_gone()
+        await connection.wait_disconnected()
         self.gone.set()
 
 
 @asynccontextmanager
-async def heard(scene: Stage, **body: Any) -> AsyncIterator[Listener]:
-    async with listening(scene.gateway.gateway.port) as listener:
+async def open_request(setup: RoundsGateway, **body: Any) -> AsyncIterator[StreamReader]:
+    async with open_stream(setup.gateway.gateway.port) as listener:
         await listener.post({"model": "m", "input": "Hello?", "tools": [SEARCH], **body})
         yield listener
 
 
-async def listen_for(listener: Listener, kind: str, count: int = 1) -> None:
+async def listen_for(listener: StreamReader, kind: str, count: int = 1) -> None:
     while count:
         event = await listener.event()
         assert event is not None
@@ -99,219 +102,228 @@ async def listen_for(listener: Listener, kind: str, count: int = 1) -> None:
 
 
 def tasks() -> set[asyncio.Task[Any]]:
-    """All but those of scripted providers: they keep a line open for the next request."""
+    """All tasks but those of scripted providers, which keep connections open."""
     return {task for task in asyncio.all_tasks() if "upstream.<locals>" not in repr(task)}
 
 
-async def nothing_is_left(scene: Stage, before: set[asyncio.Task[Any]]) -> None:
-    engine = scene.gateway.engine
+async def nothing_is_left(setup: RoundsGateway, before: set[asyncio.Task[Any]]) -> None:
+    engine = setup.gateway.engine
     await until(lambda: not engine.active, "the exchange is over")
     await until(lambda: tasks() <= before, "no task is left behind")
-    assert scene.under_way == 0
+    assert setup.waiting_requests == 0
     ends = ("response.finished", "response.cancelled")
-    assert len([entry for entry in scene.gateway.log if entry.event in ends]) == 1
-    assert not [entry for entry in scene.gateway.log if entry.level == "error"]
+    assert len([entry for entry in setup.gateway.log if entry.event in ends]) == 1
+    assert not [entry for entry in setup.gateway.log if entry.level == "error"]
 
 
 # --- the client leaves ----------------------------------------------------------------------------
 
 
-@both_ways
-async def test_a_client_that_leaves_calls_off_its_search(tmp_path: Path, stream: bool) -> None:
-    engine = Engine()
-    async with stage(tmp_path, LOOKED, ANSWER, engine=engine) as scene:
+@streamed_and_whole
+async def test_a_client_disconnect_cancels_its_search(tmp_path: Path, stream: bool) -> None:
+    engine = SlowSearchEngine()
+    async with rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine) as setup:
         before = tasks()
-        async with heard(scene, stream=stream) as listener:
-            await until(lambda: engine.asked, "the search has begun")
-            listener.leave()
+        async with open_request(setup, stream=stream) as listener:
+            await until(lambda: engine.request_bodies, "the search has begun")
+            listener.disconnect()
             async with asyncio.timeout(10):
                 await engine.gone.wait()
-        await nothing_is_left(scene, before)
-        assert len(scene.asked) == 1
+        await nothing_is_left(setup, before)
+        assert len(setup.request_bodies) == 1
 
 
-@both_ways
+@streamed_and_whole
 @pytest.mark.parametrize("head", [True, False], ids=["a head", "nothing"])
-async def test_a_client_may_leave_before_the_first_word_of_a_later_round(
+async def test_a_client_may_disconnect_before_output_of_a_later_round(
     tmp_path: Path, stream: bool, head: bool
 ) -> None:
-    second = Silent(head=head)
-    async with stage(tmp_path, LOOKED, second) as scene:
+    second = SilentRound(head=head)
+    async with rounds_gateway(tmp_path, LOOKED, second) as setup:
         before = tasks()
-        async with heard(scene, stream=stream) as listener:
+        async with open_request(setup, stream=stream) as listener:
             async with asyncio.timeout(10):
                 await second.waiting.wait()
-                listener.leave()
+                listener.disconnect()
                 await second.gone.wait()
-        await nothing_is_left(scene, before)
-        assert len(scene.asked) == 2
+        await nothing_is_left(setup, before)
+        assert len(setup.request_bodies) == 2
 
 
-async def test_a_client_may_leave_while_a_later_round_waits_to_be_asked_again(
+async def test_a_client_may_disconnect_between_attempts_of_a_later_round(
     tmp_path: Path,
 ) -> None:
-    async def busy(asked: Asked, line: Line) -> None:
-        await line.head(503, content_type="application/json")
-        await line.send(b'{"error": {"message": "Busy."}}')
-        await line.end()
+    async def busy(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(503, content_type="application/json")
+        await connection.send(b'{"error": {"message": "Busy."}}')
+        await connection.end()
 
-    async with stage(tmp_path, LOOKED, busy, ANSWER) as scene:
-        scene.clock.stand_still()
+    async with rounds_gateway(tmp_path, LOOKED, busy, ANSWER) as setup:
+        setup.clock.freeze()
         before = tasks()
-        async with heard(scene, stream=True) as listener:
-            await until(lambda: scene.clock.slept, "it waits")
-            listener.leave()
-            await nothing_is_left(scene, before)
-        assert len(scene.asked) == 2  # and never a third time
+        async with open_request(setup, stream=True) as listener:
+            await until(lambda: setup.clock.slept, "it waits")
+            listener.disconnect()
+            await nothing_is_left(setup, before)
+        assert len(setup.request_bodies) == 2  # and never a third time
 
 
 # --- its time is up -------------------------------------------------------------------------------
 
 
-@both_ways
-async def test_the_whole_time_counts_while_a_search_is_made(tmp_path: Path, stream: bool) -> None:
-    engine = Engine()
+@streamed_and_whole
+async def test_the_total_timeout_counts_during_a_search(tmp_path: Path, stream: bool) -> None:
+    engine = SlowSearchEngine()
     timeouts = TimeoutConfig(total_s=0.4)
-    async with stage(tmp_path, LOOKED, ANSWER, engine=engine, timeouts=timeouts) as scene:
+    async with rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine, timeouts=timeouts) as setup:
         before = tasks()
-        async with heard(scene, stream=stream) as listener:
+        async with open_request(setup, stream=stream) as listener:
             answer = await listener.rest()
         async with asyncio.timeout(10):
             await engine.gone.wait()
-        await nothing_is_left(scene, before)
-        assert len(scene.asked) == 1
+        await nothing_is_left(setup, before)
+        assert len(setup.request_bodies) == 1
     assert answer.response["status"] == "failed"
     assert "in the time allowed" in answer.error["message"]
-    assert (words(answer.response), found(answer.response)) == ("Let me see.", ["failed"])
+    assert (output_text(answer.response), search_statuses(answer.response)) == (
+        "Let me see.",
+        ["failed"],
+    )
 
 
-async def test_rounds_that_never_end_do_at_the_deadline(tmp_path: Path) -> None:
+async def test_endless_rounds_end_at_the_total_timeout(tmp_path: Path) -> None:
     """Each round is quick; together they take too long."""
 
     def slow(number: int) -> Script:
-        play = round_of(calls(search(call_id=f"c{number}")))
+        play = round_script(call_delta(search_call(call_id=f"c{number}")))
 
-        async def script(asked: Asked, line: Line) -> None:
-            await line.pause(0.15)
-            await play(asked, line)
+        async def script(request: ReceivedRequest, connection: Connection) -> None:
+            await connection.pause(0.15)
+            await play(request, connection)
 
         return script
 
     timeouts = TimeoutConfig(total_s=0.5)
     for stream in (True, False):
-        async with stage(tmp_path, *map(slow, range(30)), timeouts=timeouts) as scene:
-            answer = await scene.ask(stream=stream, tools=[SEARCH])
-            assert 1 < len(scene.asked) < 9
+        async with rounds_gateway(tmp_path, *map(slow, range(30)), timeouts=timeouts) as setup:
+            answer = await setup.post_request(stream=stream, tools=[SEARCH])
+            assert 1 < len(setup.request_bodies) < 9
         assert "in the time allowed" in answer.error["message"]
 
 
 # --- the gateway goes down ------------------------------------------------------------------------
 
 
-@both_ways
-async def test_a_search_under_way_at_the_end_is_one_end(tmp_path: Path, stream: bool) -> None:
-    engine = Engine()
-    async with stage(tmp_path, LOOKED, ANSWER, engine=engine) as scene:
+@streamed_and_whole
+async def test_a_shutdown_during_a_search_ends_the_answer_once(
+    tmp_path: Path, stream: bool
+) -> None:
+    engine = SlowSearchEngine()
+    async with rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine) as setup:
         before = tasks()
-        async with heard(scene, stream=stream) as listener:
-            await until(lambda: engine.asked, "the search has begun")
-            scene.gateway.engine.stop_all()
+        async with open_request(setup, stream=stream) as listener:
+            await until(lambda: engine.request_bodies, "the search has begun")
+            setup.gateway.engine.stop_all()
             answer = await listener.rest()
-        await nothing_is_left(scene, before)
-        assert len(scene.asked) == 1
+        await nothing_is_left(setup, before)
+        assert len(setup.request_bodies) == 1
     assert answer.response["status"] == "failed"
-    assert found(answer.response) == ["failed"]
+    assert search_statuses(answer.response) == ["failed"]
 
 
-@both_ways
+@streamed_and_whole
 @pytest.mark.parametrize("head", [True, False], ids=["a head", "nothing"])
-async def test_a_later_round_under_way_at_the_end_is_one_end(
+async def test_a_shutdown_during_a_later_round_ends_the_answer_once(
     tmp_path: Path, stream: bool, head: bool
 ) -> None:
-    second = Silent(head=head)
-    async with stage(tmp_path, LOOKED, second) as scene:
+    second = SilentRound(head=head)
+    async with rounds_gateway(tmp_path, LOOKED, second) as setup:
         before = tasks()
-        async with heard(scene, stream=stream) as listener:
+        async with open_request(setup, stream=stream) as listener:
             await second.waiting.wait()
-            scene.gateway.engine.stop_all()
+            setup.gateway.engine.stop_all()
             answer = await listener.rest()
-        await nothing_is_left(scene, before)
+        await nothing_is_left(setup, before)
     assert answer.response["status"] == "failed"
-    assert words(answer.response) == "Let me see."
+    assert output_text(answer.response) == "Let me see."
 
 
 RESTLESS = {
     "a search": [LOOKED, ANSWER],
-    "a reminder": [round_of(thought("Hm.")), ANSWER],
-    "several": [round_of(thought("Hm.")), LOOKED, LOOKED, ANSWER],
+    "a reminder": [round_script(reasoning_delta("Hm.")), ANSWER],
+    "several": [round_script(reasoning_delta("Hm.")), LOOKED, LOOKED, ANSWER],
 }
 
 
 BODY = b'{"model": "m", "input": "?", "stream": true, "tools": [{"type": "web_search"}]}'
 
 
-async def driven(scene: Stage, after: int, *, leave: bool) -> tuple[list[Event], int | None]:
+async def run_until(
+    setup: RoundsGateway, after: int, *, leave: bool
+) -> tuple[list[Event], int | None]:
     """The events of an answer that is stopped, or left, after so many batches; and how often the
     provider had been asked by then. None: it has ended before."""
-    engine = scene.gateway.engine
+    engine = setup.gateway.engine
     run = await engine.create(Request.parse(BODY), Caller("somebody", "req_1"))
-    told: list[Event] = []
-    asked = None
+    seen: list[Event] = []
+    request_count = None
     async with run, aclosing(run.events()) as batches:
         await run.open()
         async for events in batches:
-            told += events
+            seen += events
             after -= 1
             if terminal(events) is None and not after:
-                asked = len(scene.asked)
+                request_count = len(setup.request_bodies)
                 if leave:
                     break
                 engine.stop_all()
-    return told, asked
+    return seen, request_count
 
 
 @pytest.mark.parametrize("leave", [True, False], ids=["left", "stopped"])
 @pytest.mark.parametrize("rounds", RESTLESS.values(), ids=RESTLESS)
-async def test_nothing_is_begun_after_the_end_wherever_it_comes(
+async def test_nothing_is_started_after_the_end_of_an_answer(
     tmp_path: Path, rounds: list[Script], leave: bool
 ) -> None:
     for after in range(1, 100):
-        async with stage(tmp_path, *rounds) as scene:
+        async with rounds_gateway(tmp_path, *rounds) as setup:
             before = tasks()
-            told, asked = await driven(scene, after, leave=leave)
-            assert asked in (None, len(scene.asked))
-            await nothing_is_left(scene, before)
+            seen, request_count = await run_until(setup, after, leave=leave)
+            assert request_count in (None, len(setup.request_bodies))
+            await nothing_is_left(setup, before)
         if not leave:
-            check(documents(told))
-        if asked is None:
+            check(documents(seen))
+        if request_count is None:
             break
-    assert asked is None
+    assert request_count is None
     assert after > 1
 
 
-async def test_keep_alives_go_on_while_a_search_is_made(tmp_path: Path) -> None:
-    engine = Engine()
+async def test_keep_alives_are_sent_during_a_search(tmp_path: Path) -> None:
+    engine = SlowSearchEngine()
     async with (
-        stage(tmp_path, LOOKED, ANSWER, engine=engine, keepalive_s=0.03) as scene,
-        heard(scene, stream=True) as listener,
+        rounds_gateway(tmp_path, LOOKED, ANSWER, engine=engine, keepalive_s=0.03) as setup,
+        open_request(setup, stream=True) as listener,
     ):
         await listen_for(listener, "response.web_search_call.searching")
         await listen_for(listener, "keepalive", 3)
-        engine.go_on.set()
+        engine.resume.set()
         answer = await listener.rest()
     assert answer.response["status"] == "completed"
-    assert words(answer.response) == "Let me see.It rains [1]."
+    assert output_text(answer.response) == "Let me see.It rains [1]."
 
 
-async def test_silence_of_a_search_is_not_the_providers(tmp_path: Path) -> None:
+async def test_a_slow_search_is_not_an_idle_provider(tmp_path: Path) -> None:
     """A search may take longer than a provider may be silent."""
-    engine = Engine()
+    engine = SlowSearchEngine()
     timeouts = TimeoutConfig(idle_s=0.05, first_token_s=5)
     async with (
-        stage(tmp_path, LOOKED, ANSWER, engine=engine, timeouts=timeouts, keepalive_s=0.1) as scene,
-        heard(scene, stream=True) as listener,
+        rounds_gateway(
+            tmp_path, LOOKED, ANSWER, engine=engine, timeouts=timeouts, keepalive_s=0.1
+        ) as setup,
+        open_request(setup, stream=True) as listener,
     ):
         await listen_for(listener, "keepalive", 3)
-        engine.go_on.set()
+        engine.resume.set()
         answer = await listener.rest()
     assert answer.response["status"] == "completed"

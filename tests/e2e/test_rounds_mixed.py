@@ -1,4 +1,4 @@
-"""Several reasons for another round in one answer: a search, a form, a patch, a client's own call.
+"""Several follow-ups in one answer: search, structured output, patch correction, client calls.
 
 Each is taken care of as if it were alone, streamed or whole.
 """
@@ -12,24 +12,24 @@ import pytest
 from antiphon.config import ModelConfig
 from tests.support.patches import FILES, patch
 from tests.support.rounds import (
-    FORM,
     PATCH,
     READ,
     SEARCH,
+    TEXT_FORMAT,
     ULM,
     Document,
-    both_ways,
-    calls,
-    found,
-    patched,
-    read,
-    round_of,
-    said,
-    search,
-    shape,
-    stage,
-    thought,
-    words,
+    call_delta,
+    item_types,
+    output_text,
+    patch_call,
+    read_call,
+    reasoning_delta,
+    round_script,
+    rounds_gateway,
+    search_call,
+    search_statuses,
+    streamed_and_whole,
+    text_delta,
 )
 from tests.support.upstream import Script
 
@@ -46,8 +46,8 @@ every_way = pytest.mark.parametrize(
 
 
 def answer_of(model: ModelConfig, text: str) -> Document:
-    """The answer as this model has to give it."""
-    return calls(("call_a", "answer_trip", text)) if model is BY_TOOL else said(text)
+    """The answer in the form that this model uses."""
+    return call_delta(("call_a", "answer_trip", text)) if model is BY_TOOL else text_delta(text)
 
 
 def inputs(response: Document) -> list[str]:
@@ -55,129 +55,133 @@ def inputs(response: Document) -> list[str]:
 
 
 @every_way
-@both_ways
-async def test_a_search_and_then_an_answer_in_its_form(
+@streamed_and_whole
+async def test_a_search_followed_by_structured_output(
     tmp_path: Path, model: ModelConfig, stream: bool
 ) -> None:
-    """What is said before the search is no part of the answer."""
+    """Text before the search is not part of the structured answer."""
     rounds = [
-        round_of(said("I look it up."), calls(search())),
-        round_of(answer_of(model, '{"town": 1}')),
-        round_of(answer_of(model, ULM)),
+        round_script(text_delta("I look it up."), call_delta(search_call())),
+        round_script(answer_of(model, '{"town": 1}')),
+        round_script(answer_of(model, ULM)),
     ]
-    async with stage(tmp_path, *rounds, model=model) as scene:
-        response = (await scene.ask(stream=stream, tools=[SEARCH], text=FORM)).response
-        assert len(scene.asked) == 3
-    assert (response["status"], words(response)) == ("completed", ULM)
-    assert found(response) == ["completed"]
+    async with rounds_gateway(tmp_path, *rounds, model=model) as setup:
+        response = (
+            await setup.post_request(stream=stream, tools=[SEARCH], text=TEXT_FORMAT)
+        ).response
+        assert len(setup.request_bodies) == 3
+    assert (response["status"], output_text(response)) == ("completed", ULM)
+    assert search_statuses(response) == ["completed"]
     assert response["usage"]["total_tokens"] == 30
 
 
 @every_way
-@both_ways
-async def test_text_before_a_call_of_the_client_is_told_as_it_is(
+@streamed_and_whole
+async def test_text_before_a_client_call_is_not_checked_against_the_format(
     tmp_path: Path, model: ModelConfig, stream: bool
 ) -> None:
-    rounds = [round_of(said("Not JSON."), calls(read()))]
-    async with stage(tmp_path, *rounds, model=model) as scene:
-        response = (await scene.ask(stream=stream, tools=TOOLS, text=FORM)).response
-        assert len(scene.asked) == 1
-    assert (response["status"], words(response)) == ("completed", "Not JSON.")
-    assert sorted(shape(response)) == ["function_call", "message"]
+    rounds = [round_script(text_delta("Not JSON."), call_delta(read_call()))]
+    async with rounds_gateway(tmp_path, *rounds, model=model) as setup:
+        response = (await setup.post_request(stream=stream, tools=TOOLS, text=TEXT_FORMAT)).response
+        assert len(setup.request_bodies) == 1
+    assert (response["status"], output_text(response)) == ("completed", "Not JSON.")
+    assert sorted(item_types(response)) == ["function_call", "message"]
 
 
 @every_way
-@both_ways
-async def test_a_patch_is_corrected_where_a_form_is_asked_for(
+@streamed_and_whole
+async def test_a_patch_is_corrected_beside_structured_output(
     tmp_path: Path, model: ModelConfig, stream: bool
 ) -> None:
     rounds = [
-        round_of(said("Patching."), calls(patched(BROKEN), read())),
-        round_of(said("Again."), calls(patched(SOUND, "call_q"))),
+        round_script(text_delta("Patching."), call_delta(patch_call(BROKEN), read_call())),
+        round_script(text_delta("Again."), call_delta(patch_call(SOUND, "call_q"))),
     ]
-    async with stage(tmp_path, *rounds, model=model) as scene:
-        response = (await scene.ask(stream=stream, tools=TOOLS, text=FORM)).response
-        assert len(scene.asked) == 2
+    async with rounds_gateway(tmp_path, *rounds, model=model) as setup:
+        response = (await setup.post_request(stream=stream, tools=TOOLS, text=TEXT_FORMAT)).response
+        assert len(setup.request_bodies) == 2
     assert response["status"] == "completed"
     assert inputs(response) == [SOUND]
-    assert shape(response).count("function_call") == 1
+    assert item_types(response).count("function_call") == 1
 
 
 ORDERS: dict[str, list[Script]] = {
     "search beside the patch": [
-        round_of(calls(search(), patched(BROKEN))),
-        round_of(calls(patched(SOUND, "call_q"))),
+        round_script(call_delta(search_call(), patch_call(BROKEN))),
+        round_script(call_delta(patch_call(SOUND, "call_q"))),
     ],
     "search before the correction": [
-        round_of(calls(patched(BROKEN))),
-        round_of(calls(search())),
-        round_of(calls(patched(SOUND, "call_q"))),
+        round_script(call_delta(patch_call(BROKEN))),
+        round_script(call_delta(search_call())),
+        round_script(call_delta(patch_call(SOUND, "call_q"))),
     ],
     "search, a thought, and the patch": [
-        round_of(calls(search())),
-        round_of(thought("Hm.")),
-        round_of(calls(patched(BROKEN))),
-        round_of(calls(patched(SOUND, "call_q"))),
+        round_script(call_delta(search_call())),
+        round_script(reasoning_delta("Hm.")),
+        round_script(call_delta(patch_call(BROKEN))),
+        round_script(call_delta(patch_call(SOUND, "call_q"))),
     ],
     "a thought before the correction": [
-        round_of(calls(search())),
-        round_of(calls(patched(BROKEN))),
-        round_of(thought("Hm.")),
-        round_of(calls(patched(SOUND, "call_q"))),
+        round_script(call_delta(search_call())),
+        round_script(call_delta(patch_call(BROKEN))),
+        round_script(reasoning_delta("Hm.")),
+        round_script(call_delta(patch_call(SOUND, "call_q"))),
     ],
     "the same id in each round": [
-        round_of(calls(search(call_id="call_0"))),
-        round_of(calls(patched(BROKEN, "call_0"))),
-        round_of(calls(patched(SOUND, "call_0"))),
+        round_script(call_delta(search_call(call_id="call_0"))),
+        round_script(call_delta(patch_call(BROKEN, "call_0"))),
+        round_script(call_delta(patch_call(SOUND, "call_0"))),
     ],
 }
 
 
-@both_ways
+@streamed_and_whole
 @pytest.mark.parametrize("rounds", ORDERS.values(), ids=ORDERS)
 async def test_searches_and_corrections_come_in_any_order(
     tmp_path: Path, rounds: list[Script], stream: bool
 ) -> None:
-    async with stage(tmp_path, *rounds) as scene:
+    async with rounds_gateway(tmp_path, *rounds) as setup:
         body: Document = {"tools": TOOLS, "parallel_tool_calls": False}
-        answer = (await scene.ask(stream=stream, **body)).response
-        assert len(scene.asked) == len(rounds)
+        answer = (await setup.post_request(stream=stream, **body)).response
+        assert len(setup.request_bodies) == len(rounds)
         [call] = [item for item in answer["output"] if item["type"] == "custom_tool_call"]
         result = {"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "ok"}
         later = {"previous_response_id": answer["id"], "input": [result]}
-        assert (await scene.ask(stream=stream, **body, **later)).status == 200
+        assert (await setup.post_request(stream=stream, **body, **later)).status == 200
     assert answer["status"] == "completed"
     assert call["input"] == SOUND
-    assert found(answer) == ["completed"]
+    assert search_statuses(answer) == ["completed"]
     assert answer["usage"]["total_tokens"] == 10 * len(rounds)
 
 
-@both_ways
+@streamed_and_whole
 async def test_searches_are_counted_over_all_rounds(tmp_path: Path, stream: bool) -> None:
     """A patch that is corrected between two of them makes no difference."""
     rounds = [
-        round_of(calls(search("rain", "c1"), search("sun", "c2"), patched(BROKEN))),
-        round_of(calls(search("moon", "c3"))),
-        round_of(calls(patched(SOUND, "call_q"))),
+        round_script(
+            call_delta(search_call("rain", "c1"), search_call("sun", "c2"), patch_call(BROKEN))
+        ),
+        round_script(call_delta(search_call("moon", "c3"))),
+        round_script(call_delta(patch_call(SOUND, "call_q"))),
     ]
-    async with stage(tmp_path, *rounds) as scene:
-        answer = await scene.ask(stream=stream, tools=TOOLS, max_tool_calls=1)
-        [told] = scene.log_of("response.diagnostics")
-    assert found(answer.response) == ["completed"]
+    async with rounds_gateway(tmp_path, *rounds) as setup:
+        answer = await setup.post_request(stream=stream, tools=TOOLS, max_tool_calls=1)
+        [told] = setup.log_of("response.diagnostics")
+    assert search_statuses(answer.response) == ["completed"]
     assert inputs(answer.response) == [SOUND]
     assert "search.limited:tools" in told["diagnostics"]
 
 
-@both_ways
-async def test_a_client_that_wants_one_call_gets_one_over_all_rounds(
+@streamed_and_whole
+async def test_without_parallel_calls_all_rounds_have_one_call(
     tmp_path: Path, stream: bool
 ) -> None:
-    """The patch beside the first call is left out, and so is what becomes of it."""
+    """The patch call beside the first call is left out, and so is its correction."""
     rounds = [
-        round_of(calls(read(), patched(BROKEN))),
-        round_of(calls(patched(patch(FILES["gone"]), "call_q"), read("call_t"))),
+        round_script(call_delta(read_call(), patch_call(BROKEN))),
+        round_script(call_delta(patch_call(patch(FILES["gone"]), "call_q"), read_call("call_t"))),
     ]
-    async with stage(tmp_path, *rounds) as scene:
-        answer = await scene.ask(stream=stream, tools=TOOLS, parallel_tool_calls=False)
+    async with rounds_gateway(tmp_path, *rounds) as setup:
+        answer = await setup.post_request(stream=stream, tools=TOOLS, parallel_tool_calls=False)
     assert answer.response["status"] == "completed"
-    assert shape(answer.response) == ["function_call"]
+    assert item_types(answer.response) == ["function_call"]

@@ -1,4 +1,4 @@
-"""What the gateway tells of itself: its health, its models, and what it made of a request."""
+"""Health, model lists and the diagnostics header."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from openai.pagination import SyncPage
 from openai.types import Model
 
-from tests.support.client_answers import ask, send
+from tests.support.client_answers import post_request, send_raw
 from tests.support.gateways import Running
-from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
-from tests.support.upstream import HELLO_WORLD, playing
+from tests.support.shared_gateway import UVLOOP, SharedGateway, open_shared_gateway
+from tests.support.upstream import HELLO_WORLD, send_frames
 
 
 @pytest.fixture(scope="module")
@@ -21,14 +21,14 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    async with opened_stage(tmp_path_factory.mktemp("stage")) as stage:
-        yield stage
+async def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    async with open_shared_gateway(tmp_path_factory.mktemp("stage")) as shared_gateway:
+        yield shared_gateway
 
 
 @pytest.fixture
-def gateway(stage: Stage) -> Running:
-    return stage.gateway
+def gateway(shared_gateway: SharedGateway) -> Running:
+    return shared_gateway.gateway
 
 
 # Health
@@ -42,12 +42,10 @@ def gateway(stage: Stage) -> Running:
         ("/health/ready", {"status": "ok"}),
     ],
 )
-async def test_health_is_told_to_anybody_who_asks(
-    gateway: Running, path: str, expected: Any
-) -> None:
-    answer = await send(gateway, "GET", path, host="gateway.example")
+async def test_health_endpoints_need_no_key(gateway: Running, path: str, expected: Any) -> None:
+    answer = await send_raw(gateway, "GET", path, host="gateway.example")
     assert (answer.status, answer.document) == (200, expected)
-    assert (await send(gateway, "HEAD", path)).status == 200
+    assert (await send_raw(gateway, "HEAD", path)).status == 200
 
 
 # Models
@@ -69,7 +67,7 @@ CODEX_FIELDS: Mapping[str, type | tuple[type, ...]] = {
 
 
 async def test_the_models_are_listed_as_openai_lists_them(gateway: Running) -> None:
-    answer = await send(gateway, "GET", "/v1/models?client_version=0.166.0")
+    answer = await send_raw(gateway, "GET", "/v1/models?client_version=0.166.0")
     page = SyncPage[Model].model_validate(answer.document, strict=True)
     models = [Model.model_validate(each, strict=True) for each in answer.document["data"]]
     assert {model.id for model in page.data} >= {"echo/echo", "echo/reasoner"}
@@ -77,7 +75,7 @@ async def test_the_models_are_listed_as_openai_lists_them(gateway: Running) -> N
 
 
 async def test_the_models_are_listed_as_codex_wants_them(gateway: Running) -> None:
-    answer = await send(gateway, "GET", "/v1/models")
+    answer = await send_raw(gateway, "GET", "/v1/models")
     entries = answer.document["models"]
     assert [entry["slug"] for entry in entries] == [each["id"] for each in answer.document["data"]]
     for entry in entries:
@@ -91,7 +89,7 @@ async def test_the_models_are_listed_as_codex_wants_them(gateway: Running) -> No
             assert set(level) == {"effort", "description"}
 
 
-async def test_a_list_that_has_not_changed_is_not_sent_again(gateway: Running) -> None:
+async def test_an_unchanged_model_list_is_a_304(gateway: Running) -> None:
     async with gateway.client.get(f"{gateway.base_url}/models") as first:
         tag = first.headers["etag"]
     for known, status in ((tag, 304), (f'"other", {tag}', 304), ('"other"', 200)):
@@ -101,36 +99,36 @@ async def test_a_list_that_has_not_changed_is_not_sent_again(gateway: Running) -
 
 
 async def test_every_listed_model_can_be_asked_for(gateway: Running) -> None:
-    answer = await send(gateway, "GET", "/v1/models")
+    answer = await send_raw(gateway, "GET", "/v1/models")
     for entry in answer.document["data"]:
-        reply = await ask(gateway, {"model": entry["id"], "input": "Hello?"})
+        reply = await post_request(gateway, {"model": entry["id"], "input": "Hello?"})
         assert reply.status != 404, entry
 
 
 # Diagnostics
 
 
-async def test_what_was_not_served_as_it_stands_is_told_in_a_header(stage: Stage) -> None:
+async def test_diagnostics_are_listed_in_a_header(shared_gateway: SharedGateway) -> None:
     body = {"moon_phase": "full", "top_logprobs": 3, "truncation": "auto", "service_tier": "flex"}
-    answer = await stage.ask(playing(HELLO_WORLD), stream=True, **body)
+    answer = await shared_gateway.post_request(send_frames(HELLO_WORLD), stream=True, **body)
     assert answer.response["status"] == "completed"
     count, _, codes = answer.headers["antiphon-diagnostics"].partition("; codes=")
-    told = codes.split(",")
-    assert int(count) >= len(told) >= 2
-    assert "param.unknown:moon_phase" in told
+    actual = codes.split(",")
+    assert int(count) >= len(actual) >= 2
+    assert "param.unknown:moon_phase" in actual
 
 
-async def test_nothing_is_told_if_there_is_nothing_to_tell(stage: Stage) -> None:
-    answer = await stage.ask(playing(HELLO_WORLD), stream=True)
+async def test_without_diagnostics_there_is_no_header(shared_gateway: SharedGateway) -> None:
+    answer = await shared_gateway.post_request(send_frames(HELLO_WORLD), stream=True)
     assert "antiphon-diagnostics" not in answer.headers
 
 
-async def test_a_header_stays_a_header_whatever_a_client_names_its_parameters(
-    stage: Stage,
+async def test_parameter_names_cannot_inject_into_the_diagnostics_header(
+    shared_gateway: SharedGateway,
 ) -> None:
     names = ["a\r\nset-cookie: x=1", "\u202e\x00\x7f", "x" * 5000, "p;q,r=s", "é"]
     odd = dict.fromkeys(names, 1) | {f"unknown_{number}": 1 for number in range(300)}
-    answer = await stage.ask(playing(HELLO_WORLD), stream=True, **odd)
+    answer = await shared_gateway.post_request(send_frames(HELLO_WORLD), stream=True, **odd)
     header = answer.headers["antiphon-diagnostics"]
     assert header.startswith("305; codes=")
     assert len(header) <= 1024

@@ -1,4 +1,4 @@
-"""SIGTERM hurts nobody: answers may finish, and those that cannot are ended properly."""
+"""SIGTERM: answers may finish until the deadline; the others get a terminal event."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.support.client_answers import Answer, judge_error
+from tests.support.client_answers import Answer, check_error_answer
 from tests.support.commands import COMMAND, environment
-from tests.support.stream_reader import Listener, listening
-from tests.support.upstream import HELLO, HELLO_WORLD, Asked, Line, chunk, upstream
+from tests.support.stream_reader import StreamReader, open_stream
+from tests.support.upstream import HELLO, HELLO_WORLD, Connection, ReceivedRequest, chunk, upstream
 from tests.support.waiting import until
 
 PATIENCE_S = 20.0
@@ -25,7 +25,7 @@ PATIENCE_S = 20.0
 
 @dataclass
 class Process:
-    """A gateway in a process of its own."""
+    """A gateway in a subprocess."""
 
     process: asyncio.subprocess.Process
     port: int
@@ -38,7 +38,7 @@ class Process:
             return await self.process.wait()
 
     async def stopping(self) -> None:
-        """Wait until it has heard the signal: its log says so."""
+        """Wait until the log says that the signal has arrived."""
         assert self.process.stderr is not None
         async with asyncio.timeout(PATIENCE_S):
             while b"gateway.stopping" not in await self.process.stderr.readline():
@@ -91,38 +91,38 @@ def body(model: str, **more: Any) -> dict[str, Any]:
 
 
 class Provider:
-    """Sends the first words at once, and the rest when it is told to."""
+    """Sends the first output at once, and the rest when the test releases it."""
 
     def __init__(self) -> None:
-        self.go_on = asyncio.Event()
+        self.resume = asyncio.Event()
         self.gone = 0
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
-        if asked.body["model"] == "no-head":
-            await line.until_gone()
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
+        if request.body["model"] == "no-head":
+            await connection.wait_disconnected()
         else:
-            await line.head()
-            if asked.body["model"] != "no-word":
+            await connection.head()
+            if request.body["model"] != "no-word":
                 for each in HELLO:
-                    await line.send(each)
-            await self._wait(line)
-        self.gone += line.is_gone
+                    await connection.send(each)
+            await self._wait(connection)
+        self.gone += connection.is_disconnected
 
-    async def _wait(self, line: Line) -> None:
-        """The end, or the other side hangs up: whatever comes first."""
-        told = asyncio.ensure_future(self.go_on.wait())
-        left = asyncio.ensure_future(line.until_gone())
-        await asyncio.wait([told, left], return_when=asyncio.FIRST_COMPLETED)
-        if told.done():
+    async def _wait(self, connection: Connection) -> None:
+        """Wait for the end or for a disconnect, whichever is first."""
+        resumed = asyncio.ensure_future(self.resume.wait())
+        left = asyncio.ensure_future(connection.wait_disconnected())
+        await asyncio.wait([resumed, left], return_when=asyncio.FIRST_COMPLETED)
+        if resumed.done():
             for each in HELLO_WORLD[2:]:
-                await line.send(each)
-            await line.end()
-        for waiting in (told, left):
+                await connection.send(each)
+            await connection.end()
+        for waiting in (resumed, left):
             waiting.cancel()
-        await asyncio.wait([told, left])
+        await asyncio.wait([resumed, left])
 
 
-async def first_words(listener: Listener) -> None:
+async def first_words(listener: StreamReader) -> None:
     while (event := await listener.event()) is not None:
         if event["type"] == "response.output_text.delta":
             return
@@ -130,19 +130,19 @@ async def first_words(listener: Listener) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_with_nothing_to_do_it_stops_at_once(tmp_path: Path, number: signal.Signals) -> None:
+async def test_an_idle_gateway_stops_at_once(tmp_path: Path, number: signal.Signals) -> None:
     async with serving(tmp_path, "http://127.0.0.1:1/v1", shutdown_s=60) as gateway:
         gateway.terminate(number)
         assert await gateway.exit_code() == 0
 
 
-async def test_streams_may_finish_and_nobody_new_is_let_in(tmp_path: Path) -> None:
+async def test_during_shutdown_streams_finish_and_new_requests_are_rejected(tmp_path: Path) -> None:
     provider = Provider()
     async with (
-        upstream(provider) as played,
-        serving(tmp_path, played.url, shutdown_s=60) as gateway,
-        listening(gateway.port) as stream,
-        listening(gateway.port) as silent,
+        upstream(provider) as server,
+        serving(tmp_path, server.url, shutdown_s=60) as gateway,
+        open_stream(gateway.port) as stream,
+        open_stream(gateway.port) as silent,
         aiohttp.ClientSession(f"http://127.0.0.1:{gateway.port}") as known,
     ):
         await stream.post(body("m"))
@@ -158,28 +158,28 @@ async def test_streams_may_finish_and_nobody_new_is_let_in(tmp_path: Path) -> No
             assert (live.status, (await live.json())["ready"]) == (200, False)
         async with known.post("/v1/responses", json=body("m")) as refused:
             answer = Answer(refused.status, refused.headers, await refused.read())
-            judge_error(answer)
+            check_error_answer(answer)
             assert (answer.status, refused.headers["connection"]) == (503, "close")
         with pytest.raises(aiohttp.ClientConnectorError):
             await known.get("/health/ready")  # on a new line: the old one was closed
         assert gateway.process.returncode is None
 
-        provider.go_on.set()
+        provider.resume.set()
         streamed, whole = await stream.rest(), await silent.rest()
         assert streamed.response["status"] == whole.response["status"] == "completed"
         assert await gateway.exit_code() == 0
 
 
-async def test_at_the_deadline_every_stream_gets_one_last_event(tmp_path: Path) -> None:
-    """And whoever was told nothing yet, an error."""
+async def test_at_the_shutdown_deadline_every_stream_gets_a_terminal_event(tmp_path: Path) -> None:
+    """A request without any event yet gets an error."""
     models = {"m": 3, "no-word": 2, "no-head": 2}
     provider = Provider()
     async with AsyncExitStack() as stack:
-        played = await stack.enter_async_context(upstream(provider))
-        gateway = await stack.enter_async_context(serving(tmp_path, played.url, shutdown_s=0.5))
+        server = await stack.enter_async_context(upstream(provider))
+        gateway = await stack.enter_async_context(serving(tmp_path, server.url, shutdown_s=0.5))
 
-        async def come(model: str, stream: bool) -> Listener:
-            listener = await stack.enter_async_context(listening(gateway.port))
+        async def come(model: str, stream: bool) -> StreamReader:
+            listener = await stack.enter_async_context(open_stream(gateway.port))
             await listener.post(body(model, stream=stream))
             return listener
 
@@ -187,55 +187,55 @@ async def test_at_the_deadline_every_stream_gets_one_last_event(tmp_path: Path) 
         wholes = [await come(model, False) for model in models]
         for listener in streams:  # each has begun, if only because its upstream is slow
             await listener.event()
-        await until(lambda: len(played.asked) == len(streams) + len(wholes), "all were asked")
+        await until(lambda: len(server.requests) == len(streams) + len(wholes), "all were asked")
         gateway.terminate()
         answers = [await listener.rest() for listener in streams]
         refusals = [await listener.rest() for listener in wholes]
         assert await gateway.exit_code() == 0
-        await until(lambda: provider.gone == len(played.asked), "all upstreams were closed")
+        await until(lambda: provider.gone == len(server.requests), "all upstreams were closed")
     assert {answer.response["status"] for answer in answers} == {"failed"}
     assert {answer.error["code"] for answer in answers} == {"server_error"}
     assert {answer.status for answer in refusals} == {503}
 
 
-async def test_what_was_finished_before_the_end_is_kept(tmp_path: Path) -> None:
+async def test_turns_finished_before_shutdown_are_stored(tmp_path: Path) -> None:
     provider = Provider()
-    provider.go_on.set()
-    async with upstream(provider) as played:
+    provider.resume.set()
+    async with upstream(provider) as server:
         async with (
-            serving(tmp_path, played.url, shutdown_s=5) as gateway,
-            listening(gateway.port) as stream,
+            serving(tmp_path, server.url, shutdown_s=5) as gateway,
+            open_stream(gateway.port) as stream,
         ):
             await stream.post(body("m"))
             first = await stream.rest()
             gateway.terminate()
             assert await gateway.exit_code() == 0
         async with (
-            serving(tmp_path, played.url, shutdown_s=5) as gateway,
-            listening(gateway.port) as stream,
+            serving(tmp_path, server.url, shutdown_s=5) as gateway,
+            open_stream(gateway.port) as stream,
         ):
             await stream.post(body("m", previous_response_id=first.response["id"]))
             second = await stream.rest()
     assert second.response["status"] == "completed"
-    assert [message["role"] for message in played.asked[-1].body["messages"]] == [
+    assert [message["role"] for message in server.requests[-1].body["messages"]] == [
         "user",
         "assistant",
         "user",
     ]
 
 
-async def test_a_client_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
-    """Its last event cannot be delivered; the process ends all the same."""
+async def test_a_client_that_does_not_read_does_not_delay_shutdown(tmp_path: Path) -> None:
+    """Its terminal event cannot be delivered; the process exits anyway."""
 
-    async def flood(asked: Asked, line: Line) -> None:
-        await line.head()
-        while not line.is_gone:
-            await line.send(chunk({"content": "word " * 20_000}))
+    async def flood(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
+        while not connection.is_disconnected:
+            await connection.send(chunk({"content": "word " * 20_000}))
 
     async with (
-        upstream(flood) as played,
-        serving(tmp_path, played.url, shutdown_s=0.1) as gateway,
-        listening(gateway.port, buffer_bytes=4096) as stream,
+        upstream(flood) as server,
+        serving(tmp_path, server.url, shutdown_s=0.1) as gateway,
+        open_stream(gateway.port, buffer_bytes=4096) as stream,
     ):
         await stream.post(body("m"))
         await first_words(stream)

@@ -1,4 +1,4 @@
-"""What a provider wants back reaches it, whatever happens to the gateway in between.
+"""Reasoning state reaches its provider again, across restarts and key rotation.
 
 A session of six turns, with a gateway that is taken down and started anew between any two of them.
 The provider must get, to the byte, the history that a client of its own would have sent. The client
@@ -26,7 +26,7 @@ from antiphon.config import (
     TraceConfig,
 )
 from antiphon.engine.runtime import Runtime
-from tests.support.client_answers import Answer, ask
+from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import replaced, running, settings
 from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.bedrock import ScriptedBedrock
@@ -45,7 +45,14 @@ from tests.support.scripted_providers.session import (
     user_items,
 )
 from tests.support.shared_gateway import UVLOOP
-from tests.support.upstream import Asked, Line, Script, Upstream, answering, upstream
+from tests.support.upstream import (
+    Connection,
+    ReceivedRequest,
+    Script,
+    Upstream,
+    send_json,
+    upstream,
+)
 
 HEADER = "antiphon-diagnostics"
 CACHE_MARK = b',{"cachePoint":{"type":"default"}}'  # for the provider's cache: no part of a history
@@ -57,13 +64,13 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @dataclass
-class Home:
-    """Where gateways live, one after another: a provider, a place on the disk, and keys."""
+class StatefulGateway:
+    """Settings of gateways that are started one after another: provider, store and capsule keys."""
 
     scripted: ScriptedProvider
     kind: str
     model: str
-    played: Upstream
+    upstream: Upstream
     tmp_path: Path
     store: str = "memory://"
     keys: list[str] = field(default_factory=lambda: ["the first key"])
@@ -72,9 +79,9 @@ class Home:
     """What the provider plays before it goes on with the session."""
 
     def config(self) -> Config:
-        entry = ProviderConfig(kind=self.kind, base_url=self.played.url, api_keys=["sk-up"])
+        entry = ProviderConfig(kind=self.kind, base_url=self.upstream.url, api_keys=["sk-up"])
         return replaced(
-            settings(self.tmp_path, self.played.url),
+            settings(self.tmp_path, self.upstream.url),
             providers={"up": entry},
             store=StoreConfig(url=self.store),
             trace=TraceConfig(enabled=False),
@@ -82,44 +89,44 @@ class Home:
             attempts=AttemptConfig(),
         )
 
-    async def ask(self, items: list[Document], **more: Any) -> Answer:
-        """A gateway that lives for one request."""
+    async def post_request(self, items: list[Document], **more: Any) -> Answer:
+        """Start a gateway for one request."""
         async with running(self.config(), Runtime(now=lambda: self.now)) as gateway:
-            answer = await ask(gateway, request_body(f"up/{self.model}", items, **more))
+            answer = await post_request(gateway, request_body(f"up/{self.model}", items, **more))
         assert answer.status == 200, answer.body
         assert answer.response["status"] == "completed"
         return answer
 
 
 @asynccontextmanager
-async def home(
+async def stateful_gateway(
     tmp_path: Path, scripted: ScriptedProvider, kind: str, model: str
-) -> AsyncIterator[Home]:
-    """The provider answers turn by turn, as often as it is asked."""
+) -> AsyncIterator[StatefulGateway]:
+    """Open a provider that answers turn by turn."""
     turns = iter(SESSION)
 
-    async def script(asked: Asked, line: Line) -> None:
-        if here.refusals:
-            await here.refusals.pop(0)(asked, line)
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        if setup.refusals:
+            await setup.refusals.pop(0)(request, connection)
             return
-        await line.head(content_type=scripted.content_type)
-        await line.send(scripted.stream_bytes(next(turns)))
-        await line.end()
+        await connection.head(content_type=scripted.content_type)
+        await connection.send(scripted.stream_bytes(next(turns)))
+        await connection.end()
 
-    async with upstream(script) as played:
-        here = Home(scripted, kind, model, played, tmp_path)
-        yield here
-
-
-def known(place: int, before: Sequence[Document]) -> list[Document]:
-    """What a client has to say at this turn, by the items of the one before."""
-    return user_items(SESSION[place]) or result_items([*before], SESSION[place - 1])
+    async with upstream(script) as server:
+        setup = StatefulGateway(scripted, kind, model, server, tmp_path)
+        yield setup
 
 
-def check(place: int, home: Home) -> None:
+def turn_input(index: int, before: Sequence[Document]) -> list[Document]:
+    """The input of a turn, given the output of the one before."""
+    return user_items(SESSION[index]) or result_items([*before], SESSION[index - 1])
+
+
+def check(index: int, stateful_gateway: StatefulGateway) -> None:
     """The last request is what the provider's own client would have sent."""
-    raw = home.played.asked[-1].raw.replace(CACHE_MARK, b"")
-    assert raw.endswith(native_tail(home.scripted, SESSION[: place + 1])), raw.decode()
+    raw = stateful_gateway.upstream.requests[-1].raw.replace(CACHE_MARK, b"")
+    assert raw.endswith(native_tail(stateful_gateway.scripted, SESSION[: index + 1])), raw.decode()
 
 
 PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
@@ -138,33 +145,31 @@ PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
 
 
 @pytest.mark.parametrize("kind", PROVIDERS)
-async def test_a_client_that_echoes_keeps_everything_over_restarts(
-    tmp_path: Path, kind: str
-) -> None:
+async def test_state_in_echoed_items_survives_a_restart(tmp_path: Path, kind: str) -> None:
     scripted, model = PROVIDERS[kind]
-    async with home(tmp_path, scripted, kind, model) as here:
+    async with stateful_gateway(tmp_path, scripted, kind, model) as setup:
         items: list[Document] = []
         output: list[Document] = []
-        for place in range(len(SESSION)):
-            items += known(place, output)
-            output = (await here.ask(items, store=False)).response["output"]
+        for index in range(len(SESSION)):
+            items += turn_input(index, output)
+            output = (await setup.post_request(items, store=False)).response["output"]
             items += echo_items(output)
-            check(place, here)
+            check(index, setup)
 
 
 @pytest.mark.parametrize("kind", PROVIDERS)
-async def test_a_client_that_names_the_response_before_keeps_everything_over_restarts(
+async def test_state_behind_previous_response_id_survives_a_restart(
     tmp_path: Path, kind: str
 ) -> None:
     scripted, model = PROVIDERS[kind]
-    async with home(tmp_path, scripted, kind, model) as here:
-        here.store = f"sqlite:///{tmp_path / 'kept.db'}"
+    async with stateful_gateway(tmp_path, scripted, kind, model) as setup:
+        setup.store = f"sqlite:///{tmp_path / 'kept.db'}"
         output: list[Document] = []
         previous: dict[str, str] = {}
-        for place in range(len(SESSION)):
-            response = (await here.ask(known(place, output), **previous)).response
+        for index in range(len(SESSION)):
+            response = (await setup.post_request(turn_input(index, output), **previous)).response
             output, previous = response["output"], {"previous_response_id": response["id"]}
-            check(place, here)
+            check(index, setup)
 
 
 # What cannot be opened
@@ -173,16 +178,16 @@ SIGNED = ("anthropic", "gemini", "openai", "bedrock", "openrouter")
 """Providers whose state nobody could make up."""
 
 
-async def first_turn(here: Home) -> list[Document]:
-    """The items of a thread that waits for the results of its first calls."""
+async def first_turn(setup: StatefulGateway) -> list[Document]:
+    """Return the items of a thread whose first calls have no results yet."""
     items = user_items(SESSION[0])
-    output = (await here.ask(items, store=False)).response["output"]
+    output = (await setup.post_request(items, store=False)).response["output"]
     assert [item["type"] for item in output if "encrypted_content" in item]
     return [*items, *echo_items(output), *result_items(output, SESSION[0])]
 
 
-def changed(items: list[Document], change: Callable[[str], str]) -> list[Document]:
-    """The same items with another seal."""
+def with_capsule(items: list[Document], change: Callable[[str], str]) -> list[Document]:
+    """The same items with a changed capsule."""
     return [
         {**item, "encrypted_content": change(item["encrypted_content"])}
         if "encrypted_content" in item
@@ -191,14 +196,14 @@ def changed(items: list[Document], change: Callable[[str], str]) -> list[Documen
     ]
 
 
-def states_in(here: Home) -> list[str]:
+def states_in(setup: StatefulGateway) -> list[str]:
     """Which states of the first turn are in the last request."""
-    return states_of(here.scripted, here.played.asked[-1])
+    return states_of(setup.scripted, setup.upstream.requests[-1])
 
 
-def states_of(scripted: ScriptedProvider, request: Asked) -> list[str]:
+def states_of(scripted: ScriptedProvider, received: ReceivedRequest) -> list[str]:
     escaped = {state: json.dumps(state)[1:-1] for state in scripted.states(SESSION[0])}
-    return [state for state, text in escaped.items() if text in request.raw.decode()]
+    return [state for state, text in escaped.items() if text in received.raw.decode()]
 
 
 DAMAGES: dict[str, tuple[Callable[[str], str], str]] = {
@@ -215,96 +220,96 @@ DAMAGES: dict[str, tuple[Callable[[str], str], str]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("kind", ["deepseek", *SIGNED])
-async def test_a_seal_that_cannot_be_opened_costs_the_state_and_nothing_else(
+async def test_a_capsule_that_cannot_be_opened_loses_only_its_state(
     tmp_path: Path, kind: str, damage: str
 ) -> None:
     scripted, model = PROVIDERS[kind]
     change, why = DAMAGES[damage]
-    async with home(tmp_path, scripted, kind, model) as here:
-        items = changed(await first_turn(here), change)
-        answer = await here.ask(items, store=False)
-        assert states_in(here) == []
+    async with stateful_gateway(tmp_path, scripted, kind, model) as setup:
+        items = with_capsule(await first_turn(setup), change)
+        answer = await setup.post_request(items, store=False)
+        assert states_in(setup) == []
     assert f"capsule.unused:{why}" in answer.headers[HEADER]
 
 
 @pytest.mark.parametrize("kind", ["deepseek", *SIGNED])
-async def test_a_seal_expires(tmp_path: Path, kind: str) -> None:
+async def test_a_capsule_expires(tmp_path: Path, kind: str) -> None:
     scripted, model = PROVIDERS[kind]
-    async with home(tmp_path, scripted, kind, model) as here:
-        items = await first_turn(here)
-        here.now += 1000
-        assert HEADER not in (await here.ask(items, store=False)).headers
-        assert states_in(here) == scripted.states(SESSION[0])
-        here.now += 1
-        answer = await here.ask(items, store=False)
-        assert states_in(here) == []
+    async with stateful_gateway(tmp_path, scripted, kind, model) as setup:
+        items = await first_turn(setup)
+        setup.now += 1000
+        assert HEADER not in (await setup.post_request(items, store=False)).headers
+        assert states_in(setup) == scripted.states(SESSION[0])
+        setup.now += 1
+        answer = await setup.post_request(items, store=False)
+        assert states_in(setup) == []
     assert "capsule.unused:expired" in answer.headers[HEADER]
 
 
 @pytest.mark.parametrize("kind", SIGNED)
-async def test_a_seal_is_for_the_model_that_made_it(tmp_path: Path, kind: str) -> None:
+async def test_a_capsule_is_only_for_its_model(tmp_path: Path, kind: str) -> None:
     scripted, model = PROVIDERS[kind]
-    async with home(tmp_path, scripted, kind, model) as here:
-        items = await first_turn(here)
-        here.model = {"anthropic": "claude-opus-5", "openai": "gpt-5.2"}.get(kind, f"{model}-2")
-        answer = await here.ask(items, store=False)
-        assert states_in(here) == []
+    async with stateful_gateway(tmp_path, scripted, kind, model) as setup:
+        items = await first_turn(setup)
+        setup.model = {"anthropic": "claude-opus-5", "openai": "gpt-5.2"}.get(kind, f"{model}-2")
+        answer = await setup.post_request(items, store=False)
+        assert states_in(setup) == []
     assert "capsule.unused" in answer.headers[HEADER]
 
 
-async def test_what_was_thought_in_plain_goes_along_to_another_model(tmp_path: Path) -> None:
+async def test_plain_reasoning_is_sent_to_another_model(tmp_path: Path) -> None:
     scripted, model = PROVIDERS["deepseek"]
-    async with home(tmp_path, scripted, "deepseek", model) as here:
-        items = await first_turn(here)
-        here.model = "deepseek-flash"
-        answer = await here.ask(items, store=False)
-        assert states_in(here) == [SESSION[0].thought]
+    async with stateful_gateway(tmp_path, scripted, "deepseek", model) as setup:
+        items = await first_turn(setup)
+        setup.model = "deepseek-flash"
+        answer = await setup.post_request(items, store=False)
+        assert states_in(setup) == [SESSION[0].thought]
         assert HEADER not in answer.headers
 
 
-async def test_a_server_of_the_same_kind_elsewhere_is_a_stranger(tmp_path: Path) -> None:
+async def test_a_capsule_is_not_for_another_server_of_the_same_kind(tmp_path: Path) -> None:
     scripted = ScriptedChat("chat", details=True)
     async with (
-        home(tmp_path, scripted, "chat", "m") as here,
-        home(tmp_path, scripted, "chat", "m") as elsewhere,
+        stateful_gateway(tmp_path, scripted, "chat", "m") as setup,
+        stateful_gateway(tmp_path, scripted, "chat", "m") as elsewhere,
     ):
-        items = await first_turn(here)
-        answer = await elsewhere.ask(items, store=False)
+        items = await first_turn(setup)
+        answer = await elsewhere.post_request(items, store=False)
         assert states_in(elsewhere) == []
         assert "capsule.unused:foreign" in answer.headers[HEADER]
-        await here.ask(items, store=False)
-        assert states_in(here) == scripted.states(SESSION[0])
+        await setup.post_request(items, store=False)
+        assert states_in(setup) == scripted.states(SESSION[0])
 
 
-async def test_keys_can_be_replaced_without_losing_anything(tmp_path: Path) -> None:
+async def test_capsule_keys_can_be_rotated(tmp_path: Path) -> None:
     scripted, model = PROVIDERS["anthropic"]
-    async with home(tmp_path, scripted, "anthropic", model) as here:
+    async with stateful_gateway(tmp_path, scripted, "anthropic", model) as setup:
         items: list[Document] = []
         output: list[Document] = []
         keys = ["a", "a", "b a", "b a", "c b a", "c b a"]
-        for place, held in enumerate(keys):
-            here.keys = held.split()
-            items += known(place, output)
-            output = (await here.ask(items, store=False)).response["output"]
+        for index, held in enumerate(keys):
+            setup.keys = held.split()
+            items += turn_input(index, output)
+            output = (await setup.post_request(items, store=False)).response["output"]
             items += echo_items(output)
-            check(place, here)
+            check(index, setup)
 
 
-async def test_a_key_that_was_thrown_away_takes_its_seals_along_and_no_others(
+async def test_a_removed_capsule_key_invalidates_only_its_capsules(
     tmp_path: Path,
 ) -> None:
     scripted, model = PROVIDERS["openai"]
-    async with home(tmp_path, scripted, "openai", model) as here:
-        here.keys = ["old"]
-        items = await first_turn(here)
-        here.keys = ["new", "old"]
-        output = (await here.ask(items, store=False)).response["output"]
+    async with stateful_gateway(tmp_path, scripted, "openai", model) as setup:
+        setup.keys = ["old"]
+        items = await first_turn(setup)
+        setup.keys = ["new", "old"]
+        output = (await setup.post_request(items, store=False)).response["output"]
         items += [*echo_items(output), *result_items(output, SESSION[1])]
-        here.keys = ["new"]
-        answer = await here.ask(items, store=False)
+        setup.keys = ["new"]
+        answer = await setup.post_request(items, store=False)
         assert "capsule.unused:unknown_key" in answer.headers[HEADER]
-        assert states_in(here) == []
-        assert scripted.states(SESSION[1])[0] in here.played.asked[-1].raw.decode()
+        assert states_in(setup) == []
+        assert scripted.states(SESSION[1])[0] in setup.upstream.requests[-1].raw.decode()
 
 
 # What the provider does not take back
@@ -318,14 +323,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-async def test_a_signature_that_is_refused_is_left_out_once(tmp_path: Path, kind: str) -> None:
+async def test_a_rejected_signature_is_left_out_once(tmp_path: Path, kind: str) -> None:
     scripted, model = PROVIDERS[kind]
-    async with home(tmp_path, scripted, kind, model) as here:
-        items = await first_turn(here)
-        here.refusals = [answering(400, {"error": REFUSED[kind]})]
-        answer = await here.ask(items, store=False)
-        assert len(here.played.asked) == 3
-        with_state, without = here.played.asked[-2:]
+    async with stateful_gateway(tmp_path, scripted, kind, model) as setup:
+        items = await first_turn(setup)
+        setup.refusals = [send_json(400, {"error": REFUSED[kind]})]
+        answer = await setup.post_request(items, store=False)
+        assert len(setup.upstream.requests) == 3
+        with_state, without = setup.upstream.requests[-2:]
         assert states_of(scripted, with_state) == scripted.states(SESSION[0])
         assert states_of(scripted, without) == []
         assert scripted.problems(without.raw) == []

@@ -1,4 +1,4 @@
-"""However an upstream fails, a client is told one thing, once, in the API's own shape."""
+"""Upstream failures: the client gets one error in the shape of the API."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
+from tests.support.shared_gateway import UVLOOP, SharedGateway, open_shared_gateway
 from tests.support.upstream import (
     DONE,
     HELLO,
     HELLO_WORLD,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
-    answering,
     frame,
-    playing,
+    send_frames,
+    send_json,
     upstream,
-    whole,
+    whole_answer,
 )
 
 
@@ -32,9 +32,9 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    async with opened_stage(tmp_path_factory.mktemp("stage")) as stage:
-        yield stage
+async def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    async with open_shared_gateway(tmp_path_factory.mktemp("stage")) as shared_gateway:
+        yield shared_gateway
 
 
 # Error statuses
@@ -74,21 +74,21 @@ FAILURES: Mapping[str, tuple[int, Any, int, str]] = {
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-async def test_a_status_of_the_upstream_becomes_ours(
-    stage: Stage, failure: tuple[int, Any, int, str], stream: bool
+async def test_upstream_statuses_are_mapped_to_gateway_statuses(
+    shared_gateway: SharedGateway, failure: tuple[int, Any, int, str], stream: bool
 ) -> None:
     status, body, expected_status, expected_code = failure
-    answer = await stage.ask(answering(status, body), stream=stream)
+    answer = await shared_gateway.post_request(send_json(status, body), stream=stream)
     assert (answer.status, answer.error["code"]) == (expected_status, expected_code)
     assert "retry-after" not in answer.headers
 
 
 @pytest.mark.parametrize(("status", "body"), [(413, OPENAI), (400, TOO_LONG)], ids=["413", "400"])
-async def test_an_overflow_is_told_inside_a_stream_because_clients_compact_only_then(
-    stage: Stage, status: int, body: Any
+async def test_a_context_overflow_is_reported_inside_a_stream(
+    shared_gateway: SharedGateway, status: int, body: Any
 ) -> None:
-    streamed = await stage.ask(answering(status, body), stream=True)
-    unstreamed = await stage.ask(answering(status, body))
+    streamed = await shared_gateway.post_request(send_json(status, body), stream=True)
+    unstreamed = await shared_gateway.post_request(send_json(status, body))
     assert streamed.status == 200
     assert streamed.error["code"] == "context_length_exceeded"
     assert (unstreamed.status, unstreamed.error["code"]) == (400, "context_length_exceeded")
@@ -103,64 +103,68 @@ async def test_an_overflow_is_told_inside_a_stream_because_clients_compact_only_
         ("0", "1", "0"),
     ],
 )
-async def test_a_delay_that_the_upstream_asks_for_is_handed_on(
-    stage: Stage, given: str, seconds: str, milliseconds: str
+async def test_retry_after_of_the_upstream_is_passed_on(
+    shared_gateway: SharedGateway, given: str, seconds: str, milliseconds: str
 ) -> None:
-    """Whole seconds are rounded up, so that nobody comes back too early."""
-    answer = await stage.ask(answering(429, OPENAI, retry_after=given), stream=True)
+    """Fractions of seconds are rounded up, so that clients do not retry too early."""
+    answer = await shared_gateway.post_request(
+        send_json(429, OPENAI, retry_after=given), stream=True
+    )
     assert answer.status == 429
     assert answer.headers["retry-after"] == seconds
     assert answer.headers["retry-after-ms"] == milliseconds
 
 
 @pytest.mark.parametrize("given", ["soon", "-3", "nan", "inf", "1e999", "9" * 400, "\xff", ""])
-async def test_a_delay_that_makes_no_sense_is_no_reason_to_stumble(
-    stage: Stage, given: str
+async def test_a_malformed_retry_after_is_ignored(
+    shared_gateway: SharedGateway, given: str
 ) -> None:
-    answer = await stage.ask(answering(429, OPENAI, retry_after=given), stream=True)
+    answer = await shared_gateway.post_request(
+        send_json(429, OPENAI, retry_after=given), stream=True
+    )
     assert (answer.status, answer.error["code"]) == (429, "rate_limit_exceeded")
     assert float(answer.headers.get("retry-after", 0)) < 10**9
 
 
-async def test_the_body_of_an_error_may_break_off(stage: Stage) -> None:
-    """The status has said enough."""
+async def test_an_error_body_may_be_cut_off(shared_gateway: SharedGateway) -> None:
+    """The status is enough for classification."""
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(429, content_type="application/json")
-        await line.send(b'{"error": {"mess')
-        line.cut()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(429, content_type="application/json")
+        await connection.send(b'{"error": {"mess')
+        connection.cut()
 
-    answer = await stage.ask(script, stream=True)
+    answer = await shared_gateway.post_request(script, stream=True)
     assert (answer.status, answer.error["code"]) == (429, "rate_limit_exceeded")
 
 
-async def test_the_body_of_an_error_may_never_end(stage: Stage) -> None:
-    """What is reasonable is read, and then the line is closed."""
+async def test_an_endless_error_body_is_limited(shared_gateway: SharedGateway) -> None:
+    """A limited part is read, then the connection is closed."""
     gone = asyncio.Event()
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(500, content_type="text/plain")
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(500, content_type="text/plain")
         try:
             while True:
-                await line.send(b"overloaded " * 5000)
+                await connection.send(b"overloaded " * 5000)
         except ConnectionError:
             gone.set()
             raise
 
-    answer = await stage.ask(script, stream=True)
+    answer = await shared_gateway.post_request(script, stream=True)
     await asyncio.wait_for(gone.wait(), 10)
     assert (answer.status, answer.error["code"]) == (503, "server_error")
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_a_redirect_is_not_followed(stage: Stage, status: int) -> None:
-    """It would carry the provider's key to whatever place the answer names."""
-    async with upstream(playing(HELLO_WORLD)) as elsewhere:
-        moved = answering(status, "moved", location=f"{elsewhere.url}/chat/completions")
-        answer = await stage.ask(moved, stream=True)
+async def test_a_redirect_is_not_followed(shared_gateway: SharedGateway, status: int) -> None:
+    """A redirect would send the provider's key to another host."""
+    async with upstream(send_frames(HELLO_WORLD)) as elsewhere:
+        moved = send_json(status, "moved", location=f"{elsewhere.url}/chat/completions")
+        answer = await shared_gateway.post_request(moved, stream=True)
     assert (answer.status, answer.error["type"]) == (502, "server_error")
     assert "base URL" in answer.error["message"]
-    assert not elsewhere.asked
+    assert not elsewhere.requests
 
 
 # Errors and surprises inside a 200
@@ -181,15 +185,17 @@ async def test_a_redirect_is_not_followed(stage: Stage, status: int) -> None:
     ],
 )
 async def test_a_200_that_begins_with_an_error_is_an_http_error(
-    stage: Stage, error: Any, status: int, code: str, stream: bool
+    shared_gateway: SharedGateway, error: Any, status: int, code: str, stream: bool
 ) -> None:
-    failing = playing((frame({"error": error}), DONE))
-    answer = await stage.ask(failing, stream=stream)
+    failing = send_frames((frame({"error": error}), DONE))
+    answer = await shared_gateway.post_request(failing, stream=stream)
     assert (answer.status, answer.error["code"]) == (status, code)
 
 
-async def test_an_overflow_inside_a_200_is_told_inside_the_stream(stage: Stage) -> None:
-    answer = await stage.ask(playing((frame(TOO_LONG), DONE)), stream=True)
+async def test_a_context_overflow_inside_a_200_is_reported_inside_the_stream(
+    shared_gateway: SharedGateway,
+) -> None:
+    answer = await shared_gateway.post_request(send_frames((frame(TOO_LONG), DONE)), stream=True)
     assert answer.status == 200
     assert answer.error["code"] == "context_length_exceeded"
 
@@ -197,18 +203,18 @@ async def test_an_overflow_inside_a_200_is_told_inside_the_stream(stage: Stage) 
 @pytest.mark.parametrize("body", [OPENAI, MINIMAX_ARREARS], ids=["error", "base_resp"])
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_an_error_document_with_status_200_is_an_http_error(
-    stage: Stage, body: Any, stream: bool
+    shared_gateway: SharedGateway, body: Any, stream: bool
 ) -> None:
-    answer = await stage.ask(answering(200, body), stream=stream)
+    answer = await shared_gateway.post_request(send_json(200, body), stream=stream)
     assert answer.status >= 400
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8"])
 async def test_a_whole_answer_to_a_streamed_request_is_streamed(
-    stage: Stage, content_type: str
+    shared_gateway: SharedGateway, content_type: str
 ) -> None:
-    script = answering(200, whole("Hello"), content_type=content_type)
-    answer = await stage.ask(script, stream=True)
+    script = send_json(200, whole_answer("Hello"), content_type=content_type)
+    answer = await shared_gateway.post_request(script, stream=True)
     assert answer.text == "Hello"
     assert answer.response["status"] == "completed"
     assert answer.response["usage"]["total_tokens"] == 10
@@ -216,26 +222,26 @@ async def test_a_whole_answer_to_a_streamed_request_is_streamed(
 
 @pytest.mark.parametrize("content_type", ["text/event-stream", "application/json", "text/plain"])
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_a_streamed_answer_is_read_whatever_was_asked_for_and_whatever_it_is_called(
-    stage: Stage, content_type: str, stream: bool
+async def test_a_stream_is_read_whether_requested_or_not_and_whatever_its_type(
+    shared_gateway: SharedGateway, content_type: str, stream: bool
 ) -> None:
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=content_type)
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(content_type=content_type)
         for each in HELLO_WORLD:
-            await line.send(each)
-        await line.end()
+            await connection.send(each)
+        await connection.end()
 
-    answer = await stage.ask(script, stream=stream)
+    answer = await shared_gateway.post_request(script, stream=stream)
     assert answer.text == "Hello, world"
     assert answer.response["status"] == "completed"
 
 
 def raw_answer(data: bytes) -> Script:
-    """Bytes in place of an HTTP answer, and the line is closed."""
+    """Make a script that writes raw bytes in place of an HTTP answer and closes."""
 
-    async def script(asked: Asked, line: Line) -> None:
-        line.write(data)
-        line.cut()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        connection.write(data)
+        connection.cut()
 
     return script
 
@@ -261,54 +267,60 @@ NONSENSE: Mapping[str, bytes] = {
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("data", NONSENSE.values(), ids=NONSENSE)
-async def test_nonsense_in_place_of_an_answer_is_a_502(
-    stage: Stage, data: bytes, stream: bool
+async def test_an_unreadable_body_is_a_502(
+    shared_gateway: SharedGateway, data: bytes, stream: bool
 ) -> None:
-    answer = await stage.ask(raw_answer(data), stream=stream)
+    answer = await shared_gateway.post_request(raw_answer(data), stream=stream)
     assert (answer.status, answer.error["code"]) == (502, "server_error")
 
 
 @pytest.mark.parametrize(
     "noise", [b"data: {nope}\n\n", b"data: \xff\xfe\n\n", b"\x00\x01\x02\n\ndata: {]\n\n"]
 )
-async def test_noise_after_the_first_words_fails_the_response(stage: Stage, noise: bytes) -> None:
-    answer = await stage.ask(playing((*HELLO, noise)), stream=True)
+async def test_unreadable_frames_after_output_fail_the_response(
+    shared_gateway: SharedGateway, noise: bytes
+) -> None:
+    answer = await shared_gateway.post_request(send_frames((*HELLO, noise)), stream=True)
     assert answer.response["status"] == "failed"
     assert answer.error["code"] == "server_error"
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_a_compressed_answer_is_read(stage: Stage, stream: bool) -> None:
-    async def script(asked: Asked, line: Line) -> None:
-        body = b"".join(HELLO_WORLD) if asked.body.get("stream") else json.dumps(whole("Hello"))
+async def test_a_compressed_answer_is_read(shared_gateway: SharedGateway, stream: bool) -> None:
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        body = (
+            b"".join(HELLO_WORLD)
+            if request.body.get("stream")
+            else json.dumps(whole_answer("Hello"))
+        )
         packed = gzip.compress(body if isinstance(body, bytes) else body.encode())
-        await line.head(content_encoding="gzip")
+        await connection.head(content_encoding="gzip")
         for begin in range(0, len(packed), 50):
-            await line.send(packed[begin : begin + 50])
-        await line.end()
+            await connection.send(packed[begin : begin + 50])
+        await connection.end()
 
-    answer = await stage.ask(script, stream=stream)
+    answer = await shared_gateway.post_request(script, stream=stream)
     assert answer.text.startswith("Hello")
 
 
-async def test_an_answer_may_have_large_headers(stage: Stage) -> None:
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_security_policy="x" * 40_000)
+async def test_an_answer_may_have_large_headers(shared_gateway: SharedGateway) -> None:
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(content_security_policy="x" * 40_000)
         for each in HELLO_WORLD:
-            await line.send(each)
-        await line.end()
+            await connection.send(each)
+        await connection.end()
 
-    answer = await stage.ask(script, stream=True)
+    answer = await shared_gateway.post_request(script, stream=True)
     assert answer.text == "Hello, world"
 
 
-async def test_a_compressed_answer_that_is_cut_fails(stage: Stage) -> None:
+async def test_a_compressed_answer_that_is_cut_fails(shared_gateway: SharedGateway) -> None:
     packed = gzip.compress(b"".join(HELLO_WORLD))
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_encoding="gzip")
-        await line.send(packed[: len(packed) // 2])
-        await line.end()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(content_encoding="gzip")
+        await connection.send(packed[: len(packed) // 2])
+        await connection.end()
 
-    answer = await stage.ask(script, stream=True)
+    answer = await shared_gateway.post_request(script, stream=True)
     assert answer.status == 502 or answer.response["status"] == "failed"

@@ -1,4 +1,4 @@
-"""Nobody waits for ever: to connect, for the first word, for the next one, for the last one."""
+"""Upstream timeouts: connect, first token, idle and total."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import TimeoutConfig
-from tests.support.client_answers import ask
+from tests.support.client_answers import post_request
 from tests.support.gateways import running, settings
-from tests.support.shared_gateway import UVLOOP, opened_stage
-from tests.support.upstream import HELLO, Asked, Line, Script, chunk, frame, usage
+from tests.support.shared_gateway import UVLOOP, open_shared_gateway
+from tests.support.upstream import HELLO, Connection, ReceivedRequest, Script, chunk, frame, usage
 
 ASKED = {"model": "m", "input": "Hello?"}
 
@@ -32,13 +32,13 @@ async def test_a_refused_connection_is_a_502(tmp_path: Path) -> None:
         port = once.getsockname()[1]
     async with running(settings(tmp_path, f"http://127.0.0.1:{port}/v1")) as gateway:
         for stream in (True, False):
-            answer = await ask(gateway, {**ASKED, "stream": stream})
+            answer = await post_request(gateway, {**ASKED, "stream": stream})
             assert (answer.status, answer.error["code"]) == (502, "server_error")
 
 
 @contextmanager
-def full_house() -> Iterator[int]:
-    """A port that lets nobody in: its queue is full, and nobody is taken from it."""
+def full_backlog() -> Iterator[int]:
+    """A port that accepts no connection: its backlog is full."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -56,11 +56,11 @@ def full_house() -> Iterator[int]:
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_a_connection_that_takes_too_long_is_a_504(tmp_path: Path, stream: bool) -> None:
-    with full_house() as port:
+    with full_backlog() as port:
         timeouts = TimeoutConfig(connect_s=0.05)
         config = settings(tmp_path, f"http://127.0.0.1:{port}/v1", timeouts=timeouts)
         async with running(config) as gateway:
-            answer = await ask(gateway, {**ASKED, "stream": stream})
+            answer = await post_request(gateway, {**ASKED, "stream": stream})
     assert (answer.status, answer.error["code"]) == (504, "server_error")
     assert "in time" in answer.error["message"]
 
@@ -68,15 +68,15 @@ async def test_a_connection_that_takes_too_long_is_a_504(tmp_path: Path, stream:
 # Timers
 
 
-def stalling(*frames: bytes, head: bool = True) -> Script:
-    """Send these and then nothing, until the other side hangs up."""
+def stall_after(*frames: bytes, head: bool = True) -> Script:
+    """Send these frames, then nothing until the disconnect."""
 
-    async def script(asked: Asked, line: Line) -> None:
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
         if head:
-            await line.head()
+            await connection.head()
         for each in frames:
-            await line.send(each)
-        await line.until_gone()
+            await connection.send(each)
+        await connection.wait_disconnected()
 
     return script
 
@@ -84,64 +84,66 @@ def stalling(*frames: bytes, head: bool = True) -> Script:
 @pytest.mark.parametrize(
     "script",
     [
-        stalling(head=False),
-        stalling(),
-        stalling(HELLO[0]),
-        stalling(b": working\n\n", b": working\n\n"),
+        stall_after(head=False),
+        stall_after(),
+        stall_after(HELLO[0]),
+        stall_after(b": working\n\n", b": working\n\n"),
     ],
     ids=["no head", "no byte", "no word", "comments"],
 )
 async def test_an_upstream_that_does_not_begin_in_time_is_a_504(
     tmp_path: Path, script: Script
 ) -> None:
-    async with opened_stage(tmp_path, timeouts=TimeoutConfig(first_token_s=0.1)) as stage:
-        answer = await stage.ask(script, stream=True)
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(first_token_s=0.1)) as setup:
+        answer = await setup.post_request(script, stream=True)
     assert answer.status == 504
     assert "sent no output" in answer.error["message"]
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_the_whole_time_counts_from_the_beginning(tmp_path: Path, stream: bool) -> None:
-    async with opened_stage(tmp_path, timeouts=TimeoutConfig(total_s=0.1)) as stage:
-        answer = await stage.ask(stalling(), stream=stream)
+async def test_the_total_timeout_counts_from_the_start_of_the_request(
+    tmp_path: Path, stream: bool
+) -> None:
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=0.1)) as setup:
+        answer = await setup.post_request(stall_after(), stream=stream)
     assert answer.status == 504
     assert "in the time allowed" in answer.error["message"]
 
 
-async def test_an_upstream_that_falls_silent_fails_the_response(tmp_path: Path) -> None:
-    async with opened_stage(tmp_path, timeouts=TimeoutConfig(idle_s=0.1)) as stage:
-        answer = await stage.ask(stalling(*HELLO), stream=True)
+async def test_an_upstream_that_stops_sending_fails_the_response(tmp_path: Path) -> None:
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(idle_s=0.1)) as setup:
+        answer = await setup.post_request(stall_after(*HELLO), stream=True)
     assert answer.response["status"] == "failed"
     assert "stopped sending output" in answer.error["message"]
     assert answer.text == "Hello"
 
 
-def ticking(first: Sequence[bytes], tick: bytes) -> Script:
-    """Send the first frames, and then the same one again and again."""
+def repeat_frame(first: Sequence[bytes], tick: bytes) -> Script:
+    """Send the first frames, then repeat one frame forever."""
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for each in first:
-            await line.send(each)
-        while not line.is_gone:
-            await line.send(tick)
-            await line.pause(0.02)
+            await connection.send(each)
+        while not connection.is_disconnected:
+            await connection.send(tick)
+            await connection.pause(0.02)
 
     return script
 
 
-async def test_comments_do_not_count_as_an_answer(tmp_path: Path) -> None:
-    """A provider that only says that it is still there has fallen silent."""
-    script = ticking(HELLO, b": still here\n\n")
-    async with opened_stage(tmp_path, timeouts=TimeoutConfig(idle_s=0.2)) as stage:
-        answer = await stage.ask(script, stream=True)
+async def test_sse_comments_do_not_reset_the_idle_timeout(tmp_path: Path) -> None:
+    """A provider that sends only comments is idle."""
+    script = repeat_frame(HELLO, b": still here\n\n")
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(idle_s=0.2)) as setup:
+        answer = await setup.post_request(script, stream=True)
     assert "stopped sending output" in answer.error["message"]
 
 
-async def test_an_upstream_that_goes_on_for_ever_is_stopped(tmp_path: Path) -> None:
-    script = ticking(HELLO, chunk({"content": " and"}))
-    async with opened_stage(tmp_path, timeouts=TimeoutConfig(total_s=0.4)) as stage:
-        answer = await stage.ask(script, stream=True)
+async def test_an_endless_upstream_is_stopped_at_the_total_timeout(tmp_path: Path) -> None:
+    script = repeat_frame(HELLO, chunk({"content": " and"}))
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=0.4)) as setup:
+        answer = await setup.post_request(script, stream=True)
     assert answer.response["status"] == "failed"
     assert "in the time allowed" in answer.error["message"]
     assert answer.text.startswith("Hello and and")
@@ -150,30 +152,30 @@ async def test_an_upstream_that_goes_on_for_ever_is_stopped(tmp_path: Path) -> N
 FINISHED = (*HELLO, chunk({}, "stop"))
 
 
-async def late_usage(asked: Asked, line: Line) -> None:
-    await line.head()
+async def late_usage(request: ReceivedRequest, connection: Connection) -> None:
+    await connection.head()
     for each in FINISHED:
-        await line.send(each)
-    await line.pause(0.1)
-    await line.send(usage())
-    await line.until_gone()
+        await connection.send(each)
+    await connection.pause(0.1)
+    await connection.send(usage())
+    await connection.wait_disconnected()
 
 
-OPEN_LINES = (
-    stalling(*FINISHED),
-    stalling(b"".join(FINISHED)),
-    ticking(FINISHED, b": still here\n\n"),
-    ticking(FINISHED, frame({"choices": []})),
+OPEN_CONNECTIONS = (
+    stall_after(*FINISHED),
+    stall_after(b"".join(FINISHED)),
+    repeat_frame(FINISHED, b": still here\n\n"),
+    repeat_frame(FINISHED, frame({"choices": []})),
     late_usage,
 )
 
 
-async def test_an_answer_that_is_finished_is_not_held_up_by_an_open_line(tmp_path: Path) -> None:
-    """Usage has a short grace to follow; nothing that comes instead makes it longer."""
-    async with opened_stage(tmp_path) as stage:
-        asked = [stage.ask(script, stream=True) for script in OPEN_LINES]
+async def test_a_finished_answer_does_not_wait_for_the_connection_to_close(tmp_path: Path) -> None:
+    """Usage may follow within a short grace period, which nothing else extends."""
+    async with open_shared_gateway(tmp_path) as setup:
+        requests = [setup.post_request(script, stream=True) for script in OPEN_CONNECTIONS]
         async with asyncio.timeout(10):  # the idle time is far longer than that
-            answers = await asyncio.gather(*asked)
+            answers = await asyncio.gather(*requests)
     assert {answer.response["status"] for answer in answers} == {"completed"}
     totals = [answer.response["usage"]["total_tokens"] for answer in answers]
     assert totals[-1] == 10  # the others are estimates

@@ -1,4 +1,4 @@
-"""Hosted web search for a model that has none: the gateway searches, and the answer goes on.
+"""Web search run by the gateway for models that have none.
 
 A scripted provider that only knows functions, a recorded search engine, and the real gateway
 between them and the client. Theme 22 of what users ask for; defects 16 to 20 of the closest system.
@@ -15,9 +15,17 @@ from typing import Any
 import pytest
 
 from antiphon.config import ProviderConfig, SearchConfig
-from tests.support.checked_gateway import Document, Scene, done, final, items, kinds, text
+from tests.support.checked_gateway import (
+    CheckedGateway,
+    Document,
+    done_items,
+    event_types,
+    final_response,
+    items_of_type,
+    text,
+)
 from tests.support.gateways import replaced, running, settings
-from tests.support.upstream import DONE, Asked, Line, chunk, upstream, usage
+from tests.support.upstream import DONE, Connection, ReceivedRequest, chunk, upstream, usage
 
 SEARCH = {"type": "web_search"}
 READ = {
@@ -47,29 +55,29 @@ def search(query: str, call_id: str = "call_s") -> tuple[str, str, str]:
     return call_id, "web_search", json.dumps({"query": query})
 
 
-def said(words: str) -> Document:
+def text_delta(words: str) -> Document:
     return {"content": words}
 
 
-class Model:
-    """A provider that says one round after another, streamed or whole as it is asked."""
+class SearchingModel:
+    """A provider with one answer for each round, streamed or whole as requested."""
 
     def __init__(self, rounds: Sequence[Round]) -> None:
         self._rounds = iter(rounds)
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
         deltas = next(self._rounds)
         finish = "tool_calls" if any("tool_calls" in delta for delta in deltas) else "stop"
-        if asked.body.get("stream"):
-            await line.head()
+        if request.body.get("stream"):
+            await connection.head()
             for delta in deltas:
-                await line.send(chunk(delta))
+                await connection.send(chunk(delta))
             for last in (chunk({}, finish), usage(), DONE):
-                await line.send(last)
+                await connection.send(last)
         else:
-            await line.head(content_type="application/json")
-            await line.send(json.dumps(_whole(deltas, finish)).encode())
-        await line.end()
+            await connection.head(content_type="application/json")
+            await connection.send(json.dumps(_whole(deltas, finish)).encode())
+        await connection.end()
 
 
 def _whole(deltas: Round, finish: str) -> Document:
@@ -84,22 +92,24 @@ def _whole(deltas: Round, finish: str) -> Document:
 
 
 @asynccontextmanager
-async def stage(tmp_path: Path, *rounds: Round, kind: str = "chat") -> AsyncIterator[Scene]:
+async def search_gateway(
+    tmp_path: Path, *rounds: Round, kind: str = "chat"
+) -> AsyncIterator[CheckedGateway]:
     path = tmp_path / "answers.json"
     path.write_text(json.dumps(ANSWERS))
     recorded = SearchConfig(backend="recorded", url=f"file://{path}")
-    async with upstream(Model(rounds)) as played:
-        entry = ProviderConfig(kind=kind, base_url=played.url, api_keys=["k"])
-        config = replaced(settings(tmp_path, played.url), providers={"up": entry}, search=recorded)
+    async with upstream(SearchingModel(rounds)) as server:
+        entry = ProviderConfig(kind=kind, base_url=server.url, api_keys=["k"])
+        config = replaced(settings(tmp_path, server.url), providers={"up": entry}, search=recorded)
         async with running(config) as gateway:
-            yield Scene(gateway, played)
+            yield CheckedGateway(gateway, server)
 
 
-async def answered(scene: Scene, *, stream: bool, **body: Any) -> Document:
-    """The finished response, streamed or whole; both have to say the same."""
+async def answered(setup: CheckedGateway, *, stream: bool, **body: Any) -> Document:
+    """Return the finished response; streamed and whole must be equal."""
     if stream:
-        return final(await scene.stream(**body))
-    return await scene.whole(**body)
+        return final_response(await setup.stream(**body))
+    return await setup.whole(**body)
 
 
 def shape(response: Document) -> list[str]:
@@ -115,7 +125,7 @@ def tool_messages(body: Document) -> list[str]:
 
 
 def citations(response: Document) -> list[tuple[str, str]]:
-    """What is marked in the last message, and what it cites."""
+    """The annotated text of the last message, and the cited URLs."""
     part = response["output"][-1]["content"][0]
     return [
         (part["text"][each["start_index"] : each["end_index"]], each["url"])
@@ -130,17 +140,20 @@ both_ways = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "w
 
 
 async def test_a_search_is_made_while_the_answer_streams(tmp_path: Path) -> None:
-    rounds = [[said("Let me see."), calls(search("rain"))], [said("It rains "), said("[1].")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH])
-        first, second = (asked.body for asked in scene.upstream.asked)
-    told = [kind for kind in kinds(events) if "web_search" in kind]
-    assert told == [
+    rounds = [
+        [text_delta("Let me see."), calls(search("rain"))],
+        [text_delta("It rains "), text_delta("[1].")],
+    ]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH])
+        first, second = (messages.body for messages in setup.upstream.requests)
+    actual = [kind for kind in event_types(events) if "web_search" in kind]
+    assert actual == [
         "response.web_search_call.in_progress",
         "response.web_search_call.searching",
         "response.web_search_call.completed",
     ]
-    response = final(events)
+    response = final_response(events)
     assert response["status"] == "completed"
     assert [kind for kind in shape(response) if kind != "reasoning"] == [
         "message",
@@ -162,9 +175,9 @@ async def test_a_search_is_made_while_the_answer_streams(tmp_path: Path) -> None
 
 @both_ways
 async def test_an_answer_is_the_same_streamed_and_whole(tmp_path: Path, stream: bool) -> None:
-    rounds = [[calls(search("rain"))], [said("It rains [1].")]]
-    async with stage(tmp_path, *rounds) as scene:
-        response = await answered(scene, stream=stream, tools=[SEARCH])
+    rounds = [[calls(search("rain"))], [text_delta("It rains [1].")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        response = await answered(setup, stream=stream, tools=[SEARCH])
     kept = [kind for kind in shape(response) if kind != "reasoning"]
     assert kept == ["web_search_call", "message"]
     assert text(response) == "It rains [1]."
@@ -173,40 +186,40 @@ async def test_an_answer_is_the_same_streamed_and_whole(tmp_path: Path, stream: 
 
 @both_ways
 async def test_usage_counts_every_round(tmp_path: Path, stream: bool) -> None:
-    rounds = [[calls(search("rain"))], [said("So.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        response = await answered(scene, stream=stream, tools=[SEARCH])
+    rounds = [[calls(search("rain"))], [text_delta("So.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        response = await answered(setup, stream=stream, tools=[SEARCH])
     assert (response["usage"]["input_tokens"], response["usage"]["output_tokens"]) == (14, 6)
 
 
 @both_ways
 async def test_several_searches_in_one_round_are_all_made(tmp_path: Path, stream: bool) -> None:
-    rounds = [[calls(search("rain", "c1"), search("sun", "c2"))], [said("Both [1] [2].")]]
-    async with stage(tmp_path, *rounds) as scene:
-        response = await answered(scene, stream=stream, tools=[SEARCH])
-        sent = scene.sent
+    rounds = [[calls(search("rain", "c1"), search("sun", "c2"))], [text_delta("Both [1] [2].")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        response = await answered(setup, stream=stream, tools=[SEARCH])
+        sent = setup.last_body
     assert [item["action"]["query"] for item in searches(response)] == ["rain", "sun"]
-    assert len(scene.upstream.asked) == 2
+    assert len(setup.upstream.requests) == 2
     assistant = next(each for each in sent["messages"] if each["role"] == "assistant")
     assert [call["id"] for call in assistant["tool_calls"]] == ["c1", "c2"]
     assert tool_messages(sent)[1] == "[2] Sun\nhttps://other.example/sun\nIt shines."
 
 
-async def test_rounds_go_on_for_as_long_as_the_model_searches(tmp_path: Path) -> None:
-    rounds = [[calls(search("rain"))], [calls(search("sun"))], [said("Both.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH])
-    assert [item["action"]["query"] for item in searches(final(events))] == ["rain", "sun"]
+async def test_rounds_continue_while_the_model_searches(tmp_path: Path) -> None:
+    rounds = [[calls(search("rain"))], [calls(search("sun"))], [text_delta("Both.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH])
+    assert [item["action"]["query"] for item in searches(final_response(events))] == ["rain", "sun"]
     indexes = [event["output_index"] for event in events if "output_index" in event]
     assert indexes == sorted(indexes)
-    assert len(tool_messages(scene.sent)) == 2
+    assert len(tool_messages(setup.last_body)) == 2
 
 
 async def test_a_forced_search_is_forced_once(tmp_path: Path) -> None:
-    rounds = [[calls(search("rain"))], [said("So.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        await scene.stream(tools=[SEARCH], tool_choice={"type": "web_search"})
-        first, second = (asked.body for asked in scene.upstream.asked)
+    rounds = [[calls(search("rain"))], [text_delta("So.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        await setup.stream(tools=[SEARCH], tool_choice={"type": "web_search"})
+        first, second = (messages.body for messages in setup.upstream.requests)
     assert first["tool_choice"] == {"type": "function", "function": {"name": "web_search"}}
     assert second.get("tool_choice", "auto") == "auto"
 
@@ -215,42 +228,44 @@ async def test_a_forced_search_is_forced_once(tmp_path: Path) -> None:
 
 
 @both_ways
-async def test_text_and_a_sibling_call_stay_intact(tmp_path: Path, stream: bool) -> None:
+async def test_text_and_a_parallel_call_are_unchanged_by_a_search(
+    tmp_path: Path, stream: bool
+) -> None:
     arguments = '{"path": "a.txt"}'
     rounds = [
-        [said("Wait."), calls(search("rain"), ("call_r", "read", arguments))],
-        [said("It rains, says the file [1].")],
+        [text_delta("Wait."), calls(search("rain"), ("call_r", "read", arguments))],
+        [text_delta("It rains, says the file [1].")],
     ]
-    async with stage(tmp_path, *rounds) as scene:
-        response = await answered(scene, stream=stream, tools=[SEARCH, READ])
-        assert len(scene.upstream.asked) == 1
+    async with search_gateway(tmp_path, *rounds) as setup:
+        response = await answered(setup, stream=stream, tools=[SEARCH, READ])
+        assert len(setup.upstream.requests) == 1
         [call] = [item for item in response["output"] if item["type"] == "function_call"]
         assert (call["call_id"], call["name"], call["arguments"]) == ("call_r", "read", arguments)
         assert text(response) == "Wait."
         assert [item["status"] for item in searches(response)] == ["completed"]
         output = {"type": "function_call_output", "call_id": "call_r", "output": "wet"}
         later = await answered(
-            scene,
+            setup,
             stream=stream,
             tools=[SEARCH, READ],
             input=[output],
             previous_response_id=response["id"],
         )
-        assert sorted(tool_messages(scene.sent))[1] == "wet"
-        assert sorted(tool_messages(scene.sent))[0].startswith("[1] Rain")
+        assert sorted(tool_messages(setup.last_body))[1] == "wet"
+        assert sorted(tool_messages(setup.last_body))[0].startswith("[1] Rain")
     assert later["status"] == "completed"
     assert citations(later) == [("[1]", RAIN["url"])]
 
 
-async def test_a_clients_function_called_web_search_stays_the_clients(tmp_path: Path) -> None:
+async def test_a_client_function_named_web_search_is_called_by_the_client(tmp_path: Path) -> None:
     theirs = {"type": "function", "name": "web_search", "parameters": {"type": "object"}}
     rounds = [[calls(("c1", "web_search", '{"q": 1}'))]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[theirs, SEARCH])
-    [call] = items(events, "function_call")
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[theirs, SEARCH])
+    [call] = items_of_type(events, "function_call")
     assert (call["name"], call["arguments"]) == ("web_search", '{"q": 1}')
-    assert searches(final(events)) == []
-    names = [tool["function"]["name"] for tool in scene.sent["tools"]]
+    assert searches(final_response(events)) == []
+    names = [tool["function"]["name"] for tool in setup.last_body["tools"]]
     assert names[0] == "web_search"
     assert len(set(names)) == 2
 
@@ -259,64 +274,66 @@ async def test_a_clients_function_called_web_search_stays_the_clients(tmp_path: 
 
 
 @both_ways
-async def test_no_more_searches_are_made_than_the_client_allows(
-    tmp_path: Path, stream: bool
-) -> None:
-    rounds = [[calls(search("rain"))], [calls(search("sun"))], [said("Enough.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        response = await answered(scene, stream=stream, tools=[SEARCH], max_tool_calls=1)
+async def test_max_tool_calls_limits_searches(tmp_path: Path, stream: bool) -> None:
+    rounds = [[calls(search("rain"))], [calls(search("sun"))], [text_delta("Enough.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        response = await answered(setup, stream=stream, tools=[SEARCH], max_tool_calls=1)
     assert [item["action"]["query"] for item in searches(response)] == ["rain"]
     assert text(response) == "Enough."
-    assert "limit of searches" in tool_messages(scene.sent)[1]
+    assert "limit of searches" in tool_messages(setup.last_body)[1]
 
 
-async def test_a_model_that_only_ever_searches_comes_to_an_end(tmp_path: Path) -> None:
+async def test_a_model_that_only_searches_is_stopped(tmp_path: Path) -> None:
     rounds = [[calls(search("rain"))]] * 40
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH])
-    assert final(events)["status"] == "completed"
-    assert len(searches(final(events))) == 10
-    assert len(scene.upstream.asked) < 15
-    assert scene.sent["tool_choice"] == "none"
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH])
+    assert final_response(events)["status"] == "completed"
+    assert len(searches(final_response(events))) == 10
+    assert len(setup.upstream.requests) < 15
+    assert setup.last_body["tool_choice"] == "none"
 
 
 @both_ways
 async def test_a_search_that_fails_does_not_fail_the_answer(tmp_path: Path, stream: bool) -> None:
-    rounds = [[calls(search("storm"))], [said("I do not know.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        response = await answered(scene, stream=stream, tools=[SEARCH])
+    rounds = [[calls(search("storm"))], [text_delta("I do not know.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        response = await answered(setup, stream=stream, tools=[SEARCH])
     assert response["status"] == "completed"
     assert [item["status"] for item in searches(response)] == ["failed"]
     assert text(response) == "I do not know."
-    assert "failed" in tool_messages(scene.sent)[0]
+    assert "failed" in tool_messages(setup.last_body)[0]
 
 
-async def test_bad_arguments_are_the_models_to_mend(tmp_path: Path) -> None:
-    rounds = [[calls(("c1", "web_search", '{"query": '))], [calls(search("sun"))], [said("Sun.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH])
-    assert [item["action"]["query"] for item in searches(final(events))] == ["sun"]
-    assert text(final(events)) == "Sun."
+async def test_invalid_search_arguments_are_returned_to_the_model(tmp_path: Path) -> None:
+    rounds = [
+        [calls(("c1", "web_search", '{"query": '))],
+        [calls(search("sun"))],
+        [text_delta("Sun.")],
+    ]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH])
+    assert [item["action"]["query"] for item in searches(final_response(events))] == ["sun"]
+    assert text(final_response(events)) == "Sun."
 
 
-async def test_a_provider_that_fails_after_a_search_fails_the_response_well(tmp_path: Path) -> None:
-    async def script(asked: Asked, line: Line) -> None:
-        if len(asked.body["messages"]) == 1:
-            await Model([[calls(search("rain"))]])(asked, line)
+async def test_a_provider_failure_after_a_search_fails_the_response(tmp_path: Path) -> None:
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        if len(request.body["messages"]) == 1:
+            await SearchingModel([[calls(search("rain"))]])(request, connection)
         else:
-            await line.head(500, content_type="application/json")
-            await line.send(b'{"error": {"message": "broken"}}')
-            await line.end()
+            await connection.head(500, content_type="application/json")
+            await connection.send(b'{"error": {"message": "broken"}}')
+            await connection.end()
 
     path = tmp_path / "answers.json"
     path.write_text(json.dumps(ANSWERS))
     recorded = SearchConfig(backend="recorded", url=f"file://{path}")
-    async with upstream(script) as played:
-        config = replaced(settings(tmp_path, played.url), search=recorded)
+    async with upstream(script) as server:
+        config = replaced(settings(tmp_path, server.url), search=recorded)
         async with running(config) as gateway:
-            events = await Scene(gateway, played).stream(tools=[SEARCH])
-    assert kinds(events)[-1] == "response.failed"
-    assert [item["status"] for item in searches(final(events))] == ["completed"]
+            events = await CheckedGateway(gateway, server).stream(tools=[SEARCH])
+    assert event_types(events)[-1] == "response.failed"
+    assert [item["status"] for item in searches(final_response(events))] == ["completed"]
 
 
 # --- what the client is told ----------------------------------------------------------------------
@@ -325,21 +342,21 @@ async def test_a_provider_that_fails_after_a_search_fails_the_response_well(tmp_
 async def test_citations_are_annotations_that_arrive_with_their_text(tmp_path: Path) -> None:
     link = f"[the sun]({SUN['url']})"
     answer = f"It rains [1], later {link}; see code `a[1]` and [7]."
-    rounds = [[calls(search("rain"))], [said(char) for char in answer]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH])
+    rounds = [[calls(search("rain"))], [text_delta(char) for char in answer]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH])
     added = [event for event in events if event["type"].endswith("annotation.added")]
     assert [event["annotation_index"] for event in added] == [0, 1]
-    assert citations(final(events)) == [("[1]", RAIN["url"]), (link, SUN["url"])]
-    [first, _] = final(events)["output"][-1]["content"][0]["annotations"]
+    assert citations(final_response(events)) == [("[1]", RAIN["url"]), (link, SUN["url"])]
+    [first, _] = final_response(events)["output"][-1]["content"][0]["annotations"]
     assert (first["type"], first["title"]) == ("url_citation", "Rain")
 
 
 async def test_sources_are_included_if_the_client_asks(tmp_path: Path) -> None:
-    rounds = [[calls(search("rain"))], [said("So.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH], include=["web_search_call.action.sources"])
-    [item] = searches(final(events))
+    rounds = [[calls(search("rain"))], [text_delta("So.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH], include=["web_search_call.action.sources"])
+    [item] = searches(final_response(events))
     assert item["action"]["sources"] == [
         {"type": "url", "url": RAIN["url"]},
         {"type": "url", "url": SUN["url"]},
@@ -351,70 +368,77 @@ async def test_sources_are_included_if_the_client_asks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tools", [[SEARCH], [READ], []], ids=["search", "another", "none"])
 @pytest.mark.parametrize("stored", [True, False], ids=["stored", "echoed"])
-async def test_the_next_turn_remembers_what_was_found(
+async def test_search_results_are_in_the_history_of_the_next_turn(
     tmp_path: Path, stored: bool, tools: list[Document]
 ) -> None:
-    rounds = [[said("Hm."), calls(search("rain"))], [said("It rains [1].")], [said("Still [1].")]]
-    async with stage(tmp_path, *rounds) as scene:
+    rounds = [
+        [text_delta("Hm."), calls(search("rain"))],
+        [text_delta("It rains [1].")],
+        [text_delta("Still [1].")],
+    ]
+    async with search_gateway(tmp_path, *rounds) as setup:
         question = {"role": "user", "content": "Rain?"}
-        first = final(await scene.stream(tools=[SEARCH], input=[question], store=stored))
+        first = final_response(await setup.stream(tools=[SEARCH], input=[question], store=stored))
         more = {"role": "user", "content": "Sure?"}
         if stored:
             body: Document = {"input": [more], "previous_response_id": first["id"]}
         else:
             body = {"input": [question, *first["output"], more], "store": False}
-        later = final(await scene.stream(tools=tools, **body))
-        [_, second, third] = (asked.body for asked in scene.upstream.asked)
+        later = final_response(await setup.stream(tools=tools, **body))
+        [_, second, third] = (messages.body for messages in setup.upstream.requests)
     assert later["status"] == "completed"
-    asked = second["messages"]
-    assert third["messages"][: len(asked)] == asked
-    assert [message["role"] for message in third["messages"][len(asked) :]] == ["assistant", "user"]
+    messages = second["messages"]
+    assert third["messages"][: len(messages)] == messages
+    assert [message["role"] for message in third["messages"][len(messages) :]] == [
+        "assistant",
+        "user",
+    ]
 
 
-async def test_another_provider_remembers_too(tmp_path: Path) -> None:
-    rounds = [[calls(search("rain"))], [said("It rains [1].")], [said("Still.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        first = final(await scene.stream(tools=[SEARCH], model="up/one"))
-        await scene.stream(
+async def test_search_results_are_in_the_history_of_another_provider(tmp_path: Path) -> None:
+    rounds = [[calls(search("rain"))], [text_delta("It rains [1].")], [text_delta("Still.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        first = final_response(await setup.stream(tools=[SEARCH], model="up/one"))
+        await setup.stream(
             model="up/two", input="Sure?", previous_response_id=first["id"], tools=[SEARCH]
         )
-    assert tool_messages(scene.sent)[0].startswith("[1] Rain")
+    assert tool_messages(setup.last_body)[0].startswith("[1] Rain")
 
 
 # --- restrictions ---------------------------------------------------------------------------------
 
 
-async def test_only_allowed_domains_are_shown(tmp_path: Path) -> None:
+async def test_only_results_of_allowed_domains_are_used(tmp_path: Path) -> None:
     tool = {**SEARCH, "filters": {"allowed_domains": ["weather.example"]}}
-    rounds = [[calls(search("rain"))], [said("So.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[tool])
-    assert tool_messages(scene.sent) == ["[1] Rain\nhttps://weather.example/rain\nIt rains."]
-    assert final(events)["status"] == "completed"
+    rounds = [[calls(search("rain"))], [text_delta("So.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[tool])
+    assert tool_messages(setup.last_body) == ["[1] Rain\nhttps://weather.example/rain\nIt rains."]
+    assert final_response(events)["status"] == "completed"
 
 
-async def test_a_search_without_the_web_is_left_out_and_said_to_be(tmp_path: Path) -> None:
-    async with stage(tmp_path, [said("So.")]) as scene:
-        status, headers, _ = await scene.post(tools=[{**SEARCH, "external_web_access": False}])
+async def test_a_search_without_web_access_is_ignored_with_a_diagnostic(tmp_path: Path) -> None:
+    async with search_gateway(tmp_path, [text_delta("So.")]) as setup:
+        status, headers, _ = await setup.post(tools=[{**SEARCH, "external_web_access": False}])
     assert status == 200
-    assert "tools" not in scene.sent
+    assert "tools" not in setup.last_body
     assert "tool.ignored:web_search" in headers["antiphon-diagnostics"]
 
 
 async def test_a_search_that_may_not_be_called_is_never_made(tmp_path: Path) -> None:
-    rounds = [[calls(search("rain"))], [said("So.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH], tool_choice="none")
-    assert searches(final(events)) == []
-    assert text(final(events)) == "So."
+    rounds = [[calls(search("rain"))], [text_delta("So.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH], tool_choice="none")
+    assert searches(final_response(events)) == []
+    assert text(final_response(events)) == "So."
 
 
 async def test_every_item_is_done_once_and_in_order(tmp_path: Path) -> None:
     """GodeX reused an index, and lost the search, where text came after the call."""
-    rounds = [[calls(search("rain")), said("After.")], [said("It rains.")]]
-    async with stage(tmp_path, *rounds) as scene:
-        events = await scene.stream(tools=[SEARCH])
-    assert done(events) == final(events)["output"]
-    ids = [item["id"] for item in done(events)]
+    rounds = [[calls(search("rain")), text_delta("After.")], [text_delta("It rains.")]]
+    async with search_gateway(tmp_path, *rounds) as setup:
+        events = await setup.stream(tools=[SEARCH])
+    assert done_items(events) == final_response(events)["output"]
+    ids = [item["id"] for item in done_items(events)]
     assert len(ids) == len(set(ids))
-    assert text(final(events)) == "After.It rains."
+    assert text(final_response(events)) == "After.It rains."

@@ -1,4 +1,4 @@
-"""A search of the gateway's own, told to every kind of provider as its own client would tell it.
+"""Searches of earlier turns in requests to every kind of provider, compared with its native client.
 
 The model thinks, speaks, searches twice at once, thinks about what was found and searches again; a
 turn later it is asked something else. Every request has to end, to the byte, with the history that
@@ -15,7 +15,7 @@ import pytest
 
 from antiphon.config import ProviderConfig, SearchConfig
 from tests.e2e.test_state_survives import CACHE_MARK, PROVIDERS
-from tests.support.client_answers import ask
+from tests.support.client_answers import post_request
 from tests.support.gateways import replaced, running, settings
 from tests.support.scripted_providers.scripted_provider import native_tail
 from tests.support.scripted_providers.session import (
@@ -26,7 +26,7 @@ from tests.support.scripted_providers.session import (
     request_body,
     user_items,
 )
-from tests.support.upstream import Asked, Line, upstream
+from tests.support.upstream import Connection, ReceivedRequest, upstream
 
 FOUND: dict[str, list[Document]] = {
     "ulm": [{"title": "Ulm", "url": "https://ulm.example/", "snippet": "It rains in Ulm."}],
@@ -61,37 +61,39 @@ ROUNDS = (
 
 @pytest.mark.parametrize("stored", [True, False], ids=["stored", "echoed"])
 @pytest.mark.parametrize("kind", PROVIDERS)
-async def test_a_provider_is_told_of_searches_as_its_own_client_would_tell_it(
+async def test_native_searches_are_replayed_as_the_vendors_client_does(
     tmp_path: Path, kind: str, stored: bool
 ) -> None:
     scripted, model = PROVIDERS[kind]
     rounds = iter(ROUNDS)
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=scripted.content_type)
-        await line.send(scripted.stream_bytes(next(rounds)))
-        await line.end()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(content_type=scripted.content_type)
+        await connection.send(scripted.stream_bytes(next(rounds)))
+        await connection.end()
 
     path = tmp_path / "answers.json"
     path.write_text(json.dumps(FOUND))
-    async with upstream(script) as played:
-        entry = ProviderConfig(kind=kind, base_url=played.url, api_keys=["k"], web_search="managed")
+    async with upstream(script) as server:
+        entry = ProviderConfig(kind=kind, base_url=server.url, api_keys=["k"], web_search="managed")
         config = replaced(
-            settings(tmp_path, played.url),
+            settings(tmp_path, server.url),
             providers={"up": entry},
             search=SearchConfig(backend="recorded", url=f"file://{path}"),
         )
         async with running(config) as gateway:
             more: Document = {"tools": [{"type": "web_search"}]}
             items = user_items(ROUNDS[0])
-            first = (await ask(gateway, request_body(f"up/{model}", items, **more))).response
+            first = (
+                await post_request(gateway, request_body(f"up/{model}", items, **more))
+            ).response
             last = user_items(ROUNDS[3])
             if stored:
                 more["previous_response_id"] = first["id"]
             else:
                 last = [*items, *echo_items(first["output"]), *last]
-            await ask(gateway, request_body(f"up/{model}", last, **more))
-        requests: list[Any] = [each.raw.replace(CACHE_MARK, b"") for each in played.asked]
+            await post_request(gateway, request_body(f"up/{model}", last, **more))
+        requests: list[Any] = [each.raw.replace(CACHE_MARK, b"") for each in server.requests]
     assert first["status"] == "completed"
     assert len(requests) == len(ROUNDS)
     for place, raw in enumerate(requests):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from antiphon import replay
-from tests.support.openai_sdk_check import consult
+from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.stream_validator import check
 
 HERE = Path(__file__).parent
@@ -57,7 +57,7 @@ def test_a_golden_transcript_keeps_every_rule(upstream: Path) -> None:
     text = upstream.with_name("events.jsonl").read_bytes().decode()
     events = [json.loads(line) for line in text.split("\n") if line]
     check(events)
-    consult(events)
+    check_with_sdk(events)
     assert events[-1]["response"]["status"] != "in_progress"
 
 
@@ -67,12 +67,12 @@ def test_a_recorded_answer_cut_at_every_byte_gives_the_same_events(upstream: Pat
 
 
 @pytest.mark.parametrize("dialect", sorted({path.parts[-3] for path in UPSTREAMS}))
-def test_a_dialect_shows_all_that_every_dialect_must(dialect: str) -> None:
+def test_every_dialect_has_every_golden_case(dialect: str) -> None:
     shown = {path.parent.name for path in UPSTREAMS if path.parts[-3] == dialect}
     assert set(REQUIRED) <= shown
 
 
-def test_there_are_no_orphans() -> None:
+def test_every_golden_file_belongs_to_a_case() -> None:
     cases = [path for path in HERE.glob("*/*") if path.is_dir()]
     for case in cases:
         names = {path.name for path in case.iterdir()}

@@ -73,8 +73,8 @@ def test_any_frames_are_decoded_to_deltas(frames: list[tuple[str, Any]]) -> None
 
 @given(st.lists(st.tuples(names, documents), max_size=8))
 def test_any_stream_of_events_ends_well_formed(events: list[tuple[str, Any]]) -> None:
-    told = replay(b"".join(event(*each) for each in events), dialect="bedrock")
-    check(told)
+    replayed = replay(b"".join(event(*each) for each in events), dialect="bedrock")
+    check(replayed)
 
 
 @given(bodies | junk)

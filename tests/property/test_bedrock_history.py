@@ -57,7 +57,7 @@ plans = st.fixed_dictionaries(
 
 
 def remembered(steps: Sequence[Step], memory: Memory) -> list[Step]:
-    """The steps with the state that was sealed into thoughts: into all, into some, or lost."""
+    """Add reasoning state to all, some or none of the reasoning steps."""
     found: list[Step] = []
     for place, step in enumerate(steps):
         if isinstance(step, ReasoningStep) and (
@@ -108,7 +108,7 @@ def test_any_list_of_items_is_encoded_as_a_valid_request(items: list[Any]) -> No
 
 
 def has_begun(steps: Sequence[Step]) -> bool:
-    """Somebody has said something: until then there is nothing to answer, nor to remember."""
+    """Whether there is a message: before that there is nothing to answer or to cache."""
     return any(
         not isinstance(step, MessageStep) or step.role not in ("system", "developer")
         for step in steps

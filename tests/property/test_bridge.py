@@ -18,9 +18,9 @@ from antiphon.wire.sse import Frame, SSEDecoder
 from tests.property.test_machine import deltas, failures
 from tests.support.machines import (
     Document,
-    Frames,
-    Lines,
-    Script,
+    ReadFramer,
+    ScriptedDecoder,
+    ScriptedDialect,
     Step,
     documents,
     machine,
@@ -190,8 +190,8 @@ def test_a_decoder_that_breaks_at_its_close_ends_the_answer_once(
     assert terminals(events) == ["response.failed"]
 
 
-class FaultyFramer(Frames):
-    """Breaks at one of its reads; the last number is that of its close."""
+class FaultyFramer(ReadFramer):
+    """Raises at one of its reads; the last number is that of its close."""
 
     def __init__(self, breaks_at: int, error: Exception) -> None:
         self._ahead = breaks_at
@@ -216,7 +216,7 @@ def test_a_framer_that_breaks_anywhere_ends_the_answer_once(
     steps: list[list[Delta]], error: Exception, data: st.DataObject
 ) -> None:
     framer = FaultyFramer(data.draw(st.integers(0, len(steps))), error)
-    bridge = Bridge(machine(), Script(Lines(steps), framer))
+    bridge = Bridge(machine(), ScriptedDialect(ScriptedDecoder(steps), framer))
     events = drive(bridge, [b"x"] * len(steps))
     check(events)
     assert terminals(events) == ["response.failed"]
@@ -226,7 +226,7 @@ def test_a_framer_that_breaks_anywhere_ends_the_answer_once(
 def test_a_failure_from_outside_ends_the_answer_once(
     steps: list[list[Delta]], data: st.DataObject
 ) -> None:
-    bridge = Bridge(machine(), Script(Lines(steps)))
+    bridge = Bridge(machine(), ScriptedDialect(ScriptedDecoder(steps)))
     position = data.draw(st.integers(0, len(steps)))
     events = [event for _ in steps[:position] for event in bridge.feed(b"x")]
     events += bridge.fail(timeout_fault("idle"))
@@ -251,14 +251,16 @@ def test_text_comes_through_unchanged(pieces: list[str], cuts: list[int]) -> Non
 
 @given(st.lists(st.lists(deltas, max_size=3), max_size=6))
 def test_no_events_after_the_end(steps: list[list[Delta]]) -> None:
-    bridge = Bridge(machine(), Script(Lines([*steps, [Text("x"), Finish("stop")]] * 2)))
+    bridge = Bridge(
+        machine(), ScriptedDialect(ScriptedDecoder([*steps, [Text("x"), Finish("stop")]] * 2))
+    )
     drive(bridge, [b"x"] * (len(steps) + 1))
     assert bridge.ended
     assert bridge.feed(b"x") == bridge.close() == bridge.feed_whole(b"x") == []
 
 
-def test_a_real_framer_survives_what_it_is_fed() -> None:
-    bridge = Bridge(machine(), Script(Lines([]), SSEDecoder()))
+def test_a_real_framer_reads_any_bytes() -> None:
+    bridge = Bridge(machine(), ScriptedDialect(ScriptedDecoder([]), SSEDecoder()))
     events = drive(bridge, [b": comment\n\n", b"event: x\n\n"])
     check(events)
     assert terminals(events) == ["response.failed"]

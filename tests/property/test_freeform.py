@@ -1,4 +1,4 @@
-"""Whatever models write around and into their patches, what goes out matches the grammar."""
+"""Freeform input: whatever models write into their patches, what is sent matches the grammar."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.support.patches import (
     called,
     final_input,
     inputs,
-    is_sound,
+    is_valid_patch,
     patch,
     run_round,
-    sound_patches,
+    valid_patches,
 )
 
 RIGHT = patch("*** Update File: a.py\n@@\n-1\n+2\n")
@@ -50,7 +50,7 @@ cut_lists = st.lists(st.integers(0, 400), max_size=8)
 def corpus() -> Iterator[tuple[str, str]]:
     """Patches in every wrapper, and broken in every way in some of them, each under its name."""
     styles = list(WRAPPERS)
-    for number, text in enumerate(sound_patches()):
+    for number, text in enumerate(valid_patches()):
         for style in styles:
             yield f"{number} in {style}", WRAPPERS[style](text)
         for position, damage in enumerate(DAMAGES):
@@ -63,14 +63,14 @@ def test_nearly_all_calls_end_with_valid_input_if_the_correction_is_valid() -> N
     for number, (name, text) in enumerate(corpus()):
         free: list[Delta] = [ToolCall(0, "c1", "apply_patch", text, "custom")]
         first = free if number % 2 else called(arguments(text))
-        results[name] = is_sound(final_input(FreeformInputFilter(TOOLS), first, RIGHT))
+        results[name] = is_valid_patch(final_input(FreeformInputFilter(TOOLS), first, RIGHT))
     wrong = [name for name, sound in results.items() if not sound]
     assert len(results) >= 500
     assert len(wrong) <= len(results) // 100, wrong
 
 
 def test_input_that_is_only_wrapped_needs_no_correction() -> None:
-    for text in sound_patches():
+    for text in valid_patches():
         for style, wrap in WRAPPERS.items():
             subject = FreeformInputFilter(TOOLS)
             deltas = run_round(subject, called(arguments(wrap(text))))
@@ -79,7 +79,7 @@ def test_input_that_is_only_wrapped_needs_no_correction() -> None:
 
 
 def outcome(subject: FreeformInputFilter, pieces: list[str]) -> object:
-    """All that a round comes to, whatever the pieces it came in."""
+    """The outcome of a round, independent of chunk boundaries."""
     first: list[Delta] = [ToolCall(0, "c1", "apply_patch")]
     deltas = run_round(subject, first + [ToolCall(0, arguments=piece) for piece in pieces])
     sent = "".join(delta.arguments for delta in deltas if isinstance(delta, ToolCall))
@@ -124,7 +124,7 @@ def test_a_valid_correction_is_always_sent(
 ) -> None:
     subject = FreeformInputFilter(TOOLS)
     first = called(arguments(WRAPPERS[style](DAMAGES[damage](text))))
-    assert is_sound(final_input(subject, first, WRAPPERS[second_style](right)))
+    assert is_valid_patch(final_input(subject, first, WRAPPERS[second_style](right)))
 
 
 @given(st.text(), st.lists(st.integers(0, 100), max_size=5), st.booleans())
@@ -156,7 +156,7 @@ def test_unwrapping_marks_does_not_depend_on_cuts(text: str, cut: int, declared:
 
 @pytest.mark.parametrize("size", [1, 3, 4, 20])
 def test_valid_input_is_sent_with_every_chunk(size: int) -> None:
-    for text in sound_patches():
+    for text in valid_patches():
         subject = FreeformInputFilter(TOOLS)
         subject.feed(ToolCall(0, "c1", "apply_patch", '{"input": "'))
         for position in range(0, len(text), size):

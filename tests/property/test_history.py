@@ -1,4 +1,4 @@
-"""Any history is servable, and a history that grows keeps its past, byte by byte."""
+"""Any history is encoded as a valid request, and a longer history only appends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ arguments = st.sampled_from(["", "null", "{}", '{"a": 1}', '{"a": ', "[1]", '"x"
 
 @st.composite
 def mangled(draw: st.DrawFn, /, **fields: st.SearchStrategy[Any]) -> Item:
-    """An object as agreed, but for a few fields that are missing, null or nonsense."""
+    """A valid object, but for a few fields that are missing, null or invalid."""
     item = draw(st.fixed_dictionaries(fields))
     for name in draw(st.lists(st.sampled_from(sorted(fields)), max_size=2)):
         if draw(st.booleans()):
@@ -179,13 +179,15 @@ def test_pairing_what_is_paired_changes_nothing(items: list[Any]) -> None:
 @given(any_items)
 def test_no_part_of_a_tool_result_is_lost(items: list[Any]) -> None:
     steps, _ = read_items(items, inputs=SEES, tool_output_images=False)
-    said = {
+    spoken_message = {
         part
         for step in read(items)
         if isinstance(step, ToolResultStep | MessageStep)
         for part in step.parts
     }
-    assert all(said.issuperset(step.parts) for step in steps if isinstance(step, ToolResultStep))
+    assert all(
+        spoken_message.issuperset(step.parts) for step in steps if isinstance(step, ToolResultStep)
+    )
 
 
 @given(any_items, any_items)
@@ -219,8 +221,8 @@ def rounds(draw: st.DrawFn) -> list[Item]:
         own.append({"role": "assistant", "content": "Let me look."})
     answers = [draw(output) | {"call_id": call_id} for call_id in draw(st.permutations(ids))]
     for note in draw(st.lists(st.sampled_from(["developer", "user"]), max_size=2)):
-        place = draw(st.integers(0, len(answers)))
-        answers.insert(place, {"role": note, "content": "By the way."})
+        index = draw(st.integers(0, len(answers)))
+        answers.insert(index, {"role": note, "content": "By the way."})
     return own + answers
 
 
@@ -233,7 +235,7 @@ answer = st.builds(
 
 @st.composite
 def threads(draw: st.DrawFn) -> list[list[Item]]:
-    """The additions to a thread, one request after the other, each ending with client's words."""
+    """The additions to a thread, one for each request, each ending with a client message."""
     requests: list[list[Item]] = [draw(asked)]
     follow_up = rounds() | st.builds(list.__add__, answer, asked)
     return requests + draw(st.lists(follow_up, min_size=1, max_size=4))

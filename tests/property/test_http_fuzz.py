@@ -1,4 +1,4 @@
-"""Nothing that a client can send to the real server is answered by anything but an answer.
+"""Any request to the real server gets a valid answer.
 
 A 5xx is a declared fault of an upstream, and the upstream here has none. The server runs in a
 thread of its own, once for all examples, in front of providers of every kind.
@@ -22,33 +22,33 @@ from hypothesis import strategies as st
 from antiphon.config import ProviderConfig
 from tests.property.test_request import DOCUMENTS, json_values, mutations, words
 from tests.support import gateways
-from tests.support.client_answers import HANG_S, Answer, judge
+from tests.support.client_answers import TIMEOUT_S, Answer, check_answer
 from tests.support.gateways import Running, running
-from tests.support.upstream import HELLO_WORLD, Asked, Line, upstream, whole
+from tests.support.upstream import HELLO_WORLD, Connection, ReceivedRequest, upstream, whole_answer
 
 KINDS = ("chat", "deepseek", "minimax", "xiaomi", "zhipu")
 # Refused at once, with the rest of the request unseen.
 UNSERVED = ("background", "conversation", "previous_response_id", "prompt")
 
 
-async def obliging(asked: Asked, line: Line) -> None:
-    """A provider that is content with everything."""
-    if asked.body.get("stream"):
-        await line.head()
+async def answer_anything(request: ReceivedRequest, connection: Connection) -> None:
+    """A provider that accepts every request."""
+    if request.body.get("stream"):
+        await connection.head()
         for each in HELLO_WORLD:
-            await line.send(each)
+            await connection.send(each)
     else:
-        await line.head(content_type="application/json")
-        await line.send(json.dumps(whole("Hello")).encode())
-    await line.end()
+        await connection.head(content_type="application/json")
+        await connection.send(json.dumps(whole_answer("Hello")).encode())
+    await connection.end()
 
 
 @asynccontextmanager
 async def served(directory: Path) -> AsyncIterator[Running]:
-    async with upstream(obliging) as played:
-        entry = ProviderConfig(base_url=played.url, api_keys=["sk-fuzz"])
+    async with upstream(answer_anything) as provider_server:
+        entry = ProviderConfig(base_url=provider_server.url, api_keys=["sk-fuzz"])
         config = msgspec.structs.replace(
-            gateways.settings(directory, played.url),
+            gateways.settings(directory, provider_server.url),
             providers=dict.fromkeys(KINDS, entry),
             default_provider="chat",
         )
@@ -57,16 +57,16 @@ async def served(directory: Path) -> AsyncIterator[Running]:
 
 
 class Server:
-    """The gateway, for tests that know nothing of its loop."""
+    """The gateway in its own event loop, for synchronous tests."""
 
     def __init__(self, portal: BlockingPortal, gateway: Running) -> None:
         self._portal = portal
         self._gateway = gateway
 
     def post(self, data: bytes) -> Answer:
-        """The answer, which came in time, is of a legal kind and blames nobody but the client."""
+        """Post a request; check that the answer is valid, in time, and no server error."""
         answer = self._portal.call(self._post, data)
-        judge(answer)
+        check_answer(answer)
         assert answer.status < 500, (data, answer.body)
         assert not self._gateway.engine.active
         return answer
@@ -75,7 +75,7 @@ class Server:
         url = f"{self._gateway.base_url}/responses"
         headers = {"content-type": "application/json"}
         async with (
-            asyncio.timeout(HANG_S),
+            asyncio.timeout(TIMEOUT_S),
             self._gateway.client.post(url, data=data, headers=headers) as response,
         ):
             return Answer(response.status, response.headers, await response.read())
@@ -94,8 +94,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 models = st.sampled_from(["echo/echo", "echo/reasoner", *(f"{kind}/m" for kind in KINDS)])
 
 
-def readdressed(document: dict[str, Any], model: str, *, stream: bool) -> bytes:
-    """The document as a request that gets as far as it can."""
+def with_valid_model(document: dict[str, Any], model: str, *, stream: bool) -> bytes:
+    """The document as a request with a valid model."""
     served = {name: value for name, value in document.items() if name not in UNSERVED}
     return json.dumps({**served, "model": model, "stream": stream}).encode()
 
@@ -106,7 +106,7 @@ def test_every_good_request_is_served_by_every_kind_of_provider(
     server: Server, kind: str, stream: bool
 ) -> None:
     for document in DOCUMENTS:
-        answer = server.post(readdressed(document, f"{kind}/m", stream=stream))
+        answer = server.post(with_valid_model(document, f"{kind}/m", stream=stream))
         assert answer.status in (200, 400, 404), (document, answer.body)
 
 
@@ -124,7 +124,7 @@ def test_any_json_is_answered(server: Server, document: Any) -> None:
 def test_any_object_is_answered(
     server: Server, document: dict[str, Any], model: str, stream: bool
 ) -> None:
-    assert server.post(readdressed(document, model, stream=stream)).status < 500
+    assert server.post(with_valid_model(document, model, stream=stream)).status < 500
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
@@ -133,7 +133,7 @@ def test_a_good_request_with_one_change_is_answered(
     server: Server, mutation: tuple[dict[str, Any], str], model: str, stream: bool
 ) -> None:
     document, _ = mutation
-    assert server.post(readdressed(document, model, stream=stream)).status < 500
+    assert server.post(with_valid_model(document, model, stream=stream)).status < 500
 
 
 @given(
@@ -145,18 +145,18 @@ def test_a_good_request_with_one_change_is_answered(
 def test_a_good_request_with_noise_in_it_is_answered(
     server: Server, document: dict[str, Any], model: str, cut: float, noise: bytes
 ) -> None:
-    whole_body = readdressed(document, model, stream=True)
-    place = int(cut * len(whole_body))
-    assert server.post(whole_body[:place] + noise + whole_body[place:]).status < 500
+    whole_body = with_valid_model(document, model, stream=True)
+    index = int(cut * len(whole_body))
+    assert server.post(whole_body[:index] + noise + whole_body[index:]).status < 500
 
 
 @given(mutation=mutations(), model=models, other=models)
-def test_what_was_answered_once_can_be_continued_anywhere(
+def test_a_response_can_be_continued_by_any_provider(
     server: Server, mutation: tuple[dict[str, Any], str], model: str, other: str
 ) -> None:
-    """No history that was let in can make a thread unservable later on."""
+    """No accepted history makes a later request of the thread fail."""
     document = {**mutation[0], "store": True}
-    first = server.post(readdressed(document, model, stream=True))
+    first = server.post(with_valid_model(document, model, stream=True))
     if first.status == 200:
         again = {"previous_response_id": first.response["id"], "model": other, "input": "And?"}
         second = server.post(json.dumps(again).encode())

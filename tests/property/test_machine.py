@@ -34,7 +34,7 @@ from antiphon.core.stream.machine import Phase
 from antiphon.core.tools.identity import ToolIdentity
 from antiphon.errors import BridgeError
 from tests.support.machines import TOOLS, Document, documents, machine, run
-from tests.support.openai_sdk_check import consult
+from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.stream_validator import TERMINALS, check
 
 NAMES = [tool.provider_name for tool in TOOLS]
@@ -108,7 +108,7 @@ def test_any_output_that_is_finished_is_a_stream_the_official_client_reads(
 ) -> None:
     events = run([*stream, finish])
     check(events)
-    consult(events)
+    check_with_sdk(events)
     assert len(terminals(events)) == 1
 
 

@@ -115,7 +115,7 @@ def test_decoding_never_raises(lines: list[Any], documents: list[Any]) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_a_failure_or_an_extra(data: bytes) -> None:
+def test_any_bytes_decode_to_deltas(data: bytes) -> None:
     for decode in (decode_ollama, decode_cohere):
         for body in (data, b'{"message":' + data, b'{"message":{"content":"' + data + b'"}}'):
             assert decode(body)

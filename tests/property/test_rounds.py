@@ -49,11 +49,18 @@ from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 from tests.property.test_machine import deltas as any_deltas
 from tests.property.test_machine import failures
-from tests.support.machines import NOW, Document, Lines, Script, counting_ids, documents
-from tests.support.openai_sdk_check import consult
+from tests.support.machines import (
+    NOW,
+    Document,
+    ScriptedDecoder,
+    ScriptedDialect,
+    counting_ids,
+    documents,
+)
+from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.patches import FILES, patch
 from tests.support.request_validators.chat import problems
-from tests.support.rounds import FORM, PATCH, READ, SEARCH, ULM
+from tests.support.rounds import PATCH, READ, SEARCH, TEXT_FORMAT, ULM
 from tests.support.stream_validator import TERMINALS, check
 
 SOUND = patch(FILES["text"])
@@ -74,7 +81,7 @@ def requests(draw: st.DrawFn) -> tuple[bytes, Capabilities, str]:
     body: Document = {"model": "m", "input": "?"}
     body["tools"] = [tool for tool in (SEARCH, READ, PATCH) if draw(mostly)]
     if draw(st.booleans()):
-        body["text"] = FORM
+        body["text"] = TEXT_FORMAT
     if draw(st.booleans()):
         body["parallel_tool_calls"] = False
     if draw(st.booleans()):
@@ -120,13 +127,13 @@ class Run:
             empty_arguments="{}",
         )
         filters = make_filters(self.plan, PROFILES[self.profile], new_id)
-        self.bridge = Bridge(self._machine, Script(Lines([])), filters)
+        self.bridge = Bridge(self._machine, ScriptedDialect(ScriptedDecoder([])), filters)
 
     def play(self, rounds: Sequence[Sequence[Sequence[Delta]]]) -> list[Document]:
-        """Each round is a list of reads. When there are no more, no further round can be had."""
+        """Run rounds, each a list of reads; after the last one, no further round is possible."""
         for reads in rounds:
             self.request_count += 1
-            self.bridge.use_dialect(Script(Lines(reads)), self.guards)
+            self.bridge.use_dialect(ScriptedDialect(ScriptedDecoder(reads)), self.guards)
             for _ in reads:
                 self.events += self.bridge.feed(b"x")
             self.events += self.bridge.close()
@@ -161,7 +168,7 @@ def check_response(events: list[Document], *, rounds: int = 1) -> Document:
     """The response; its events keep every rule but one: a later round may revise an input."""
     events = _as_if_never_revised(events) if rounds else events
     check(events)
-    consult(events)
+    check_with_sdk(events)
     assert len([event for event in events if event["type"] in TERMINALS]) == 1
     response: Document = events[-1]["response"]
     return response
@@ -408,7 +415,7 @@ def test_an_answer_may_fail_after_any_delta(
     rounds = [each.deltas(number) for number, each in enumerate(rounds_sent)]
     for each in rounds:
         if data.draw(st.booleans()):
-            place = data.draw(st.integers(0, len(each)))
-            each[place:] = data.draw(st.sampled_from([[], [Failure(LOST)], [Finish("error")]]))
+            cut_at = data.draw(st.integers(0, len(each)))
+            each[cut_at:] = data.draw(st.sampled_from([[], [Failure(LOST)], [Finish("error")]]))
     check_response(run.play([[[delta] for delta in each] for each in rounds]))
     assert run.bridge.ended

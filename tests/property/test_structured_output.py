@@ -149,7 +149,7 @@ def deltas_of(contract: OutputContract, text: str, cut: int = 3) -> list[Delta]:
 
 
 def in_tool(contract: OutputContract, text: str, value: Any) -> str:
-    """What the tool is called with, where its arguments are a wrapper around the answer."""
+    """The arguments of the answer tool, which wrap the answer."""
     written = json.dumps(value)
     wrapped = contract.wrapped and written in text
     return text.replace(written, json.dumps({"value": value})) if wrapped else text
@@ -158,7 +158,7 @@ def in_tool(contract: OutputContract, text: str, value: Any) -> str:
 def run_rounds(contract: OutputContract, rounds: Sequence[Sequence[Delta]]) -> tuple[Document, int]:
     """The response that a client gets, and how many rounds it took."""
     subject, subject_machine = StructuredOutputFilter(contract), machine(())
-    stage = ContractStage(contract, provider="somebody")
+    setup = ContractStage(contract, provider="somebody")
     subject_machine.start()
     taken = 0
     for deltas in rounds:
@@ -171,7 +171,7 @@ def run_rounds(contract: OutputContract, rounds: Sequence[Sequence[Delta]]) -> t
         subject_machine.end_round()
         subject_machine.next_round()
     assert subject.follow_up is None, "it would have gone on"
-    [ending] = documents(stage.on_terminal(Batch(subject_machine.finish())).events[-1:])
+    [ending] = documents(setup.on_terminal(Batch(subject_machine.finish())).events[-1:])
     response: Document = ending["response"]
     return response, taken
 
@@ -203,7 +203,7 @@ def assert_valid_or_failed(schema: Document, response: Document) -> None:
         assert "output" in response["error"]["message"]
 
 
-def test_the_matrix_is_as_wide_as_promised() -> None:
+def test_the_matrix_has_enough_shapes_and_behaviours() -> None:
     assert len(SHAPES) >= 20
     assert len(BEHAVIOURS) >= 12
     for schema, value, other in SHAPES.values():

@@ -1,4 +1,4 @@
-"""What a client was answered, of whatever kind, and a judge of it.
+"""Answers of the gateway to a client, and their validation.
 
 An answer is a whole response, a stream of events, or an error in the API's own shape. There is no
 other kind.
@@ -17,13 +17,13 @@ from tests.support.stream_validator import TERMINALS, check
 
 Document = dict[str, Any]
 ERROR_KEYS = {"message", "type", "param", "code"}
-HANG_S = 20.0
-"""Whoever has no answer by then will not get one."""
+TIMEOUT_S = 20.0
+"""Longest wait for an answer."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Everything that came back for one request."""
+    """The HTTP response to one request."""
 
     status: int
     headers: Mapping[str, str]
@@ -52,44 +52,44 @@ class Answer:
 
     @property
     def response(self) -> Document:
-        """The response, however it was told; or the body of an error."""
+        """The Response object, streamed or whole; or the body of an error."""
         document: Document = self.events[-1]["response"] if self.is_stream else self.document
         return document
 
     @property
     def text(self) -> str:
-        """All that was said."""
+        """The text of all messages."""
         messages = [item for item in self.response["output"] if item["type"] == "message"]
         return "".join(part["text"] for item in messages for part in item["content"])
 
 
-async def ask(gateway: Running, body: Any, **headers: str) -> Answer:
-    """Post a request and read all of its answer, which must be of a legal kind."""
+async def post_request(gateway: Running, body: Any, **headers: str) -> Answer:
+    """Post a request, read its whole answer and validate it."""
     url = f"{gateway.base_url}/responses"
     async with (
-        asyncio.timeout(HANG_S),
+        asyncio.timeout(TIMEOUT_S),
         gateway.client.post(url, json=body, headers=headers) as response,
     ):
         answer = Answer(response.status, response.headers, await response.read())
-    judge(answer)
+    check_answer(answer)
     return answer
 
 
-async def send(
+async def send_raw(
     gateway: Running, method: str, path: str, data: bytes | None = None, **headers: str
 ) -> Answer:
-    """Any request at all; names of headers are written with underscores."""
+    """Send any request; header names are written with underscores."""
     url = gateway.base_url.removesuffix("/v1") + path
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with (
-        asyncio.timeout(HANG_S),
+        asyncio.timeout(TIMEOUT_S),
         gateway.client.request(method, url, data=data, headers=named) as response,
     ):
         return Answer(response.status, response.headers, await response.read())
 
 
-def judge(answer: Answer) -> None:
-    """Raise AssertionError unless the answer is one that every client understands."""
+def check_answer(answer: Answer) -> None:
+    """Raise AssertionError unless the answer is valid: a response, a stream or an error."""
     assert answer.headers["x-request-id"].startswith("req_")
     if answer.is_stream:
         assert answer.status == 200
@@ -101,11 +101,11 @@ def judge(answer: Answer) -> None:
         assert answer.document["object"] == "response"
         assert answer.document["status"] in ("completed", "incomplete", "failed")
     else:
-        judge_error(answer)
+        check_error_answer(answer)
 
 
-def judge_error(answer: Answer) -> None:
-    """An error has a status that says so, and a body with all four keys."""
+def check_error_answer(answer: Answer) -> None:
+    """Check an error: its status, and a body with all four keys."""
     assert 400 <= answer.status < 600
     assert answer.headers["content-type"].startswith("application/json")
     assert set(answer.document) == {"error"}

@@ -1,4 +1,4 @@
-"""The command as a person runs it: in a pipe or on a terminal, in a process of its own or here."""
+"""Run the command line: in a pipe or on a terminal, in a subprocess or in this process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ON_OUR_TERMINAL = (
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Nothing but what is given: no keys, no settings of whoever runs the tests."""
+    """Environment without the keys and settings of the user who runs the tests."""
     return {
         "HOME": str(home),
         "LANG": "C.UTF-8",
@@ -42,7 +42,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def own_settings(home: Path) -> Path:
-    """Where somebody's own configuration is; its directory is made."""
+    """Path of the user's own configuration; creates its directory."""
     path = home / ".config" / "antiphon" / "antiphon.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
@@ -51,7 +51,7 @@ def own_settings(home: Path) -> Path:
 def run(
     home: Path, *args: str, given: bytes = b"", **more: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run to the end in a pipe. `given` is standard input, `more` the environment's rest."""
+    """Run the command in a pipe. `given` is standard input, `more` more environment."""
     return subprocess.run(
         [*COMMAND, *args],
         input=given,
@@ -68,7 +68,7 @@ def without_styles(text: str) -> str:
 
 
 class Terminal:
-    """A command on a terminal of a hundred columns, and somebody at the keyboard."""
+    """A command on a pseudo-terminal of a hundred columns."""
 
     def __init__(self, process: subprocess.Popen[bytes], keyboard: int) -> None:
         self.process = process
@@ -79,7 +79,7 @@ class Terminal:
         os.write(self._keyboard, f"{line}\n".encode())
 
     def interrupt(self) -> int:
-        """Ctrl-C, and the exit status.
+        """Press Ctrl-C; return the exit status.
 
         Pressed just before a command waits for its keyboard, it is noticed only with the next key;
         so one that stays silent is pressed again.
@@ -92,14 +92,14 @@ class Terminal:
         raise AssertionError(f"it does not stop; there is:\n{self.plain}")
 
     def wait_for(self, text: str) -> str:
-        """Everything that is shown up to this text, without colours."""
+        """Wait for this text; return all output so far, without colours."""
         while text not in self.plain and self._look():
             pass
         assert text in self.plain, f"{text!r} does not come; there is:\n{self.plain}"
         return self.plain
 
     def wait(self) -> int:
-        """The exit status, once the command has ended and all of it is shown."""
+        """Read all output; return the exit status."""
         while self._look():
             pass
         return self.process.wait(PATIENCE_S)
@@ -113,7 +113,7 @@ class Terminal:
         return without_styles(self.shown).replace("\r\n", "\n")
 
     def _look(self) -> bool:
-        """Wait for more, and take it in; False once nobody is left to write."""
+        """Wait for more output and read it; False at the end."""
         ready, _, _ = select.select([self._keyboard], [], [], PATIENCE_S)
         assert ready, f"nothing more comes; there is:\n{self.plain}"
         return self._take()
@@ -152,7 +152,7 @@ def on_terminal(
 
 @contextmanager
 def serving(home: Path, *args: str, **more: str) -> Iterator[str]:
-    """A gateway in a process of its own; its base URL."""
+    """Run a gateway in a subprocess; yield its base URL."""
     process = subprocess.Popen(
         [*COMMAND, "serve", "--port", "0", *args],
         stdout=subprocess.PIPE,

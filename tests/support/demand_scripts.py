@@ -1,4 +1,4 @@
-"""Scripts and histories that several demands need."""
+"""Scripts and history items shared by the tests of demands."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.support.scripted_providers.scripted_provider import ScriptedProvider
-from tests.support.upstream import Asked, Line, Script
+from tests.support.upstream import Connection, ReceivedRequest, Script
 
 Document = dict[str, Any]
 
 
-def in_turn(*scripts: Script) -> Script:
-    """Each request gets the next script; the last one stays."""
+def scripts_in_turn(*scripts: Script) -> Script:
+    """Make a script that runs the next script for each request, and then repeats the last."""
     left = list(scripts)
 
-    async def script(asked: Asked, line: Line) -> None:
-        await (left.pop(0) if len(left) > 1 else left[0])(asked, line)
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await (left.pop(0) if len(left) > 1 else left[0])(request, connection)
 
     return script
 
 
-def speaking(scripted: ScriptedProvider, turns: Sequence[Any]) -> Script:
-    """A provider that says these turns natively, one for each request."""
+def native_turns(scripted: ScriptedProvider, turns: Sequence[Any]) -> Script:
+    """Make a script that streams these turns in the native format, one for each request."""
     left = iter(turns)
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=scripted.content_type)
-        await line.send(scripted.stream_bytes(next(left)))
-        await line.end()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(content_type=scripted.content_type)
+        await connection.send(scripted.stream_bytes(next(left)))
+        await connection.end()
 
     return script
 
@@ -44,9 +44,9 @@ def function(name: str, **properties: str) -> Document:
     return {"type": "function", "name": name, "parameters": parameters}
 
 
-def called(call_id: str, name: str, arguments: str = "{}") -> Document:
+def function_call(call_id: str, name: str, arguments: str = "{}") -> Document:
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
 
 
-def answered(call_id: str, output: Any = "done") -> Document:
+def function_call_output(call_id: str, output: Any = "done") -> Document:
     return {"type": "function_call_output", "call_id": call_id, "output": output}

@@ -1,4 +1,4 @@
-"""Two providers that misbehave as told, one gateway before them, and a clock that is only a number.
+"""Two scripted providers with faults behind one gateway, and a fake clock.
 
 `one` has two keys, `two` has one; a model of `one` may fall back to the same model of `two`.
 """
@@ -23,31 +23,31 @@ from antiphon.config import (
     TraceConfig,
 )
 from antiphon.engine.runtime import Runtime
-from tests.support.client_answers import Answer, ask
+from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.traces import read_trace
 from tests.support.upstream import (
     HELLO_WORLD,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
     Upstream,
-    answering,
-    playing,
+    send_frames,
+    send_json,
     upstream,
-    whole,
+    whole_answer,
 )
 
 A, B, TWO = ("one", "sk-one-a"), ("one", "sk-one-b"), ("two", "sk-two-a")
 KEYS: Mapping[str, Sequence[str]] = {"one": ("sk-one-a", "sk-one-b"), "two": ("sk-two-a",)}
 FALLBACKS = {"one/m": ["two/m"]}
-ALONE: Mapping[str, Sequence[str]] = {}
-STREAMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+NO_FALLBACKS: Mapping[str, Sequence[str]] = {}
+STREAMED_AND_WHOLE = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 POLICY = AttemptConfig(backoff_s=1.0)
 
 
 class Clock:
-    """Time for the gateway: it passes when somebody sleeps, or when a test says so."""
+    """Fake clock of the gateway: advanced by its sleeps and by the test."""
 
     def __init__(self, *, jitter: float = 1.0) -> None:
         self.now = 1000.0
@@ -59,11 +59,11 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def stand_still(self) -> None:
-        """Whoever sleeps from now on does not wake up."""
+    def freeze(self) -> None:
+        """Block every later sleep until `resume`."""
         self._awake.clear()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._awake.set()
 
     async def sleep(self, seconds: float) -> None:
@@ -72,69 +72,69 @@ class Clock:
             await self._awake.wait()
         self.now += seconds
 
-    def rim(self) -> Runtime:
+    def runtime(self) -> Runtime:
         return Runtime(monotonic=self, sleep=self.sleep, random=lambda: self._jitter)
 
 
-async def hello(asked: Asked, line: Line) -> None:
-    """A good answer, streamed or whole as it was asked for."""
-    if asked.body.get("stream"):
-        await playing(HELLO_WORLD)(asked, line)
+async def answer_hello(request: ReceivedRequest, connection: Connection) -> None:
+    """Answer well, streamed or whole as requested."""
+    if request.body.get("stream"):
+        await send_frames(HELLO_WORLD)(request, connection)
     else:
-        await answering(200, whole("Hello, world"))(asked, line)
+        await send_json(200, whole_answer("Hello, world"))(request, connection)
 
 
 def error(status: int, message: str = "No.", /, **more: Any) -> Script:
     """An error in the common shape; `retry_after` is a header of it."""
     headers = {name: str(more.pop(name)) for name in ("retry_after",) if name in more}
-    return answering(status, {"error": {"message": message, **more}}, **headers)
+    return send_json(status, {"error": {"message": message, **more}}, **headers)
 
 
-class Play:
-    """One script after another, request by request; after the last one, good answers."""
+class ScriptQueue:
+    """Runs one script for each request; after the last one, answers well."""
 
     def __init__(self, *scripts: Script) -> None:
         self._scripts = list(scripts)
 
-    def then(self, *scripts: Script) -> None:
+    def append(self, *scripts: Script) -> None:
         self._scripts += scripts
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
-        await (self._scripts.pop(0) if self._scripts else hello)(asked, line)
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
+        await (self._scripts.pop(0) if self._scripts else answer_hello)(request, connection)
 
 
 @dataclass
-class Fleet:
+class FailoverGateway:
     """A gateway, its providers and its clock."""
 
     gateway: Running
     clock: Clock
     trace: Path
-    _played: Mapping[str, Upstream]
-    _plays: Mapping[str, Play]
+    _upstreams: Mapping[str, Upstream]
+    _queues: Mapping[str, ScriptQueue]
     _order: list[tuple[str, str]]
 
-    def play(self, provider: str, *scripts: Script) -> None:
-        """What a provider does next."""
-        self._plays[provider].then(*scripts)
+    def add_scripts(self, provider: str, *scripts: Script) -> None:
+        """Add scripts for the next requests to a provider."""
+        self._queues[provider].append(*scripts)
 
-    async def ask(self, **body: Any) -> Answer:
-        return await ask(self.gateway, {"model": "one/m", "input": "Hello?", **body})
+    async def post_request(self, **body: Any) -> Answer:
+        return await post_request(self.gateway, {"model": "one/m", "input": "Hello?", **body})
 
     @property
-    def way(self) -> list[tuple[str, str]]:
-        """Who was asked since the last look, and with which key."""
-        way = [*self._order]
+    def new_calls(self) -> list[tuple[str, str]]:
+        """Provider and key of each request since the last read of this property."""
+        new_calls = [*self._order]
         self._order.clear()
-        return way
+        return new_calls
 
     def sent(self, provider: str = "one") -> list[dict[str, Any]]:
-        """The bodies that a provider got."""
-        return [asked.body for asked in self._played[provider].asked]
+        """The request bodies that a provider received."""
+        return [asked.body for asked in self._upstreams[provider].requests]
 
 
 @asynccontextmanager
-async def fleet(
+async def failover_gateway(
     tmp_path: Path,
     one: Sequence[Script] = (),
     two: Sequence[Script] = (),
@@ -149,20 +149,22 @@ async def fleet(
     clock: Clock | None = None,
     kind: str = "chat",
     **server: Any,
-) -> AsyncIterator[Fleet]:
+) -> AsyncIterator[FailoverGateway]:
     clock = clock or Clock()
-    plays = {"one": Play(*one), "two": Play(*two)}
+    queues = {"one": ScriptQueue(*one), "two": ScriptQueue(*two)}
     order: list[tuple[str, str]] = []
 
-    def noted(name: str) -> Script:
-        async def script(asked: Asked, line: Line) -> None:
-            order.append((name, asked.headers.get("authorization", "").removeprefix("Bearer ")))
-            await plays[name](asked, line)
+    def record_calls(name: str) -> Script:
+        async def script(request: ReceivedRequest, connection: Connection) -> None:
+            order.append((name, request.headers.get("authorization", "").removeprefix("Bearer ")))
+            await queues[name](request, connection)
 
         return script
 
     async with AsyncExitStack() as stack:
-        played = {name: await stack.enter_async_context(upstream(noted(name))) for name in plays}
+        upstreams = {
+            name: await stack.enter_async_context(upstream(record_calls(name))) for name in queues
+        }
         providers = {
             name: ProviderConfig(
                 kind=kind,
@@ -171,7 +173,7 @@ async def fleet(
                 timeouts=(timeouts or {}).get(name, TimeoutConfig()),
                 models={"m": ModelConfig(context_window=(windows or {}).get(name))},
             )
-            for name, each in played.items()
+            for name, each in upstreams.items()
         }
         config = replaced(
             settings(tmp_path, "http://unused.invalid", **server),
@@ -182,13 +184,15 @@ async def fleet(
             store=StoreConfig(url="memory://"),
             trace=TraceConfig(path=str(tmp_path / "trace.db"), payloads=payloads),
         )
-        gateway = await stack.enter_async_context(running(config, clock.rim()))
-        yield Fleet(gateway, clock, tmp_path / "trace.db", played, plays, order)
+        gateway = await stack.enter_async_context(running(config, clock.runtime()))
+        yield FailoverGateway(gateway, clock, tmp_path / "trace.db", upstreams, queues, order)
 
 
-def attempts_in(fleet: Fleet, answer: Answer) -> list[tuple[int, str, str | None, str | None]]:
-    """What the trace says was tried: number, provider, key and fault. Read when all is over."""
-    detail = read_trace(fleet.trace, answer.headers["x-request-id"])
+def read_attempts(
+    failover_gateway: FailoverGateway, answer: Answer
+) -> list[tuple[int, str, str | None, str | None]]:
+    """Read the attempts of a request from the trace: number, provider, key and fault."""
+    detail = read_trace(failover_gateway.trace, answer.headers["x-request-id"])
     return [
         (attempt.number, attempt.provider, attempt.key_name, attempt.fault_type)
         for attempt in detail.attempts

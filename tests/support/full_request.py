@@ -1,4 +1,4 @@
-"""A request that says everything the API lets one say: every field, item, part and tool once."""
+"""A request with every field, item, part and tool of the API once."""
 
 from __future__ import annotations
 

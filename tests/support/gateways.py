@@ -40,7 +40,7 @@ class Running:
     client: aiohttp.ClientSession
 
     async def post(self, body: Any, **headers: str) -> tuple[int, Mapping[str, str], Any]:
-        """A whole answer: its status, headers and JSON."""
+        """Post a request; return status, headers and JSON of the answer."""
         async with self.client.post(
             f"{self.base_url}/responses", json=body, headers=headers
         ) as response:
@@ -81,14 +81,14 @@ def settings(
         store=StoreConfig(url=f"sqlite:///{tmp_path / 'turns.db'}"),
         trace=TraceConfig(path=str(tmp_path / "trace.db")),
         capsule=CapsuleConfig(keys=["a key that only tests use"]),
-        attempts=AttemptConfig(max_attempts=1),  # what is asked again is for tests of just that
+        attempts=AttemptConfig(max_attempts=1),  # only tests of retries enable them
     )
 
 
 @asynccontextmanager
-async def running(config: Config, rim: Runtime | None = None) -> AsyncIterator[Running]:
+async def running(config: Config, runtime: Runtime | None = None) -> AsyncIterator[Running]:
     log: list[Entry] = []
-    async with open_engine(config, {}, log.append, rim) as engine:
+    async with open_engine(config, {}, log.append, runtime) as engine:
         gateway = GatewayServer(engine, config)
         await gateway.start()
         base_url = f"http://127.0.0.1:{gateway.port}/v1"

@@ -1,4 +1,4 @@
-"""Machines and bridges for tests: fixed ids, a fixed clock, and what they tell as documents."""
+"""State machines and bridges for tests, with fixed ids and clock, and their events as documents."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def machine(
 Step = Sequence[Delta] | Exception
 
 
-class Frames:
-    """A framer to which every read of the network is one frame."""
+class ReadFramer:
+    """A framer that makes one frame of each network read."""
 
     def feed(self, chunk: bytes) -> list[Frame]:
         return [Frame(chunk)]
@@ -71,8 +71,8 @@ class Frames:
         return []
 
 
-class Lines:
-    """A decoder that says its lines, one step for a frame; a step may be an error to raise."""
+class ScriptedDecoder:
+    """A decoder that returns one step of deltas for each frame; a step may be an error."""
 
     def __init__(self, steps: Sequence[Step], last: Step = ()) -> None:
         self.ended = False
@@ -80,23 +80,23 @@ class Lines:
         self._last = last
 
     def feed(self, frame: Frame) -> list[Delta]:
-        return _spoken(next(self._steps))
+        return _deltas_of(next(self._steps))
 
     def close(self) -> list[Delta]:
-        return _spoken(self._last)
+        return _deltas_of(self._last)
 
 
-def _spoken(step: Step) -> list[Delta]:
+def _deltas_of(step: Step) -> list[Delta]:
     if isinstance(step, Exception):
         raise step
     return list(step)
 
 
-class Script(ChatDialect):
-    """A dialect for which nothing needs to be written down."""
+class ScriptedDialect(ChatDialect):
+    """A dialect with a given framer and decoder."""
 
     def __init__(self, decoder: StreamDecoder, framer: Framer | None = None) -> None:
-        self._framer = framer or Frames()
+        self._framer = framer or ReadFramer()
         self._decoder = decoder
 
     def framer(self) -> Framer:
@@ -110,14 +110,14 @@ class Script(ChatDialect):
 
 
 def run_steps(steps: Sequence[Step], machine: ResponseMachine, last: Step = ()) -> list[Document]:
-    """What a bridge tells when its decoder takes these steps, one for each read."""
-    bridge = Bridge(machine, Script(Lines(steps, last)))
+    """Run a bridge whose decoder takes these steps, one for each read; return its events."""
+    bridge = Bridge(machine, ScriptedDialect(ScriptedDecoder(steps, last)))
     events = [event for _ in steps for event in bridge.feed(b"x")]
     return documents(events + bridge.close())
 
 
 def run(deltas: Iterable[Delta], tools: Iterable[ToolIdentity] = TOOLS) -> list[Document]:
-    """What a bridge tells for these deltas, each in a chunk of its own."""
+    """Run a bridge with these deltas, each in its own chunk; return its events."""
     return run_steps([[delta] for delta in deltas], machine(tools))
 
 

@@ -163,10 +163,14 @@ def _item_events() -> list[Document]:
     ]
     found: list[Document] = []
     for index, (item, empty, delta) in enumerate(grown):
-        place = {"output_index": index}
+        location = {"output_index": index}
         added = {"type": "response.output_item.added", "item": {**item, **empty}}
         done = {"type": "response.output_item.done", "item": item}
-        found += [{**added, **place}, {**delta, **place, "item_id": item["id"]}, {**done, **place}]
+        found += [
+            {**added, **location},
+            {**delta, **location, "item_id": item["id"]},
+            {**done, **location},
+        ]
     return found
 
 
@@ -245,8 +249,8 @@ _COMMAND_USAGE = {"tokens": {"input_tokens": 10, "output_tokens": 8}, "cached_to
 
 
 def _cohere_event(kind: str, index: int | None = None, **message: Any) -> Document:
-    place = {} if index is None else {"index": index}
-    return {"type": kind, **place, "delta": {"message": message}}
+    location = {} if index is None else {"index": index}
+    return {"type": kind, **location, "delta": {"message": message}}
 
 
 _BEGUN_CALL = {**_COMMAND_CALL, "function": {"name": "get_weather", "arguments": ""}}
@@ -289,8 +293,8 @@ _LLAMA_END = {"done": True, "done_reason": "stop", "prompt_eval_count": 10, "eva
 
 
 def _ollama_chunk(**message: Any) -> Document:
-    spoken = {"role": "assistant", "content": "", **message}
-    return {"model": "m", "message": spoken, "done": False}
+    full_message = {"role": "assistant", "content": "", **message}
+    return {"model": "m", "message": full_message, "done": False}
 
 
 OLLAMA_STREAM = b"".join(

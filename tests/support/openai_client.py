@@ -1,4 +1,4 @@
-"""The official client, at its strictest, in front of a gateway."""
+"""The official `openai` client in strict mode, connected to a gateway."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-from tests.support.checked_gateway import Scene, scene
+from tests.support.checked_gateway import CheckedGateway, checked_gateway
 from tests.support.gateways import Running, running, settings
 from tests.support.upstream import Script
 
 
 @asynccontextmanager
-async def official(gateway: Running, *, strict: bool = True) -> AsyncIterator[AsyncOpenAI]:
-    """A client that refuses what its own types do not allow, and never asks twice."""
+async def openai_client(gateway: Running, *, strict: bool = True) -> AsyncIterator[AsyncOpenAI]:
+    """A client that rejects what its own types do not allow, and never retries."""
     async with AsyncOpenAI(
         base_url=gateway.base_url,
         api_key="sk-client",
@@ -28,14 +28,16 @@ async def official(gateway: Running, *, strict: bool = True) -> AsyncIterator[As
 
 
 @asynccontextmanager
-async def echoing(tmp_path: Path) -> AsyncIterator[AsyncOpenAI]:
+async def echo_client(tmp_path: Path) -> AsyncIterator[AsyncOpenAI]:
     """A client of the built-in provider."""
-    async with running(settings(tmp_path)) as gateway, official(gateway) as client:
+    async with running(settings(tmp_path)) as gateway, openai_client(gateway) as client:
         yield client
 
 
 @asynccontextmanager
-async def talking(tmp_path: Path, script: Script) -> AsyncIterator[tuple[AsyncOpenAI, Scene]]:
+async def scripted_client(
+    tmp_path: Path, script: Script
+) -> AsyncIterator[tuple[AsyncOpenAI, CheckedGateway]]:
     """A client of a scripted provider."""
-    async with scene(tmp_path, script) as stage, official(stage.gateway) as client:
-        yield client, stage
+    async with checked_gateway(tmp_path, script) as setup, openai_client(setup.gateway) as client:
+        yield client, setup

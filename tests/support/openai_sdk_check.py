@@ -1,4 +1,4 @@
-"""The official client as an oracle: every event is real to it, and it folds them to our response.
+"""Check of events by the official `openai` client: it accepts each, and folds them to our response.
 
 Two things are asked of the `openai` package. Each event must pass strict validation against its
 class for that type; the package itself only fills its classes unchecked. And the state it keeps
@@ -56,19 +56,19 @@ def _exempt(event: Event) -> Event:
 
 
 class _Fold(ResponseStreamState[Any]):
-    """The package's state, with a window to what it has put together."""
+    """The state of the package's stream helper, with access to its accumulated items."""
 
     def __init__(self) -> None:
         super().__init__(input_tools=omit, text_format=omit)
 
     @property
     def growing(self) -> dict[int, Any]:
-        """Items by their place, as their deltas made them."""
+        """Items by output index, as accumulated from deltas."""
         return dict(self._output_items)
 
     @property
     def done(self) -> dict[int, Any]:
-        """Items by their place, as their done event gave them."""
+        """Items by output index, from their done events."""
         return dict(self._completed_output)
 
     @property
@@ -76,20 +76,20 @@ class _Fold(ResponseStreamState[Any]):
         return self._completed_response
 
 
-def consult(events: Sequence[Event]) -> None:
-    """Raise AssertionError unless the package reads these events, and to the same end."""
+def check_with_sdk(events: Sequence[Event]) -> None:
+    """Raise AssertionError unless the package accepts these events and folds them as we do."""
     fold = _Fold()
     for event in events:
         if event["type"] not in UNKNOWN_TO_THE_PACKAGE:
             fold.handle_event(parse(event))
     final = events[-1]["response"]
-    for place, item in enumerate(final["output"]):
-        growing = fold.growing[place]
-        assert _written(growing) == _written(item), f"item {place}: deltas and output differ"
-        if place in fold.done:
-            assert fold.done[place].to_dict() == item, f"item {place}: done and output differ"
+    for index, item in enumerate(final["output"]):
+        growing = fold.growing[index]
+        assert _set_fields(growing) == _set_fields(item), f"item {index}: deltas and output differ"
+        if index in fold.done:
+            assert fold.done[index].to_dict() == item, f"item {index}: done and output differ"
         else:
-            assert final["status"] == "failed", f"item {place} was never done"
+            assert final["status"] == "failed", f"item {index} was never done"
     assert len(fold.growing) == len(final["output"]), "the output has items that nobody streamed"
     if final["status"] == "completed":
         assert [_document(item) for item in fold.completed.output] == final["output"]
@@ -104,7 +104,7 @@ def _document(item: Any) -> Any:
     return document
 
 
-def _written(item: Any) -> object:
+def _set_fields(item: Any) -> object:
     """What the package puts together from deltas: the text of messages and function arguments."""
     document = cast("dict[str, Any]", item if isinstance(item, dict) else item.to_dict())
     if document["type"] == "message":

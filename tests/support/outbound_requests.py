@@ -1,4 +1,4 @@
-"""What a provider would be asked for a Responses request: the whole way down, without a network."""
+"""Encode a Responses request for a provider, without a network."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ CALLED: list[Document] = [
     {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": "{}"},
     {"type": "function_call_output", "call_id": "call_1", "output": "Rain."},
 ]
-"""A turn in the middle of its tool loop: thought, called, answered."""
+"""A turn in its tool loop: reasoning, a call and its output."""
 
 
 def configured(name: str, environment: Mapping[str, str] | None = None, **entry: Any) -> Provider:
-    """A built-in provider with a key and an address, changed by configuration where it says so."""
+    """A built-in provider with a key and a URL, and with this configuration."""
     entry = {"kind": name, "api_keys": ["k"], "base_url": SPECS[name].base_url, **entry}
     entry["base_url"] = entry["base_url"] or "https://chat.example/v1"
     config = Config(providers={"it": ProviderConfig(**entry)})
@@ -50,7 +50,7 @@ def first_model(provider: Provider) -> str:
     return (provider.models() or ["some-model"])[0]
 
 
-def planned(provider: Provider, model: str | None = None, **request: Any) -> Plan:
+def make_request_plan(provider: Provider, model: str | None = None, **request: Any) -> Plan:
     model = model or first_model(provider)
     document = {"model": "m", "input": "hello", **request}
     return make_plan(
@@ -62,10 +62,10 @@ def planned(provider: Provider, model: str | None = None, **request: Any) -> Pla
     )
 
 
-def asked(
+def encode_request(
     provider: Provider, model: str | None = None, *, stream: bool = False, **request: Any
 ) -> Document:
-    """The body that the provider gets for a request."""
-    outbound = provider.dialect.encode(planned(provider, model, **request), stream=stream)
+    """Encode a request; return the body for the provider."""
+    outbound = provider.dialect.encode(make_request_plan(provider, model, **request), stream=stream)
     body: Document = json.loads(outbound.body)
     return body

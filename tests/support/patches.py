@@ -1,4 +1,4 @@
-"""Patches as models write them: sound ones, wrapped ones, broken ones, and who can tell.
+"""Patches as models write them: valid, wrapped and broken ones, and a validator.
 
 `GRAMMAR` is what a client declares for its patch tool; `is_sound` says the same by other means.
 """
@@ -32,7 +32,7 @@ SCRIPT = ToolIdentity("exec", "exec", "custom", grammar=Grammar("regex", r"[\s\S
 SHELL = ToolIdentity("shell", "shell")
 TOOLS = ToolIdentityMap([PATCH, SCRIPT, SHELL, ToolIdentity("exec_command", "exec_command")])
 
-_SOUND = re.compile(
+_VALID = re.compile(
     r"""\*\*\*\ Begin\ Patch\n
     (?: \*\*\*\ Add\ File:\ .+\n (?: \+.*\n )+
       | \*\*\*\ Delete\ File:\ .+\n
@@ -43,8 +43,8 @@ _SOUND = re.compile(
 )
 
 
-def is_sound(text: str) -> bool:
-    return _SOUND.fullmatch(text) is not None
+def is_valid_patch(text: str) -> bool:
+    return _VALID.fullmatch(text) is not None
 
 
 def patch(*files: str) -> str:
@@ -67,11 +67,11 @@ FILES: Mapping[str, str] = {
 }
 
 
-def sound_patches() -> Iterator[str]:
+def valid_patches() -> Iterator[str]:
     names = list(FILES)
-    for place, name in enumerate(names):
+    for start, name in enumerate(names):
         yield patch(FILES[name])
-        yield patch(FILES[name], FILES[names[(place + 3) % len(names)]])
+        yield patch(FILES[name], FILES[names[(start + 3) % len(names)]])
     yield patch(*FILES.values())
 
 
@@ -136,7 +136,7 @@ def called(
     text: str, *, index: int = 0, call_id: str = "c1", name: str = "apply_patch", size: int = 7
 ) -> list[Delta]:
     """A call as providers stream them: id and name, then pieces of arguments."""
-    pieces = (text[place : place + size] for place in range(0, len(text), size))
+    pieces = (text[start : start + size] for start in range(0, len(text), size))
     return [
         ToolCall(index, call_id, name),
         *(ToolCall(index, arguments=piece) for piece in pieces),

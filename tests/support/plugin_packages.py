@@ -6,12 +6,17 @@ from pathlib import Path
 
 
 def install(
-    place: Path, project: str, entry_points: dict[str, str], *, module: str = "", source: str = ""
+    directory: Path,
+    project: str,
+    entry_points: dict[str, str],
+    *,
+    module: str = "",
+    source: str = "",
 ) -> None:
     """Install a distribution into a directory of the import path."""
     if module:
-        (place / f"{module}.py").write_text(source, encoding="utf-8")
-    metadata = place / f"{project.replace('-', '_')}-1.0.dist-info"
+        (directory / f"{module}.py").write_text(source, encoding="utf-8")
+    metadata = directory / f"{project.replace('-', '_')}-1.0.dist-info"
     metadata.mkdir()
     lines = [f"{name} = {value}" for name, value in entry_points.items()]
     text = "\n".join(["[antiphon.providers]", *lines, ""])

@@ -1,4 +1,4 @@
-"""What recordings become: the events they replay to, their deltas, and the turn behind them."""
+"""Recordings replayed: their events, deltas and history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 def every(cases: Iterable[Case]) -> pytest.MarkDecorator:
-    """A test for each of these recordings."""
+    """Parametrize a test with these recordings."""
     return pytest.mark.parametrize("case", [*cases], ids=lambda case: case.id)
 
 
@@ -63,16 +63,16 @@ def deltas_of(case: Case) -> list[Delta]:
 
 
 def history_of(case: Case) -> tuple[Step, ...]:
-    """What the next request says: a question, the recorded answer with its state, and more."""
+    """The history of the next request: a message, the recorded answer, and another message."""
     sealer = Sealer(["key"], new_nonce=bytes, now=lambda: 0)
     bridge = Bridge(
         machine((), seal=partial(sealer.seal, "p", "m")), resolve(case.meta["protocol"])
     )
     streamed = case in streams([case])
     events = bridge.feed(case.data) + bridge.close() if streamed else bridge.feed_whole(case.data)
-    told = documents(events)
-    check(told)
-    output = json.loads(json.dumps(final(told)["output"]))
+    sent = documents(events)
+    check(sent)
+    output = json.loads(json.dumps(final(sent)["output"]))
     results = [
         {"type": "function_call_output", "call_id": item["call_id"], "output": "ok"}
         for item in output

@@ -23,7 +23,7 @@ from msgspec import structs
 import antiphon
 from antiphon.config import LogConfig, StoreConfig
 from tests.support.gateways import running, settings
-from tests.support.upstream import DONE, Asked, Line, upstream, usage
+from tests.support.upstream import DONE, Connection, ReceivedRequest, upstream, usage
 
 SOURCE = str(Path(antiphon.__file__).parent)
 DELTAS = ("Hello", " world")
@@ -55,12 +55,12 @@ def _chunk(delta: dict[str, str], finish_reason: str | None = None) -> bytes:
     return b"data: " + json.dumps(document).encode() + b"\n\n"
 
 
-async def _two_deltas(asked: Asked, line: Line) -> None:
-    await line.head()
+async def _two_deltas(request: ReceivedRequest, connection: Connection) -> None:
+    await connection.head()
     for text in DELTAS:
-        await line.send(_chunk({"content": text}))
-    await line.send(_chunk({}, "stop") + usage() + DONE)
-    await line.end()
+        await connection.send(_chunk({"content": text}))
+    await connection.send(_chunk({}, "stop") + usage() + DONE)
+    await connection.end()
 
 
 async def count_request_path(directory: Path) -> RequestPath:

@@ -1,5 +1,5 @@
-"""Answers that take rounds: a provider that plays one script for each question, a search engine,
-perhaps a second provider to fall back to, and the gateway before them."""
+"""Answers of several rounds: a provider with one script for each request, a search engine, an
+optional fallback provider, and the gateway in front of them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from antiphon.config import (
     TimeoutConfig,
     TraceConfig,
 )
-from tests.support.client_answers import Answer, ask
-from tests.support.failing_providers import Clock, Play
+from tests.support.client_answers import Answer, post_request
+from tests.support.failing_providers import Clock, ScriptQueue
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.patches import GRAMMAR
 from tests.support.upstream import (
     DONE,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
     Upstream,
     chunk,
@@ -51,28 +51,28 @@ SCHEMA: Document = {
     "required": ["city"],
     "additionalProperties": False,
 }
-FORM: Document = {
+TEXT_FORMAT: Document = {
     "format": {"type": "json_schema", "name": "trip", "schema": SCHEMA, "strict": True}
 }
 ULM = '{"city": "Ulm"}'
 RAIN = {"title": "Rain", "url": "https://weather.example/rain", "snippet": "It rains."}
-ANSWERS: Document = {"rain": [RAIN], "*": []}
+SEARCH_RESULTS: Document = {"rain": [RAIN], "*": []}
 
-both_ways = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-
-
-# What a model says
+streamed_and_whole = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 
 
-def said(words: str) -> Document:
-    return {"content": words}
+# Output of the model
 
 
-def thought(words: str) -> Document:
-    return {"reasoning_content": words}
+def text_delta(output_text: str) -> Document:
+    return {"content": output_text}
 
 
-def calls(*given: tuple[str, str, str]) -> Document:
+def reasoning_delta(output_text: str) -> Document:
+    return {"reasoning_content": output_text}
+
+
+def call_delta(*given: tuple[str, str, str]) -> Document:
     """A delta with whole calls: id, name, arguments."""
     return {
         "tool_calls": [
@@ -82,38 +82,38 @@ def calls(*given: tuple[str, str, str]) -> Document:
     }
 
 
-def search(query: str = "rain", call_id: str = "call_s") -> tuple[str, str, str]:
+def search_call(query: str = "rain", call_id: str = "call_s") -> tuple[str, str, str]:
     return call_id, "web_search", json.dumps({"query": query})
 
 
-def patched(text: str, call_id: str = "call_p") -> tuple[str, str, str]:
+def patch_call(text: str, call_id: str = "call_p") -> tuple[str, str, str]:
     return call_id, "apply_patch", json.dumps({"input": text})
 
 
-def read(call_id: str = "call_r") -> tuple[str, str, str]:
+def read_call(call_id: str = "call_r") -> tuple[str, str, str]:
     return call_id, "read", "{}"
 
 
-def round_of(*deltas: Document, finish: str = "", counted: bool = True) -> Script:
-    """One round, streamed or whole as it is asked for."""
+def round_script(*deltas: Document, finish: str = "", counted: bool = True) -> Script:
+    """Make the script of one round, streamed or whole as requested."""
     called = any("tool_calls" in delta for delta in deltas)
     reason = finish or ("tool_calls" if called else "stop")
 
-    async def script(asked: Asked, line: Line) -> None:
-        if asked.body.get("stream"):
-            await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        if request.body.get("stream"):
+            await connection.head()
             ends = [chunk({}, reason), *([usage()] if counted else []), DONE]
             for each in (*map(chunk, deltas), *ends):
-                await line.send(each)
+                await connection.send(each)
         else:
-            await line.head(content_type="application/json")
-            await line.send(json.dumps(whole(deltas, reason, counted=counted)).encode())
-        await line.end()
+            await connection.head(content_type="application/json")
+            await connection.send(json.dumps(whole_round(deltas, reason, counted=counted)).encode())
+        await connection.end()
 
     return script
 
 
-def whole(deltas: Sequence[Document], finish: str, *, counted: bool = True) -> Document:
+def whole_round(deltas: Sequence[Document], finish: str, *, counted: bool = True) -> Document:
     message: Document = {"role": "assistant", "content": ""}
     for delta in deltas:
         for name in ("content", "reasoning_content"):
@@ -127,42 +127,42 @@ def whole(deltas: Sequence[Document], finish: str, *, counted: bool = True) -> D
     return {**document, "usage": counts} if counted else document
 
 
-def error_inside(message: str = "Busy.", code: int = 503) -> Script:
-    """A head that promises an answer, and an error in its place."""
+def error_in_body(message: str = "Busy.", code: int = 503) -> Script:
+    """Make a script that answers 200 with an error in its body."""
 
-    async def script(asked: Asked, line: Line) -> None:
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
         document = {"error": {"message": message, "code": code}}
-        streams = asked.body.get("stream")
-        await line.head(content_type="text/event-stream" if streams else "application/json")
+        streams = request.body.get("stream")
+        await connection.head(content_type="text/event-stream" if streams else "application/json")
         if streams:
-            await line.send(chunk({"role": "assistant"}))
-        await line.send(frame(document) if streams else json.dumps(document).encode())
-        await line.end()
+            await connection.send(chunk({"role": "assistant"}))
+        await connection.send(frame(document) if streams else json.dumps(document).encode())
+        await connection.end()
 
     return script
 
 
-# Who listens
+# The gateway
 
 
 @dataclass
-class Stage:
+class RoundsGateway:
     gateway: Running
     upstream: Upstream
-    spare: Upstream
+    fallback: Upstream
     clock: Clock
     trace: Path
 
-    async def ask(self, **body: Any) -> Answer:
-        return await ask(self.gateway, {"model": "m", "input": "Hello?", **body})
+    async def post_request(self, **body: Any) -> Answer:
+        return await post_request(self.gateway, {"model": "m", "input": "Hello?", **body})
 
     @property
-    def asked(self) -> list[Document]:
-        """What the first provider was asked, in order."""
-        return [asked.body for asked in self.upstream.asked]
+    def request_bodies(self) -> list[Document]:
+        """Request bodies that the first provider received, in order."""
+        return [asked.body for asked in self.upstream.requests]
 
     @property
-    def under_way(self) -> int:
+    def waiting_requests(self) -> int:
         """Requests that wait for their first output, as the keyrings count them."""
         rings = [health.keyring for health in self.gateway.engine.services.health]
         return sum(sum(ring.active.values()) for ring in rings)
@@ -176,10 +176,10 @@ ONCE = AttemptConfig(max_attempts=1)
 
 
 @asynccontextmanager
-async def stage(
+async def rounds_gateway(
     tmp_path: Path,
     *rounds: Script,
-    spare: Sequence[Script] = (),
+    fallback: Sequence[Script] = (),
     spare_kind: str = "chat",
     engine: Script | None = None,
     attempts: AttemptConfig = PATIENT,
@@ -188,17 +188,17 @@ async def stage(
     spare_model: ModelConfig | None = None,
     payloads: bool = False,
     **server: Any,
-) -> AsyncIterator[Stage]:
-    """`engine` is a search engine on a line of its own; without it, searches are recorded. Without
-    scripts for it, there is no provider to fall back to."""
+) -> AsyncIterator[RoundsGateway]:
+    """`engine` is the script of a search engine; without it, search results are recorded. Without
+    `fallback` scripts there is no fallback provider."""
     clock = Clock()
     async with AsyncExitStack() as stack:
-        played = await stack.enter_async_context(upstream(Play(*rounds)))
-        other = await stack.enter_async_context(upstream(Play(*spare)))
+        first = await stack.enter_async_context(upstream(ScriptQueue(*rounds)))
+        other = await stack.enter_async_context(upstream(ScriptQueue(*fallback)))
         given = timeouts or TimeoutConfig()
         entry = ProviderConfig(
             kind="chat",
-            base_url=played.url,
+            base_url=first.url,
             api_keys=["sk-up"],
             timeouts=given,
             models=_models(model),
@@ -211,15 +211,15 @@ async def stage(
             models=_models(spare_model),
         )
         config = replaced(
-            settings(tmp_path, played.url, **server),
+            settings(tmp_path, first.url, **server),
             providers={"up": entry, "spare": second},
-            fallbacks={"up/m": ["spare/m"]} if spare else {},
+            fallbacks={"up/m": ["spare/m"]} if fallback else {},
             attempts=attempts,
             search=await _search(stack, tmp_path, engine),
             trace=TraceConfig(path=str(tmp_path / "trace.db"), payloads=payloads),
         )
-        gateway = await stack.enter_async_context(running(config, clock.rim()))
-        yield Stage(gateway, played, other, clock, tmp_path / "trace.db")
+        gateway = await stack.enter_async_context(running(config, clock.runtime()))
+        yield RoundsGateway(gateway, first, other, clock, tmp_path / "trace.db")
 
 
 def _models(model: ModelConfig | None) -> dict[str, ModelConfig]:
@@ -231,24 +231,24 @@ async def _search(stack: AsyncExitStack, tmp_path: Path, engine: Script | None) 
         listening = await stack.enter_async_context(upstream(engine))
         return SearchConfig(backend="searxng", url=listening.url.removesuffix("/v1"))
     path = tmp_path / "answers.json"
-    path.write_text(json.dumps(ANSWERS))
+    path.write_text(json.dumps(SEARCH_RESULTS))
     return SearchConfig(backend="recorded", url=f"file://{path}")
 
 
-# What became of it
+# The response
 
 
-def shape(response: Mapping[str, Any]) -> list[str]:
-    """The types of the items that a client acts upon or shows."""
+def item_types(response: Mapping[str, Any]) -> list[str]:
+    """The types of all items but reasoning."""
     return [item["type"] for item in response["output"] if item["type"] != "reasoning"]
 
 
-def words(response: Mapping[str, Any]) -> str:
+def output_text(response: Mapping[str, Any]) -> str:
     messages = [item for item in response["output"] if item["type"] == "message"]
     return "".join(part.get("text", "") for item in messages for part in item["content"])
 
 
-def found(response: Mapping[str, Any]) -> list[str]:
-    """How each search ended."""
+def search_statuses(response: Mapping[str, Any]) -> list[str]:
+    """The status of each search."""
     items = [item for item in response["output"] if item["type"] == "web_search_call"]
     return [item["status"] for item in items]

@@ -1,4 +1,4 @@
-"""One gateway for many tests: each brings the script that the provider plays for it."""
+"""One gateway for many tests; each test brings the script of its provider."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.config import AttemptConfig, TimeoutConfig
-from tests.support.client_answers import Answer, ask
+from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import Running, replaced, running, settings
-from tests.support.upstream import Asked, Line, Script, Upstream, upstream
+from tests.support.upstream import Connection, ReceivedRequest, Script, Upstream, upstream
 
 # The loop that `antiphon serve` runs on; for a module's own `anyio_backend`.
 UVLOOP = ("asyncio", {"use_uvloop": True})
 
 
 @dataclass
-class Stage:
-    """A gateway in front of a provider that knows many plays by the model's name."""
+class SharedGateway:
+    """A gateway in front of a provider that selects its script by the model name."""
 
     scripts: dict[str, Script] = field(default_factory=dict)
     _gateway: Running | None = None
@@ -31,36 +31,38 @@ class Stage:
         return self._gateway
 
     @property
-    def open_lines(self) -> int:
-        """Lines that the provider holds open."""
+    def open_connections(self) -> int:
+        """Connections that the provider holds open."""
         assert self._upstream is not None
-        return self._upstream.open_lines
+        return self._upstream.open_connections
 
-    def cast(self, script: Script) -> str:
-        """The model to ask for if this is to be played."""
+    def add_script(self, script: Script) -> str:
+        """Add a script; return the model name that selects it."""
         name = f"play-{len(self.scripts)}"
         self.scripts[name] = script
         return name
 
-    async def ask(self, script: Script, **body: Any) -> Answer:
-        return await ask(self.gateway, {"model": self.cast(script), "input": "Hello?", **body})
+    async def post_request(self, script: Script, **body: Any) -> Answer:
+        return await post_request(
+            self.gateway, {"model": self.add_script(script), "input": "Hello?", **body}
+        )
 
-    async def play(self, asked: Asked, line: Line) -> None:
-        await self.scripts[asked.body["model"]](asked, line)
+    async def run_script(self, request: ReceivedRequest, connection: Connection) -> None:
+        await self.scripts[request.body["model"]](request, connection)
 
 
 @asynccontextmanager
-async def opened_stage(
+async def open_shared_gateway(
     tmp_path: Path,
     *,
     timeouts: TimeoutConfig | None = None,
     attempts: AttemptConfig | None = None,
     **server: Any,
-) -> AsyncIterator[Stage]:
-    """Nothing is asked twice unless `attempts` says so."""
-    stage = Stage()
-    async with upstream(stage.play) as played:
-        config = settings(tmp_path, played.url, timeouts=timeouts, **server)
+) -> AsyncIterator[SharedGateway]:
+    """Open a gateway; it retries nothing unless `attempts` says so."""
+    setup = SharedGateway()
+    async with upstream(setup.run_script) as provider:
+        config = settings(tmp_path, provider.url, timeouts=timeouts, **server)
         async with running(replaced(config, attempts=attempts or config.attempts)) as gateway:
-            stage._gateway, stage._upstream = gateway, played
-            yield stage
+            setup._gateway, setup._upstream = gateway, provider
+            yield setup

@@ -1,4 +1,4 @@
-"""A client that reads a stream event by event, at its own pace, and may leave at any time."""
+"""A client that reads a stream event by event and may disconnect at any time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.support.client_answers import HANG_S, Answer, judge
+from tests.support.client_answers import TIMEOUT_S, Answer, check_answer
 
 Document = dict[str, Any]
 
 
-class Listener:
-    """One request on a connection of its own. Nothing is read but what is asked for."""
+class StreamReader:
+    """One request on its own connection; reads no more than each method needs."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -32,12 +32,12 @@ class Listener:
         await self._writer.drain()
 
     def write(self, data: bytes) -> None:
-        """These very bytes, in place of a request."""
+        """Write raw bytes, in place of a request."""
         self._writer.write(data)
 
     async def head(self) -> None:
         """Read the head of the answer."""
-        async with asyncio.timeout(HANG_S):
+        async with asyncio.timeout(TIMEOUT_S):
             data = await self._reader.readuntil(b"\r\n\r\n")
         first, *lines = data.decode().split("\r\n")
         self.status = int(first.split()[1])
@@ -45,7 +45,7 @@ class Listener:
         self.headers = {name.lower(): value.strip() for name, _, value in pairs}
 
     async def event(self) -> Document | None:
-        """The next event; None at the end."""
+        """Read the next event; None at the end."""
         if not self.status:
             await self.head()
         while (end := self._body.find(b"\n\n", self._seen)) < 0:
@@ -60,40 +60,40 @@ class Listener:
         return document
 
     async def rest(self) -> Answer:
-        """Read to the end; all of the answer must be legal."""
+        """Read to the end and validate the whole answer."""
         if not self.status:
             await self.head()
         if "content-length" in self.headers:
-            async with asyncio.timeout(HANG_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 self._body += await self._reader.readexactly(int(self.headers["content-length"]))
         else:
             while await self._more():
                 pass
         answer = Answer(self.status, self.headers, bytes(self._body))
-        judge(answer)
+        check_answer(answer)
         return answer
 
-    async def everything(self) -> bytes:
-        """All bytes of the body until the other side hangs up."""
+    async def read_until_close(self) -> bytes:
+        """Read all bytes of the body until the connection is closed."""
         await self.head()
-        async with asyncio.timeout(HANG_S):
+        async with asyncio.timeout(TIMEOUT_S):
             return await self._reader.read()
 
     async def _more(self) -> bool:
-        """One more chunk of the body."""
-        async with asyncio.timeout(HANG_S):
+        """Read one more chunk of the body."""
+        async with asyncio.timeout(TIMEOUT_S):
             size = int(await self._reader.readline() or b"0", 16)
             data = await self._reader.readexactly(size + 2)
         self._body += data[:-2]
         return size > 0
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         self._writer.transport.abort()
 
 
 @asynccontextmanager
-async def listening(port: int, *, buffer_bytes: int | None = None) -> AsyncIterator[Listener]:
-    """A connection to the gateway; a small buffer makes its silence felt at once."""
+async def open_stream(port: int, *, buffer_bytes: int | None = None) -> AsyncIterator[StreamReader]:
+    """Connect to the gateway; a small buffer fills at once if nothing is read."""
     sock = socket.socket()
     if buffer_bytes is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
@@ -101,6 +101,6 @@ async def listening(port: int, *, buffer_bytes: int | None = None) -> AsyncItera
     await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
     reader, writer = await asyncio.open_connection(sock=sock, limit=2**16)
     try:
-        yield Listener(reader, writer)
+        yield StreamReader(reader, writer)
     finally:
         writer.transport.abort()

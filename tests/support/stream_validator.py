@@ -1,4 +1,4 @@
-"""An independent judge of event streams: `check(events)` for plain wire dictionaries.
+"""Independent validator of event streams: `check(events)` for plain wire dictionaries.
 
 It was written from the contract, not from the code it judges, and shares nothing with it. A rule is
 named in every verdict: the numbers 1 to 15 are the ordering rules of a Responses stream, `fields`
@@ -90,8 +90,8 @@ class _Item:
         return [part for part in self.parts if (part.kind == "summary_text") == summary]
 
 
-class _Judge:
-    """Reads the events once, in order, and remembers what was promised."""
+class _Validator:
+    """Reads the events once, in order, and keeps the state to check them against."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
@@ -173,12 +173,16 @@ class _Judge:
         self.demand(response["id"] == self.events[0]["response"]["id"], "4", "the same response id")
         self.demand(response["status"] == status, "3", f"status {response['status']}")
         self.demand(len(response["output"]) == len(self.items), "5", "every item is in the output")
-        for place, (item, final) in enumerate(zip(self.items, response["output"], strict=True)):
+        for output_index, (item, final) in enumerate(
+            zip(self.items, response["output"], strict=True)
+        ):
             self.end_item(item, final, status)
             cut = final.get("status") == "incomplete"
             if cut:
                 self.demand(status != "completed", "12", "a completed response has whole items")
-                at_end = place == len(self.items) - 1 or item.is_call  # calls are cut together
+                at_end = (
+                    output_index == len(self.items) - 1 or item.is_call
+                )  # calls are cut together
                 self.demand(at_end, "12", "only the last item may be incomplete")
 
     def end_item(self, item: _Item, final: Mapping[str, Any], status: str) -> None:
@@ -213,13 +217,15 @@ class _Judge:
         self.items.append(added)
 
     def current(self, event: Event) -> _Item:
-        place = event["output_index"]
-        self.demand(place < len(self.items), "5", f"item {place} was never added")
-        item = self.items[place]
-        self.demand(place == len(self.items) - 1, "11", f"item {place} is not the open one")
+        output_index = event["output_index"]
+        self.demand(output_index < len(self.items), "5", f"item {output_index} was never added")
+        item = self.items[output_index]
+        self.demand(
+            output_index == len(self.items) - 1, "11", f"item {output_index} is not the open one"
+        )
         self.demand(item.done is None, "5", f"{item.id} is done already")
         if "item_id" in event:
-            self.demand(event["item_id"] == item.id, "5", f"item {place} is {item.id}")
+            self.demand(event["item_id"] == item.id, "5", f"item {output_index} is {item.id}")
         return item
 
     def finish_item(self, event: Event) -> None:
@@ -323,35 +329,35 @@ class _Judge:
         self.demand(event[name] == "".join(item.written), "7", f"the {name} is what was streamed")
         item.written_done = True
 
-    def hosted(self, event: Event, call: str, stage: str) -> None:
+    def hosted(self, event: Event, call: str, setup: str) -> None:
         item = self.current(event)
         self.demand(item.type == call, "10", f"no {call} in a {item.type}")
-        ranks = [STAGES.get(name, 2) for name in (*item.stages, stage)]
+        ranks = [STAGES.get(name, 2) for name in (*item.stages, setup)]
         self.demand(ranks[0] == 0, "10", "a hosted call begins with in_progress")
         self.demand(ranks == sorted(set(ranks)), "10", "the stages of a call follow each other")
-        item.stages.append(stage)
+        item.stages.append(setup)
 
 
-_LIFECYCLE: Mapping[str, Callable[[_Judge, Event], None]] = {
-    "response.created": _Judge.begin,
-    "response.queued": _Judge.queued,
-    "response.in_progress": _Judge.progress,
-    **dict.fromkeys(TERMINALS, _Judge.end),
+_LIFECYCLE: Mapping[str, Callable[[_Validator, Event], None]] = {
+    "response.created": _Validator.begin,
+    "response.queued": _Validator.queued,
+    "response.in_progress": _Validator.progress,
+    **dict.fromkeys(TERMINALS, _Validator.end),
 }
-_STEPS: Mapping[str, Callable[[_Judge, Event], None]] = {
-    "response.output_item.added": _Judge.add_item,
-    "response.output_item.done": _Judge.finish_item,
-    "response.content_part.added": _Judge.add_part,
-    "response.content_part.done": _Judge.finish_part,
-    "response.reasoning_summary_part.added": _Judge.add_part,
-    "response.reasoning_summary_part.done": _Judge.finish_part,
-    "response.output_text.annotation.added": _Judge.annotate,
+_STEPS: Mapping[str, Callable[[_Validator, Event], None]] = {
+    "response.output_item.added": _Validator.add_item,
+    "response.output_item.done": _Validator.finish_item,
+    "response.content_part.added": _Validator.add_part,
+    "response.content_part.done": _Validator.finish_part,
+    "response.reasoning_summary_part.added": _Validator.add_part,
+    "response.reasoning_summary_part.done": _Validator.finish_part,
+    "response.output_text.annotation.added": _Validator.annotate,
 }
 
 
-def _finishes(event: Event, place: int) -> bool:
+def _finishes(event: Event, output_index: int) -> bool:
     done = event["type"] == "response.output_item.done"
-    return done and event.get("output_index") == place
+    return done and event.get("output_index") == output_index
 
 
 def _so_far(part: _Part) -> dict[str, Any]:
@@ -363,4 +369,4 @@ def _so_far(part: _Part) -> dict[str, Any]:
 
 def check(events: Sequence[Event]) -> None:
     """Raise AssertionError, naming the rule and the event, unless the stream keeps every rule."""
-    _Judge(events).run()
+    _Validator(events).run()

@@ -1,4 +1,4 @@
-"""Stored turns for tests, and a clock set by hand."""
+"""Stored turns for tests, and a fake clock."""
 
 from __future__ import annotations
 

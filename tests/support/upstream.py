@@ -1,4 +1,4 @@
-"""A provider that does exactly what a test tells it to, on a real socket."""
+"""A scripted HTTP provider on a real socket."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request the upstream got."""
+class ReceivedRequest:
+    """A request that the upstream received."""
 
     path: str
     headers: Mapping[str, str]
     body: dict[str, Any]
     raw: bytes = b""
-    """The body as it came."""
+    """The body, byte for byte."""
 
 
-class Line:
-    """The open connection of one request: what a script writes to."""
+class Connection:
+    """The open connection of one request, to which a script writes its answer."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def head(self, status: int = 200, **headers: str) -> None:
-        """The head of the answer; the body follows in chunks until `end`, `cut` or `reset`."""
+        """Send the response head; the body follows in chunks until `end`, `cut` or `reset`."""
         given = {"content_type": "text/event-stream", **headers}
         lines = [f"HTTP/1.1 {status} Scripted", "transfer-encoding: chunked"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in given.items()]
@@ -40,8 +40,8 @@ class Line:
         await self._writer.drain()
 
     async def send(self, data: bytes) -> None:
-        if self._writer.is_closing():  # one loop says so, another one breaks
-            raise ConnectionResetError("the other side has hung up")
+        if self._writer.is_closing():  # event loops differ in what they raise
+            raise ConnectionResetError("the other side has disconnected")
         self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
         await self._writer.drain()
 
@@ -50,77 +50,77 @@ class Line:
         await self._writer.drain()
 
     def cut(self) -> None:
-        """Hang up in the middle of the body."""
+        """Close the connection in the middle of the body."""
         self._writer.close()
 
     def reset(self) -> None:
-        """Hang up so rudely that the other side gets an error."""
+        """Reset the connection (TCP RST), so that the other side gets an error."""
         sock = self._writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
     def write(self, data: bytes) -> None:
-        """These very bytes, in place of a head or a chunk."""
+        """Write raw bytes, in place of a head or a chunk."""
         self._writer.write(data)
 
     @property
-    def is_gone(self) -> bool:
-        """The other side has hung up."""
+    def is_disconnected(self) -> bool:
+        """Whether the other side has disconnected."""
         return self._reader.at_eof() or self._writer.is_closing()
 
     async def pause(self, limit_s: float) -> None:
-        """Wait, but not for somebody who has hung up."""
+        """Wait for a time, or until the other side disconnects."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                await self.until_gone()
+                await self.wait_disconnected()
 
-    async def until_gone(self) -> None:
-        """Wait until the other side has hung up."""
+    async def wait_disconnected(self) -> None:
+        """Wait until the other side disconnects."""
         while await self._reader.read(65536):
             pass
 
 
-Script: TypeAlias = Callable[[Asked, Line], Awaitable[None]]
+Script: TypeAlias = Callable[[ReceivedRequest, Connection], Awaitable[None]]
 
 
 @dataclass
 class Upstream:
     url: str
-    asked: list[Asked] = field(default_factory=list)
-    open_lines: int = 0
-    all_gone: asyncio.Event = field(default_factory=asyncio.Event)
+    requests: list[ReceivedRequest] = field(default_factory=list)
+    open_connections: int = 0
+    all_closed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @asynccontextmanager
 async def upstream(script: Script) -> AsyncIterator[Upstream]:
-    """Play the script for every request; no task outlives the block."""
+    """Run the script for every request; no task outlives the block."""
     tasks: set[asyncio.Task[Any]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
-        played.open_lines += 1
+        state.open_connections += 1
         try:
             while (asked := await _read_request(reader)) is not None:
-                played.asked.append(asked)
-                await script(asked, Line(reader, writer))
+                state.requests.append(asked)
+                await script(asked, Connection(reader, writer))
                 if writer.is_closing():
                     break
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
-            played.open_lines -= 1
-            if not played.open_lines:
-                played.all_gone.set()
+            state.open_connections -= 1
+            if not state.open_connections:
+                state.all_closed.set()
             writer.close()
             tasks.discard(task)
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    played = Upstream(f"http://127.0.0.1:{port}/v1")
+    state = Upstream(f"http://127.0.0.1:{port}/v1")
     try:
-        yield played
+        yield state
     finally:
         server.close()
         for task in tuple(tasks):
@@ -128,7 +128,7 @@ async def upstream(script: Script) -> AsyncIterator[Upstream]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _read_request(reader: asyncio.StreamReader) -> Asked | None:
+async def _read_request(reader: asyncio.StreamReader) -> ReceivedRequest | None:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
@@ -137,10 +137,10 @@ async def _read_request(reader: asyncio.StreamReader) -> Asked | None:
     pairs = (line.partition(":") for line in lines if line)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
-    return Asked(first.split()[1], headers, json.loads(body) if body else {}, body)
+    return ReceivedRequest(first.split()[1], headers, json.loads(body) if body else {}, body)
 
 
-# Scripts that many tests play
+# Common scripts
 
 
 def frame(document: Any) -> bytes:
@@ -157,8 +157,8 @@ def usage(prompt: int = 7, completion: int = 3) -> bytes:
     return frame({"choices": [], "usage": {**counts, "total_tokens": prompt + completion}})
 
 
-def whole(text: str, finish: str | None = "stop") -> dict[str, Any]:
-    """A whole answer, for `answering`."""
+def whole_answer(text: str, finish: str | None = "stop") -> dict[str, Any]:
+    """A whole answer, for `send_json`."""
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": finish}
     counts = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
@@ -170,24 +170,24 @@ HELLO = (chunk({"role": "assistant", "content": ""}), chunk({"content": "Hello"}
 HELLO_WORLD = (*HELLO, chunk({"content": ", world"}), chunk({}, "stop"), usage(), DONE)
 
 
-def playing(frames: Sequence[bytes]) -> Script:
-    """Send these frames, each in its own write, and end."""
+def send_frames(frames: Sequence[bytes]) -> Script:
+    """Make a script that sends these frames, each in its own write."""
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
         for each in frames:
-            await line.send(each)
-        await line.end()
+            await connection.send(each)
+        await connection.end()
 
     return script
 
 
-def answering(status: int, document: Any, **headers: str) -> Script:
-    """Answer with one JSON body."""
+def send_json(status: int, document: Any, **headers: str) -> Script:
+    """Make a script that answers with one JSON body."""
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(status, **{"content_type": "application/json", **headers})
-        await line.send(json.dumps(document).encode())
-        await line.end()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(status, **{"content_type": "application/json", **headers})
+        await connection.send(json.dumps(document).encode())
+        await connection.end()
 
     return script

@@ -1,4 +1,4 @@
-"""Hand-made streams that keep every rule, built from nothing but the contract.
+"""Handmade valid event streams, built from the API's rules alone.
 
 An item is a function from its place in the output to its events and its final form; `stream` puts
 items between a beginning and an end.
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 Document = dict[str, Any]
-Told = tuple[list[Document], Document | None]
-Item = Callable[[int], Told]
+BuiltItem = tuple[list[Document], Document | None]
+Item = Callable[[int], BuiltItem]
 
 USAGE: Document = {
     "input_tokens": 9,
@@ -71,8 +71,8 @@ def stream(*items: Item, end: str = "completed", queued: bool = False) -> list[D
     events.append({"type": "response.in_progress", "response": response()})
     output: list[Document] = []
     for item in items:
-        told, final = item(len(output))
-        events += told
+        item_events, final = item(len(output))
+        events += item_events
         if final is not None:
             output.append(copy.deepcopy(final))
     events.append({"type": f"response.{end}", "response": response(end, output=output)})
@@ -83,10 +83,10 @@ def numbered(events: list[Document]) -> list[Document]:
     return [event | {"sequence_number": number} for number, event in enumerate(events)]
 
 
-def _item(place: int, blank: Document, inner: list[Document], final: Document) -> Told:
-    added = {"type": "response.output_item.added", "output_index": place, "item": blank}
-    done = {"type": "response.output_item.done", "output_index": place, "item": final}
-    inner = [event | {"item_id": blank["id"], "output_index": place} for event in inner]
+def _item(index: int, blank: Document, inner: list[Document], final: Document) -> BuiltItem:
+    added = {"type": "response.output_item.added", "output_index": index, "item": blank}
+    done = {"type": "response.output_item.done", "output_index": index, "item": final}
+    inner = [event | {"item_id": blank["id"], "output_index": index} for event in inner]
     return [added, *inner, done], final
 
 
@@ -129,35 +129,35 @@ def refusal(*deltas: str) -> Item:
 def _message(inner: list[Document], part: Document, status: str) -> Item:
     inner = [event | {"content_index": 0} for event in inner]
 
-    def tell(place: int) -> Told:
-        blank = {"type": "message", "id": f"msg_{place}", "role": "assistant", "content": []}
+    def build(index: int) -> BuiltItem:
+        blank = {"type": "message", "id": f"msg_{index}", "role": "assistant", "content": []}
         full = blank | {"status": status, "content": [part]}
-        return _item(place, blank | {"status": "in_progress"}, inner, full)
+        return _item(index, blank | {"status": "in_progress"}, inner, full)
 
-    return tell
+    return build
 
 
 def reasoning(raw: tuple[str, ...] = (), summary: tuple[str, ...] = ()) -> Item:
     inner: list[Document] = []
     for number, text in enumerate(summary):
-        inner += _thought("reasoning_summary", "summary", number, text)
+        inner += _reasoning("reasoning_summary", "summary", number, text)
     for number, text in enumerate(raw):
-        inner += _thought("content", "content", number, text)
+        inner += _reasoning("content", "content", number, text)
 
-    def tell(place: int) -> Told:
-        blank = {"type": "reasoning", "id": f"rs_{place}", "status": "in_progress", "summary": []}
+    def build(index: int) -> BuiltItem:
+        blank = {"type": "reasoning", "id": f"rs_{index}", "status": "in_progress", "summary": []}
         full = blank | {
             "status": "completed",
             "summary": [{"type": "summary_text", "text": text} for text in summary],
             "content": [{"type": "reasoning_text", "text": text} for text in raw],
         }
-        return _item(place, blank, inner, full)
+        return _item(index, blank, inner, full)
 
-    return tell
+    return build
 
 
-def _thought(part_name: str, place: str, number: int, text: str) -> list[Document]:
-    is_raw = place == "content"
+def _reasoning(part_name: str, index: str, number: int, text: str) -> list[Document]:
+    is_raw = index == "content"
     name = "reasoning_text" if is_raw else "reasoning_summary_text"
     part = {"type": "reasoning_text" if is_raw else "summary_text", "text": ""}
     events: list[Document] = [
@@ -166,7 +166,7 @@ def _thought(part_name: str, place: str, number: int, text: str) -> list[Documen
         {"type": f"response.{name}.done", "text": text},
         {"type": f"response.{part_name}_part.done", "part": part | {"text": text}},
     ]
-    return [event | {f"{place}_index": number} for event in events]
+    return [event | {f"{index}_index": number} for event in events]
 
 
 def call(*deltas: str, kind: str = "function_call", status: str = "completed") -> Item:
@@ -181,50 +181,50 @@ def call(*deltas: str, kind: str = "function_call", status: str = "completed") -
         {"type": f"response.{stem}.done", field: text, "name": "tool"},
     ]
 
-    def tell(place: int) -> Told:
-        blank = {"type": kind, "id": f"{prefix}_{place}", "call_id": f"call_{place}"}
+    def build(index: int) -> BuiltItem:
+        blank = {"type": kind, "id": f"{prefix}_{index}", "call_id": f"call_{index}"}
         blank |= {"name": "tool", field: "", "status": "in_progress"}
-        return _item(place, blank, inner, blank | {field: text, "status": status})
+        return _item(index, blank, inner, blank | {field: text, "status": status})
 
-    return tell
+    return build
 
 
 def cut_call(*deltas: str) -> Item:
     """A call that a failure leaves behind: in the output, but never done."""
 
-    def tell(place: int) -> Told:
-        events, final = call(*deltas, status="incomplete")(place)
+    def build(index: int) -> BuiltItem:
+        events, final = call(*deltas, status="incomplete")(index)
         return events[:-2], final
 
-    return tell
+    return build
 
 
 def search(*stages: str) -> Item:
-    def tell(place: int) -> Told:
-        blank = {"type": "web_search_call", "id": f"ws_{place}", "status": "in_progress"}
-        inner: list[Document] = [{"type": f"response.web_search_call.{stage}"} for stage in stages]
-        return _item(place, blank, inner, blank | {"status": "completed"})
+    def build(index: int) -> BuiltItem:
+        blank = {"type": "web_search_call", "id": f"ws_{index}", "status": "in_progress"}
+        inner: list[Document] = [{"type": f"response.web_search_call.{setup}"} for setup in stages]
+        return _item(index, blank, inner, blank | {"status": "completed"})
 
-    return tell
+    return build
 
 
 def hosted(kind: str, *, status: str = "completed", **fields: Any) -> Item:
     """An item that came whole: a call that the server ran, or what came of it, in one exchange."""
 
-    def tell(place: int) -> Told:
-        item = {"type": kind, "id": f"hosted_{place}", "call_id": "call_x", "status": status}
+    def build(index: int) -> BuiltItem:
+        item = {"type": kind, "id": f"hosted_{index}", "call_id": "call_x", "status": status}
         item |= {"action": {}, "output": []} | fields
         begun = item if kind.endswith("_output") else item | {"status": "in_progress"}
-        return _item(place, begun, [], item)
+        return _item(index, begun, [], item)
 
-    return tell
+    return build
 
 
-def keepalive(place: int) -> Told:
+def keepalive(index: int) -> BuiltItem:
     return [{"type": "keepalive"}], None
 
 
-def error(place: int) -> Told:
+def error(index: int) -> BuiltItem:
     """The event that may stand before `response.failed`, in both of its shapes."""
-    said = {"code": "server_error", "message": "No.", "param": None}
-    return [said | {"type": "error", "error": said | {"type": "server_error"}}], None
+    error_body = {"code": "server_error", "message": "No.", "param": None}
+    return [error_body | {"type": "error", "error": error_body | {"type": "server_error"}}], None

@@ -1,4 +1,4 @@
-"""Waiting for something that can be seen, and never for time to pass."""
+"""Wait for a condition, never for a fixed time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LIMIT_S = 10.0
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
-    """Let everybody else go on until it is so."""
+    """Let other tasks run until the condition holds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LIMIT_S
     while not condition():

@@ -1,4 +1,4 @@
-"""What every event, response and item looks like, whatever happened to it.
+"""Field rules of every event, response and item.
 
 The companion of `tests.support.stream_validator`: shapes here, order there.
 """
@@ -236,8 +236,8 @@ def check_response(response: Mapping[str, Any], where: str) -> None:
     expect((response["incomplete_details"] is not None) == (status == "incomplete"), "the reason")
     expect((response["usage"] is not None) == ended, "usage at the end")
     if status == "failed":
-        told = response["error"]
-        expect(_is_name(told.get("code")) and _is_name(told.get("message")), "an error says why")
+        error = response["error"]
+        expect(_is_name(error.get("code")) and _is_name(error.get("message")), "an error says why")
     if status == "incomplete":
         reason = response["incomplete_details"].get("reason")
         expect(reason in _INCOMPLETE_REASONS, f"incomplete for {reason}")

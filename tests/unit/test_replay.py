@@ -13,7 +13,7 @@ import antiphon
 from antiphon import replay
 from antiphon.core.stream.deltas import Finish, Text
 from antiphon.errors import UnknownDialect
-from tests.support.openai_sdk_check import consult
+from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.stream_validator import check
 from tests.support.wire_schemas import check_response
 
@@ -28,7 +28,7 @@ def replay_body(
     body = {"model": "answering", "choices": [{"message": message, "finish_reason": finish_reason}]}
     events = replay(json.dumps(body, indent=1).encode())
     check(events)
-    consult(events)
+    check_with_sdk(events)
     return events
 
 

@@ -37,7 +37,7 @@ def agent(name: str = "host", **more: Any) -> Agent[None]:
     return Agent(name=name, instructions=f"You are {name}.", model=model, **more)
 
 
-def told(result: RunResult) -> dict[str, Any]:
+def summarize(result: RunResult) -> dict[str, Any]:
     usage = result.context_wrapper.usage
     return {
         "output": result.final_output,
@@ -48,11 +48,11 @@ def told(result: RunResult) -> dict[str, Any]:
 
 
 async def run() -> Any:
-    return told(await Runner.run(agent(), "Good morning"))
+    return summarize(await Runner.run(agent(), "Good morning"))
 
 
 async def tool() -> Any:
-    return told(await Runner.run(agent(tools=[get_weather]), "Ulm and Bonn?"))
+    return summarize(await Runner.run(agent(tools=[get_weather]), "Ulm and Bonn?"))
 
 
 async def tool_stream() -> Any:
@@ -64,7 +64,7 @@ async def tool_stream() -> Any:
                 text += event.data.delta
         elif event.type == "run_item_stream_event":
             heard.append(event.name)
-    return {**told(result), "text": text, "heard": heard}
+    return {**summarize(result), "text": text, "heard": heard}
 
 
 async def typed() -> Any:
@@ -74,7 +74,7 @@ async def typed() -> Any:
 
 async def handoff() -> Any:
     guide = agent("guide", handoff_description="Knows the town.")
-    return told(await Runner.run(agent(handoffs=[guide]), "Show me the town."))
+    return summarize(await Runner.run(agent(handoffs=[guide]), "Show me the town."))
 
 
 async def reasoning() -> Any:
@@ -85,7 +85,7 @@ async def reasoning() -> Any:
     second = await Runner.run(thinker, again)
     thoughts = [item.raw_item for item in first.new_items if item.type == "reasoning_item"]
     return {
-        "turns": [told(first), told(second)],
+        "turns": [summarize(first), summarize(second)],
         "text": ItemHelpers.text_message_outputs(second.new_items),
         "sealed": [bool(thought.encrypted_content) for thought in thoughts],
     }
@@ -95,7 +95,7 @@ async def memory() -> Any:
     """The other side keeps the thread, and the agent names the response before."""
     first = await Runner.run(agent(), "One?")
     second = await Runner.run(agent(), "Two?", previous_response_id=first.last_response_id)
-    return [told(first), told(second)]
+    return [summarize(first), summarize(second)]
 
 
 play(run, tool, tool_stream, typed, handoff, reasoning, memory)

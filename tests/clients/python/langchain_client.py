@@ -20,7 +20,7 @@ def model(**more: Any) -> ChatOpenAI:
     return ChatOpenAI(model=MODEL, use_responses_api=True, **more)
 
 
-def told(message: AIMessage) -> dict[str, Any]:
+def summarize(message: AIMessage) -> dict[str, Any]:
     usage = message.usage_metadata or {}
     return {
         "text": message.text,
@@ -48,12 +48,12 @@ def answered(message: AIMessage) -> list[ToolMessage]:
 
 
 def invoke() -> Any:
-    return told(model().invoke([SystemMessage("Be kind."), HumanMessage("Good morning")]))
+    return summarize(model().invoke([SystemMessage("Be kind."), HumanMessage("Good morning")]))
 
 
 def stream() -> Any:
     message, pieces = gathered(model(), [HumanMessage("Good morning")])
-    return {**told(message), "pieces": pieces}
+    return {**summarize(message), "pieces": pieces}
 
 
 def tools() -> Any:
@@ -61,7 +61,7 @@ def tools() -> Any:
     messages: list[Any] = [HumanMessage("Ulm and Bonn?")]
     first = llm.invoke(messages)
     second = llm.invoke([*messages, first, *answered(first)])
-    return [told(first), told(second)]
+    return [summarize(first), summarize(second)]
 
 
 def tools_stream() -> Any:
@@ -69,7 +69,7 @@ def tools_stream() -> Any:
     messages: list[Any] = [HumanMessage("Ulm and Bonn?")]
     first, _ = gathered(llm, messages)
     second, _ = gathered(llm, [*messages, first, *answered(first)])
-    return [told(first), told(second)]
+    return [summarize(first), summarize(second)]
 
 
 def json_schema() -> Any:
@@ -93,7 +93,7 @@ def reasoning() -> Any:
     messages: list[Any] = [HumanMessage("Ulm and Bonn?")]
     first, _ = gathered(llm, messages)
     second = llm.invoke([*messages, first, *answered(first)])
-    return [told(first), told(second)]
+    return [summarize(first), summarize(second)]
 
 
 def memory() -> Any:
@@ -102,7 +102,7 @@ def memory() -> Any:
     messages: list[Any] = [HumanMessage("One?")]
     for question in ("Two?", "Three?"):
         messages += [llm.invoke(messages), HumanMessage(question)]
-    return told(llm.invoke(messages))
+    return summarize(llm.invoke(messages))
 
 
 play(

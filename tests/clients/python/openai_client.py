@@ -30,7 +30,7 @@ class Weather(BaseModel):
     city: str
 
 
-def told(response: Response) -> dict[str, Any]:
+def summarize(response: Response) -> dict[str, Any]:
     """What is worth printing of a response."""
     return {
         "text": response.output_text,
@@ -54,7 +54,9 @@ def outputs(response: Response) -> list[dict[str, Any]]:
 
 
 def create() -> Any:
-    return told(client.responses.create(model=MODEL, instructions="Be kind.", input="Good morning"))
+    return summarize(
+        client.responses.create(model=MODEL, instructions="Be kind.", input="Good morning")
+    )
 
 
 def create_stream() -> Any:
@@ -64,7 +66,7 @@ def create_stream() -> Any:
         "events": [each.type for each in events],
         "numbers": [each.sequence_number for each in events],
         "deltas": "".join(deltas),
-        **told(events[-1].response),
+        **summarize(events[-1].response),
     }
 
 
@@ -73,7 +75,7 @@ def helper() -> Any:
         events = list(stream)
         final = stream.get_final_response()
     snapshots = [each.snapshot for each in events if each.type == "response.output_text.delta"]
-    return {"snapshot": snapshots[-1], **told(final)}
+    return {"snapshot": snapshots[-1], **summarize(final)}
 
 
 def parse() -> Any:
@@ -92,7 +94,7 @@ def tools() -> Any:
     first = client.responses.create(model=MODEL, input=items, tools=[WEATHER], **SEALED)
     items += [*first.output, *outputs(first)]
     second = client.responses.create(model=MODEL, input=items, tools=[WEATHER], **SEALED)
-    return [told(first), told(second)]
+    return [summarize(first), summarize(second)]
 
 
 def tools_stream() -> Any:
@@ -108,7 +110,7 @@ def tools_stream() -> Any:
     ) as stream:
         second = stream.get_final_response()
     cities = [json.loads(each.arguments)["city"] for each in done]
-    return {"cities": cities, "turns": [told(first), told(second)]}
+    return {"cities": cities, "turns": [summarize(first), summarize(second)]}
 
 
 def chain() -> Any:
@@ -119,7 +121,7 @@ def chain() -> Any:
         asked = {} if previous is None else {"previous_response_id": previous}
         response = client.responses.create(model=MODEL, input=question, **asked)
         previous = response.id
-        seen.append(told(response))
+        seen.append(summarize(response))
     return seen
 
 
@@ -140,13 +142,13 @@ def reasoning() -> Any:
             for item in thoughts
         ],
         "sealed": [bool(item.encrypted_content) for item in thoughts],
-        "turns": [told(first), told(second)],
+        "turns": [summarize(first), summarize(second)],
     }
 
 
 def retry() -> Any:
     """Left to itself, the client waits as long as it is told, and asks again."""
-    return told(client.responses.create(model=MODEL, input="Good morning"))
+    return summarize(client.responses.create(model=MODEL, input="Good morning"))
 
 
 def cut() -> Any:

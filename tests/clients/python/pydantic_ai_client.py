@@ -22,7 +22,7 @@ def agent(**more: Any) -> Agent[None, Any]:
     return Agent(model, instructions="Be kind.", **more)
 
 
-def told(messages: list[ModelMessage]) -> dict[str, Any]:
+def summarize(messages: list[ModelMessage]) -> dict[str, Any]:
     """What the model did, over all messages."""
     responses = [message for message in messages if isinstance(message, ModelResponse)]
     parts = [part for response in responses for part in response.parts]
@@ -45,7 +45,7 @@ def thought(part: ThinkingPart) -> str:
 
 def text() -> Any:
     result = agent().run_sync("Good morning")
-    return {"output": result.output, **told(result.all_messages())}
+    return {"output": result.output, **summarize(result.all_messages())}
 
 
 async def stream() -> Any:
@@ -54,19 +54,19 @@ async def stream() -> Any:
         return {
             "pieces": pieces,
             "output": await result.get_output(),
-            **told(result.all_messages()),
+            **summarize(result.all_messages()),
         }
 
 
 def tools() -> Any:
     result = agent(tools=[get_weather]).run_sync("Ulm and Bonn?")
-    return {"output": result.output, **told(result.all_messages())}
+    return {"output": result.output, **summarize(result.all_messages())}
 
 
 async def tools_stream() -> Any:
     async with agent(tools=[get_weather]).run_stream("Ulm and Bonn?") as result:
         output = await result.get_output()
-        return {"output": output, **told(result.all_messages())}
+        return {"output": output, **summarize(result.all_messages())}
 
 
 def native_output() -> Any:
@@ -81,7 +81,7 @@ def tool_output() -> Any:
 def _thinking(thinker: Agent[None, str]) -> Any:
     first = thinker.run_sync("Ulm and Bonn?")
     second = thinker.run_sync("Thanks.", message_history=first.all_messages())
-    return {"outputs": [first.output, second.output], **told(second.all_messages())}
+    return {"outputs": [first.output, second.output], **summarize(second.all_messages())}
 
 
 def reasoning() -> Any:

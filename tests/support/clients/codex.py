@@ -1,4 +1,4 @@
-"""Codex CLI in a home of its own: its configuration, how it is run, and what it tells."""
+"""Codex CLI with its own home directory: its configuration, its runs and their output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.clients.gateway import KEY, MODEL, Done, Stage
+from tests.support.clients.gateway import KEY, MODEL, ClientGateway, FinishedProcess
 from tests.support.clients.installed import node_command
 from tests.support.clients.scenario import Client
 
@@ -42,10 +42,10 @@ _EXEC = "exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sa
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A turn that Codex has ended."""
+class CodexRun:
+    """A finished turn of Codex, read from its JSON events."""
 
-    done: Done
+    done: FinishedProcess
 
     @property
     def status(self) -> int:
@@ -72,7 +72,7 @@ class Ran:
 
     @property
     def complaints(self) -> list[str]:
-        """What it warned of, or tried again."""
+        """Warnings and retries that it reported."""
         items = [item["message"] for item in self.items("error")]
         return items + [each["message"] for each in self.events if each["type"] == "error"]
 
@@ -86,14 +86,14 @@ class Ran:
 
 @dataclass(frozen=True)
 class Codex:
-    stage: Stage
-    place: Path
-    """Where it works."""
+    gateway: ClientGateway
+    directory: Path
+    """Its working directory."""
 
     @classmethod
     async def at(
         cls,
-        stage: Stage,
+        gateway: ClientGateway,
         *,
         top: str = "",
         tables: str = "",
@@ -102,41 +102,41 @@ class Codex:
         model: Mapping[str, Any] | None = None,
         asks_for_catalog: bool = False,
     ) -> Codex:
-        """Set up with the gateway's own catalog; `model` changes what that says of the model.
+        """Configure Codex with the catalog of the gateway; `model` overrides fields in it.
 
         `top` and `tables` are added to the configuration, before its tables and after them.
         """
-        gateway = f"stream_max_retries = {retries}\n"
+        entry = f"stream_max_retries = {retries}\n"
         if asks_for_catalog:
-            gateway += _KEY_BY_COMMAND
+            entry += _KEY_BY_COMMAND
         else:
-            gateway += _KEY_BY_VARIABLE
-            top += f'\nmodel_catalog_json = "{await _saved_catalog(stage, model or {})}"'
+            entry += _KEY_BY_VARIABLE
+            top += f'\nmodel_catalog_json = "{await _save_catalog(gateway, model or {})}"'
         config = _CONFIG.format(
             model=MODEL,
             provider=provider,
-            base_url=stage.base_url,
+            base_url=gateway.base_url,
             top=top,
-            gateway=gateway,
+            gateway=entry,
             tables=tables,
         )
-        (stage.home / "config.toml").write_text(config, encoding="utf-8")
-        place = stage.home / "work"
-        place.mkdir()
-        return cls(stage, place)
+        (gateway.home / "config.toml").write_text(config, encoding="utf-8")
+        directory = gateway.home / "work"
+        directory.mkdir()
+        return cls(gateway, directory)
 
-    async def exec(self, *args: str, env: Mapping[str, str] | None = None) -> Ran:
-        """One turn; `args` are the prompt, and what stands before it."""
-        own = {"CODEX_HOME": str(self.stage.home), "GW_KEY": KEY, **(env or {})}
+    async def exec(self, *args: str, env: Mapping[str, str] | None = None) -> CodexRun:
+        """Run one turn; `args` are options and the prompt."""
+        own = {"CODEX_HOME": str(self.gateway.home), "GW_KEY": KEY, **(env or {})}
         argv = [node_command("codex"), *_EXEC, *args]
-        return Ran(await self.stage.run(argv, env=own, cwd=self.place))
+        return CodexRun(await self.gateway.run(argv, env=own, cwd=self.directory))
 
 
-async def _saved_catalog(stage: Stage, changes: Mapping[str, Any]) -> Path:
-    """The catalog as the gateway tells it, in a file."""
-    async with stage.gateway.client.get(f"{stage.gateway.base_url}/models") as response:
+async def _save_catalog(gateway: ClientGateway, changes: Mapping[str, Any]) -> Path:
+    """Save the catalog that the gateway serves to a file."""
+    async with gateway.gateway.client.get(f"{gateway.gateway.base_url}/models") as response:
         models = (await response.json())["models"]
     entries = [{**each, **changes} if each["slug"] == MODEL else each for each in models]
-    path = stage.home / "catalog.json"
+    path = gateway.home / "catalog.json"
     path.write_text(json.dumps({"models": entries}), encoding="utf-8")
     return path

@@ -1,9 +1,10 @@
-"""The real gateway in front of a player, and real clients in processes of their own.
+"""The real gateway in front of a scripted model, and real clients in subprocesses.
 
-async with stage(tmp_path, dialect, [Say(calls=[Call("add", {"a": 1})]), Say("Two.")]) as s:
-    done = await s.run([python_command(), "program.py"])
-    assert done.well().out == "Two."
-    assert s.asked[1].results == ["2"]
+replies = [Reply(calls=[Call("add", {"a": 1})]), Reply("Two.")]
+async with client_gateway(tmp_path, dialect, replies) as setup:
+    done = await setup.run([python_command(), "program.py"])
+    assert done.check_success().out == "Two."
+    assert setup.requests[1].results == ["2"]
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.config import AttemptConfig, Config, ModelConfig, ProviderConfig
-from tests.support.clients.provider_requests import Heard
-from tests.support.clients.scripted_model import Dialect, Player, Script
+from tests.support.clients.provider_requests import ProviderRequest
+from tests.support.clients.scripted_model import Dialect, Script, ScriptedModel
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.upstream import upstream
 
 MODEL = "scripted"
-"""The name every client asks for: of no vendor, so that no client takes it for one it knows."""
+"""The model name that clients request: of no vendor, so that no client has settings for it."""
 KEY = "sk-of-a-client"
 _BEHIND: Mapping[Dialect, str] = {
     "chat": "some-model",
@@ -36,8 +37,8 @@ _BEHIND: Mapping[Dialect, str] = {
 
 
 @dataclass(frozen=True)
-class Done:
-    """A client that has ended."""
+class FinishedProcess:
+    """A client process that has exited."""
 
     status: int
     out: str
@@ -45,35 +46,35 @@ class Done:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """What it printed as JSON, line by line; lines that are none do not count."""
+        """Its output lines that are JSON objects."""
         return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
 
-    def well(self) -> Done:
-        """The same, if it went well."""
-        assert self.status == 0, self.told
+    def check_success(self) -> FinishedProcess:
+        """Return itself; raise AssertionError unless the exit status is 0."""
+        assert self.status == 0, self.report
         return self
 
     @property
-    def told(self) -> str:
+    def report(self) -> str:
         return f"exit status {self.status}\n{self.out[-4000:]}\n{self.err[-4000:]}"
 
 
 @dataclass(frozen=True)
-class Stage:
+class ClientGateway:
     gateway: Running
-    player: Player
+    model: ScriptedModel
     home: Path
-    """Of the client: empty, and gone after the test."""
+    """The home directory of the client: empty at first, and removed after the test."""
     base_url: str
-    """Where the client finds the gateway."""
+    """The URL of the gateway for the client."""
 
     @property
-    def asked(self) -> list[Heard]:
-        """What the player heard, request by request."""
-        return self.player.asked
+    def requests(self) -> list[ProviderRequest]:
+        """Requests that the scripted model received."""
+        return self.model.requests
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Nothing of whoever runs the tests; and where the gateway is, for those who look."""
+        """Environment of a client: PATH alone is inherited."""
         return {
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
@@ -94,7 +95,7 @@ class Stage:
         cwd: Path | None = None,
         stdin: str = "",
         limit_s: float = 60.0,
-    ) -> Done:
+    ) -> FinishedProcess:
         """Run a client to its end; `env` is added to the environment."""
         process = await asyncio.create_subprocess_exec(
             *argv,
@@ -109,39 +110,39 @@ class Stage:
             async with asyncio.timeout(limit_s):
                 out, err = await process.communicate(stdin.encode())
         except TimeoutError:
-            heard = [each.said[-1:] for each in self.asked]
+            heard = [each.messages[-1:] for each in self.requests]
             raise AssertionError(f"{argv[0]} takes longer than {limit_s} s; {heard=}") from None
         finally:
-            with contextlib.suppress(ProcessLookupError):  # and whatever it has left behind
+            with contextlib.suppress(ProcessLookupError):  # and its child processes
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
         assert process.returncode is not None
-        return Done(process.returncode, out.decode(), err.decode())
+        return FinishedProcess(process.returncode, out.decode(), err.decode())
 
 
 @asynccontextmanager
-async def stage(
+async def client_gateway(
     tmp_path: Path,
     dialect: Dialect,
     script: Script,
     *,
     attempts: int = 1,
     **model: Any,
-) -> AsyncIterator[Stage]:
-    """A gateway whose only provider speaks this dialect; `model` is what is known of its model.
+) -> AsyncIterator[ClientGateway]:
+    """Open a gateway whose only provider has this dialect; `model` configures its model.
 
-    When the client is done, the script must have been played to its end, and nothing been asked
-    that a real provider would have refused.
+    At the end every step of the script must have been used, and every request must have been valid
+    for a real provider.
     """
-    player = Player(dialect, script)
+    scripted = ScriptedModel(dialect, script)
     home = tmp_path / "home"
     home.mkdir()
-    async with upstream(player) as played:
-        config = configured(tmp_path, played.url, dialect, attempts=attempts, **model)
+    async with upstream(scripted) as server:
+        config = configured(tmp_path, server.url, dialect, attempts=attempts, **model)
         async with running(config) as gateway:
-            yield Stage(gateway, player, home, gateway.base_url)
-    assert player.problems == []
-    assert player.is_over, "the client did not ask as often as the script has it"
+            yield ClientGateway(gateway, scripted, home, gateway.base_url)
+    assert scripted.problems == []
+    assert scripted.is_finished, "the client sent fewer requests than the script has steps"
 
 
 def configured(

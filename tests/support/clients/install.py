@@ -20,35 +20,35 @@ NODE_PINS = ("package.json", "package-lock.json")
 PYTHON_PINS = ("requirements.txt", "constraints.txt")
 
 
-def install_node(place: Path) -> None:
+def install_node(directory: Path) -> None:
     for name in NODE_PINS:
-        shutil.copy(PINS / name, place / name)
-    subprocess.run(NPM, cwd=place, check=True)
+        shutil.copy(PINS / name, directory / name)
+    subprocess.run(NPM, cwd=directory, check=True)
     # Links the program for this machine to where the command looks for it.
-    opencode = place / "node_modules" / "opencode-ai"
+    opencode = directory / "node_modules" / "opencode-ai"
     subprocess.run(["node", "postinstall.mjs"], cwd=opencode, check=True)
 
 
-def install_python(place: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(place / "bin" / "python")]
+def install_python(directory: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python")]
     asked, known = (str(PINS / name) for name in PYTHON_PINS)
     options = ["-qq", "--disable-pip-version-check", "--requirement", asked, "--constraint", known]
     subprocess.run([*pip, "install", *options], check=True)
 
 
-def ensure(place: Path, pins: tuple[str, ...], install: Callable[[Path], None]) -> None:
-    """The stamp is written last: an install that broke off is made again."""
-    stamp = place / "stamp"
+def ensure(directory: Path, pins: tuple[str, ...], install: Callable[[Path], None]) -> None:
+    """Install once per set of pins. The stamp is written last: an interrupted one is repeated."""
+    stamp = directory / "stamp"
     digest = hashlib.sha256(f"{sys.version_info[:2]}".encode())
     for name in pins:
         digest.update((PINS / name).read_bytes())
     if stamp.is_file() and stamp.read_text(encoding="ascii") == digest.hexdigest():
         return
-    sys.stderr.write(f"installing the clients in {CLIENTS.name}/{place.name}\n")
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    install(place)
+    sys.stderr.write(f"installing the clients in {CLIENTS.name}/{directory.name}\n")
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    install(directory)
     stamp.write_text(digest.hexdigest(), encoding="ascii")
 
 

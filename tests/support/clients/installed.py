@@ -1,4 +1,4 @@
-"""Where the clients are, and which versions of them are pinned; `install.py` puts them there."""
+"""Paths and pinned versions of the installed clients (see `install.py`)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PYTHON = CLIENTS / "python"
 
 
 def node_command(name: str) -> str:
-    """A command that came from npm."""
+    """Path of a command installed by npm."""
     return str(NODE / "node_modules" / ".bin" / name)
 
 
 def python_command(name: str = "python") -> str:
-    """A command that came from PyPI, or the Python that has the clients."""
+    """Path of a command installed by pip, or of the Python that has the clients."""
     return str(PYTHON / "bin" / name)
 
 

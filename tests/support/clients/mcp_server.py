@@ -34,7 +34,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def serve() -> None:
-    """One message a line; what has no id wants no answer."""
+    """Serve one JSON-RPC message a line; notifications (without id) get no answer."""
     for line in sys.stdin:
         message = json.loads(line)
         if "id" in message:

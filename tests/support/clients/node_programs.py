@@ -6,22 +6,22 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.support.clients.gateway import Stage
+from tests.support.clients.gateway import ClientGateway
 from tests.support.clients.installed import NODE
 
 PROGRAMS = Path(__file__).parents[2] / "clients" / "node"
 
 
-async def played(stage: Stage, program: str, scenario: str) -> Any:
-    """What a program saw in a scenario.
+async def run_program(setup: ClientGateway, program: str, scenario: str) -> Any:
+    """Run a scenario of a program; return its JSON output.
 
     Node looks for packages beside the program, so it runs as a copy with the packages beside it.
     """
-    place = stage.home / "programs"
-    place.mkdir()
+    directory = setup.home / "programs"
+    directory.mkdir()
     for source in PROGRAMS.glob("*.mjs"):
-        shutil.copy(source, place)
-    (place / "node_modules").symlink_to(NODE / "node_modules")
-    done = await stage.run(["node", place / f"{program}.mjs", scenario])
-    [seen] = done.well().lines
+        shutil.copy(source, directory)
+    (directory / "node_modules").symlink_to(NODE / "node_modules")
+    done = await setup.run(["node", directory / f"{program}.mjs", scenario])
+    [seen] = done.check_success().lines
     return seen

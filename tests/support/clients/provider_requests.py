@@ -1,4 +1,4 @@
-"""What a provider was asked, read in its own dialect: the same questions for all of them."""
+"""Provider requests, parsed from each dialect into common properties."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.upstream import Asked
+from tests.support.upstream import ReceivedRequest
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Heard(ABC):
-    """One request as the provider got it. `body` is native; everything else is read from it."""
+class ProviderRequest(ABC):
+    """One request to the provider. `body` is native; the other properties are parsed from it."""
 
-    asked: Asked
+    received: ReceivedRequest
 
     @property
     def body(self) -> Document:
-        return self.asked.body
+        return self.received.body
 
     @property
     def streamed(self) -> bool:
@@ -29,7 +29,7 @@ class Heard(ABC):
 
     @property
     def text(self) -> str:
-        """The whole body, to look for words in."""
+        """The whole body as text, for searching."""
         return json.dumps(self.body, ensure_ascii=False)
 
     @property
@@ -38,8 +38,8 @@ class Heard(ABC):
         """The declared tools: the provider's name for each, and the schema of its arguments."""
 
     @property
-    def said(self) -> list[tuple[str, str]]:
-        """Who said what, in order: `system`, `user` or `assistant`, and the text."""
+    def messages(self) -> list[tuple[str, str]]:
+        """Role (`system`, `user` or `assistant`) and text of each message, in order."""
         return [
             (role, part["text"])
             for role, part in self._parts()
@@ -54,12 +54,12 @@ class Heard(ABC):
     @property
     @abstractmethod
     def results(self) -> list[str]:
-        """What the tools of the history have answered."""
+        """The tool results in the history."""
 
     @property
     @abstractmethod
     def states(self) -> list[str]:
-        """What came back of earlier reasoning: thoughts, or the signatures of them."""
+        """Replayed reasoning: its text or its signatures."""
 
     @property
     @abstractmethod
@@ -69,14 +69,14 @@ class Heard(ABC):
     @property
     @abstractmethod
     def schema(self) -> Document | None:
-        """The schema that the answer has to follow."""
+        """The JSON Schema of the answer."""
 
-    def says(self, role: str) -> str:
-        """All that somebody said."""
-        return "\n".join(text for scripted, text in self.said if scripted == role)
+    def text_of_role(self, role: str) -> str:
+        """All text of one role."""
+        return "\n".join(text for each, text in self.messages if each == role)
 
     def tool(self, name: str) -> str:
-        """What the provider calls a tool: its own name, or the only one that ends with it."""
+        """The provider's name of a tool: the same name, or the only one that ends with it."""
         if name in self.tools:
             return name
         found = [each for each in self.tools if each.endswith(name)]
@@ -84,12 +84,12 @@ class Heard(ABC):
         return found[0]
 
     def _parts(self) -> Iterator[tuple[str, Document]]:
-        """All parts of all messages; a text without parts is one."""
+        """All parts of all messages; a plain string is one part."""
         for message in self.body["messages"]:
             yield from ((message["role"], part) for part in _listed(message.get("content")))
 
 
-class HeardChat(Heard):
+class ChatProviderRequest(ProviderRequest):
     @property
     def tools(self) -> dict[str, Document]:
         functions = [tool["function"] for tool in self.body.get("tools", [])]
@@ -122,7 +122,7 @@ class HeardChat(Heard):
         return wanted.get("schema")
 
 
-class HeardAnthropic(Heard):
+class AnthropicProviderRequest(ProviderRequest):
     @property
     def tools(self) -> dict[str, Document]:
         return {each["name"]: each.get("input_schema", {}) for each in self.body.get("tools", [])}
@@ -158,10 +158,10 @@ class HeardAnthropic(Heard):
         yield from super()._parts()
 
 
-class HeardGemini(Heard):
+class GeminiProviderRequest(ProviderRequest):
     @property
     def streamed(self) -> bool:
-        return "streamGenerateContent" in self.asked.path
+        return "streamGenerateContent" in self.received.path
 
     @property
     def tools(self) -> dict[str, Document]:
@@ -176,10 +176,10 @@ class HeardGemini(Heard):
         }
 
     @property
-    def said(self) -> list[tuple[str, str]]:
-        """Where a signature sits in a text, the text is in pieces."""
+    def messages(self) -> list[tuple[str, str]]:
+        """A text with a signature inside is split into parts; they are merged here."""
         joined: list[tuple[str, str]] = []
-        for role, text in super().said:
+        for role, text in super().messages:
             if role == "assistant" and joined and joined[-1][0] == role:
                 text = joined.pop()[1] + text
             joined.append((role, text))

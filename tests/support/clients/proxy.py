@@ -1,4 +1,4 @@
-"""Somebody between a client and the gateway: sees what is asked, and may spoil what comes back."""
+"""HTTP proxy between a client and the gateway: records requests, and may change streams."""
 
 from __future__ import annotations
 
@@ -9,35 +9,37 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from tests.support.clients.gateway import Stage
+from tests.support.clients.gateway import ClientGateway
 
 Change: TypeAlias = Callable[[list[bytes]], list[bytes]]
 _OWN_HEADERS = {"content-length", "transfer-encoding", "host"}
 
 
 @dataclass
-class Between:
-    """What went through: method, path and status of each request."""
+class ChangingProxy:
+    """A proxy, with method, path and status of each request."""
 
-    stage: Stage
-    """The same stage, for clients that are to come through here."""
+    gateway: ClientGateway
+    """The same gateway at the address of the proxy."""
     seen: list[tuple[str, str, int]] = field(default_factory=list)
 
 
 @asynccontextmanager
-async def between(stage: Stage, change: Change | None = None) -> AsyncIterator[Between]:
-    """`change` gets the frames of every stream, and says which are sent instead."""
-    there = Between(stage)
+async def changing_proxy(
+    gateway: ClientGateway, change: Change | None = None
+) -> AsyncIterator[ChangingProxy]:
+    """Run a proxy; `change` maps the frames of a stream to those that are sent instead."""
+    proxy = ChangingProxy(gateway)
 
     async def forward(request: web.Request) -> web.StreamResponse:
         headers = {k: v for k, v in request.headers.items() if k.lower() not in _OWN_HEADERS}
-        url = stage.gateway.base_url.removesuffix("/v1") + request.path_qs
+        url = gateway.gateway.base_url.removesuffix("/v1") + request.path_qs
         body = await request.read()
-        async with stage.gateway.client.request(
+        async with gateway.gateway.client.request(
             request.method, url, data=body, headers=headers
         ) as response:
             data = await response.read()
-            there.seen.append((request.method, request.path, response.status))
+            proxy.seen.append((request.method, request.path, response.status))
             if change and response.content_type == "text/event-stream":
                 frames = [frame + b"\n\n" for frame in data.split(b"\n\n") if frame]
                 data = b"".join(change(frames))
@@ -52,7 +54,7 @@ async def between(stage: Stage, change: Change | None = None) -> AsyncIterator[B
     await site.start()
     try:
         port = runner.addresses[0][1]
-        there.stage = replace(stage, base_url=f"http://127.0.0.1:{port}/v1")
-        yield there
+        proxy.gateway = replace(gateway, base_url=f"http://127.0.0.1:{port}/v1")
+        yield proxy
     finally:
         await runner.cleanup()

@@ -1,4 +1,4 @@
-"""The programs in `python/`: small users of real packages, which print what those packages saw."""
+"""Runs the programs in `tests/clients/python`, which print what real packages received."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.clients.gateway import Stage
+from tests.support.clients.gateway import ClientGateway
 from tests.support.clients.installed import python_command
 
 _PROGRAMS = Path(__file__).parents[2] / "clients" / "python"
 
 
-async def played(stage: Stage, program: str, scenario: str) -> Any:
-    """What a program has seen of its scenario, which must not have failed."""
-    done = await stage.run(
+async def run_program(setup: ClientGateway, program: str, scenario: str) -> Any:
+    """Run a scenario of a program, which must succeed; return its JSON output."""
+    done = await setup.run(
         [python_command(), _PROGRAMS / f"{program}.py", scenario],
         env={"PYTHONDONTWRITEBYTECODE": "1"},
     )
-    return json.loads(done.well().out)
+    return json.loads(done.check_success().out)

@@ -1,4 +1,4 @@
-"""Who does what in a test of this suite, so that the results can be put into a table."""
+"""Client and scenario of each test, and the table of results."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Client:
-    """A client by the name that people know, and the package it comes in (`npm:…`, `pypi:…`)."""
+    """A client by its name, and its package (`npm:…`, `pypi:…`)."""
 
     name: str
     package: str
 
     def does(self, scenario: str, *dialects: Dialect) -> Callable[[Test], Test]:
-        """The test is this scenario; it has a parameter `dialect`, and runs once for each."""
+        """Mark a test as this scenario; it runs once for each `dialect`."""
 
         def mark(test: Test) -> Test:
             shown = pytest.mark.scenario(self.name, self.package, scenario)

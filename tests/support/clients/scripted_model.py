@@ -1,8 +1,8 @@
-"""A model that follows a script, over the real bytes of a provider.
+"""A scripted model behind the real wire format of a provider.
 
-A script is what the model does, request by request: it says something (`Say`), or something goes
-wrong (`Refuse`, `Cut`). Where it depends on the request, a step is a function of what was heard;
-and a whole script may be one function, for clients that ask for several things at once.
+A script has one step for each request: a `Reply`, an HTTP error (`ErrorReply`) or a truncated
+stream (`CutReply`). Where it depends on the request, a step is a function of the request; and a
+whole script may be one function, for clients that send several requests at once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from tests.support.clients.provider_requests import (
+    AnthropicProviderRequest,
+    ChatProviderRequest,
     Document,
-    Heard,
-    HeardAnthropic,
-    HeardChat,
-    HeardGemini,
+    GeminiProviderRequest,
+    ProviderRequest,
 )
 from tests.support.request_validators import anthropic as anthropic_request_validator
 from tests.support.request_validators import chat as chat_request_validator
@@ -29,7 +29,7 @@ from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.chat import ScriptedChat
 from tests.support.scripted_providers.gemini import ScriptedGemini
 from tests.support.scripted_providers.scripted_provider import ScriptedProvider
-from tests.support.upstream import Asked, Line, answering
+from tests.support.upstream import Connection, ReceivedRequest, send_json
 
 Dialect: TypeAlias = Literal["chat", "anthropic", "gemini"]
 DIALECTS: tuple[Dialect, ...] = ("chat", "anthropic", "gemini")
@@ -38,23 +38,23 @@ FIRST = 11  # the first turn of a scripted provider has content that clients nee
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool by its own name; the player finds out what the provider calls it."""
+    """A tool call by the client's name; the model looks up the provider's name for it."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Say:
+class Reply:
     text: str = ""
     thought: str = ""
     calls: Sequence[Call] = ()
     tokens: int = 9
-    """How long the question was, in the provider's opinion."""
+    """Reported input tokens."""
 
 
 @dataclass(frozen=True)
-class Refuse:
+class ErrorReply:
     """An HTTP error; a header's name has underscores."""
 
     status: int
@@ -63,25 +63,27 @@ class Refuse:
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Hang up after the frame that holds these words of what was to be said."""
+class CutReply:
+    """A stream that is cut off after the frame that contains the text `after`."""
 
-    said: Say
+    reply: Reply
     after: str
 
 
-Step: TypeAlias = Say | Refuse | Cut
-Script: TypeAlias = Sequence[Step | Callable[[Heard], Step]] | Callable[[Heard], Step]
+Step: TypeAlias = Reply | ErrorReply | CutReply
+Script: TypeAlias = (
+    Sequence[Step | Callable[[ProviderRequest], Step]] | Callable[[ProviderRequest], Step]
+)
 
-_SPEAKERS: Mapping[Dialect, ScriptedProvider] = {
+_PROVIDERS: Mapping[Dialect, ScriptedProvider] = {
     "chat": ScriptedChat(replay="always"),
     "anthropic": ScriptedAnthropic(),
     "gemini": ScriptedGemini(),
 }
-_HEARD: Mapping[Dialect, type[Heard]] = {
-    "chat": HeardChat,
-    "anthropic": HeardAnthropic,
-    "gemini": HeardGemini,
+_REQUEST_TYPES: Mapping[Dialect, type[ProviderRequest]] = {
+    "chat": ChatProviderRequest,
+    "anthropic": AnthropicProviderRequest,
+    "gemini": GeminiProviderRequest,
 }
 _PROBLEMS: Mapping[Dialect, Callable[[bytes], list[str]]] = {
     "chat": chat_request_validator.problems,
@@ -90,85 +92,90 @@ _PROBLEMS: Mapping[Dialect, Callable[[bytes], list[str]]] = {
 }
 
 
-class Player:
-    """Plays a script, and remembers what it was asked."""
+class ScriptedModel:
+    """Runs a script, and records and validates the requests."""
 
     def __init__(self, dialect: Dialect, script: Script) -> None:
         self._dialect = dialect
-        self._scripted = _SPEAKERS[dialect]
+        self._scripted = _PROVIDERS[dialect]
         self._script = script if callable(script) else None
         self._steps = [] if callable(script) else list(script)
         self._number = FIRST
-        self.asked: list[Heard] = []
+        self.requests: list[ProviderRequest] = []
         self.problems: list[str] = []
-        """What a real provider would not have put up with, and what was not in the script."""
+        """What a real provider would have rejected, and requests beyond the script."""
 
     @property
-    def is_over(self) -> bool:
-        """Everything in the script was played."""
+    def is_finished(self) -> bool:
+        """Whether every step of the script was used."""
         return not self._steps
 
-    def state(self, place: int, thought: str) -> str:
-        """What has to come back of the reasoning of an answer; they are counted from 0."""
-        [state] = self._scripted.states(session.Turn(FIRST + place, thought=thought))
+    def state(self, index: int, thought: str) -> str:
+        """The reasoning state of the answer with this index, which has to be replayed."""
+        [state] = self._scripted.states(session.Turn(FIRST + index, thought=thought))
         return state
 
-    async def __call__(self, asked: Asked, line: Line) -> None:
-        heard = _HEARD[self._dialect](asked)
-        self.asked.append(heard)
-        self.problems += _PROBLEMS[self._dialect](asked.raw)
-        step = self._next(heard)
-        if isinstance(step, Refuse):
-            await answering(step.status, step.body, **step.headers)(asked, line)
-        elif isinstance(step, Cut):
-            await self._cut(step, heard, line)
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
+        parsed = _REQUEST_TYPES[self._dialect](request)
+        self.requests.append(parsed)
+        self.problems += _PROBLEMS[self._dialect](request.raw)
+        step = self._next(parsed)
+        if isinstance(step, ErrorReply):
+            await send_json(step.status, step.body, **step.headers)(request, connection)
+        elif isinstance(step, CutReply):
+            await self._send_cut_reply(step, parsed, connection)
         else:
-            await self._say(step, heard, line)
+            await self._send_reply(step, parsed, connection)
 
-    def _next(self, heard: Heard) -> Step:
+    def _next(self, parsed: ProviderRequest) -> Step:
         try:
             step = self._script or self._steps.pop(0)
-            return step(heard) if callable(step) else step
+            return step(parsed) if callable(step) else step
         except (AssertionError, LookupError) as error:
-            self.problems.append(f"not in the script: {error}: {heard.said[-1:]}")
-            return Refuse(400, {"error": {"message": "The play is over.", "code": 400}})
+            self.problems.append(f"not in the script: {error}: {parsed.messages[-1:]}")
+            return ErrorReply(400, {"error": {"message": "The script is over.", "code": 400}})
 
-    async def _say(self, said: Say, heard: Heard, line: Line) -> None:
-        if not heard.streamed:
-            whole = self._whole(self._turn(said, heard), said.tokens)
-            await answering(200, whole)(heard.asked, line)
+    async def _send_reply(
+        self, reply: Reply, parsed: ProviderRequest, connection: Connection
+    ) -> None:
+        if not parsed.streamed:
+            whole = self._whole(self._turn(reply, parsed), reply.tokens)
+            await send_json(200, whole)(parsed.received, connection)
             return
-        await line.head(content_type=self._scripted.content_type)
-        for frame in self._frames(said, heard):
-            await line.send(frame)
-        await line.end()
+        await connection.head(content_type=self._scripted.content_type)
+        for frame in self._reply_frames(reply, parsed):
+            await connection.send(frame)
+        await connection.end()
 
-    async def _cut(self, step: Cut, heard: Heard, line: Line) -> None:
-        await line.head(content_type=self._scripted.content_type)
-        for frame in self._frames(step.said, heard):
-            await line.send(frame)
+    async def _send_cut_reply(
+        self, step: CutReply, parsed: ProviderRequest, connection: Connection
+    ) -> None:
+        await connection.head(content_type=self._scripted.content_type)
+        for frame in self._reply_frames(step.reply, parsed):
+            await connection.send(frame)
             if step.after.encode() in frame:
                 break
-        line.cut()
+        connection.cut()
 
-    def _frames(self, said: Say, heard: Heard) -> list[bytes]:
-        data = self._scripted.stream_bytes(self._turn(said, heard))
+    def _reply_frames(self, reply: Reply, parsed: ProviderRequest) -> list[bytes]:
+        data = self._scripted.stream_bytes(self._turn(reply, parsed))
         pattern = rb'("(?:prompt_tokens|input_tokens|promptTokenCount)"):9\b'
-        data = re.sub(pattern, rb"\1:%d" % said.tokens, data)
+        data = re.sub(pattern, rb"\1:%d" % reply.tokens, data)
         pattern = rb'("(?:total_tokens|totalTokenCount)"):14\b'
-        data = re.sub(pattern, rb"\1:%d" % (said.tokens + 5), data)
+        data = re.sub(pattern, rb"\1:%d" % (reply.tokens + 5), data)
         return [frame + b"\n\n" for frame in data.split(b"\n\n") if frame]
 
-    def _turn(self, said: Say, heard: Heard) -> session.Turn:
+    def _turn(self, reply: Reply, parsed: ProviderRequest) -> session.Turn:
         calls = tuple(
-            session.Call(heard.tool(call.name), _compact(call.arguments), "") for call in said.calls
+            session.Call(parsed.tool(call.name), _compact(call.arguments), "")
+            for call in reply.calls
         )
-        turn = session.Turn(self._number, thought=said.thought, text=said.text, calls=calls)
+        turn = session.Turn(self._number, thought=reply.thought, text=reply.text, calls=calls)
         self._number += 1
         return turn
 
     def _whole(self, turn: session.Turn, tokens: int) -> Document:
-        """An answer in one piece: what a native client would send back, with a wrapper."""
+        """A whole answer: the native message of the turn in its envelope."""
         [message] = self._scripted.assistant_items(turn)
         if self._dialect == "chat":
             finish = "tool_calls" if turn.calls else "stop"
@@ -191,22 +198,22 @@ def _compact(arguments: Mapping[str, Any]) -> str:
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 
 
-# What goes wrong, in the words of each vendor
+# Errors in the format of each vendor
 
 
-def overflow(dialect: Dialect) -> Refuse:
-    """The question is longer than the context window."""
+def context_overflow(dialect: Dialect) -> ErrorReply:
+    """The input exceeds the context window."""
     if dialect == "anthropic":
         error = {
             "type": "invalid_request_error",
             "message": "prompt is too long: 1000001 tokens > 1000000 maximum",
         }
-        return Refuse(400, {"type": "error", "error": error})
+        return ErrorReply(400, {"type": "error", "error": error})
     if dialect == "gemini":
         message = (
             "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576)"
         )
-        return Refuse(
+        return ErrorReply(
             400, {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
         )
     message = "This model's maximum context length is 128000 tokens, but you sent 128001."
@@ -216,11 +223,11 @@ def overflow(dialect: Dialect) -> Refuse:
         "param": "messages",
         "code": "context_length_exceeded",
     }
-    return Refuse(400, {"error": error})
+    return ErrorReply(400, {"error": error})
 
 
-def limited(dialect: Dialect, retry_after_s: int) -> Refuse:
-    """Too many requests; come back later."""
+def rate_limited(dialect: Dialect, retry_after_s: int) -> ErrorReply:
+    """A rate limit with Retry-After."""
     bodies: Mapping[Dialect, Document] = {
         "chat": {
             "error": {"message": "Slow down.", "type": "requests", "code": "rate_limit_exceeded"}
@@ -231,4 +238,4 @@ def limited(dialect: Dialect, retry_after_s: int) -> Refuse:
         },
         "gemini": {"error": {"code": 429, "message": "Slow down.", "status": "RESOURCE_EXHAUSTED"}},
     }
-    return Refuse(429, bodies[dialect], {"retry_after": str(retry_after_s)})
+    return ErrorReply(429, bodies[dialect], {"retry_after": str(retry_after_s)})

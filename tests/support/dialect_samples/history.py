@@ -5,7 +5,7 @@ from __future__ import annotations
 from antiphon.core.history.steps import MessageStep, Role, TextPart, ToolCallStep, ToolResultStep
 
 
-def said(role: Role, *texts: str) -> MessageStep:
+def message_step(role: Role, *texts: str) -> MessageStep:
     return MessageStep(role, tuple(map(TextPart, texts)))
 
 

@@ -71,10 +71,10 @@ def _printed(value: Any) -> str:
 
 
 def _qwen_function(name: str, arguments: Arguments) -> str:
-    told = "".join(
+    markup = "".join(
         f"<parameter={key}>\n{_printed(value)}\n</parameter>\n" for key, value in arguments.items()
     )
-    return f"<function={name}>\n{told}</function>"
+    return f"<function={name}>\n{markup}</function>"
 
 
 def _qwen_xml(name: str, arguments: Arguments) -> str:
@@ -82,10 +82,9 @@ def _qwen_xml(name: str, arguments: Arguments) -> str:
 
 
 def _kimi(name: str, arguments: Arguments) -> str:
-    told = json.dumps(arguments)
-    return (
-        f"<|tool_call_begin|>functions.{name}:0<|tool_call_argument_begin|>{told}<|tool_call_end|>"
-    )
+    data = json.dumps(arguments)
+    head = f"<|tool_call_begin|>functions.{name}:0"
+    return f"{head}<|tool_call_argument_begin|>{data}<|tool_call_end|>"
 
 
 def _kimi_section(name: str, arguments: Arguments) -> str:
@@ -93,11 +92,11 @@ def _kimi_section(name: str, arguments: Arguments) -> str:
 
 
 def _glm(name: str, arguments: Arguments, gap: str = "\n") -> str:
-    told = "".join(
+    markup = "".join(
         f"<arg_key>{key}</arg_key>{gap}<arg_value>{_printed(value)}</arg_value>{gap}"
         for key, value in arguments.items()
     )
-    return f"<tool_call>{name}{gap}{told}</tool_call>"
+    return f"<tool_call>{name}{gap}{markup}</tool_call>"
 
 
 def _glm_dense(name: str, arguments: Arguments) -> str:

@@ -10,13 +10,13 @@ from antiphon.core.plan.plan import Plan
 from antiphon.dialects.ollama.encode import encode
 from antiphon.dialects.ollama.quirks import PLAIN, OllamaQuirks
 from antiphon.wire.items import Document
-from tests.support.dialect_samples.history import said
+from tests.support.dialect_samples.history import message_step
 from tests.support.request_validators.ollama import problems
 
 
 def body(*history: Step, quirks: OllamaQuirks = PLAIN, **fields: Any) -> Document:
     """Encode a history (by default one user message), check the request and return its body."""
-    plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
+    plan = Plan(provider="p", model="m", history=history or (message_step("user", "hi"),), **fields)
     encoded = encode(plan, stream=False, quirks=quirks).body
     assert problems(encoded) == []
     decoded: Document = json.loads(encoded)

@@ -14,11 +14,11 @@ Document = dict[str, Any]
 
 def feed(*events: Document | bytes, server_tools: frozenset[str] = frozenset()) -> list[Delta]:
     decoder = ResponsesDecoder(server_tools=server_tools)
-    said: list[Delta] = []
+    decoded: list[Delta] = []
     for event in events:
         data = event if isinstance(event, bytes) else json.dumps(event).encode()
-        said += decoder.feed(Frame(data))
-    return said + decoder.close()
+        decoded += decoder.feed(Frame(data))
+    return decoded + decoder.close()
 
 
 def event(kind: str, **fields: Any) -> Document:

@@ -12,7 +12,7 @@ from antiphon.dialects.responses.encode import encode
 from antiphon.dialects.responses.items import SCHEME
 from antiphon.dialects.responses.quirks import PLAIN, ResponsesQuirks
 from antiphon.wire.items import Document
-from tests.support.dialect_samples.history import said
+from tests.support.dialect_samples.history import message_step
 from tests.support.request_validators.responses import problems
 
 IN_PLAIN = ResponsesQuirks(plain_reasoning=True, sealed_reasoning=False)
@@ -26,7 +26,7 @@ def encrypted_state(item_id: str = "rs_1", blob: str = "gAAA", **fields: Any) ->
 def body(
     *history: Step, quirks: ResponsesQuirks = PLAIN, stream: bool = False, **fields: Any
 ) -> Document:
-    plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
+    plan = Plan(provider="p", model="m", history=history or (message_step("user", "hi"),), **fields)
     found = encode(plan, stream=stream, quirks=quirks).body
     if quirks.patch is None and not quirks.trailing_reasoning:
         assert problems(found, plain_reasoning=quirks.plain_reasoning) == []

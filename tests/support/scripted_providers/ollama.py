@@ -1,4 +1,4 @@
-"""Ollama's own API: lines of JSON, arguments as objects, thoughts in plain."""
+"""A scripted Ollama API: lines of JSON, arguments as objects, plain reasoning."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class ScriptedOllama:
         self.capabilities = Capabilities(efforts={"high": "high"}, replay_reasoning="tool_turns")
 
     def stream_bytes(self, turn: Turn) -> bytes:
-        said: list[Body] = [{"content": "", "thinking": p} for p in split_in_half(turn.thought)]
-        said += [{"content": piece} for piece in split_in_half(turn.text)]
-        said += [{"content": "", "tool_calls": [call]} for call in self._calls(turn)]
+        messages: list[Body] = [{"content": "", "thinking": p} for p in split_in_half(turn.thought)]
+        messages += [{"content": piece} for piece in split_in_half(turn.text)]
+        messages += [{"content": "", "tool_calls": [call]} for call in self._calls(turn)]
         lines: list[Body] = [
-            {"model": "m", "message": {"role": "assistant", **each}, "done": False} for each in said
+            {"model": "m", "message": {"role": "assistant", **each}, "done": False}
+            for each in messages
         ]
         counts = {"prompt_eval_count": 9, "eval_count": 5}
         last = {"model": "m", "message": {"role": "assistant", "content": ""}, "done": True}

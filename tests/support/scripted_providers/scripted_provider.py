@@ -51,11 +51,11 @@ class ScriptedProvider(Protocol):
 def native_history(scripted: ScriptedProvider, turns: Sequence[Turn]) -> list[Body]:
     """The history that a native client sends to get the response of the last of these turns."""
     history = scripted.system_items()
-    for place, turn in enumerate(turns):
-        if place:
-            history += scripted.assistant_items(turns[place - 1])
+    for index, turn in enumerate(turns):
+        if index:
+            history += scripted.assistant_items(turns[index - 1])
         history += (
-            scripted.user_items(turn.user) if turn.user else scripted.result_items(turns[place - 1])
+            scripted.user_items(turn.user) if turn.user else scripted.result_items(turns[index - 1])
         )
     return history
 
@@ -74,7 +74,7 @@ def split_in_half(text: str) -> list[str]:
 
 def calls_with_ids(turn: Turn, prefix: str) -> list[tuple[str, Call]]:
     """The calls of a turn with the ids that a provider gives them."""
-    return [(f"{prefix}{turn.number}{place}", call) for place, call in enumerate(turn.calls)]
+    return [(f"{prefix}{turn.number}{index}", call) for index, call in enumerate(turn.calls)]
 
 
 def parse_arguments(call: Call) -> Any:

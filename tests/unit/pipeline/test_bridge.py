@@ -12,7 +12,15 @@ from antiphon.core.stream.deltas import Failure, Finish, Reasoning, Refusal, Sta
 from antiphon.dialects.dialect import resolve
 from antiphon.errors import InvalidTransition
 from antiphon.pipeline.bridge import Bridge
-from tests.support.machines import Document, Lines, Script, Step, documents, machine, run_steps
+from tests.support.machines import (
+    Document,
+    ScriptedDecoder,
+    ScriptedDialect,
+    Step,
+    documents,
+    machine,
+    run_steps,
+)
 from tests.support.stream_validator import check
 
 
@@ -22,7 +30,7 @@ def chat_bridge() -> Bridge:
 
 def answer_whole(*deltas: Any) -> list[Document]:
     """The events of a whole answer of these deltas."""
-    bridge = Bridge(machine(), Script(Lines([deltas])))
+    bridge = Bridge(machine(), ScriptedDialect(ScriptedDecoder([deltas])))
     events = documents(bridge.feed_whole(b"{}"))
     check(events)
     return events
@@ -56,7 +64,7 @@ def test_an_answer_may_start_before_its_provider_sends_anything() -> None:
 
 
 def test_the_model_is_the_one_that_answers_if_the_request_named_none() -> None:
-    bridge = Bridge(machine(model=""), Script(Lines([[Start("answering")]])))
+    bridge = Bridge(machine(model=""), ScriptedDialect(ScriptedDecoder([[Start("answering")]])))
     [created, _] = documents(bridge.feed(b"x"))
     assert created["response"]["model"] == "answering"
 
@@ -122,7 +130,7 @@ def test_deltas_after_a_failure_are_ignored() -> None:
 def test_after_an_exception_the_earlier_events_are_kept(
     error: Exception, code: str, kind: str
 ) -> None:
-    bridge = Bridge(machine(), Script(Lines([[Text("a")], error])))
+    bridge = Bridge(machine(), ScriptedDialect(ScriptedDecoder([[Text("a")], error])))
     events = documents(bridge.feed(b"x") + bridge.feed(b"x"))
     check(events)
     assert bridge.fault is not None
@@ -133,7 +141,7 @@ def test_after_an_exception_the_earlier_events_are_kept(
 
 def test_a_call_that_was_not_finished_fails_the_answer() -> None:
     steps: list[Step] = [[ToolCall(0, "a", "get_weather", "{"), Finish("stop")]]
-    bridge = Bridge(machine(), Script(Lines(steps)))
+    bridge = Bridge(machine(), ScriptedDialect(ScriptedDecoder(steps)))
     events = documents(bridge.feed(b"x") + bridge.close())
     check(events)
     assert bridge.fault is not None
@@ -144,7 +152,7 @@ def test_a_call_that_was_not_finished_fails_the_answer() -> None:
 
 @pytest.mark.parametrize("fed", [False, True])
 def test_a_failure_from_outside_ends_the_answer(fed: bool) -> None:
-    bridge = Bridge(machine(), Script(Lines([[Text("a")]])))
+    bridge = Bridge(machine(), ScriptedDialect(ScriptedDecoder([[Text("a")]])))
     events = bridge.feed(b"x") if fed else []
     events += bridge.fail(timeout_fault("idle"))
     check(documents(events))
@@ -189,7 +197,7 @@ def test_a_whole_answer_that_is_an_error_has_no_output() -> None:
 
 
 def test_a_whole_answer_that_breaks_its_decoder_is_a_failure() -> None:
-    bridge = Bridge(machine(), Script(Lines([KeyError("x")])))
+    bridge = Bridge(machine(), ScriptedDialect(ScriptedDecoder([KeyError("x")])))
     events = documents(bridge.feed_whole(b"{}"))
     check(events)
     assert events[-1]["type"] == "response.failed"
@@ -202,18 +210,22 @@ LEAKY: list[Step] = [[Text("<think>Hm.</think>Hel"), Text("lo"), Finish("stop")]
 
 
 def test_leaked_markup_is_taken_out_of_a_stream() -> None:
-    bridge = Bridge(machine(), Script(Lines(LEAKY)), guards=["think"])
+    bridge = Bridge(machine(), ScriptedDialect(ScriptedDecoder(LEAKY)), guards=["think"])
     events = documents(bridge.feed(b"x") + bridge.close())
     check(events)
     assert kinds(events) == ["reasoning", "message"]
 
 
 def test_leaked_markup_is_taken_out_of_a_whole_answer() -> None:
-    events = documents(Bridge(machine(), Script(Lines(LEAKY)), guards=["think"]).feed_whole(b"{}"))
+    events = documents(
+        Bridge(machine(), ScriptedDialect(ScriptedDecoder(LEAKY)), guards=["think"]).feed_whole(
+            b"{}"
+        )
+    )
     check(events)
     assert kinds(events) == ["reasoning", "message"]
 
 
 def test_without_guards_text_stays_as_it_is() -> None:
-    events = documents(Bridge(machine(), Script(Lines(LEAKY))).feed_whole(b"{}"))
+    events = documents(Bridge(machine(), ScriptedDialect(ScriptedDecoder(LEAKY))).feed_whole(b"{}"))
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "<think>Hm.</think>Hello"

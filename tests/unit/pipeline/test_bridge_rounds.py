@@ -27,7 +27,7 @@ from antiphon.core.stream.deltas import (
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
-from tests.support.machines import Document, Lines, Script, documents, machine
+from tests.support.machines import Document, ScriptedDecoder, ScriptedDialect, documents, machine
 from tests.support.stream_validator import check
 
 NOTE = Diagnostic(code=Code.TOOL_DEGRADED, decision=Decision.DEGRADED, param="x", message="y")
@@ -65,8 +65,8 @@ class AskingFilter(DeltaFilter):
         return held
 
 
-def script_of(*deltas: Delta) -> Script:
-    return Script(Lines([[delta] for delta in deltas]))
+def script_of(*deltas: Delta) -> ScriptedDialect:
+    return ScriptedDialect(ScriptedDecoder([[delta] for delta in deltas]))
 
 
 def read(bridge: Bridge, times: int) -> list[Event]:
@@ -187,14 +187,18 @@ def test_a_later_round_that_fails_after_its_first_output_fails_the_answer() -> N
 
 
 def test_a_whole_answer_may_take_rounds_too() -> None:
-    bridge = Bridge(machine(), Script(Lines([[Text("a"), Finish("stop")]])), [AskingFilter(1)])
+    bridge = Bridge(
+        machine(),
+        ScriptedDialect(ScriptedDecoder([[Text("a"), Finish("stop")]])),
+        [AskingFilter(1)],
+    )
     events = bridge.feed_whole(b"{}")
     assert bridge.follow_up is not None
     bridge.begin_next_round()
-    bridge.use_dialect(Script(Lines([[Failure(timeout_fault("idle"))]])))
+    bridge.use_dialect(ScriptedDialect(ScriptedDecoder([[Failure(timeout_fault("idle"))]])))
     assert bridge.feed_whole(b"{}") == []
     assert bridge.round_fault is not None
-    bridge.use_dialect(Script(Lines([[Text("b"), Finish("stop")]])))
+    bridge.use_dialect(ScriptedDialect(ScriptedDecoder([[Text("b"), Finish("stop")]])))
     check_response(events + bridge.feed_whole(b"{}"))
 
 
@@ -235,11 +239,11 @@ def test_a_rejected_answer_is_kept_until_there_is_another(last: Delta) -> None:
 
 def test_a_whole_answer_without_its_next_round_still_has_a_message() -> None:
     subject = EmptyAnswerFilter()
-    script = Script(Lines([[Reasoning("Hm."), Finish("stop")]]))
+    script = ScriptedDialect(ScriptedDecoder([[Reasoning("Hm."), Finish("stop")]]))
     bridge = Bridge(machine(), script, [subject])
     events = bridge.feed_whole(b"{}")
     bridge.begin_next_round()
-    bridge.use_dialect(Script(Lines([[Failure(timeout_fault("idle"))]])))
+    bridge.use_dialect(ScriptedDialect(ScriptedDecoder([[Failure(timeout_fault("idle"))]])))
     bridge.feed_whole(b"{}")
     response = check_response(events + bridge.give_up_round(timeout_fault("idle")))
     assert [item["type"] for item in response["output"]] == ["reasoning", "message"]

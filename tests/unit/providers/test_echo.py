@@ -14,7 +14,7 @@ from antiphon.core.stream.deltas import Failure, Finish, Reasoning, Refusal, Tex
 from antiphon.dialects.dialect import resolve
 from antiphon.providers import echo
 from antiphon.providers.echo import EchoAnswer, answer
-from tests.support.outbound_requests import CALLED, TOOL, Document, asked, configured
+from tests.support.outbound_requests import CALLED, TOOL, Document, configured, encode_request
 
 DIALECT = resolve("chat")
 PROVIDER = configured("echo")
@@ -193,9 +193,9 @@ def test_a_tool_without_a_schema_gets_an_empty_object() -> None:
 @both_ways
 def test_an_agent_completes_its_loop(stream: bool) -> None:
     """User message, tool call, tool output, answer; then another user message."""
-    begun = asked(PROVIDER, input=CALLED[:1], tools=[TOOL], stream=stream)
+    begun = encode_request(PROVIDER, input=CALLED[:1], tools=[TOOL], stream=stream)
     assert list(calls(deltas(answer(json.dumps(begun).encode())))) == ["get_weather"]
-    answered = asked(PROVIDER, input=CALLED, tools=[TOOL], stream=stream)
+    answered = encode_request(PROVIDER, input=CALLED, tools=[TOOL], stream=stream)
     found = deltas(answer(json.dumps(answered).encode()))
     assert (calls(found), joined(found, Text)) == ({}, "Rain.")
     history = [
@@ -203,7 +203,7 @@ def test_an_agent_completes_its_loop(stream: bool) -> None:
         {"role": "assistant", "content": "Rain."},
         {"role": "user", "content": "And the forecast for tomorrow?"},
     ]
-    again = asked(PROVIDER, input=history, tools=[TOOL], stream=stream)
+    again = encode_request(PROVIDER, input=history, tools=[TOOL], stream=stream)
     assert list(calls(deltas(answer(json.dumps(again).encode())))) == ["get_weather"]
 
 
@@ -211,7 +211,9 @@ def test_an_image_in_a_tool_output_does_not_restart_the_loop() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
     output = [{"type": "input_text", "text": "A map of the weather."}, image]
     history = [*CALLED[:3], {**CALLED[3], "output": output}]
-    found = deltas(answer(json.dumps(asked(PROVIDER, input=history, tools=[TOOL])).encode()))
+    found = deltas(
+        answer(json.dumps(encode_request(PROVIDER, input=history, tools=[TOOL])).encode())
+    )
     assert calls(found) == {}
     assert "A map of the weather." in joined(found, Text)
 

@@ -8,7 +8,7 @@ from typing import Any
 from antiphon.core.history.steps import MessageStep, ReasoningStep, TextPart, ToolCallStep
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
-from tests.support.outbound_requests import asked, configured
+from tests.support.outbound_requests import configured, encode_request
 from tests.support.vendor_answers import STREAMED, WHOLE
 
 PROVIDER = configured("openrouter")
@@ -43,16 +43,16 @@ def test_reasoning_details_of_a_whole_answer_are_replayed_unchanged() -> None:
 
 
 def test_an_effort_is_sent_in_the_reasoning_object_up_to_xhigh() -> None:
-    assert asked(PROVIDER, reasoning={"effort": "max"})["reasoning"] == {"effort": "xhigh"}
-    assert "reasoning" not in asked(PROVIDER)
+    assert encode_request(PROVIDER, reasoning={"effort": "max"})["reasoning"] == {"effort": "xhigh"}
+    assert "reasoning" not in encode_request(PROVIDER)
 
 
 def test_usage_with_cost_is_requested() -> None:
-    assert asked(PROVIDER)["usage"] == {"include": True}
+    assert encode_request(PROVIDER)["usage"] == {"include": True}
 
 
 def test_native_search_uses_openrouters_tool_if_configured() -> None:
     search = [{"type": "web_search"}]
-    assert "tools" not in asked(PROVIDER, tools=search)
+    assert "tools" not in encode_request(PROVIDER, tools=search)
     native = configured("openrouter", web_search="native")
-    assert asked(native, tools=search)["tools"] == [{"type": "openrouter:web_search"}]
+    assert encode_request(native, tools=search)["tools"] == [{"type": "openrouter:web_search"}]

@@ -11,7 +11,7 @@ from antiphon.core.plan.plan import Capabilities, Outbound
 from antiphon.errors import ConfigError
 from antiphon.providers.registry import SPECS, build_providers
 from antiphon.wire.sigv4 import sign
-from tests.support.outbound_requests import asked, configured, planned
+from tests.support.outbound_requests import configured, encode_request, make_request_plan
 
 AT = "20150830T123600Z"
 OUTBOUND = Outbound(path="/model/m/converse", headers={"accept": "application/json"}, body=b"{}")
@@ -108,8 +108,10 @@ def test_configured_query_parameters_are_added_to_the_request_url() -> None:
         azure.request_url(OUTBOUND)
         == f"{azure.base_url}/model/m/converse?api-version=2025-04-01-preview"
     )
-    asked = Outbound(path="/models/m:go?alt=sse")
-    assert azure.request_url(asked).endswith("/models/m:go?alt=sse&api-version=2025-04-01-preview")
+    encode_request = Outbound(path="/models/m:go?alt=sse")
+    assert azure.request_url(encode_request).endswith(
+        "/models/m:go?alt=sse&api-version=2025-04-01-preview"
+    )
     newer = configured("azure", query={"api-version": "", "a b": "c&d"})
     assert newer.request_url(OUTBOUND).endswith("/model/m/converse?a+b=c%26d")
     assert configured("openai").request_url(Outbound(path="/responses")) == (
@@ -192,9 +194,9 @@ def test_a_star_applies_to_every_model_without_an_entry() -> None:
 
 def test_an_overridden_effort_is_sent_or_left_out() -> None:
     provider = configured("chat", models={"m": ModelConfig(efforts={"low": "tiny", "high": ""})})
-    assert asked(provider, "m", reasoning={"effort": "low"})["reasoning_effort"] == "tiny"
-    assert "reasoning_effort" not in asked(provider, "m", reasoning={"effort": "high"})
-    assert planned(provider, "m", reasoning={"effort": "max"}).effort is None
+    assert encode_request(provider, "m", reasoning={"effort": "low"})["reasoning_effort"] == "tiny"
+    assert "reasoning_effort" not in encode_request(provider, "m", reasoning={"effort": "high"})
+    assert make_request_plan(provider, "m", reasoning={"effort": "max"}).effort is None
 
 
 def test_a_family_prefix_is_not_listed_as_a_model() -> None:

@@ -6,7 +6,13 @@ import json
 
 import pytest
 
-from tests.support.outbound_requests import CALLED, TOOL, asked, configured, planned
+from tests.support.outbound_requests import (
+    CALLED,
+    TOOL,
+    configured,
+    encode_request,
+    make_request_plan,
+)
 
 PROVIDER = configured("xiaomi")
 
@@ -22,13 +28,13 @@ PROVIDER = configured("xiaomi")
     ],
 )
 def test_efforts_above_high_are_sent_as_high(effort: str, value: str) -> None:
-    body = asked(PROVIDER, reasoning={"effort": effort})
+    body = encode_request(PROVIDER, reasoning={"effort": effort})
     assert body["thinking"] == {"type": "enabled"}
     assert body["reasoning_effort"] == value
 
 
 def test_effort_none_disables_thinking_and_allows_sampling() -> None:
-    body = asked(PROVIDER, reasoning={"effort": "none"}, temperature=0.3, top_p=0.5)
+    body = encode_request(PROVIDER, reasoning={"effort": "none"}, temperature=0.3, top_p=0.5)
     assert body["thinking"] == {"type": "disabled"}
     assert (body["temperature"], body["top_p"]) == (0.3, 0.5)
     assert "reasoning_effort" not in body
@@ -36,7 +42,7 @@ def test_effort_none_disables_thinking_and_allows_sampling() -> None:
 
 def test_sampling_parameters_are_ignored_while_thinking() -> None:
     for effort in (None, "low"):
-        body = asked(PROVIDER, reasoning={"effort": effort}, temperature=0.3, top_p=0.5)
+        body = encode_request(PROVIDER, reasoning={"effort": effort}, temperature=0.3, top_p=0.5)
         assert body.keys().isdisjoint({"temperature", "top_p"})
 
 
@@ -49,7 +55,9 @@ def test_refused_fields_are_not_sent() -> None:
             "properties": {"places": {"type": "array", "items": TOOL["parameters"]}},
         },
     }
-    body = asked(PROVIDER, tools=[nested], parallel_tool_calls=False, user="alice", stream=True)
+    body = encode_request(
+        PROVIDER, tools=[nested], parallel_tool_calls=False, user="alice", stream=True
+    )
     text = json.dumps(body)
     for refused in ("strict", "additionalProperties", "parallel_tool_calls", "stream_options"):
         assert refused not in text
@@ -61,24 +69,26 @@ def test_a_schema_for_additional_properties_is_kept() -> None:
         **TOOL,
         "parameters": {"type": "object", "additionalProperties": {"type": "null"}},
     }
-    [tool] = asked(PROVIDER, tools=[open_ended])["tools"]
+    [tool] = encode_request(PROVIDER, tools=[open_ended])["tools"]
     assert tool["function"]["parameters"]["additionalProperties"] == {"type": "null"}
 
 
 def test_null_content_is_sent_as_an_empty_string() -> None:
-    messages = asked(PROVIDER, input=CALLED, tools=[TOOL])["messages"]
+    messages = encode_request(PROVIDER, input=CALLED, tools=[TOOL])["messages"]
     assert [message["content"] for message in messages] == ["What is the forecast?", "", "Rain."]
 
 
 def test_reasoning_is_replayed_with_its_tool_calls_even_if_empty() -> None:
-    remembered = asked(PROVIDER, input=CALLED, tools=[TOOL])["messages"][1]
+    remembered = encode_request(PROVIDER, input=CALLED, tools=[TOOL])["messages"][1]
     assert remembered["reasoning_content"] == "Let me look."
-    forgotten = asked(PROVIDER, input=[CALLED[0], *CALLED[2:]], tools=[TOOL])["messages"][1]
+    forgotten = encode_request(PROVIDER, input=[CALLED[0], *CALLED[2:]], tools=[TOOL])["messages"][
+        1
+    ]
     assert forgotten["reasoning_content"] == ""
 
 
 def test_degraded_parameters_are_reported() -> None:
-    plan = planned(PROVIDER, tools=[TOOL], tool_choice="required", temperature=0.5)
+    plan = make_request_plan(PROVIDER, tools=[TOOL], tool_choice="required", temperature=0.5)
     assert plan.tool_choice.mode == "auto"
     assert [f"{each.code} {each.param}" for each in plan.diagnostics] == [
         "tool.degraded tools[0].parameters",
@@ -89,8 +99,8 @@ def test_degraded_parameters_are_reported() -> None:
 
 def test_native_search_uses_the_vendors_tool_if_configured() -> None:
     search = [{"type": "web_search"}]
-    assert "tools" not in asked(PROVIDER, tools=search)
+    assert "tools" not in encode_request(PROVIDER, tools=search)
     native = configured("xiaomi", web_search="native")
-    assert asked(native, tools=search)["tools"] == [
+    assert encode_request(native, tools=search)["tools"] == [
         {"type": "web_search", "max_keyword": 3, "limit": 3}
     ]

@@ -15,7 +15,7 @@ from antiphon.server.application import Application
 from antiphon.server.wiring import open_engine
 from tests.support.applications import GatedUpstream, echo_config, use_upstream
 from tests.support.client_answers import Answer
-from tests.support.stream_reader import listening
+from tests.support.stream_reader import open_stream
 from tests.support.waiting import until
 
 LIMIT = 10_000
@@ -32,7 +32,7 @@ class Served:
         self.upstream: GatedUpstream | None = None
 
     async def send(self, body: bytes, *headers: bytes) -> Answer:
-        async with listening(self.server.port) as client:
+        async with open_stream(self.server.port) as client:
             client.write(head_for(body, *headers) + body)
             return await client.rest()
 
@@ -91,14 +91,14 @@ async def test_a_body_that_is_not_encoded_as_declared_is_a_400(served: Served) -
 
 
 async def test_a_body_is_requested_only_once_the_request_may_be_served(served: Served) -> None:
-    async with listening(served.server.port) as client:
+    async with open_stream(served.server.port) as client:
         client.write(head_for(BODY, b"expect: 100-continue"))
         await client.head()
         assert client.status == 100
         client.write(BODY)
         await client.head()
         assert client.status == 200
-    async with listening(served.server.port) as client:
+    async with open_stream(served.server.port) as client:
         rejected = head_for(BODY, b"expect: 100-continue").replace(b"/json", b"/xml")
         client.write(rejected)
         await client.head()
@@ -112,9 +112,9 @@ async def test_an_unknown_expectation_is_a_417(served: Served) -> None:
 
 
 async def test_a_head_request_is_answered_without_a_body(served: Served) -> None:
-    async with listening(served.server.port) as client:
+    async with open_stream(served.server.port) as client:
         client.write(b"HEAD /v1/models HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-        assert await client.everything() == b""
+        assert await client.read_until_close() == b""
         assert client.status == 200
         assert int(client.headers["content-length"]) > 0
 
@@ -131,18 +131,18 @@ async def test_a_client_that_leaves_cancels_the_upstream(served: Served, committ
     assert upstream is not None
     upstream.gate.clear()
     stream = b', "stream": true}' if committed else b"}"
-    async with listening(served.server.port) as client:
+    async with open_stream(served.server.port) as client:
         body = BODY[:-1] + stream
         client.write(head_for(body) + body)
         await until(lambda: upstream.waiting, "the provider has the request")
         if committed:
             await client.event()
-        client.leave()
+        client.disconnect()
         await until(lambda: not upstream.waiting, "the upstream is cancelled")
 
 
 async def test_a_server_that_stops_listening_finishes_open_connections(served: Served) -> None:
-    async with listening(served.server.port) as client:
+    async with open_stream(served.server.port) as client:
         port = served.server.port
         client.write(head_for(BODY))
         await asyncio.sleep(0.01)
@@ -159,3 +159,4 @@ async def test_a_server_that_was_never_started_can_be_closed(config: Config) -> 
         server = AiohttpServer(Application(engine, config), config.server)
         await server.stop_listening()
         await server.close()
+        assert not engine.active

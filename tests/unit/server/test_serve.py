@@ -19,7 +19,7 @@ from antiphon.server.serve import GatewayServer, serve
 from antiphon.server.wiring import open_engine
 from tests.support.applications import GatedUpstream, echo_config, use_upstream
 from tests.support.gateways import events_of
-from tests.support.stream_reader import listening
+from tests.support.stream_reader import open_stream
 from tests.support.waiting import until
 
 
@@ -73,7 +73,7 @@ async def test_a_stream_that_outlives_the_deadline_ends_with_a_terminal_event() 
         use_upstream(engine, GatedUpstream())
         gateway = GatewayServer(engine, config)
         await gateway.start()
-        async with listening(gateway.port) as client:
+        async with open_stream(gateway.port) as client:
             await client.post({"model": "echo/echo", "input": "Hello", "stream": True})
             await client.event()
             await gateway.stop()

@@ -159,6 +159,9 @@ class _SignalForwarder:
 
     def __init__(self) -> None:
         self._codex: subprocess.Popen[bytes] | None = None
+        self._is_starting = False
+        self._pending: list[int] = []
+        """Signals that arrived while Codex was being started; it may run already."""
 
     def __enter__(self) -> Self:
         self._previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
@@ -170,14 +173,21 @@ class _SignalForwarder:
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Run Codex and return its exit status; 128 + N if signal N ended it, as shells do."""
+        self._is_starting = True
         self._codex = subprocess.Popen(command, env=environment)
+        for number in self._pending:
+            self._codex.send_signal(number)
         code = self._codex.wait()
         return code if code >= 0 else 128 - code
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._codex is None:
+        if not self._is_starting:
             raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
-        if number not in _TERMINAL_SIGNALS:
+        if number in _TERMINAL_SIGNALS:
+            return
+        if self._codex is None:
+            self._pending.append(number)
+        else:
             self._codex.send_signal(number)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from antiphon.core.filters.reasoning_summary import ReasoningSummaryFilter
 from antiphon.core.stream.deltas import Delta, Finish, Reasoning, ReasoningState, Text
 from antiphon.pipeline.bridge import Bridge
-from tests.support.machines import Document, Lines, Script, documents, machine
+from tests.support.machines import Document, ScriptedDecoder, ScriptedDialect, documents, machine
 from tests.support.stream_validator import check
 
 sealed: list[str] = []
@@ -19,8 +19,8 @@ def seal(states: Sequence[ReasoningState], text: str) -> str:
 
 
 def passed(*deltas: Delta) -> list[Document]:
-    lines = Lines([[delta] for delta in (*deltas, Finish("stop"))])
-    bridge = Bridge(machine(seal=seal), Script(lines), [ReasoningSummaryFilter()])
+    lines = ScriptedDecoder([[delta] for delta in (*deltas, Finish("stop"))])
+    bridge = Bridge(machine(seal=seal), ScriptedDialect(lines), [ReasoningSummaryFilter()])
     events = [event for _ in (*deltas, 0) for event in bridge.feed(b"x")] + bridge.close()
     found = documents(events)
     check(found)

@@ -23,7 +23,7 @@ from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.errors import InvalidOutputFormat
 from tests.support.machines import Document, documents, machine, run
-from tests.support.openai_sdk_check import consult
+from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.stream_validator import check
 
 SEARCH = {
@@ -70,7 +70,7 @@ def started(**options: Any) -> ResponseMachine:
 def events_of(*deltas: Delta) -> list[Document]:
     events = run([*deltas, Finish("stop")])
     check(events)
-    consult(events)
+    check_with_sdk(events)
     return events
 
 

@@ -13,7 +13,7 @@ from antiphon.core.structured_output.contract import FormatKind, OutputContract
 from antiphon.dialects.anthropic.encode import encode
 from antiphon.dialects.anthropic.quirks import PLAIN, AnthropicQuirks
 from antiphon.wire.items import Document
-from tests.support.dialect_samples.history import said
+from tests.support.dialect_samples.history import message_step
 from tests.support.request_validators.anthropic import problems
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"})
@@ -26,7 +26,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string", "minLength
 MARK = {"type": "ephemeral"}
 
 
-HI = said("user", "hi")
+HI = message_step("user", "hi")
 
 
 def body(*history: Step, quirks: AnthropicQuirks = PLAIN, **fields: Any) -> Document:
@@ -256,7 +256,9 @@ def test_structured_output_is_requested_natively_where_supported() -> None:
 def test_structured_output_is_otherwise_an_instruction(
     requested: FormatKind, asked: FormatKind
 ) -> None:
-    found = body(said("system", "b"), HI, instructions="a", contract=contract(requested, asked))
+    found = body(
+        message_step("system", "b"), HI, instructions="a", contract=contract(requested, asked)
+    )
     assert "output_config" not in found
     texts = [block["text"] for block in found["system"]]
     assert texts == ["a", "b", contract(requested, "text").instruction()]
@@ -274,7 +276,13 @@ def marks(found: Document) -> list[str]:
     ]
 
 
-THREAD = (HI, said("assistant", "a"), said("user", "b", "c"), said("assistant", "d"), HI)
+THREAD = (
+    HI,
+    message_step("assistant", "a"),
+    message_step("user", "b", "c"),
+    message_step("assistant", "d"),
+    HI,
+)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +295,7 @@ THREAD = (HI, said("assistant", "a"), said("user", "b", "c"), said("assistant", 
 )
 def test_cache_markers_follow_the_caching_quirk(caching: Any, places: list[str]) -> None:
     quirks = AnthropicQuirks(caching=caching)
-    found = body(said("system", "y"), *THREAD, instructions="x", quirks=quirks)
+    found = body(message_step("system", "y"), *THREAD, instructions="x", quirks=quirks)
     assert marks(found) == places
 
 

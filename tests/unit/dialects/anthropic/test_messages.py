@@ -23,7 +23,7 @@ from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.anthropic.encode import encode
 from antiphon.dialects.anthropic.quirks import AnthropicQuirks
-from tests.support.dialect_samples.history import answer, call, said
+from tests.support.dialect_samples.history import answer, call, message_step
 from tests.support.request_validators.anthropic import problems
 
 Body = dict[str, Any]
@@ -76,38 +76,52 @@ def result(call_id: str, *content: Body) -> Body:
     return {"type": "tool_result", "tool_use_id": call_id, "content": list(content) or [text("1")]}
 
 
-HI = said("user", "hi")
+HI = message_step("user", "hi")
 
 
 # --- turns ----------------------------------------------------------------------------------------
 
 
 def test_every_part_is_a_block_and_every_turn_is_a_message() -> None:
-    history = (said("user", "a", "b"), said("assistant", "c", "d"), said("user", "e"))
+    history = (
+        message_step("user", "a", "b"),
+        message_step("assistant", "c", "d"),
+        message_step("user", "e"),
+    )
     assert messages(*history) == [user("a", "b"), model("cd"), user("e")]
 
 
 def test_steps_of_one_side_are_one_message() -> None:
-    history = (HI, said("user", "ho"), said("assistant", "a"), said("assistant", "b"), HI)
+    history = (
+        HI,
+        message_step("user", "ho"),
+        message_step("assistant", "a"),
+        message_step("assistant", "b"),
+        HI,
+    )
     assert messages(*history) == [user("hi", "ho"), model("a", "b"), user("hi")]
 
 
 def test_the_first_and_the_last_message_are_the_users() -> None:
     assert messages() == [user("[no text]")]
-    assert messages(said("assistant", "a")) == [user("[no text]"), model("a"), user("Continue.")]
+    assert messages(message_step("assistant", "a")) == [
+        user("[no text]"),
+        model("a"),
+        user("Continue."),
+    ]
 
 
 @pytest.mark.parametrize("blank", ["", " \n"])
 def test_blank_text_is_left_out(blank: str) -> None:
-    assert messages(said("user", blank, "a")) == [user("a")]
-    assert messages(said("user", blank)) == [user("[no text]")]
-    assert messages(HI, said("assistant", blank), HI) == [user("hi", "hi")]
-    assert messages(said("assistant", blank), HI) == [user("hi")]
+    assert messages(message_step("user", blank, "a")) == [user("a")]
+    assert messages(message_step("user", blank)) == [user("[no text]")]
+    assert messages(HI, message_step("assistant", blank), HI) == [user("hi", "hi")]
+    assert messages(message_step("assistant", blank), HI) == [user("hi")]
     history = (
         HI,
         call(),
         ToolResultStep("a", (TextPart(blank),), "look"),
-        said("developer", blank),
+        message_step("developer", blank),
     )
     assert messages(*history)[-1] == user(result("a", text("[no output]")))
 
@@ -129,27 +143,38 @@ def test_media_keep_their_position() -> None:
 
 
 def test_leading_instructions_are_the_system_prompt() -> None:
-    found = body(said("developer", "a", "b"), said("system", "c"), HI, instructions="Be brief.")
+    found = body(
+        message_step("developer", "a", "b"),
+        message_step("system", "c"),
+        HI,
+        instructions="Be brief.",
+    )
     assert found["system"] == [text("Be brief."), text("a\nb"), text("c")]
     assert found["messages"] == [user("hi")]
 
 
 def test_later_instructions_keep_their_position() -> None:
-    history = (HI, call(), answer("a"), said("developer", "Stop."), said("user", "ho"))
+    history = (
+        HI,
+        call(),
+        answer("a"),
+        message_step("developer", "Stop."),
+        message_step("user", "ho"),
+    )
     instruction = "<system>\nStop.\n</system>"
     assert messages(*history)[-1] == user(result("a"), instruction, "ho")
 
 
 def test_without_instructions_there_is_no_system_prompt() -> None:
-    assert "system" not in body(said("system", " "), HI, instructions=" ")
+    assert "system" not in body(message_step("system", " "), HI, instructions=" ")
 
 
 # --- tools ----------------------------------------------------------------------------------------
 
 
 def test_calls_end_a_turn_and_their_results_begin_the_next() -> None:
-    history = (HI, call("a", '{"x": 1}'), said("assistant", "Let me look."), call("b"))
-    answers = (answer("a"), answer("b", "2"), said("user", "ho"))
+    history = (HI, call("a", '{"x": 1}'), message_step("assistant", "Let me look."), call("b"))
+    answers = (answer("a"), answer("b", "2"), message_step("user", "ho"))
     assert messages(*history, *answers) == [
         user("hi"),
         model("Let me look.", used("a", x=1), used("b")),
@@ -173,7 +198,7 @@ def test_a_call_has_the_provider_name_of_its_tool() -> None:
 @pytest.mark.parametrize("call_id", ["functions.look:0", "x" * 65, "é"])
 def test_a_refused_id_is_replaced_in_call_and_result(call_id: str) -> None:
     history = (HI, call(call_id), call("ok"), answer(call_id), answer("ok"))
-    first, again = messages(*history), messages(*history, HI, said("assistant", "a"))
+    first, again = messages(*history), messages(*history, HI, message_step("assistant", "a"))
     assert re.fullmatch("[0-9a-f]{32}", first[1]["content"][0]["id"])
     assert first[1]["content"][1]["id"] == "ok"
     assert first[2]["content"][0]["tool_use_id"] == first[1]["content"][0]["id"]
@@ -193,7 +218,13 @@ def test_a_repeated_id_is_replaced() -> None:
 
 def test_reasoning_blocks_are_replayed_unchanged_and_in_order() -> None:
     other = SIGNED | {"thinking": "", "signature": "t"}
-    history = (HI, thought(SIGNED, REDACTED), said("assistant", "a"), thought(other), call())
+    history = (
+        HI,
+        thought(SIGNED, REDACTED),
+        message_step("assistant", "a"),
+        thought(other),
+        call(),
+    )
     assert messages(*history, answer("a"))[1] == model(SIGNED, REDACTED, "a", other, used("a"))
 
 
@@ -202,14 +233,21 @@ def test_reasoning_state_of_another_scheme_is_left_out() -> None:
         "hm", states=(ReasoningState("gemini.thought_signature", "x", "block"),)
     )
     odd = ReasoningStep("hm", states=(ReasoningState("anthropic.thinking", "x", "block"),))
-    history = (HI, ReasoningStep("hm", summary="hm"), foreign, odd, said("assistant", "a"), HI)
+    history = (
+        HI,
+        ReasoningStep("hm", summary="hm"),
+        foreign,
+        odd,
+        message_step("assistant", "a"),
+        HI,
+    )
     assert messages(*history)[1] == model("a")
 
 
 def test_a_turn_never_ends_with_reasoning() -> None:
-    history = (HI, said("assistant", "a"), thought(SIGNED, REDACTED), HI)
+    history = (HI, message_step("assistant", "a"), thought(SIGNED, REDACTED), HI)
     assert messages(*history)[1] == model("a")
-    assert messages(HI, thought(SIGNED), said("assistant", " "), HI) == [user("hi", "hi")]
+    assert messages(HI, thought(SIGNED), message_step("assistant", " "), HI) == [user("hi", "hi")]
 
 
 def test_unsigned_reasoning_is_replayed_where_supported() -> None:
@@ -232,7 +270,7 @@ OFF = {"type": "disabled"}
 
 
 def test_reasoning_is_replayed_only_with_thinking_enabled() -> None:
-    history = (HI, thought(SIGNED), said("assistant", "a"), HI)
+    history = (HI, thought(SIGNED), message_step("assistant", "a"), HI)
     thinks = body(*history, quirks=BUDGET, effort="8192")
     assert (thinks["thinking"], thinks["messages"][1]) == (ON, model(SIGNED, "a"))
     for effort in (None, "none"):
@@ -246,12 +284,12 @@ def test_reasoning_is_replayed_only_with_thinking_enabled() -> None:
     [
         ((thought(SIGNED), call(), answer("a")), ON),
         ((call(), answer("a")), OFF),
-        ((said("assistant", "a"), thought(SIGNED), call(), answer("a")), OFF),
+        ((message_step("assistant", "a"), thought(SIGNED), call(), answer("a")), OFF),
         ((thought(SIGNED), call(), answer("a"), call("b"), answer("b")), ON),
         ((call(), answer("a"), thought(SIGNED), call("b"), answer("b")), OFF),
         ((thought(SIGNED), call(), answer("a"), HI, call("b"), answer("b")), OFF),
         ((call(), answer("a"), HI, thought(SIGNED), call("b"), answer("b")), ON),
-        ((call(), answer("a"), said("assistant", "b"), HI), ON),
+        ((call(), answer("a"), message_step("assistant", "b"), HI), ON),
     ],
 )
 def test_a_turn_that_began_without_reasoning_resumes_without_thinking(

@@ -24,7 +24,7 @@ from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.bedrock.encode import encode
 from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
-from tests.support.dialect_samples.history import answer, call, said
+from tests.support.dialect_samples.history import answer, call, message_step
 from tests.support.request_validators.bedrock import problems
 from tests.support.request_validators.converse_model import offences
 
@@ -73,14 +73,14 @@ def result(call_id: str = "a", *content: Body | str) -> Body:
     return {"toolResult": {"toolUseId": call_id, "content": user(*content or ("1",))["content"]}}
 
 
-HI, GO = said("user", "hi"), said("user", "go on")
+HI, GO = message_step("user", "hi"), message_step("user", "go on")
 
 
 # --- turns ----------------------------------------------------------------------------------------
 
 
 def test_messages_of_user_and_assistant_alternate() -> None:
-    assert messages(HI, GO, said("assistant", "a"), said("assistant", "b"), HI) == [
+    assert messages(HI, GO, message_step("assistant", "a"), message_step("assistant", "b"), HI) == [
         user("hi", "go on"),
         model("a", "b"),
         user("hi"),
@@ -89,7 +89,7 @@ def test_messages_of_user_and_assistant_alternate() -> None:
 
 def test_results_come_before_the_text_of_their_message() -> None:
     assert messages(
-        HI, said("assistant", "wait"), call("a"), call("b"), answer("a"), answer("b"), GO
+        HI, message_step("assistant", "wait"), call("a"), call("b"), answer("a"), answer("b"), GO
     ) == [
         user("hi"),
         model("wait", use("a"), use("b")),
@@ -98,7 +98,9 @@ def test_results_come_before_the_text_of_their_message() -> None:
 
 
 def test_calls_come_last_in_their_turn() -> None:
-    assert messages(HI, call(), said("assistant", "done"), answer("a"))[1] == model("done", use())
+    assert messages(HI, call(), message_step("assistant", "done"), answer("a"))[1] == model(
+        "done", use()
+    )
 
 
 def test_arguments_are_sent_with_their_bytes() -> None:
@@ -110,18 +112,24 @@ def test_arguments_are_sent_with_their_bytes() -> None:
 
 def test_a_conversation_begins_and_ends_with_the_user() -> None:
     assert messages() == [user("[no text]")]
-    assert messages(said("assistant", "a")) == [user("[no text]"), model("a"), user("Continue.")]
+    assert messages(message_step("assistant", "a")) == [
+        user("[no text]"),
+        model("a"),
+        user("Continue."),
+    ]
     assert messages(call(), answer("a"))[0] == user("[no text]")
 
 
 def test_blank_text_is_left_out_and_an_empty_turn_gets_a_placeholder() -> None:
-    assert messages(said("user", " \n", "hi", "")) == [user("hi")]
-    assert messages(said("user", " "), said("assistant", "a"), said("user", "\t")) == [
+    assert messages(message_step("user", " \n", "hi", "")) == [user("hi")]
+    assert messages(
+        message_step("user", " "), message_step("assistant", "a"), message_step("user", "\t")
+    ) == [
         user("[no text]"),
         model("a"),
         user("[no text]"),
     ]
-    assert messages(HI, said("assistant", " "), GO) == [user("hi", "go on")]
+    assert messages(HI, message_step("assistant", " "), GO) == [user("hi", "go on")]
 
 
 def test_an_empty_result_gets_a_placeholder() -> None:
@@ -136,13 +144,23 @@ def test_an_earlier_refusal_is_text() -> None:
 
 
 def test_leading_instructions_are_the_system_prompt() -> None:
-    found = body(said("developer", "a", "b"), said("system", "c"), HI, instructions="Be brief.")
+    found = body(
+        message_step("developer", "a", "b"),
+        message_step("system", "c"),
+        HI,
+        instructions="Be brief.",
+    )
     assert found["system"] == [{"text": "Be brief."}, {"text": "a\nb"}, {"text": "c"}]
     assert found["messages"] == [user("hi")]
 
 
 def test_later_instructions_keep_their_position() -> None:
-    found = body(HI, said("assistant", "a"), said("developer", "b"), said("system", " "))
+    found = body(
+        HI,
+        message_step("assistant", "a"),
+        message_step("developer", "b"),
+        message_step("system", " "),
+    )
     assert "system" not in found
     assert found["messages"][-1] == user("<system>\nb\n</system>")
 
@@ -151,7 +169,7 @@ def test_later_instructions_keep_their_position() -> None:
 
 
 def test_reasoning_is_replayed_unchanged_and_in_order() -> None:
-    history = (HI, thought(SIGNED, REDACTED), said("assistant", "ok"), call(), answer("a"))
+    history = (HI, thought(SIGNED, REDACTED), message_step("assistant", "ok"), call(), answer("a"))
     assert messages(*history)[1] == model(SIGNED, REDACTED, "ok", use())
 
 
@@ -161,12 +179,14 @@ def test_reasoning_state_of_another_scheme_is_left_out() -> None:
     )
     odd = ReasoningStep(states=(ReasoningState("bedrock.reasoning", "text", "block"),))
     for step in (ReasoningStep(text="hm", summary="h"), foreign, odd):
-        assert messages(HI, step, said("assistant", "ok"), GO)[1] == model("ok")
+        assert messages(HI, step, message_step("assistant", "ok"), GO)[1] == model("ok")
 
 
 def test_a_turn_never_ends_with_reasoning() -> None:
-    assert messages(HI, said("assistant", "ok"), thought(SIGNED), GO)[1] == model("ok")
-    assert messages(HI, thought(SIGNED), said("assistant", " "), GO) == [user("hi", "go on")]
+    assert messages(HI, message_step("assistant", "ok"), thought(SIGNED), GO)[1] == model("ok")
+    assert messages(HI, thought(SIGNED), message_step("assistant", " "), GO) == [
+        user("hi", "go on")
+    ]
 
 
 def test_reasoning_before_a_call_is_kept() -> None:
@@ -227,7 +247,7 @@ def test_a_file_without_text_gets_a_placeholder() -> None:
 
 
 def test_text_and_calls_are_separated_for_models_that_require_it() -> None:
-    history = (HI, said("assistant", "wait"), call(), answer("a"), GO)
+    history = (HI, message_step("assistant", "wait"), call(), answer("a"), GO)
     assert messages(*history, quirks=APART) == [
         user("hi"),
         model("wait"),
@@ -240,7 +260,7 @@ def test_text_and_calls_are_separated_for_models_that_require_it() -> None:
 
 
 def test_separate_messages_stay_unchanged() -> None:
-    history = (HI, call(), answer("a"), said("assistant", "ok"), GO)
+    history = (HI, call(), answer("a"), message_step("assistant", "ok"), GO)
     assert messages(*history, quirks=APART) == messages(*history)
 
 
@@ -251,7 +271,7 @@ MARK = {"cachePoint": {"type": "default"}}
 
 def test_cache_points_follow_the_last_two_user_messages() -> None:
     quirks = BedrockQuirks(caching=True)
-    history = (HI, said("assistant", "a"), GO, said("assistant", "b"), HI)
+    history = (HI, message_step("assistant", "a"), GO, message_step("assistant", "b"), HI)
     found = body(*history, quirks=quirks, instructions="Be brief.")
     assert found["system"] == [{"text": "Be brief."}, MARK]
     assert found["messages"] == [

@@ -15,7 +15,7 @@ from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.chat.encode import encode
 from antiphon.dialects.chat.quirks import PLAIN, ChatQuirks
 from antiphon.wire.items import Document
-from tests.support.dialect_samples.history import said
+from tests.support.dialect_samples.history import message_step
 from tests.support.request_validators.chat import problems
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
@@ -23,7 +23,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 
 def body(*history: Step, quirks: ChatQuirks = PLAIN, **fields: Any) -> Document:
-    plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
+    plan = Plan(provider="p", model="m", history=history or (message_step("user", "hi"),), **fields)
     found = encode(plan, stream=False, quirks=quirks).body
     if quirks is PLAIN:
         assert problems(found) == []
@@ -37,7 +37,7 @@ def messages(*history: Step, **fields: Any) -> list[Document]:
 
 
 def test_a_minimal_request_has_a_model_and_messages() -> None:
-    plan = Plan(provider="p", model="m", history=(said("user", "hi"),))
+    plan = Plan(provider="p", model="m", history=(message_step("user", "hi"),))
     outbound = encode(plan, stream=False)
     assert outbound.path == "/chat/completions"
     assert outbound.headers == {"content-type": "application/json", "accept": "application/json"}
@@ -96,13 +96,13 @@ def test_an_unsupported_format_becomes_an_instruction_in_the_system_message() ->
     contract = OutputContract(
         requested="json_schema", asked="json_object", name="trip", schema=SCHEMA
     )
-    found = body(said("user", "hi"), contract=contract, instructions="Be brief.")
+    found = body(message_step("user", "hi"), contract=contract, instructions="Be brief.")
     assert found["response_format"] == {"type": "json_object"}
     first, last = found["messages"]
     assert first["role"] == "system"
     assert first["content"].startswith("Be brief.\n\nAnswer with one JSON value")
     assert last == {"role": "user", "content": "hi"}
-    alone = messages(said("user", "hi"), contract=contract)
+    alone = messages(message_step("user", "hi"), contract=contract)
     assert alone[0]["content"].startswith("Answer with one JSON value")
 
 
@@ -154,7 +154,7 @@ def test_quirks_rename_and_leave_out_fields() -> None:
 
 
 def test_a_stream_requests_usage_unless_the_provider_refuses() -> None:
-    plan = Plan(provider="p", model="m", history=(said("user", "hi"),))
+    plan = Plan(provider="p", model="m", history=(message_step("user", "hi"),))
     outbound = encode(plan, stream=True)
     assert outbound.headers["accept"] == "text/event-stream"
     assert problems(outbound.body) == []
@@ -219,7 +219,7 @@ def test_refused_schema_keywords_are_left_out() -> None:
 
 
 def test_a_provider_that_only_streams_gets_a_stream_request() -> None:
-    plan = Plan(provider="p", model="m", history=(said("user", "hi"),))
+    plan = Plan(provider="p", model="m", history=(message_step("user", "hi"),))
     outbound = encode(plan, stream=False, quirks=ChatQuirks(only_streams=True))
     assert json.loads(outbound.body)["stream"] is True
     assert outbound.headers["accept"] == "text/event-stream"

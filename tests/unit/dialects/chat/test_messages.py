@@ -29,12 +29,12 @@ from antiphon.dialects.chat.encode import encode
 from antiphon.dialects.chat.quirks import PLAIN, ChatQuirks
 from antiphon.wire.items import Document
 from tests.support import captured_requests as captured
-from tests.support.dialect_samples.history import answer, said
+from tests.support.dialect_samples.history import answer, message_step
 from tests.support.request_validators.chat import problems
 
 
 def body(*history: Step, quirks: ChatQuirks = PLAIN, **fields: Any) -> Document:
-    plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
+    plan = Plan(provider="p", model="m", history=history or (message_step("user", "hi"),), **fields)
     found = encode(plan, stream=False, quirks=quirks).body
     if quirks is PLAIN:
         assert problems(found) == []
@@ -49,10 +49,10 @@ def messages(*history: Step, **fields: Any) -> list[Document]:
 
 def test_instructions_come_first_and_messages_keep_their_order() -> None:
     history = (
-        said("developer", "a"),
-        said("user", "b"),
-        said("developer", "c"),
-        said("system", "d"),
+        message_step("developer", "a"),
+        message_step("user", "b"),
+        message_step("developer", "c"),
+        message_step("system", "d"),
     )
     assert messages(*history, instructions="Be brief.") == [
         {"role": "system", "content": "Be brief."},
@@ -64,12 +64,14 @@ def test_instructions_come_first_and_messages_keep_their_order() -> None:
 
 
 def test_the_developer_role_is_used_where_it_is_supported() -> None:
-    [developer, system] = messages(said("developer", "a"), said("system", "b"), developer_role=True)
+    [developer, system] = messages(
+        message_step("developer", "a"), message_step("system", "b"), developer_role=True
+    )
     assert (developer["role"], system["role"]) == ("developer", "system")
 
 
 def test_text_parts_are_joined_to_one_string() -> None:
-    [message] = messages(said("user", "<skills>", "<rules>"))
+    [message] = messages(message_step("user", "<skills>", "<rules>"))
     assert message["content"] == "<skills>\n<rules>"
 
 
@@ -82,8 +84,8 @@ def test_text_of_the_model_is_joined_without_a_separator() -> None:
 def test_a_turn_of_several_items_is_one_message() -> None:
     history = (
         ReasoningStep("hm"),
-        said("assistant", "One."),
-        said("assistant", "Two."),
+        message_step("assistant", "One."),
+        message_step("assistant", "Two."),
         ToolCallStep("a", "look", '{"x": 1}'),
         ToolCallStep("b", "look", "{}"),
         answer("a", "1"),
@@ -113,7 +115,9 @@ def test_a_turn_that_only_calls_has_no_content() -> None:
 
 
 def test_a_turn_of_reasoning_alone_gives_no_message() -> None:
-    assert messages(said("user", "hi"), ReasoningStep("hm")) == [{"role": "user", "content": "hi"}]
+    assert messages(message_step("user", "hi"), ReasoningStep("hm")) == [
+        {"role": "user", "content": "hi"}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +133,7 @@ def test_reasoning_is_replayed_as_planned(
         ToolCallStep("a", "look", "{}"),
         answer("a", "1"),
         ReasoningStep(summary="sum"),
-        said("assistant", "Done."),
+        message_step("assistant", "Done."),
         replay_reasoning=replay,
     )
     assert called.get("reasoning_content") == on_calls
@@ -140,7 +144,11 @@ def test_reasoning_is_replayed_as_planned(
 def test_required_reasoning_is_sent_empty_if_it_is_lost(
     replay: ReplayReasoning,
 ) -> None:
-    history = (ToolCallStep("a", "look", "{}"), answer("a", "1"), said("assistant", "Done."))
+    history = (
+        ToolCallStep("a", "look", "{}"),
+        answer("a", "1"),
+        message_step("assistant", "Done."),
+    )
     required = ChatQuirks(reasoning_field="thinking", reasoning_required=True)
     called, _, spoke = messages(*history, replay_reasoning=replay, quirks=required)
     assert (called["thinking"], spoke.get("thinking")) == ("", None)
@@ -195,7 +203,7 @@ def test_a_call_has_the_provider_name_of_its_tool() -> None:
 
 
 def test_calls_become_text_for_a_provider_without_tools() -> None:
-    history = (said("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "rain"))
+    history = (message_step("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "rain"))
     found = messages(*history, quirks=ChatQuirks(plain_dialogue=True))
     assert [message["role"] for message in found] == ["user", "assistant", "user"]
     assert all(message.keys() == {"role", "content"} for message in found)
@@ -203,7 +211,7 @@ def test_calls_become_text_for_a_provider_without_tools() -> None:
 
 def test_a_call_and_its_result_share_an_accepted_id() -> None:
     history = (
-        said("user", "hi"),
+        message_step("user", "hi"),
         ToolCallStep("look:0", "look", "{}"),
         ToolCallStep("look:1", "look", "{}"),
         answer("look:0", "rain"),
@@ -226,7 +234,11 @@ SIGNED = ReasoningState("gemini.thought_signature", "sig", "tool")
 
 def test_reasoning_details_are_replayed_instead_of_the_text() -> None:
     state = ReasoningState("openrouter.reasoning_details", [DETAIL])
-    history = (said("user", "hi"), ReasoningStep("hm", states=(state,)), said("assistant", "ho"))
+    history = (
+        message_step("user", "hi"),
+        ReasoningStep("hm", states=(state,)),
+        message_step("assistant", "ho"),
+    )
     [_, message] = messages(
         *history, replay_reasoning="always", quirks=ChatQuirks(replay_details=True)
     )
@@ -236,14 +248,18 @@ def test_reasoning_details_are_replayed_instead_of_the_text() -> None:
 
 
 def test_reasoning_without_details_is_replayed_as_text() -> None:
-    history = (said("user", "hi"), ReasoningStep("hm"), said("assistant", "ho"))
+    history = (message_step("user", "hi"), ReasoningStep("hm"), message_step("assistant", "ho"))
     quirks = ChatQuirks(replay_details=True)
     [_, message] = messages(*history, replay_reasoning="always", quirks=quirks)
     assert message["reasoning_content"] == "hm"
 
 
 def test_a_signature_is_replayed_with_its_call_or_text() -> None:
-    history = (said("user", "hi"), ReasoningStep(states=(SIGNED,)), ToolCallStep("a", "look", "{}"))
+    history = (
+        message_step("user", "hi"),
+        ReasoningStep(states=(SIGNED,)),
+        ToolCallStep("a", "look", "{}"),
+    )
     [_, message, *_] = messages(*history, quirks=ChatQuirks(replay_signatures=True))
     [call] = message["tool_calls"]
     assert call["extra_content"] == {"google": {"thought_signature": "sig"}}
@@ -252,7 +268,7 @@ def test_a_signature_is_replayed_with_its_call_or_text() -> None:
 
 
 def test_lost_reasoning_gets_a_placeholder_where_it_is_required() -> None:
-    history = (said("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "rain"))
+    history = (message_step("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "rain"))
     quirks = ChatQuirks(reasoning_required=True, lost_reasoning=" ")
     [_, message, _] = messages(*history, replay_reasoning="tool_turns", quirks=quirks)
     assert message["reasoning_content"] == " "

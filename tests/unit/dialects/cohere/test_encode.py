@@ -10,7 +10,7 @@ from antiphon.dialects.cohere.encode import encode
 from antiphon.dialects.cohere.quirks import CohereQuirks
 from antiphon.wire.items import Document
 from tests.support.dialect_samples.cohere_history import body
-from tests.support.dialect_samples.history import said
+from tests.support.dialect_samples.history import message_step
 
 INSISTING = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 LOOK = ToolDeclaration(name="look", description="Look.", parameters=INSISTING, strict=True)
@@ -22,7 +22,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 
 def test_a_user_message_is_sent_to_the_chat_path() -> None:
-    plan = Plan(provider="p", model="m", history=(said("user", "hi"),))
+    plan = Plan(provider="p", model="m", history=(message_step("user", "hi"),))
     outbound = encode(plan, stream=False)
     assert outbound.path == "/v2/chat"
     assert outbound.headers == {"content-type": "application/json", "accept": "application/json"}

@@ -15,7 +15,7 @@ from antiphon.core.history.steps import (
     ToolResultStep,
 )
 from tests.support.dialect_samples.cohere_history import messages
-from tests.support.dialect_samples.history import said
+from tests.support.dialect_samples.history import message_step
 
 
 def test_images_are_sent_as_content_blocks() -> None:
@@ -47,5 +47,5 @@ def test_unsupported_media_become_a_notice(part: Part, text: str) -> None:
 
 def test_an_image_in_a_tool_result_becomes_a_notice() -> None:
     result = ToolResultStep("a", (ImagePart("https://x.test/1"),), "look")
-    tool = messages(said("user", "hi"), ToolCallStep("a", "look", "{}"), result)[-1]
+    tool = messages(message_step("user", "hi"), ToolCallStep("a", "look", "{}"), result)[-1]
     assert tool["content"] == "[image omitted: it cannot be shown here]"

@@ -23,7 +23,7 @@ from antiphon.dialects.cohere.quirks import CohereQuirks
 from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN
 from antiphon.wire.items import Document
 from tests.support.dialect_samples.cohere_history import messages
-from tests.support.dialect_samples.history import answer, said
+from tests.support.dialect_samples.history import answer, message_step
 
 GO_ON = {"role": "user", "content": "Continue."}
 
@@ -38,16 +38,21 @@ def reasoning_with_states(scheme: str, *values: Any) -> ReasoningStep:
 
 def message_with_call(*before: Step, **fields: Any) -> Document:
     """The assistant message of a turn that ends with a call."""
-    history = (said("user", "hi"), *before, ToolCallStep("a", "look", "{}"), answer("a", "1"))
+    history = (
+        message_step("user", "hi"),
+        *before,
+        ToolCallStep("a", "look", "{}"),
+        answer("a", "1"),
+    )
     return messages(*history, **fields)[1]
 
 
 def test_instructions_come_first_and_messages_keep_their_order() -> None:
     history = (
-        said("developer", "a"),
-        said("user", "b", "c"),
-        said("system", "d"),
-        said("user", "e"),
+        message_step("developer", "a"),
+        message_step("user", "b", "c"),
+        message_step("system", "d"),
+        message_step("user", "e"),
     )
     assert messages(*history, instructions="Be brief.") == [
         {"role": "system", "content": "Be brief."},
@@ -60,17 +65,17 @@ def test_instructions_come_first_and_messages_keep_their_order() -> None:
 
 def test_a_turn_of_several_items_is_one_message() -> None:
     history = (
-        said("user", "hi"),
+        message_step("user", "hi"),
         MessageStep("assistant", (TextPart("O"), RefusalPart("ne."))),
-        said("assistant", "Two."),
-        said("user", "go on"),
+        message_step("assistant", "Two."),
+        message_step("user", "go on"),
     )
     assert messages(*history)[1] == {"role": "assistant", "content": "One.\n\nTwo."}
 
 
 def test_results_follow_their_calls() -> None:
     history = (
-        said("user", "hi"),
+        message_step("user", "hi"),
         ToolCallStep("a", "look", '{"x": 1}'),
         ToolCallStep("b", "look", "{}"),
         answer("a", "1", "2"),
@@ -95,11 +100,15 @@ def test_results_follow_their_calls() -> None:
 
 
 def test_assistant_messages_follow_a_user_message_and_one_ends_the_history() -> None:
-    spoken = said("assistant", "Well.")
+    spoken = message_step("assistant", "Well.")
     well = {"role": "assistant", "content": "Well."}
     assert messages(spoken) == [GO_ON, well, GO_ON]
-    assert messages(said("system", "a"), spoken, said("user", "hi"))[1:] == [GO_ON, well, HI]
-    assert messages(said("user", "hi"), said("developer", "a")) == [
+    assert messages(message_step("system", "a"), spoken, message_step("user", "hi"))[1:] == [
+        GO_ON,
+        well,
+        HI,
+    ]
+    assert messages(message_step("user", "hi"), message_step("developer", "a")) == [
         HI,
         {"role": "system", "content": "a"},
         GO_ON,
@@ -112,13 +121,16 @@ def test_an_empty_history_has_one_user_message() -> None:
 
 
 def test_a_turn_without_text_or_calls_is_left_out() -> None:
-    assert messages(said("user", "hi"), ReasoningStep("hm")) == [HI]
-    assert messages(said("user", "hi"), said("assistant", " ")) == [HI]
+    assert messages(message_step("user", "hi"), ReasoningStep("hm")) == [HI]
+    assert messages(message_step("user", "hi"), message_step("assistant", " ")) == [HI]
 
 
 def test_blank_text_becomes_a_placeholder() -> None:
-    assert messages(said("user", " "))[0]["content"] == "[no text]"
-    assert messages(said("system", "\n"), said("user", "hi"))[0]["content"] == "[no text]"
+    assert messages(message_step("user", " "))[0]["content"] == "[no text]"
+    assert (
+        messages(message_step("system", "\n"), message_step("user", "hi"))[0]["content"]
+        == "[no text]"
+    )
 
 
 def test_a_call_uses_the_declared_name_of_its_tool() -> None:
@@ -139,9 +151,11 @@ def test_a_tool_plan_is_sent_back_unchanged() -> None:
 
 
 def test_text_beside_calls_becomes_the_tool_plan() -> None:
-    assert message_with_call(said("assistant", "Let me look."))["tool_plan"] == "Let me look."
+    assert (
+        message_with_call(message_step("assistant", "Let me look."))["tool_plan"] == "Let me look."
+    )
     both = message_with_call(
-        reasoning_with_states(TOOL_PLAN, "I will look."), said("assistant", "Wait.")
+        reasoning_with_states(TOOL_PLAN, "I will look."), message_step("assistant", "Wait.")
     )
     assert both["tool_plan"] == "I will look.\n\nWait."
 
@@ -150,7 +164,7 @@ def test_thinking_blocks_are_sent_back_beside_calls() -> None:
     message = message_with_call(
         reasoning_with_states(THINKING, "hm", "so"),
         reasoning_with_states(TOOL_PLAN, "plan"),
-        said("assistant", "Wait."),
+        message_step("assistant", "Wait."),
     )
     assert "tool_plan" not in message
     assert [block["thinking"] for block in message["content"]] == ["hm", "so", "plan", "Wait."]
@@ -187,17 +201,21 @@ def test_thinking_before_an_answer_is_sent_back_only_if_replay_is_always(
     replay: ReplayReasoning, content: Any
 ) -> None:
     history = (
-        said("user", "hi"),
+        message_step("user", "hi"),
         reasoning_with_states(THINKING, "hm"),
-        said("assistant", "Done."),
+        message_step("assistant", "Done."),
     )
-    found = messages(*history, said("user", "hi"), replay_reasoning=replay)
+    found = messages(*history, message_step("user", "hi"), replay_reasoning=replay)
     assert found[1] == {"role": "assistant", "content": content}
 
 
 def test_results_can_be_sent_as_documents() -> None:
     quirks = CohereQuirks(tool_results="documents")
-    history = (said("user", "hi"), ToolCallStep("a", "look", "{}"), ToolCallStep("b", "look", "{}"))
+    history = (
+        message_step("user", "hi"),
+        ToolCallStep("a", "look", "{}"),
+        ToolCallStep("b", "look", "{}"),
+    )
     results = (answer("a", '{"x": 1e2}', "two", "[1]"), answer("b", " "))
     plan = Plan(provider="p", model="m", history=history + results)
     assert b'"data":{"x": 1e2}' in encode(plan, stream=True, quirks=quirks).body

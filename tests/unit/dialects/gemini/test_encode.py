@@ -21,7 +21,7 @@ from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.gemini.encode import encode
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
 from antiphon.wire.items import Document
-from tests.support.dialect_samples.history import said
+from tests.support.dialect_samples.history import message_step
 from tests.support.request_validators.gemini import problems
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -31,7 +31,7 @@ SUBSET = GeminiQuirks(json_schema=False)
 
 
 def body(*history: Step, quirks: GeminiQuirks = PLAIN, **fields: Any) -> Document:
-    plan = Plan(provider="p", model="m", history=history or (said("user", "hi"),), **fields)
+    plan = Plan(provider="p", model="m", history=history or (message_step("user", "hi"),), **fields)
     found = encode(plan, stream=False, quirks=quirks).body
     assert problems(found, signed=quirks.sentinel, json_beside_tools=quirks.json_beside_tools) == []
     decoded: Document = json.loads(found)
@@ -46,7 +46,7 @@ def system(*history: Step, **fields: Any) -> list[str]:
 
 
 def test_a_user_message_is_sent_as_contents_to_the_path_of_the_model() -> None:
-    plan = Plan(provider="p", model="gemini-3-pro", history=(said("user", "hi"),))
+    plan = Plan(provider="p", model="gemini-3-pro", history=(message_step("user", "hi"),))
     outbound = encode(plan, stream=False)
     assert outbound.path == "/models/gemini-3-pro:generateContent"
     assert outbound.headers == {"content-type": "application/json", "accept": "application/json"}
@@ -78,17 +78,23 @@ def test_a_model_name_is_escaped_in_the_path(model: str, path: str) -> None:
 
 
 def test_instructions_and_leading_system_messages_are_the_system_instruction() -> None:
-    history = (said("developer", "a", "b"), said("system", "c"), said("user", "d"))
+    history = (
+        message_step("developer", "a", "b"),
+        message_step("system", "c"),
+        message_step("user", "d"),
+    )
     assert system(*history, instructions="Be brief.") == ["Be brief.", "a", "b", "c"]
     assert body(*history)["contents"] == [{"role": "user", "parts": [{"text": "d"}]}]
 
 
 def test_a_refusal_in_a_system_message_is_text() -> None:
-    assert system(MessageStep("system", (RefusalPart("no"),)), said("user", "hi")) == ["no"]
+    assert system(MessageStep("system", (RefusalPart("no"),)), message_step("user", "hi")) == ["no"]
 
 
 def test_later_system_messages_stay_in_their_position() -> None:
-    found = body(said("user", "a"), said("developer", "b"), said("assistant", "c"))
+    found = body(
+        message_step("user", "a"), message_step("developer", "b"), message_step("assistant", "c")
+    )
     assert "systemInstruction" not in found
     assert found["contents"] == [
         {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]},
@@ -97,14 +103,14 @@ def test_later_system_messages_stay_in_their_position() -> None:
 
 
 def test_system_messages_without_any_other_become_the_user_turn() -> None:
-    found = body(said("system", "a"), said("developer", "b"), instructions="c")
+    found = body(message_step("system", "a"), message_step("developer", "b"), instructions="c")
     assert found["systemInstruction"] == {"parts": [{"text": "c"}]}
     assert found["contents"] == [{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}]
 
 
 def test_without_system_instruction_support_instructions_open_the_user_turn() -> None:
     quirks = GeminiQuirks(system_instruction=False)
-    found = body(said("user", "hi"), instructions="Be brief.", quirks=quirks)
+    found = body(message_step("user", "hi"), instructions="Be brief.", quirks=quirks)
     assert found == {
         "contents": [{"role": "user", "parts": [{"text": "Be brief."}, {"text": "hi"}]}]
     }
@@ -189,7 +195,7 @@ def test_a_tool_name_with_a_leading_digit_gets_an_underscore() -> None:
     declared = ToolDeclaration(name="3d-look")
     identities = ToolIdentityMap([ToolIdentity("3d-look", "3d-look")])
     found = body(
-        said("user", "hi"),
+        message_step("user", "hi"),
         ToolCallStep("c", "3d-look", "{}"),
         ToolResultStep("c", (TextPart("1"),), "3d-look"),
         declarations=(declared,),

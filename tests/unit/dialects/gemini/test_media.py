@@ -16,7 +16,7 @@ from antiphon.core.history.steps import (
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
 from antiphon.wire.items import Document
 from tests.support.dialect_samples.gemini_history import answer, turns
-from tests.support.dialect_samples.history import said
+from tests.support.dialect_samples.history import message_step
 
 PIXEL = "iVBORw0KGgo="
 
@@ -102,7 +102,11 @@ INLINE = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
 
 
 def test_an_image_in_a_tool_result_is_part_of_it_where_supported() -> None:
-    history = (said("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "one", IMAGE))
+    history = (
+        message_step("user", "hi"),
+        ToolCallStep("a", "look", "{}"),
+        answer("a", "one", IMAGE),
+    )
     *_, response = turns(*history, quirks=GeminiQuirks(media_in_answers=True))
     assert response["parts"] == [
         {
@@ -118,12 +122,12 @@ def test_an_image_in_a_tool_result_is_part_of_it_where_supported() -> None:
 
 def test_an_image_in_a_tool_result_otherwise_follows_in_the_user_turn() -> None:
     history = (
-        said("user", "hi"),
+        message_step("user", "hi"),
         ToolCallStep("a", "look", "{}"),
         ToolCallStep("b", "look", "{}"),
         answer("a", IMAGE),
         answer("b", "two"),
-        said("user", "Well?"),
+        message_step("user", "Well?"),
     )
     *_, responses, shown = turns(*history)
     assert len(responses["parts"]) == 2
@@ -133,7 +137,7 @@ def test_an_image_in_a_tool_result_otherwise_follows_in_the_user_turn() -> None:
 def test_an_unreadable_image_in_a_tool_result_becomes_a_notice() -> None:
     broken = ImagePart("data:image/png;base64,*")
     *_, response = turns(
-        said("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "one", broken)
+        message_step("user", "hi"), ToolCallStep("a", "look", "{}"), answer("a", "one", broken)
     )
     output = response["parts"][0]["functionResponse"]["response"]["output"]
     assert output == "one\n[image omitted: its content cannot be read]"

@@ -24,7 +24,7 @@ from antiphon.dialects.gemini.messages import OPENING, SENTINEL
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
 from antiphon.wire.items import Document
 from tests.support.dialect_samples.gemini_history import answer, turns
-from tests.support.dialect_samples.history import said
+from tests.support.dialect_samples.history import message_step
 
 USER = {"role": "user", "parts": [{"text": "hi"}]}
 STRICT = GeminiQuirks(sentinel=True)
@@ -34,7 +34,7 @@ def model(*own: Step, quirks: GeminiQuirks = PLAIN) -> list[Document]:
     """The parts of a model turn; results of its calls are added."""
     calls = [step for step in own if isinstance(step, ToolCallStep)]
     answers = [answer(call.call_id, "1") for call in calls]
-    _, turn, *_ = turns(said("user", "hi"), *own, *answers, quirks=quirks)
+    _, turn, *_ = turns(message_step("user", "hi"), *own, *answers, quirks=quirks)
     assert turn["role"] == "model"
     parts: list[Document] = turn["parts"]
     return parts
@@ -44,8 +44,13 @@ def model(*own: Step, quirks: GeminiQuirks = PLAIN) -> list[Document]:
 
 
 def test_turns_alternate_and_consecutive_messages_share_a_turn() -> None:
-    history = (said("user", "a"), said("user", "b"), said("assistant", "c"), said("assistant", "d"))
-    assert turns(*history, said("user", "e")) == [
+    history = (
+        message_step("user", "a"),
+        message_step("user", "b"),
+        message_step("assistant", "c"),
+        message_step("assistant", "d"),
+    )
+    assert turns(*history, message_step("user", "e")) == [
         {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]},
         {"role": "model", "parts": [{"text": "c"}, {"text": "d"}]},
         {"role": "user", "parts": [{"text": "e"}]},
@@ -54,13 +59,19 @@ def test_turns_alternate_and_consecutive_messages_share_a_turn() -> None:
 
 def test_the_first_turn_is_the_users() -> None:
     opening = {"role": "user", "parts": [{"text": OPENING}]}
-    assert turns(said("assistant", "a")) == [opening, {"role": "model", "parts": [{"text": "a"}]}]
+    assert turns(message_step("assistant", "a")) == [
+        opening,
+        {"role": "model", "parts": [{"text": "a"}]},
+    ]
     assert turns() == [opening]
 
 
 def test_empty_messages_are_left_out() -> None:
     assert turns(
-        said("user", "hi"), said("assistant", ""), ReasoningStep("hm"), said("user", "")
+        message_step("user", "hi"),
+        message_step("assistant", ""),
+        ReasoningStep("hm"),
+        message_step("user", ""),
     ) == [USER]
 
 
@@ -74,14 +85,14 @@ def test_text_parts_of_the_model_are_joined_without_a_separator() -> None:
 
 def test_parallel_calls_are_one_turn_and_their_results_the_next() -> None:
     history = (
-        said("user", "hi"),
-        said("assistant", "Let me look."),
+        message_step("user", "hi"),
+        message_step("assistant", "Let me look."),
         ToolCallStep("a1", "look", '{"x": 1}'),
         ToolCallStep("b2", "look", "{}"),
         answer("a1", "1", "2"),
         answer("b2"),
-        said("user", "Well?"),
-        said("developer", "Hurry."),
+        message_step("user", "Well?"),
+        message_step("developer", "Hurry."),
     )
     assert turns(*history) == [
         USER,
@@ -113,7 +124,7 @@ def test_parallel_calls_are_one_turn_and_their_results_the_next() -> None:
 def test_a_call_uses_the_declared_name_of_its_tool() -> None:
     known = ToolIdentityMap([ToolIdentity("files__read_1", "read", namespace="files")])
     history = (
-        said("user", "hi"),
+        message_step("user", "hi"),
         ToolCallStep("x", "read", "{}", "files"),
         ToolCallStep("y", "read", "{}"),
         ToolResultStep("x", (TextPart("1"),), "read"),
@@ -138,7 +149,11 @@ def test_a_call_uses_the_declared_name_of_its_tool() -> None:
 def test_call_ids_are_sent_unless_a_gateway_generated_them(
     call_id: str, quirks: GeminiQuirks, sent: str | None
 ) -> None:
-    history = (said("user", "hi"), ToolCallStep(call_id, "look", "{}"), answer(call_id, "1"))
+    history = (
+        message_step("user", "hi"),
+        ToolCallStep(call_id, "look", "{}"),
+        answer(call_id, "1"),
+    )
     _, call, response = turns(*history, quirks=quirks)
     assert call["parts"][0]["functionCall"].get("id") == sent
     assert response["parts"][0]["functionResponse"].get("id") == sent
@@ -197,7 +212,7 @@ def test_a_signature_is_sent_back_on_the_call_after_it() -> None:
 def test_a_signature_without_its_call_is_left_out() -> None:
     own = (
         reasoning_step(signature("c2ln", "tool")),
-        said("assistant", "Hm."),
+        message_step("assistant", "Hm."),
         ToolCallStep("a", "look", "{}"),
     )
     assert model(*own) == [{"text": "Hm."}, call_part()]
@@ -209,20 +224,29 @@ def test_only_the_first_foreign_call_of_a_turn_gets_the_sentinel() -> None:
     assert first == call_part(thoughtSignature=SENTINEL)
     assert "thoughtSignature" not in second
     assert model(ToolCallStep("a", "look", "{}")) == [call_part()]
-    assert model(said("assistant", "a"), quirks=STRICT) == [{"text": "a"}]
+    assert model(message_step("assistant", "a"), quirks=STRICT) == [{"text": "a"}]
 
 
 def test_a_signature_is_sent_back_on_its_range_of_text() -> None:
-    own = (said("assistant", "The end"), reasoning_step(signature_at("c2ln", start=0, end=4)))
+    own = (
+        message_step("assistant", "The end"),
+        reasoning_step(signature_at("c2ln", start=0, end=4)),
+    )
     assert model(*own) == [{"text": "The ", "thoughtSignature": "c2ln"}, {"text": "end"}]
-    own = (said("assistant", "The end"), reasoning_step(signature_at("c2ln", start=0, end=7)))
+    own = (
+        message_step("assistant", "The end"),
+        reasoning_step(signature_at("c2ln", start=0, end=7)),
+    )
     assert model(*own) == [{"text": "The end", "thoughtSignature": "c2ln"}]
-    own = (said("assistant", "The end"), reasoning_step(signature_at("c2ln", start=7, end=7)))
+    own = (
+        message_step("assistant", "The end"),
+        reasoning_step(signature_at("c2ln", start=7, end=7)),
+    )
     assert model(*own) == [{"text": "The end"}, {"text": "", "thoughtSignature": "c2ln"}]
 
 
 def test_a_signature_without_a_range_follows_the_text() -> None:
-    own = (said("assistant", "a"), reasoning_step(signature_at("c2ln")))
+    own = (message_step("assistant", "a"), reasoning_step(signature_at("c2ln")))
     assert model(*own) == [{"text": "a"}, {"text": "", "thoughtSignature": "c2ln"}]
     assert model(ToolCallStep("a", "look", "{}"), reasoning_step(signature_at("c2ln"))) == [
         call_part(),
@@ -231,14 +255,14 @@ def test_a_signature_without_a_range_follows_the_text() -> None:
 
 
 def test_a_bare_signature_covers_all_of_the_text() -> None:
-    own = (said("assistant", "a"), reasoning_step(signature("c2ln")))
+    own = (message_step("assistant", "a"), reasoning_step(signature("c2ln")))
     assert model(*own) == [{"text": "a", "thoughtSignature": "c2ln"}]
 
 
 def test_parts_are_echoed_in_their_position() -> None:
     own = (
         reasoning_step(echo_state(CODE), echo_state(RESULT)),
-        said("assistant", "one two"),
+        message_step("assistant", "one two"),
         reasoning_step(
             echo_state(CODE, start=3),
             echo_state(RESULT, start=3),
@@ -256,7 +280,7 @@ def test_parts_are_echoed_in_their_position() -> None:
 
 def test_state_between_text_and_a_call_applies_to_both() -> None:
     own = (
-        said("assistant", "ab"),
+        message_step("assistant", "ab"),
         reasoning_step(signature_at("dA==", start=0, end=1), signature("c2ln", "tool")),
         ToolCallStep("a", "look", "{}"),
     )
@@ -269,7 +293,7 @@ def test_state_between_text_and_a_call_applies_to_both() -> None:
 
 def test_a_position_beyond_a_changed_text_is_its_end() -> None:
     own = (
-        said("assistant", "ab"),
+        message_step("assistant", "ab"),
         reasoning_step(signature_at("c2ln", start=5, end=9), echo_state(CODE, start=7)),
     )
     assert model(*own) == [{"text": "ab"}, {"text": "", "thoughtSignature": "c2ln"}, CODE]
@@ -288,5 +312,5 @@ def test_a_position_beyond_a_changed_text_is_its_end() -> None:
     ],
 )
 def test_malformed_or_foreign_state_is_left_out(odd: ReasoningState) -> None:
-    own = (said("assistant", "a"), reasoning_step(odd), ToolCallStep("a", "look", "{}"))
+    own = (message_step("assistant", "a"), reasoning_step(odd), ToolCallStep("a", "look", "{}"))
     assert model(*own) == [{"text": "a"}, call_part()]

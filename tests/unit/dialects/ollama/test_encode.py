@@ -11,7 +11,7 @@ from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.ollama.encode import encode
 from antiphon.dialects.ollama.quirks import OllamaQuirks
-from tests.support.dialect_samples.history import said
+from tests.support.dialect_samples.history import message_step
 from tests.support.dialect_samples.ollama_history import body, messages
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
@@ -23,7 +23,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 
 def test_a_user_message_is_sent_to_the_chat_path() -> None:
-    plan = Plan(provider="p", model="m", history=(said("user", "hi"),))
+    plan = Plan(provider="p", model="m", history=(message_step("user", "hi"),))
     outbound = encode(plan, stream=False)
     assert outbound.path == "/api/chat"
     assert outbound.headers == {"content-type": "application/json", "accept": "application/json"}
@@ -78,7 +78,7 @@ def test_a_format_is_requested_by_its_schema() -> None:
 
 def test_an_unsupported_format_is_described_in_the_instructions() -> None:
     contract = OutputContract(requested="json_schema", asked="text", name="trip", schema=SCHEMA)
-    first, last = messages(said("user", "hi"), contract=contract, instructions="Be brief.")
+    first, last = messages(message_step("user", "hi"), contract=contract, instructions="Be brief.")
     assert first["content"].startswith("Be brief.\n\nAnswer with one JSON value")
     assert last == {"role": "user", "content": "hi"}
 

@@ -16,7 +16,7 @@ from antiphon.core.history.steps import (
 from antiphon.core.plan.plan import Plan, ReplayReasoning
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.ollama.encode import encode
-from tests.support.dialect_samples.history import answer, said
+from tests.support.dialect_samples.history import answer, message_step
 from tests.support.dialect_samples.ollama_history import messages
 
 
@@ -26,7 +26,11 @@ def test_an_empty_history_has_one_user_message() -> None:
 
 
 def test_instructions_come_first_and_messages_keep_their_order() -> None:
-    history = (said("developer", "a"), said("user", "b", "c"), said("system", "d"))
+    history = (
+        message_step("developer", "a"),
+        message_step("user", "b", "c"),
+        message_step("system", "d"),
+    )
     assert messages(*history, instructions="Be brief.") == [
         {"role": "system", "content": "Be brief."},
         {"role": "system", "content": "a"},
@@ -39,7 +43,7 @@ def test_a_turn_of_several_items_is_one_message() -> None:
     history = (
         ReasoningStep("hm"),
         MessageStep("assistant", (TextPart("O"), RefusalPart("ne."))),
-        said("assistant", "Two."),
+        message_step("assistant", "Two."),
         ToolCallStep("a", "look", '{"x":  1e2}'),
         ToolCallStep("b", "look", "{}"),
         answer("a", "1"),
@@ -63,7 +67,9 @@ def test_a_turn_of_several_items_is_one_message() -> None:
 
 
 def test_a_turn_of_reasoning_alone_is_not_sent() -> None:
-    assert messages(said("user", "hi"), ReasoningStep("hm")) == [{"role": "user", "content": "hi"}]
+    assert messages(message_step("user", "hi"), ReasoningStep("hm")) == [
+        {"role": "user", "content": "hi"}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,7 @@ def test_the_plan_decides_whether_reasoning_is_sent_back(
         ToolCallStep("a", "look", "{}"),
         answer("a", "1"),
         ReasoningStep(summary="sum"),
-        said("assistant", "Done."),
+        message_step("assistant", "Done."),
         replay_reasoning=replay,
     )
     assert called.get("thinking") == on_calls

@@ -29,7 +29,7 @@ from antiphon.dialects.responses.items import SCHEME
 from antiphon.dialects.responses.quirks import ResponsesQuirks
 from antiphon.wire.items import Document
 from tests.support import captured_requests as captured
-from tests.support.dialect_samples.history import answer, call, said
+from tests.support.dialect_samples.history import answer, call, message_step
 from tests.support.dialect_samples.responses_history import IN_PLAIN, encrypted_state, items
 
 
@@ -62,7 +62,7 @@ def test_encrypted_reasoning_is_sent_back_unchanged() -> None:
     ],
 )
 def test_reasoning_of_another_provider_is_left_out(thought: ReasoningStep) -> None:
-    [item] = items(thought, said("assistant", "a"), replay_reasoning="always")
+    [item] = items(thought, message_step("assistant", "a"), replay_reasoning="always")
     assert item["type"] == "message"
 
 
@@ -78,7 +78,7 @@ def test_reasoning_of_another_provider_is_left_out(thought: ReasoningStep) -> No
 def test_the_plan_decides_which_turns_send_reasoning_back(
     replay: ReplayReasoning, with_call: bool, goes_back: bool
 ) -> None:
-    turn = (call(), answer("a")) if with_call else (said("assistant", "a"),)
+    turn = (call(), answer("a")) if with_call else (message_step("assistant", "a"),)
     found = items(ReasoningStep(states=(encrypted_state(),)), *turn, replay_reasoning=replay)
     assert (found[0]["type"] == "reasoning") == goes_back
 
@@ -97,8 +97,10 @@ def test_trailing_reasoning_is_left_out() -> None:
 
 def test_a_turn_of_reasoning_alone_is_left_out() -> None:
     assert items(
-        ReasoningStep(states=(encrypted_state(),)), said("user", "hi"), replay_reasoning="always"
-    ) == (items(said("user", "hi")))
+        ReasoningStep(states=(encrypted_state(),)),
+        message_step("user", "hi"),
+        replay_reasoning="always",
+    ) == (items(message_step("user", "hi")))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,9 @@ def test_a_turn_of_reasoning_alone_is_left_out() -> None:
 def test_reasoning_is_sent_back_as_text_where_supported(
     thought: ReasoningStep, expected: Document
 ) -> None:
-    [item, _] = items(thought, said("assistant", "a"), replay_reasoning="always", quirks=IN_PLAIN)
+    [item, _] = items(
+        thought, message_step("assistant", "a"), replay_reasoning="always", quirks=IN_PLAIN
+    )
     content = [{"type": "reasoning_text", "text": "hm"}]
     assert item == {"type": "reasoning", "content": content, **expected}
 
@@ -144,7 +148,7 @@ def test_every_captured_history_is_encoded_as_a_valid_request() -> None:
     ],
 )
 def test_roles_are_encoded(role: Role, developer_role: bool, expected: str) -> None:
-    [item] = items(said(role, "x", "y"), developer_role=developer_role)
+    [item] = items(message_step(role, "x", "y"), developer_role=developer_role)
     texts = [{"type": "input_text", "text": text} for text in "xy"]
     assert item == {"type": "message", "role": expected, "content": texts}
 

@@ -1,4 +1,4 @@
-"""The official client reads what we tell, for every kind of item and every way to end."""
+"""The official client reads our events, for every kind of item and every ending."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from antiphon.core.stream.deltas import (
     ToolCall,
 )
 from tests.support.machines import Document, documents, machine, run
-from tests.support.openai_sdk_check import consult, parse
+from tests.support.openai_sdk_check import check_with_sdk, parse
 from tests.support.stream_validator import check
 from tests.support.valid_streams import (
     call,
@@ -80,7 +80,7 @@ SAID: dict[str, list[Delta]] = {
 def test_the_official_client_reads_every_kind_of_item(name: str, reason: str | None) -> None:
     events = run([*SAID[name], Finish(reason)])
     check(events)
-    consult(events)
+    check_with_sdk(events)
     assert events[-1]["response"]["status"] in ("completed", "incomplete", "failed")
 
 
@@ -98,7 +98,7 @@ def test_the_official_client_reads_every_failure(status: int, body: bytes) -> No
     subject = machine()
     events = documents(subject.start() + subject.fail(classify(status, {}, body)))
     check(events)
-    consult(events)
+    check_with_sdk(events)
     assert events[-1]["response"]["error"]["message"]
 
 
@@ -114,11 +114,11 @@ GOOD = stream(
 )
 
 
-def test_the_oracle_reads_a_stream_that_was_made_by_hand() -> None:
-    consult(GOOD)
+def test_the_sdk_check_accepts_a_handmade_stream() -> None:
+    check_with_sdk(GOOD)
     assert parse(GOOD[0]).response.id == "resp_1"
-    consult(stream(message("a"), cut_call("{"), end="failed"))
-    consult(stream(message("a", status="incomplete"), end="incomplete"))
+    check_with_sdk(stream(message("a"), cut_call("{"), end="failed"))
+    check_with_sdk(stream(message("a", status="incomplete"), end="incomplete"))
 
 
 def at(events: list[Document], kind: str) -> Document:
@@ -153,9 +153,9 @@ BREAKS: dict[str, Break] = {
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_the_oracle_does_not_read_what_is_broken(name: str) -> None:
+def test_the_sdk_check_rejects_broken_streams(name: str) -> None:
     events = copy.deepcopy(GOOD)
     BREAKS[name](events)
     assert events != GOOD
     with pytest.raises((AssertionError, RuntimeError)):
-        consult(events)
+        check_with_sdk(events)

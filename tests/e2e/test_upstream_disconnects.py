@@ -1,4 +1,4 @@
-"""An upstream that dies in the middle of its answer, at every chunk and in every way."""
+"""An upstream that disconnects at any chunk of its answer."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from antiphon.errors import UpstreamError
 from antiphon.providers.registry import build_providers
 from tests.support.corpus import ABSENT, cases
 from tests.support.gateways import settings
-from tests.support.shared_gateway import UVLOOP, Stage, opened_stage
+from tests.support.shared_gateway import UVLOOP, SharedGateway, open_shared_gateway
 from tests.support.stream_validator import TERMINALS
 from tests.support.upstream import (
     DONE,
     HELLO,
     HELLO_WORLD,
-    Asked,
-    Line,
+    Connection,
+    ReceivedRequest,
     Script,
     chunk,
     frame,
     upstream,
     usage,
-    whole,
+    whole_answer,
 )
 
 
@@ -40,9 +40,9 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    async with opened_stage(tmp_path_factory.mktemp("stage")) as stage:
-        yield stage
+async def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedGateway]:
+    async with open_shared_gateway(tmp_path_factory.mktemp("stage")) as shared_gateway:
+        yield shared_gateway
 
 
 def call(index: int, arguments: str, **opening: str) -> bytes:
@@ -85,7 +85,7 @@ INVENTED: Mapping[str, Sequence[bytes]] = {
     ),
     "an error inside": (*HELLO, frame({"error": {"message": "out of memory", "code": 500}})),
     "torn frames": tuple(
-        piece for whole in HELLO_WORLD for piece in (whole[:9], whole[9:-1], whole[-1:])
+        piece for each in HELLO_WORLD for piece in (each[:9], each[9:-1], each[-1:])
     ),
 }
 
@@ -109,19 +109,21 @@ RECORDED = recordings()
 every_ending = pytest.mark.parametrize("ending", ["end", "cut", "reset"])
 
 
-def dying(frames: Sequence[bytes], ending: str, content_type: str = "text/event-stream") -> Script:
-    """Send the head and these, and die."""
+def disconnect_after(
+    frames: Sequence[bytes], ending: str, content_type: str = "text/event-stream"
+) -> Script:
+    """Send the response head and these frames, then break the connection."""
 
-    async def script(asked: Asked, line: Line) -> None:
-        await line.head(content_type=content_type)
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(content_type=content_type)
         for each in frames:
-            await line.send(each)
+            await connection.send(each)
         if ending == "end":
-            await line.end()
+            await connection.end()
         elif ending == "cut":
-            line.cut()
+            connection.cut()
         else:
-            line.reset()
+            connection.reset()
 
     return script
 
@@ -132,23 +134,27 @@ def has_output(events: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def is_silent(events: Sequence[Mapping[str, Any]]) -> bool:
-    """The provider had said nothing that a client could use when it failed."""
+    """Whether the provider failed before any output."""
     return not has_output(events) and events[-1]["type"] == "response.failed"
 
 
-def understood(frames: Sequence[bytes], ending: str) -> bytes:
-    """What counts of these: at a clean end everything, in a broken line only whole frames."""
+def decodable_bytes(frames: Sequence[bytes], ending: str) -> bytes:
+    """The bytes that are decoded: all at a clean end, only whole frames of a broken stream."""
     data = b"".join(frames)
     if ending == "end":
         return data
     return b"".join(piece for piece in split(data) if piece.endswith((b"\n\n", b"\r\n\r\n")))
 
 
-async def deaths_told(stage: Stage, frames: Sequence[bytes], ending: str) -> int:
-    """The gateway tells what the library makes of the same bytes, or an error before any output."""
+async def check_every_cut(
+    shared_gateway: SharedGateway, frames: Sequence[bytes], ending: str
+) -> int:
+    """Check that the gateway sends what `replay` makes of the bytes, or an error before output."""
     for count in range(len(frames) + 1):
-        answer = await stage.ask(dying(frames[:count], ending), stream=True, store=False)
-        expected = replay(understood(frames[:count], ending))
+        answer = await shared_gateway.post_request(
+            disconnect_after(frames[:count], ending), stream=True, store=False
+        )
+        expected = replay(decodable_bytes(frames[:count], ending))
         if is_silent(expected):
             assert answer.status == 502 or ending == "end", (count, answer)
             assert answer.status >= 400, (count, answer)
@@ -157,55 +163,59 @@ async def deaths_told(stage: Stage, frames: Sequence[bytes], ending: str) -> int
         else:
             kinds = [event["type"] for event in answer.events]
             assert kinds == [event["type"] for event in expected], count
-    assert not stage.gateway.engine.active
+    assert not shared_gateway.gateway.engine.active
     return len(frames) + 1
 
 
 @every_ending
 @pytest.mark.parametrize("frames", INVENTED.values(), ids=INVENTED)
-async def test_an_upstream_killed_at_any_chunk_leaves_one_terminal_event_or_an_error(
-    stage: Stage, frames: Sequence[bytes], ending: str
+async def test_an_upstream_cut_at_any_chunk_gives_one_terminal_event_or_an_error(
+    shared_gateway: SharedGateway, frames: Sequence[bytes], ending: str
 ) -> None:
-    assert await deaths_told(stage, frames, ending) > len(frames)
+    assert await check_every_cut(shared_gateway, frames, ending) > len(frames)
 
 
 @pytest.mark.skipif(not RECORDED, reason=ABSENT)
 @every_ending
 @pytest.mark.parametrize("name", RECORDED)
-async def test_a_recording_killed_at_any_chunk_leaves_one_terminal_event_or_an_error(
-    stage: Stage, name: str, ending: str
+async def test_a_recording_cut_at_any_chunk_gives_one_terminal_event_or_an_error(
+    shared_gateway: SharedGateway, name: str, ending: str
 ) -> None:
-    assert await deaths_told(stage, RECORDED[name], ending) > len(RECORDED[name])
+    assert await check_every_cut(shared_gateway, RECORDED[name], ending) > len(RECORDED[name])
 
 
 @every_ending
-async def test_a_whole_answer_that_is_cut_anywhere_is_a_502(stage: Stage, ending: str) -> None:
-    body = json.dumps(whole("Hello")).encode()
+async def test_a_whole_answer_that_is_cut_anywhere_is_a_502(
+    shared_gateway: SharedGateway, ending: str
+) -> None:
+    body = json.dumps(whole_answer("Hello")).encode()
     for size in range(0, len(body), 7):
-        script = dying([body[:size]] if size else [], ending, content_type="application/json")
-        answer = await stage.ask(script)
+        script = disconnect_after(
+            [body[:size]] if size else [], ending, content_type="application/json"
+        )
+        answer = await shared_gateway.post_request(script)
         assert (answer.status, answer.error["code"]) == (502, "server_error"), size
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("rude", [True, False], ids=["reset", "cut"])
-async def test_an_upstream_that_hangs_up_without_an_answer_is_a_502(
-    stage: Stage, rude: bool, stream: bool
+async def test_an_upstream_that_disconnects_without_an_answer_is_a_502(
+    shared_gateway: SharedGateway, rude: bool, stream: bool
 ) -> None:
-    async def script(asked: Asked, line: Line) -> None:
-        line.reset() if rude else line.cut()
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        connection.reset() if rude else connection.cut()
 
-    answer = await stage.ask(script, stream=stream)
+    answer = await shared_gateway.post_request(script, stream=stream)
     assert (answer.status, answer.error["code"]) == (502, "server_error")
 
 
-async def test_what_came_before_the_line_broke_is_not_forgotten(tmp_path: Path) -> None:
-    """A gateway that is busy with a slow client finds the answer and its broken end together."""
+async def test_bytes_received_before_a_reset_are_read(tmp_path: Path) -> None:
+    """A slow client lets the gateway read the answer and the reset together."""
     everything = b"".join(HELLO_WORLD)
     outbound = Outbound(path="/chat/completions", body=b"{}")
     http = HTTPUpstream()
-    async with upstream(dying([everything], "cut")) as played:
-        provider = build_providers(settings(tmp_path, played.url), {})["up"]
+    async with upstream(disconnect_after([everything], "cut")) as server:
+        provider = build_providers(settings(tmp_path, server.url), {})["up"]
         answers = [await http.open(provider, outbound, "key") for _ in range(9)]
         for answer in answers:  # the first ones broke long ago, while the others were asked for
             assert await answer.next() == everything

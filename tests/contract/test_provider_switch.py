@@ -50,7 +50,7 @@ BOTH = pytest.mark.parametrize(
 
 
 class Thread:
-    """A client that keeps no state, and a gateway that keeps none either."""
+    """A client and a gateway without stored state."""
 
     def __init__(self) -> None:
         nonces = iter(range(10**6))
@@ -61,8 +61,8 @@ class Thread:
         self.items: list[Document] = []
         self.plan = Plan(provider="", model="")
 
-    def ask(self, scripted: ScriptedProvider) -> bytes:
-        """What the provider is sent for the items so far."""
+    def encode_request(self, scripted: ScriptedProvider) -> bytes:
+        """Encode the request to the provider for the items so far."""
         body = json.dumps(request_body("m", self.items)).encode()
         self.plan = make_plan(
             Request.parse(body),
@@ -75,8 +75,8 @@ class Thread:
         )
         return scripted.dialect.encode(self.plan, stream=True).body
 
-    def hear(self, scripted: ScriptedProvider, turn: Turn) -> list[Document]:
-        """The items that come out of the provider's answer."""
+    def read_answer(self, scripted: ScriptedProvider, turn: Turn) -> list[Document]:
+        """Decode the provider's answer; return its items."""
         machine = ResponseMachine(
             Response(id="resp_1", created_at=1, model="m"),
             new_id=self._new_id,
@@ -86,9 +86,9 @@ class Thread:
             empty_arguments="{}",
         )
         bridge = Bridge(machine, scripted.dialect)
-        told = documents([*bridge.feed(scripted.stream_bytes(turn)), *bridge.close()])
-        check(told)
-        final = json.loads(msgspec.json.encode(told[-1]))["response"]
+        events = documents([*bridge.feed(scripted.stream_bytes(turn)), *bridge.close()])
+        check(events)
+        final = json.loads(msgspec.json.encode(events[-1]))["response"]
         assert final["status"] == "completed"
         output: list[Document] = final["output"]
         return output
@@ -98,16 +98,16 @@ def session(*scripted_providers: ScriptedProvider) -> Iterator[tuple[ScriptedPro
     """Run the session with one provider after another and yield every request."""
     thread = Thread()
     output: list[Document] = []
-    for place, turn in enumerate(SESSION):
-        thread.items += user_items(turn) or result_items(output, SESSION[place - 1])
-        scripted = scripted_providers[place % len(scripted_providers)]
-        yield scripted, place, thread.ask(scripted)
-        output = thread.hear(scripted, turn)
+    for index, turn in enumerate(SESSION):
+        thread.items += user_items(turn) or result_items(output, SESSION[index - 1])
+        scripted = scripted_providers[index % len(scripted_providers)]
+        yield scripted, index, thread.encode_request(scripted)
+        output = thread.read_answer(scripted, turn)
         thread.items += echo_items(output)
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Every text in a document; that of JSON inside of JSON as well."""
+    """Every string in a document, also inside embedded JSON."""
     if isinstance(value, str):
         yield value
         if value.startswith("{"):
@@ -124,20 +124,20 @@ def test_every_dialect_has_a_scripted_provider() -> None:
 
 
 @BOTH
-def test_nobody_refuses_a_thread_that_changes_its_provider_at_every_turn(
+def test_every_provider_accepts_a_thread_that_changes_provider_at_every_turn(
     one: str, other: str
 ) -> None:
     requests = list(session(SCRIPTED_PROVIDERS[one], SCRIPTED_PROVIDERS[other]))
-    refused = [(place, scripted.problems(body)) for scripted, place, body in requests]
-    assert refused == [(place, []) for place in range(len(SESSION))]
+    refused = [(index, scripted.problems(body)) for scripted, index, body in requests]
+    assert refused == [(index, []) for index in range(len(SESSION))]
 
 
 @BOTH
-def test_nothing_that_was_said_is_missing_from_a_thread(one: str, other: str) -> None:
+def test_no_text_is_missing_from_a_thread(one: str, other: str) -> None:
     scripted_providers = (SCRIPTED_PROVIDERS[one], SCRIPTED_PROVIDERS[other])
-    for _, place, body in session(*scripted_providers):
+    for _, index, body in session(*scripted_providers):
         known = "".join(strings(json.loads(body)))
-        for earlier in range(place):
+        for earlier in range(index):
             turn, scripted = SESSION[earlier], scripted_providers[earlier % 2]
             arguments = [json.loads(call.arguments) for call in turn.calls]
             answers = [call.result for call in turn.calls]
@@ -146,28 +146,28 @@ def test_nothing_that_was_said_is_missing_from_a_thread(one: str, other: str) ->
 
 
 @BOTH
-def test_each_provider_gets_its_own_state_back_and_nobody_elses(one: str, other: str) -> None:
+def test_each_provider_gets_only_its_own_state_back(one: str, other: str) -> None:
     scripted_providers = (SCRIPTED_PROVIDERS[one], SCRIPTED_PROVIDERS[other])
-    for scripted, place, body in session(*scripted_providers):
+    for scripted, index, body in session(*scripted_providers):
         known = set(strings(json.loads(body)))
         thinks = b'"thinking":{"type":"disabled"}' not in body
-        for earlier in range(place):
+        for earlier in range(index):
             turn, author = SESSION[earlier], scripted_providers[earlier % 2]
             for state in author.states(turn):
                 if author is scripted:
                     assert state in known or not thinks
-                elif state != turn.thought:  # what was thought in plain may be told to anybody
+                elif state != turn.thought:  # what was thought in plain may be events to anybody
                     assert state not in known
 
 
 @pytest.mark.parametrize("name", SCRIPTED_PROVIDERS)
-def test_with_one_provider_a_thread_is_what_its_own_client_would_send(name: str) -> None:
-    for scripted, place, body in session(SCRIPTED_PROVIDERS[name]):
-        assert body.endswith(native_tail(scripted, SESSION[: place + 1])), body.decode()
+def test_with_one_provider_a_thread_equals_the_vendors_own_client(name: str) -> None:
+    for scripted, index, body in session(SCRIPTED_PROVIDERS[name]):
+        assert body.endswith(native_tail(scripted, SESSION[: index + 1])), body.decode()
 
 
 @pytest.mark.parametrize("start", range(len(SCRIPTED_PROVIDERS)))
-def test_a_thread_may_visit_somebody_else_at_every_turn(start: int) -> None:
+def test_a_thread_may_use_another_provider_at_any_turn(start: int) -> None:
     scripted_providers = [*SCRIPTED_PROVIDERS.values()]
     for scripted, _, body in session(*scripted_providers[start:], *scripted_providers[:start]):
         assert scripted.problems(body) == []

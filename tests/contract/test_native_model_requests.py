@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.outbound_requests import TOOL, asked, configured, planned
+from tests.support.outbound_requests import TOOL, configured, encode_request, make_request_plan
 
 FORCED = {"type": "function", "name": "get_weather"}
 
@@ -23,7 +23,7 @@ FORCED = {"type": "function", "name": "get_weather"}
     ],
 )
 def test_claude_thinking_depends_on_its_version(model: str, effort: str, thinking: Any) -> None:
-    body = asked(configured("anthropic"), model, reasoning={"effort": effort})
+    body = encode_request(configured("anthropic"), model, reasoning={"effort": effort})
     found: Any = body.get("thinking")
     if thinking == "a budget":
         assert found["type"] == "enabled"
@@ -34,17 +34,17 @@ def test_claude_thinking_depends_on_its_version(model: str, effort: str, thinkin
 
 def test_parameters_that_claude_ignores_while_thinking_are_reported() -> None:
     provider = configured("anthropic")
-    plan = planned(
+    plan = make_request_plan(
         provider, "claude-sonnet-4-5", temperature=0.5, top_p=0.5, reasoning={"effort": "low"}
     )
     assert [f"{each.code} {each.param}" for each in plan.diagnostics] == [
         "param.ignored temperature",
         "param.ignored top_p",
     ]
-    plan = planned(provider, "claude-sonnet-4-5", temperature=0.5, top_p=0.5)
+    plan = make_request_plan(provider, "claude-sonnet-4-5", temperature=0.5, top_p=0.5)
     assert plan.parameters == {"temperature": 0.5}
     assert [each.param for each in plan.diagnostics] == ["top_p"]
-    plan = planned(
+    plan = make_request_plan(
         provider, "claude-opus-5", tools=[TOOL], tool_choice=FORCED, reasoning={"effort": "low"}
     )
     assert [each.code for each in plan.diagnostics] == ["effort.degraded"]
@@ -53,7 +53,7 @@ def test_parameters_that_claude_ignores_while_thinking_are_reported() -> None:
 def test_thinking_is_never_disabled_for_claude_models_that_always_think() -> None:
     provider = configured("anthropic")
     for request in ({"reasoning": {"effort": "none"}}, {"tools": [TOOL], "tool_choice": FORCED}):
-        body = asked(provider, "claude-sonnet-5-5", **request)
+        body = encode_request(provider, "claude-sonnet-5-5", **request)
         assert body.get("thinking", {}).get("type") != "disabled"
         assert "any" not in str(body.get("tool_choice"))
 
@@ -81,15 +81,15 @@ def test_a_model_is_recognised_after_a_region_prefix(prefix: str) -> None:
 def test_gemini_thinking_depends_on_its_version(
     name: str, model: str, effort: str, thinking: Any
 ) -> None:
-    body = asked(configured(name), model, reasoning={"effort": effort})
+    body = encode_request(configured(name), model, reasoning={"effort": effort})
     assert body.get("generationConfig", {}).get("thinkingConfig") == thinking
 
 
 def test_only_ai_studio_supports_search_together_with_functions() -> None:
     tools = [TOOL, {"type": "web_search"}]
-    studio = asked(configured("gemini"), "gemini-3.8-flash", tools=tools)
+    studio = encode_request(configured("gemini"), "gemini-3.8-flash", tools=tools)
     assert "googleSearch" in str(studio["tools"])
-    vertex = asked(configured("vertex"), "gemini-3.8-flash", tools=tools)
+    vertex = encode_request(configured("vertex"), "gemini-3.8-flash", tools=tools)
     assert "googleSearch" not in str(vertex["tools"])
 
 
@@ -105,17 +105,17 @@ def test_only_ai_studio_supports_search_together_with_functions() -> None:
     ],
 )
 def test_openai_efforts_depend_on_the_model(model: str, effort: str, value: str | None) -> None:
-    body = asked(configured("openai"), model, reasoning={"effort": effort})
+    body = encode_request(configured("openai"), model, reasoning={"effort": effort})
     assert body.get("reasoning", {}).get("effort") == value
 
 
 def test_openai_gets_sampling_parameters_only_without_reasoning() -> None:
     provider = configured("openai")
-    assert asked(provider, "gpt-4o", temperature=0.3)["temperature"] == 0.3
-    assert "temperature" not in asked(provider, "gpt-5.5", temperature=0.3)
-    quick = asked(provider, "gpt-5.5", temperature=0.3, reasoning={"effort": "none"})
+    assert encode_request(provider, "gpt-4o", temperature=0.3)["temperature"] == 0.3
+    assert "temperature" not in encode_request(provider, "gpt-5.5", temperature=0.3)
+    quick = encode_request(provider, "gpt-5.5", temperature=0.3, reasoning={"effort": "none"})
     assert quick["temperature"] == 0.3
-    assert "temperature" not in asked(provider, "gpt-5", temperature=0.3)
+    assert "temperature" not in encode_request(provider, "gpt-5", temperature=0.3)
 
 
 @pytest.mark.parametrize(
@@ -123,18 +123,20 @@ def test_openai_gets_sampling_parameters_only_without_reasoning() -> None:
     [("qwen3:8b", "none", False), ("qwen3:8b", "low", True), ("gpt-oss:20b", "high", "high")],
 )
 def test_ollama_gets_think_in_the_form_of_the_model(model: str, effort: str, think: Any) -> None:
-    assert asked(configured("ollama"), model, reasoning={"effort": effort})["think"] == think
+    assert (
+        encode_request(configured("ollama"), model, reasoning={"effort": effort})["think"] == think
+    )
 
 
 @pytest.mark.parametrize("model", ["llama3.2", "qwen3-coder:30b"])
 def test_ollama_gets_no_think_for_models_that_refuse_it(model: str) -> None:
-    plan = planned(configured("ollama"), model, reasoning={"effort": "high"})
+    plan = make_request_plan(configured("ollama"), model, reasoning={"effort": "high"})
     assert plan.effort is None
     assert [each.code for each in plan.diagnostics] == ["effort.ignored"]
 
 
 def test_ollama_is_asked_not_to_truncate_long_input() -> None:
-    assert asked(configured("ollama"))["truncate"] is False
+    assert encode_request(configured("ollama"))["truncate"] is False
 
 
 @pytest.mark.parametrize(
@@ -142,5 +144,7 @@ def test_ollama_is_asked_not_to_truncate_long_input() -> None:
     [("none", {"type": "disabled"}), ("low", {"type": "enabled", "token_budget": 1024})],
 )
 def test_cohere_gets_a_thinking_budget(effort: str, think: Any) -> None:
-    body = asked(configured("cohere"), "command-a-reasoning-08-2025", reasoning={"effort": effort})
+    body = encode_request(
+        configured("cohere"), "command-a-reasoning-08-2025", reasoning={"effort": effort}
+    )
     assert body["thinking"] == think

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.outbound_requests import CALLED, TOOL, Document, asked, configured, planned
+from tests.support.outbound_requests import (
+    CALLED,
+    TOOL,
+    Document,
+    configured,
+    encode_request,
+    make_request_plan,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,40 +50,42 @@ from tests.support.outbound_requests import CALLED, TOOL, Document, asked, confi
 def test_an_effort_is_sent_in_the_form_of_host_and_model(
     name: str, model: str, effort: str, sent: dict[str, Any]
 ) -> None:
-    body = asked(configured(name), model, reasoning={"effort": effort})
+    body = encode_request(configured(name), model, reasoning={"effort": effort})
     fields = ("reasoning_effort", "chat_template_kwargs")
     assert {key: body[key] for key in body if key in fields} == sent
 
 
 def test_groq_separates_the_reasoning_of_qwen_from_the_text() -> None:
     provider = configured("groq")
-    assert asked(provider, "qwen/qwen3-32b")["reasoning_format"] == "parsed"
-    assert "reasoning_format" not in asked(provider, "openai/gpt-oss-20b")
+    assert encode_request(provider, "qwen/qwen3-32b")["reasoning_format"] == "parsed"
+    assert "reasoning_format" not in encode_request(provider, "openai/gpt-oss-20b")
 
 
 def test_a_call_id_too_long_for_azure_is_shortened_in_call_and_output() -> None:
     long = [CALLED[0], *({**item, "call_id": "x" * 41} for item in CALLED[2:])]
-    messages = asked(configured("azure"), input=long, tools=[TOOL])["messages"]
+    messages = encode_request(configured("azure"), input=long, tools=[TOOL])["messages"]
     assert messages[1]["tool_calls"][0]["id"] == messages[2]["tool_call_id"]
     assert len(messages[2]["tool_call_id"]) == 40
-    messages = asked(configured("azure"), input=CALLED, tools=[TOOL])["messages"]
+    messages = encode_request(configured("azure"), input=CALLED, tools=[TOOL])["messages"]
     assert messages[2]["tool_call_id"] == "call_1"
 
 
 def test_lm_studio_never_gets_json_object() -> None:
     provider = configured("lmstudio")
     form: Document = {"text": {"format": {"type": "json_object"}}}
-    assert "response_format" not in asked(provider, **form)
-    assert [each.code for each in planned(provider, **form).diagnostics] == ["format.degraded"]
+    assert "response_format" not in encode_request(provider, **form)
+    assert [each.code for each in make_request_plan(provider, **form).diagnostics] == [
+        "format.degraded"
+    ]
 
 
 def test_perplexity_gets_tool_calls_as_text_in_alternating_roles() -> None:
     provider = configured("perplexity")
     thread = [*CALLED, {"role": "user", "content": "And tomorrow?"}]
-    messages = asked(provider, input=thread, instructions="Be brief.")["messages"]
+    messages = encode_request(provider, input=thread, instructions="Be brief.")["messages"]
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
     assert "get_weather" in messages[2]["content"]
     assert messages[3]["content"].endswith("Rain.\n\nAnd tomorrow?")
-    plan = planned(provider, tools=[TOOL])
+    plan = make_request_plan(provider, tools=[TOOL])
     assert plan.declarations == ()
     assert [each.code for each in plan.diagnostics] == ["tool.ignored"]

@@ -1,0 +1,221 @@
+"""Answer: events of a run, its stored turn, its diagnostics and its log."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import StoreConfig
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.faults.classify import classify
+from antiphon.core.faults.fault import internal_fault, timeout_fault
+from antiphon.core.planning.make_plan import make_plan
+from antiphon.engine.answer import Answer, log_fields
+from antiphon.engine.routing import Target
+from antiphon.engine.services import Caller, PreparedRequest, Services
+from antiphon.engine.tracing import RunTrace
+from antiphon.errors import StoreError
+from antiphon.pipeline.log import Entry
+from antiphon.pipeline.stage import terminal
+from antiphon.server.wiring import open_engine
+from antiphon.store.memory import MemoryStore
+from antiphon.store.store import Turn
+from antiphon.wire.events import Created, Failed, InProgress
+from antiphon.wire.request import Request
+from antiphon.wire.response import Response
+from tests.support.gateways import replaced, settings
+from tests.support.outbound_requests import configured
+from tests.support.upstream import HELLO, HELLO_WORLD, frame, whole_answer
+
+WHOLE = json.dumps(whole_answer("Hello, world")).encode()
+SILENT_END = frame({"choices": []}) + b"data: [DONE]\n\n"
+TARGET = Target(configured("chat"), "m")
+BUSY = classify(503, {}, b'{"error":{"message":"busy: the prompt was secret"}}')
+IGNORED = Diagnostic(
+    code=Code.PARAM_IGNORED, decision=Decision.IGNORED, param="top_p", message="Ignored."
+)
+
+
+class FullStore(MemoryStore):
+    """A store that cannot save."""
+
+    async def save(self, turn: Turn) -> None:
+        raise StoreError("the disk is full")
+
+
+def prepare(locale: str = "en", **fields: Any) -> PreparedRequest:
+    request = Request.parse(json.dumps({"model": "m", "input": "Hello?", **fields}).encode())
+    plan = make_plan(
+        request,
+        [],
+        provider=TARGET.provider.name,
+        model="m",
+        capabilities=TARGET.capabilities,
+    )
+    response = Response(id="resp_1", created_at=0, model="m")
+    caller = Caller("alice", "req_1", locale=locale)
+    return PreparedRequest(request, caller, response, (TARGET,), {TARGET.name: plan})
+
+
+class Subject:
+    """An answer on the services of a real engine, and the log."""
+
+    def __init__(self, services: Services, prepared: PreparedRequest, log: list[Entry]) -> None:
+        trace = RunTrace(services.tracer, prepared.facts(), lambda: 1.0)
+        self.store = services.store
+        self.log = log
+        self.answer = Answer(services, prepared, trace, TARGET)
+
+    def log_of(self, event: str) -> list[dict[str, Any]]:
+        return [dict(entry.facts) for entry in self.log if entry.event == event]
+
+
+@asynccontextmanager
+async def open_answer(
+    tmp_path: Path, *, full: bool = False, **fields: Any
+) -> AsyncIterator[Subject]:
+    log: list[Entry] = []
+    config = replaced(settings(tmp_path), store=StoreConfig(url="memory://"))
+    async with open_engine(config, {}, log.append) as engine:
+        services = engine.services
+        if full:
+            services = dataclasses.replace(services, store=FullStore(now=lambda: 0))
+        yield Subject(services, prepare(**fields), log)
+
+
+# Output
+
+
+@pytest.mark.parametrize("body", [WHOLE, b"".join(HELLO_WORLD)], ids=["json", "stream"])
+async def test_a_whole_answer_may_be_json_or_a_stream(tmp_path: Path, body: bytes) -> None:
+    async with open_answer(tmp_path) as subject:
+        ending = terminal(subject.answer.read_whole(body))
+        assert ending is not None
+        assert ending.response.status == "completed"
+        assert ending.response.usage is not None
+        assert ending.response.usage.total_tokens == 10
+
+
+async def test_there_is_no_output_before_the_first_text(tmp_path: Path) -> None:
+    async with open_answer(tmp_path) as subject:
+        answer = subject.answer
+        answer.early += answer.bridge.feed(HELLO[0])
+        before = answer.has_output
+        answer.early += answer.bridge.feed(HELLO[1])
+        assert (before, answer.has_output) == (False, True)
+        assert answer.fault_without_output(answer.early) is None
+
+
+async def test_a_stream_that_ends_without_output_is_a_fault(tmp_path: Path) -> None:
+    async with open_answer(tmp_path) as subject:
+        answer = subject.answer
+        events = answer.bridge.feed(SILENT_END) + answer.bridge.close()
+        fault = answer.fault_without_output(events)
+        assert fault is not None
+        assert fault.retryable
+
+
+async def test_an_answer_that_was_begun_early_is_begun_once(tmp_path: Path) -> None:
+    async with open_answer(tmp_path) as subject:
+        answer = subject.answer
+        assert [type(event) for event in answer.start()] == [Created, InProgress]
+        answer.use_target(TARGET)  # a retry
+        events = answer.bridge.feed(b"".join(HELLO_WORLD)) + answer.bridge.close()
+        assert not any(isinstance(event, Created | InProgress) for event in events)
+
+
+async def test_a_retry_drops_the_events_and_the_fault_of_the_attempt_before(tmp_path: Path) -> None:
+    async with open_answer(tmp_path) as subject:
+        answer = subject.answer
+        answer.early += answer.bridge.feed(HELLO[0])
+        before = answer.bridge
+        answer.fault = BUSY
+        answer.use_target(TARGET)
+        after: Answer = answer  # the type checker still assumes the fault
+        assert (after.early, after.fault) == ([], None)
+        assert answer.bridge is not before
+
+
+# Storing
+
+
+async def test_the_turn_is_stored_before_the_terminal_event_is_returned(tmp_path: Path) -> None:
+    async with open_answer(tmp_path) as subject:
+        await subject.answer.release(subject.answer.read_whole(WHOLE))
+        [turn] = await subject.store.chain("resp_1")
+        assert (turn.client, turn.provider, turn.status) == ("alice", "it", "completed")
+        assert turn.output[0]["content"][0]["text"] == "Hello, world"
+
+
+async def test_nothing_is_stored_if_the_request_says_so(tmp_path: Path) -> None:
+    async with open_answer(tmp_path, full=True, store=False) as subject:
+        await subject.answer.release(subject.answer.read_whole(WHOLE))
+        assert subject.log_of("store.save_failed") == []
+
+
+async def test_a_store_that_fails_leaves_a_good_answer_with_store_false(tmp_path: Path) -> None:
+    async with open_answer(tmp_path, full=True) as subject:
+        ending = terminal(await subject.answer.release(subject.answer.read_whole(WHOLE)))
+        assert ending is not None
+        assert (ending.response.status, ending.response.store) == ("completed", False)
+        [entry] = subject.log_of("store.save_failed")
+        assert entry["reason"] == "the disk is full"
+
+
+# Faults, diagnostics and the log
+
+
+async def test_an_unexpected_error_ends_the_answer_once(tmp_path: Path) -> None:
+    async with open_answer(tmp_path) as subject:
+        answer = subject.answer
+        await answer.release(answer.bridge.feed(b"".join(HELLO)))
+        events = await answer.end_after_crash(internal_fault(ValueError("a bug")))
+        assert isinstance(events[-1], Failed)
+        events = await answer.end_after_crash(internal_fault(ValueError("again")))
+        assert [type(event) for event in events] == [Failed]
+
+
+async def test_a_fault_is_described_in_the_language_of_the_client(tmp_path: Path) -> None:
+    async with open_answer(tmp_path) as english, open_answer(tmp_path, locale="zh") as chinese:
+        assert english.answer.describe(BUSY) != chinese.answer.describe(BUSY)
+
+
+async def test_diagnostics_of_the_answer_follow_those_of_the_plan(tmp_path: Path) -> None:
+    async with open_answer(tmp_path, mood="sunny") as subject:
+        answer = subject.answer
+        answer.add_diagnostic(IGNORED)
+        assert [each.code for each in answer.diagnostics] == ["param.unknown", "param.ignored"]
+        answer.use_target(TARGET)
+        assert [each.code for each in answer.diagnostics] == ["param.unknown", "param.ignored"]
+
+
+async def test_a_fault_is_logged_without_the_text_of_the_provider(tmp_path: Path) -> None:
+    async with open_answer(tmp_path) as subject:
+        subject.answer.fault = BUSY
+        subject.answer.close()
+        [entry] = subject.log_of("upstream.failed")
+        assert entry.items() >= log_fields(BUSY).items()
+        assert "secret" not in str(entry)
+        assert subject.log_of("response.cancelled") == []
+
+
+async def test_an_answer_that_nobody_waits_for_is_logged_as_cancelled(tmp_path: Path) -> None:
+    async with open_answer(tmp_path) as subject:
+        subject.answer.close()
+        [entry] = subject.log_of("response.cancelled")
+        assert entry["request_id"] == "req_1"
+
+
+def test_our_own_codes_of_a_fault_are_logged() -> None:
+    assert log_fields(timeout_fault("idle")) == {
+        "fault": "timeout",
+        "code": "idle_timeout",
+        "status": None,
+        "retry_after_s": None,
+    }

@@ -1,0 +1,212 @@
+"""Attempts: the encoded request of each, and one try at an upstream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from antiphon.config import TimeoutConfig
+from antiphon.core.faults.classify import classify
+from antiphon.core.history.capsule import Sealer
+from antiphon.core.history.steps import MessageStep, TextPart, ToolCallStep, ToolResultStep
+from antiphon.core.plan.follow_up import FollowUp
+from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.planning.next_round import FinishedRound
+from antiphon.engine.attempt import Attempt, RequestEncoding
+from antiphon.engine.rejected_parameters import RejectedParameters
+from antiphon.engine.routing import Target
+from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
+from antiphon.errors import UpstreamError
+from tests.support.outbound_requests import configured, make_request_plan
+from tests.support.upstream import (
+    HELLO,
+    Connection,
+    ReceivedRequest,
+    Script,
+    send_frames,
+    send_json,
+    upstream,
+)
+
+TARGET = Target(configured("chat"), "m")
+TOP_P = classify(400, {}, b'{"error":{"message":"Unsupported parameter: top_p"}}')
+TOP_P_VALUE = classify(400, {}, b'{"error":{"message":"top_p must be between 0 and 1"}}')
+SEALER = Sealer(["a key"], new_nonce=bytes, now=lambda: 0, ttl_s=60)
+OUTBOUND = Outbound(path="/chat/completions", body=b"{}")
+
+
+def encoding(rejected: RejectedParameters | None = None, **request: Any) -> RequestEncoding:
+    plan = make_request_plan(TARGET.provider, TARGET.model, **request)
+    plans = {TARGET.name: plan}
+    return RequestEncoding(plans, rejected or RejectedParameters(), SEALER.open, stream=True)
+
+
+def encode(subject: RequestEncoding) -> tuple[Plan, dict[str, Any]]:
+    plan, outbound = subject.encode(TARGET)
+    return plan, json.loads(outbound.body)
+
+
+# The encoded request
+
+
+def test_the_request_is_encoded_as_planned() -> None:
+    plan, body = encode(encoding(top_p=0.5, input="Hello"))
+    assert plan.diagnostics == ()
+    assert (body["stream"], body["top_p"]) == (True, 0.5)
+    assert body["messages"][-1] == {"role": "user", "content": "Hello"}
+
+
+def test_only_an_invalid_request_names_a_parameter() -> None:
+    subject = encoding(top_p=0.5)
+    _, outbound = subject.encode(TARGET)
+    assert subject.find_parameter(TARGET, TOP_P, outbound) == "top_p"
+    overloaded = classify(503, {}, b'{"error":{"message":"top_p"}}')
+    assert subject.find_parameter(TARGET, overloaded, outbound) is None
+
+
+def test_a_rejected_parameter_is_left_out_of_every_later_request() -> None:
+    rejected = RejectedParameters()
+    subject = encoding(rejected, top_p=0.5)
+    subject.leave_out_parameter("top_p", TOP_P, TARGET)
+    for later in (subject, encoding(rejected, top_p=0.5)):
+        plan, body = encode(later)
+        assert "top_p" not in body
+        assert [each.code for each in plan.diagnostics] == ["param.refused"]
+
+
+def test_a_rejected_value_is_left_out_of_this_request_alone() -> None:
+    rejected = RejectedParameters()
+    subject = encoding(rejected, top_p=0.5)
+    subject.leave_out_parameter("top_p", TOP_P_VALUE, TARGET)
+    assert "top_p" not in encode(subject)[1]
+    assert "top_p" in encode(encoding(rejected, top_p=0.5))[1]
+
+
+def test_rejected_reasoning_state_is_left_out_with_a_diagnostic() -> None:
+    subject = encoding()
+    subject.leave_out_state()
+    plan, _ = encode(subject)
+    [diagnostic] = plan.diagnostics
+    assert diagnostic.code == "capsule.unused"
+    assert diagnostic.message.startswith("it rejected the reasoning state")
+
+
+def test_a_finished_round_is_part_of_the_next_request() -> None:
+    subject = encoding(input="Hello")
+    message = {"type": "message", "role": "assistant", "content": "Let me look."}
+    steps = (
+        ToolCallStep("call_1", "web_search", '{"query": "rain"}'),
+        ToolResultStep("call_1", (TextPart("It rains."),), name="web_search"),
+        MessageStep("user", (TextPart("Go on."),)),
+    )
+    subject.add_round(FinishedRound((message,), FollowUp(steps=steps)))
+    _, body = encode(subject)
+    assert [each["role"] for each in body["messages"]] == ["user", "assistant", "tool", "user"]
+    assert body["messages"][1]["content"] == "Let me look."
+
+
+def test_a_target_takes_over_only_with_the_same_output_contract() -> None:
+    subject = encoding()
+    plan = subject.plans[TARGET.name]
+    assert subject.can_take_over(TARGET, plan)
+    contract = structs.replace(plan.contract, requested="json_object")
+    assert not subject.can_take_over(TARGET, structs.replace(plan, contract=contract))
+
+
+# One try
+
+
+@asynccontextmanager
+async def attempt_at(script: Script, idle_s: float = 60) -> AsyncIterator[Attempt]:
+    client = HTTPUpstream()
+    async with upstream(script) as server:
+        provider = configured("chat", base_url=server.url, timeouts=TimeoutConfig(idle_s=idle_s))
+        attempt = Attempt(Target(provider, "m"), "sk-key", OUTBOUND, client)
+        try:
+            yield attempt
+        finally:
+            attempt.close()
+            await client.close()
+
+
+async def read_once(attempt: Attempt) -> bytes:
+    """Read the network once, as a run does."""
+    try:
+        return await attempt.begin_read().next()
+    finally:
+        attempt.is_reading = False
+
+
+async def test_latency_is_measured_up_to_the_response_head() -> None:
+    times = iter([10.0, 10.25])
+    async with attempt_at(send_frames(HELLO)) as attempt:
+        assert await attempt.open(lambda: next(times)) == 250.0
+        assert attempt.status == 200
+        assert not attempt.is_whole
+        received = b""
+        while piece := await read_once(attempt):
+            received += piece
+    assert received == b"".join(HELLO)
+
+
+async def test_a_json_body_is_a_whole_answer() -> None:
+    async with attempt_at(send_json(200, {"choices": []})) as attempt:
+        await attempt.open(lambda: 0.0)
+        assert attempt.is_whole
+        assert json.loads(await attempt.read_all()) == {"choices": []}
+
+
+async def test_an_error_status_raises_the_fault_of_its_body() -> None:
+    script = send_json(429, {"error": {"message": "slow down"}}, retry_after="7")
+    async with attempt_at(script) as attempt:
+        with pytest.raises(UpstreamError) as caught:
+            await attempt.open(lambda: 0.0)
+        assert attempt.status == 429
+    assert (caught.value.fault.status, caught.value.fault.retry_after_s) == (429, 7.0)
+
+
+async def send_head_and_wait(request: ReceivedRequest, client: Connection) -> None:
+    await client.head()
+    await client.wait_disconnected()
+
+
+async def test_a_provider_that_sends_nothing_is_disconnected() -> None:
+    async with attempt_at(send_head_and_wait, idle_s=0.05) as attempt:
+        await attempt.open(lambda: 0.0)
+        attempt.watch_idle(finishing=False)
+        with pytest.raises(UpstreamError):
+            await read_once(attempt)
+        assert attempt.idle_fault is not None
+        assert attempt.idle_fault.code == "idle_timeout"
+
+
+async def test_a_slow_client_is_not_an_idle_provider() -> None:
+    async with attempt_at(send_head_and_wait, idle_s=0.01) as attempt:
+        await attempt.open(lambda: 0.0)
+        attempt.watch_idle(finishing=False)
+        await asyncio.sleep(0.05)
+        assert attempt.idle_fault is None
+
+
+async def test_hanging_up_ends_a_pending_read() -> None:
+    async with attempt_at(send_head_and_wait) as attempt:
+        await attempt.open(lambda: 0.0)
+        reading = asyncio.create_task(read_once(attempt))
+        await asyncio.sleep(0)
+        attempt.hang_up()
+        with pytest.raises(UpstreamError):
+            await reading
+        assert attempt.idle_fault is None
+
+
+async def test_an_attempt_that_was_never_opened_can_be_closed() -> None:
+    attempt = Attempt(TARGET, "", OUTBOUND, EchoUpstream())
+    attempt.expect_end()
+    attempt.close()
+    assert attempt.status is None

@@ -1,0 +1,117 @@
+"""Engine: what is decided, and what is rejected, before a run begins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import ProviderConfig, StoreConfig
+from antiphon.engine.engine import Engine
+from antiphon.engine.run import State
+from antiphon.engine.services import Caller
+from antiphon.errors import InvalidRequest, UpstreamError
+from antiphon.server.wiring import open_engine
+from antiphon.wire.items import Message, OutputText
+from antiphon.wire.request import Request
+from antiphon.wire.response import Response
+from tests.support.gateways import replaced, settings
+
+CALLER = Caller("alice", "req_1")
+
+
+def request(**fields: Any) -> Request:
+    body = {"model": "echo/echo", "input": "Hello", **fields}
+    return Request.parse(json.dumps(body).encode())
+
+
+@asynccontextmanager
+async def open_echo(tmp_path: Path, **changes: Any) -> AsyncIterator[Engine]:
+    config = replaced(settings(tmp_path), store=StoreConfig(url="memory://"), **changes)
+    async with open_engine(config, {}, lambda entry: None) as engine:
+        yield engine
+
+
+async def respond(engine: Engine, **fields: Any) -> Response:
+    async with await engine.create(request(**fields), CALLER) as run:
+        return await run.response()
+
+
+def text(response: Response) -> str:
+    [message] = response.output
+    assert isinstance(message, Message)
+    [part] = message.content
+    assert isinstance(part, OutputText)
+    return part.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "code"),
+    [
+        ({"model": "echo/nothing"}, "model", "model_not_found"),
+        ({"background": True}, "background", "unsupported_parameter"),
+        (
+            {"previous_response_id": "resp_0"},
+            "previous_response_id",
+            "previous_response_not_found",
+        ),
+    ],
+)
+async def test_a_request_that_cannot_be_served_is_rejected_before_its_run(
+    tmp_path: Path, fields: dict[str, Any], param: str, code: str
+) -> None:
+    async with open_echo(tmp_path) as engine:
+        with pytest.raises(InvalidRequest) as caught:
+            await engine.create(request(**fields), CALLER)
+        assert (caught.value.param, caught.value.wire_code) == (param, code)
+        assert not engine.active
+
+
+async def test_a_created_run_is_prepared_and_not_active(tmp_path: Path) -> None:
+    async with open_echo(tmp_path) as engine:
+        run = await engine.create(request(), CALLER)
+        assert run.state is State.PREPARED
+        assert not engine.active
+        async with run:
+            assert len(engine.active) == 1
+
+
+async def test_earlier_turns_are_part_of_the_history(tmp_path: Path) -> None:
+    async with open_echo(tmp_path) as engine:
+        first = await respond(engine, input="One")
+        second = await respond(engine, input=[], previous_response_id=first.id)
+        assert text(second) == "One"
+
+
+async def test_a_fallback_that_cannot_serve_the_request_is_no_target(tmp_path: Path) -> None:
+    without_search = ProviderConfig(
+        kind="chat",
+        base_url="http://127.0.0.1:9/v1",
+        web_search="refuse",
+    )
+    changes: dict[str, Any] = {
+        "providers": {"other": without_search},
+        "default_provider": "",
+        "fallbacks": {"echo/error-503": ["other/m"]},
+    }
+    async with open_echo(tmp_path, **changes) as engine:
+        fields = {"model": "echo/error-503", "tools": [{"type": "web_search"}]}
+        run = await engine.create(request(**fields), CALLER)
+        async with run:
+            with pytest.raises(UpstreamError) as caught:
+                await run.response()
+        assert caught.value.fault.status == 503
+
+
+async def test_stopping_all_ends_every_active_run(tmp_path: Path) -> None:
+    async with open_echo(tmp_path) as engine:
+        async with await engine.create(request(stream=True), CALLER) as run:
+            engine.stop_all()
+            with pytest.raises(UpstreamError) as caught:
+                await run.open()
+            assert caught.value.fault.code == "shutting_down"
+        assert not engine.active

@@ -1,0 +1,74 @@
+"""Services: the registry of active runs, and what of a request may be logged."""
+
+from __future__ import annotations
+
+import asyncio
+
+from antiphon.core.faults.fault import ProviderFault, shutdown_fault
+from antiphon.core.plan.plan import Plan
+from antiphon.engine.routing import Target
+from antiphon.engine.services import ActiveRuns, Caller, PreparedRequest
+from antiphon.wire.request import Request
+from antiphon.wire.response import Response
+from tests.support.outbound_requests import configured
+
+
+class StoppableRun:
+    def __init__(self, active: ActiveRuns) -> None:
+        self._active = active
+        self.fault: ProviderFault | None = None
+
+    def stop(self, fault: ProviderFault) -> None:
+        """Stop, and leave the registry at once, as a run may."""
+        self.fault = fault
+        self._active.discard(self)
+
+
+async def test_every_active_run_is_stopped_with_the_fault() -> None:
+    active = ActiveRuns()
+    runs = [StoppableRun(active) for _ in range(3)]
+    for run in runs:
+        active.add(run)
+    active.discard(runs[0])
+    assert len(active) == 2
+    fault = shutdown_fault()
+    active.stop(fault)
+    assert [run.fault for run in runs] == [None, fault, fault]
+    assert not active
+
+
+async def test_waiting_ends_when_the_last_run_is_discarded() -> None:
+    active = ActiveRuns()
+    await active.wait_idle()
+    runs = [StoppableRun(active), StoppableRun(active)]
+    for run in runs:
+        active.add(run)
+    waiting = asyncio.create_task(active.wait_idle())
+    active.discard(runs[0])
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    active.discard(runs[1])
+    await waiting
+    assert not active
+
+
+def test_the_facts_of_a_request_are_names_and_never_content() -> None:
+    secret = "a text that must not be logged"
+    request = Request.parse(b'{"model": "fast", "stream": true, "input": "%b"}' % secret.encode())
+    target = Target(configured("deepseek"), "deepseek-chat")
+    prepared = PreparedRequest(
+        request,
+        Caller("alice", "req_1"),
+        Response(id="resp_1", created_at=0, model="fast"),
+        (target,),
+        {target.name: Plan(provider="it", model="deepseek-chat", instructions=secret)},
+    )
+    assert prepared.facts() == {
+        "request_id": "req_1",
+        "response_id": "resp_1",
+        "client": "alice",
+        "model": "fast",
+        "provider": "it",
+        "provider_model": "deepseek-chat",
+        "stream": True,
+    }

@@ -1,0 +1,185 @@
+"""Run trace: the rows of one run, from its request to its outcome."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.config import TraceConfig
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.faults.classify import classify
+from antiphon.core.faults.messages import describe
+from antiphon.core.stream.deltas import Text, Usage
+from antiphon.engine.runtime import Runtime
+from antiphon.engine.tracing import AttemptRecord, RunTrace, Tracer, open_tracer
+from antiphon.pipeline.pipeline import Pipeline
+from antiphon.pipeline.stage import Batch
+from antiphon.store.trace.reader import TraceDetail
+from antiphon.store.trace.rows import (
+    TraceAttempt,
+    TraceDiagnostic,
+    TraceError,
+    TraceFinish,
+    TraceRequest,
+    TraceUsage,
+)
+from tests.support.gateways import events_of
+from tests.support.machines import machine
+from tests.support.traces import read_trace
+
+NOW_MS = 1_700_000_000_000
+FACTS: dict[str, Any] = {
+    "request_id": "req_1",
+    "response_id": "resp_1",
+    "client": "alice",
+    "model": "fast",
+    "provider": "up",
+    "provider_model": "m",
+    "stream": True,
+}
+BAD_KEY = classify(401, {}, b'{"error":{"message":"the prompt was: secret plans"}}')
+DIAGNOSTIC = Diagnostic(
+    code=Code.PARAM_IGNORED, decision=Decision.IGNORED, param="top_p", message="Ignored."
+)
+
+
+class Recorder:
+    """A run trace that is written to a file, and what the file has in the end."""
+
+    def __init__(self, path: Path, *, payloads: bool = False) -> None:
+        self._path = path / "trace.db"
+        config = TraceConfig(path=str(self._path), payloads=payloads)
+        runtime = Runtime(now_ms=lambda: NOW_MS)
+        self._tracer = open_tracer(config, path, runtime, ["sk-secret"])
+        self.trace = RunTrace(self._tracer, FACTS, lambda: 12.6)
+
+    def read(self) -> TraceDetail:
+        self._tracer.close()
+        return read_trace(self._path, "req_1")
+
+
+def finish_answer(trace: RunTrace) -> None:
+    subject = machine()
+    events = [*subject.start(), *subject.feed(Text("Well"))]
+    events += subject.feed(Usage(input_tokens=7, cached_tokens=2, output_tokens=3))
+    events += subject.finish("stop")
+    Pipeline([trace.transformed]).feed(Batch(events, event_count=len(events)))
+
+
+def test_the_request_is_recorded_first(tmp_path: Path) -> None:
+    detail = Recorder(tmp_path).read()
+    assert detail.request == TraceRequest(received_at_ms=NOW_MS, **FACTS)
+    assert detail.finish is None
+
+
+def test_attempts_are_recorded_with_their_fault_and_status(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.trace.attempt(AttemptRecord(1, "up", "m", "key 1"), BAD_KEY, 401, 3.4)
+    recorder.trace.attempt(AttemptRecord(2, "up", "m", "key 2"), None, 200, 5.6)
+    common: dict[str, Any] = {"request_id": "req_1", "provider": "up", "model": "m"}
+    assert recorder.read().attempts == (
+        TraceAttempt(
+            number=1,
+            key_name="key 1",
+            status=401,
+            fault_type=BAD_KEY.type,
+            fault_code=BAD_KEY.code,
+            latency_ms=3,
+            **common,
+        ),
+        TraceAttempt(number=2, key_name="key 2", status=200, latency_ms=6, **common),
+    )
+
+
+def test_a_completed_run_has_usage_diagnostics_and_an_end(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    finish_answer(recorder.trace)
+    recorder.trace.finish(None, 3.4, [DIAGNOSTIC])
+    detail = recorder.read()
+    assert detail.usage == TraceUsage(
+        request_id="req_1", input_tokens=7, cached_tokens=2, output_tokens=3
+    )
+    assert detail.diagnostics == (
+        TraceDiagnostic(
+            request_id="req_1",
+            code="param.ignored",
+            decision="ignored",
+            param="top_p",
+            message="Ignored.",
+        ),
+    )
+    assert detail.finish is not None
+    assert detail.finish.events > 5
+    assert (detail.finish.status, detail.finish.duration_ms) == ("completed", 13)
+    assert detail.finish.upstream_latency_ms == 3
+
+
+@pytest.mark.parametrize(("fault", "status"), [(None, "cancelled"), (BAD_KEY, "failed")])
+def test_a_run_without_a_response_is_cancelled_or_failed(
+    tmp_path: Path, fault: Any, status: str
+) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.trace.finish(fault, None, [])
+    assert recorder.read().finish == TraceFinish(request_id="req_1", status=status, duration_ms=13)
+
+
+def test_a_run_that_could_not_be_entered_is_failed(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.trace.abort()
+    finish = recorder.read().finish
+    assert finish is not None
+    assert finish.status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("payloads", "message"), [(False, describe(BAD_KEY)), (True, BAD_KEY.message)]
+)
+def test_the_text_of_a_provider_is_recorded_only_with_payloads(
+    tmp_path: Path, *, payloads: bool, message: str
+) -> None:
+    recorder = Recorder(tmp_path, payloads=payloads)
+    recorder.trace.finish(BAD_KEY, None, [])
+    [error] = recorder.read().errors
+    assert error == TraceError(request_id="req_1", code=BAD_KEY.code, message=message)
+
+
+def feed_streams(trace: RunTrace) -> None:
+    trace.request.feed(b'{"input": "with sk-secret"}')
+    trace.outbound.feed(b'{"messages": []}')
+    trace.raw.feed(b"data: 1\n\n")
+    finish_answer(trace)
+    trace.finish(None, None, [])
+
+
+def test_payloads_are_recorded_without_secrets(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, payloads=True)
+    feed_streams(recorder.trace)
+    streams = {stream.kind: stream for stream in recorder.read().streams}
+    assert list(streams) == ["request", "outbound", "raw", "transformed"]
+    assert b"sk-secret" not in streams["request"].blob
+    assert streams["outbound"].blob == b'{"messages": []}'
+    assert streams["raw"].offsets == [(0, NOW_MS + 13)]
+    events = events_of(streams["transformed"].blob)
+    assert (events[0]["type"], events[-1]["type"]) == ("response.created", "response.completed")
+
+
+def test_without_payloads_no_stream_is_recorded(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    feed_streams(recorder.trace)
+    assert recorder.read().streams == ()
+
+
+def test_a_disabled_trace_writes_no_file(tmp_path: Path) -> None:
+    tracer = open_tracer(TraceConfig(enabled=False), tmp_path, Runtime(), [])
+    assert not tracer.keeps_payloads
+    RunTrace(tracer, FACTS, lambda: 0.0).finish(None, None, [])
+    tracer.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_trace_file_is_in_the_data_directory(tmp_path: Path) -> None:
+    tracer: Tracer = open_tracer(TraceConfig(), tmp_path, Runtime(), [])
+    tracer.close()
+    assert (tmp_path / "trace.db").exists()

@@ -1,0 +1,154 @@
+"""Upstreams: requests over a real socket, and the built-in echo."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from antiphon.core.faults.fault import ProviderFault
+from antiphon.core.plan.plan import Outbound
+from antiphon.engine.upstream import EchoUpstream, HTTPUpstream, UpstreamAnswer, error_body
+from antiphon.errors import UpstreamError
+from antiphon.providers.registry import Provider
+from tests.support.outbound_requests import configured
+from tests.support.upstream import (
+    HELLO,
+    Connection,
+    ReceivedRequest,
+    Script,
+    Upstream,
+    send_frames,
+    send_json,
+    upstream,
+)
+
+OUTBOUND = Outbound(path="/chat/completions", headers={"x-extra": "1"}, body=b'{"model": "m"}')
+
+
+@asynccontextmanager
+async def http_upstream() -> AsyncIterator[HTTPUpstream]:
+    subject = HTTPUpstream()
+    try:
+        yield subject
+    finally:
+        await subject.close()
+
+
+@asynccontextmanager
+async def opened(script: Script) -> AsyncIterator[tuple[UpstreamAnswer, Upstream]]:
+    async with upstream(script) as server, http_upstream() as subject:
+        answer = await subject.open(provider_at(server.url), OUTBOUND, "sk-key")
+        try:
+            yield answer, server
+        finally:
+            answer.close()
+
+
+def provider_at(url: str) -> Provider:
+    return configured("chat", base_url=url, headers={"x-team": "tests"})
+
+
+async def test_a_request_carries_key_headers_and_body() -> None:
+    async with opened(send_json(200, {"ok": True})) as (answer, server):
+        assert answer.status == 200
+        assert json.loads(await answer.read()) == {"ok": True}
+    [received] = server.requests
+    assert (received.path, received.raw) == ("/v1/chat/completions", OUTBOUND.body)
+    expected = {
+        "authorization": "Bearer sk-key",
+        "content-type": "application/json",
+        "user-agent": "antiphon",
+        "x-extra": "1",
+        "x-team": "tests",
+    }
+    assert expected.items() <= received.headers.items()
+
+
+async def test_a_body_is_read_as_it_arrives() -> None:
+    pieces: list[bytes] = []
+    async with opened(send_frames(HELLO)) as (answer, _):
+        while piece := await answer.next():
+            pieces.append(piece)
+    assert b"".join(pieces) == b"".join(HELLO)
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    async with opened(send_json(307, {}, location="http://127.0.0.1:1/")) as (answer, server):
+        assert answer.status == 307
+        assert len(server.requests) == 1
+
+
+async def test_a_provider_that_cannot_be_reached_is_a_connection_fault() -> None:
+    async with upstream(send_frames(HELLO)) as server:
+        url = server.url
+    async with http_upstream() as subject:
+        with pytest.raises(UpstreamError) as caught:
+            await subject.open(provider_at(url), OUTBOUND, "sk-key")
+    assert caught.value.fault.code == "connection_failed"
+
+
+async def cut_short(request: ReceivedRequest, client: Connection) -> None:
+    await client.head(500)
+    await client.send(b"partial")
+    client.cut()
+
+
+async def test_a_broken_connection_is_a_connection_fault_after_what_arrived() -> None:
+    async with opened(cut_short) as (answer, _):
+        assert await answer.next() == b"partial"
+        with pytest.raises(UpstreamError) as caught:
+            await answer.next()
+        fault: ProviderFault = caught.value.fault
+        assert fault.code == "connection_failed"
+        with pytest.raises(UpstreamError):
+            await answer.read()
+
+
+async def test_an_error_body_is_read_up_to_a_broken_connection() -> None:
+    async with opened(cut_short) as (answer, _):
+        assert await error_body(answer) == b"partial"
+
+
+async def test_an_error_body_has_a_limit() -> None:
+    async def endless(request: ReceivedRequest, client: Connection) -> None:
+        await client.head(500)
+        while True:
+            await client.send(b"x" * 100_000)
+
+    async with opened(endless) as (answer, _):
+        assert len(await error_body(answer)) == 1024 * 1024
+        answer.close()
+
+
+async def test_closing_an_answer_disconnects() -> None:
+    async def wait(request: ReceivedRequest, client: Connection) -> None:
+        await client.head()
+        await client.wait_disconnected()
+
+    async with opened(wait) as (answer, server):
+        answer.close()
+        async with asyncio.timeout(10):
+            await server.all_closed.wait()
+        assert server.open_connections == 0
+
+
+async def test_the_echo_answers_with_chat_completions_bytes() -> None:
+    messages = [{"role": "user", "content": "Hello"}]
+    body = json.dumps({"model": "echo", "messages": messages, "stream": True}).encode()
+    outbound = Outbound(path="/chat/completions", body=body)
+    subject, provider = EchoUpstream(), configured("echo")
+    answer = await subject.open(provider, outbound, "")
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream")
+    pieces: list[bytes] = []
+    while piece := await answer.next():
+        pieces.append(piece)
+    assert b"".join(pieces).endswith(b"data: [DONE]\n\n")
+    again = await subject.open(provider, outbound, "")
+    assert await again.read() == b"".join(pieces)
+    again.close()
+    assert await again.next() == b""
+    await subject.close()

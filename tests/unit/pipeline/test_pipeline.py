@@ -1,0 +1,120 @@
+"""Pipeline: the order of the stages, and a stage that raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.core.client_profile import OTHER
+from antiphon.core.faults.messages import describe
+from antiphon.core.plan.plan import Plan
+from antiphon.core.stream.deltas import Text
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.pipeline.log import Entry
+from antiphon.pipeline.persist import PersistStage
+from antiphon.pipeline.pipeline import Pipeline, build_pipeline
+from antiphon.pipeline.stage import Batch, Stage
+from antiphon.pipeline.trace import PayloadTraceStage, TraceStage
+from antiphon.wire.events import Event, Failed
+from tests.support.machines import machine
+
+
+class FailingStage(Stage):
+    """Raises at the end, or with every batch."""
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        raise ValueError("a bug")
+
+
+class AlwaysFailingStage(FailingStage):
+    def feed(self, batch: Batch) -> Batch:
+        raise ValueError("a bug")
+
+
+def answer(text: str = "Well") -> list[Event]:
+    subject = machine()
+    return [*subject.start(), *subject.feed(Text(text)), *subject.finish("stop")]
+
+
+def test_stages_run_in_order() -> None:
+    first, second = PayloadTraceStage(lambda: 0.0), PayloadTraceStage(lambda: 1.0)
+    events = answer()
+    batch = Pipeline([first, second]).feed(Batch(events))
+    assert batch.events == events
+    assert (first.batches, second.batches) == ([(0.0, events)], [(1.0, events)])
+
+
+def test_a_stage_that_raises_at_the_end_makes_the_response_fail() -> None:
+    trace = TraceStage()
+    pipeline = Pipeline([PersistStage(), FailingStage(), trace])
+    batch = pipeline.feed(Batch(answer()))
+    [*_, ending] = batch.events
+    assert isinstance(ending, Failed)
+    assert pipeline.fault is not None
+    assert batch.fault is pipeline.fault
+    assert ending.response.error is not None
+    assert ending.response.error.message == describe(pipeline.fault)
+    assert "a bug" not in ending.response.error.message
+    assert batch.to_save is trace.response is ending.response
+
+
+def test_without_persistence_a_stage_that_raises_stores_nothing() -> None:
+    assert Pipeline([FailingStage()]).feed(Batch(answer())).to_save is None
+
+
+def test_a_stage_that_raises_is_called_once() -> None:
+    trace = PayloadTraceStage(lambda: 0.0)
+    pipeline = Pipeline([AlwaysFailingStage(), trace])
+    events = answer()
+    assert pipeline.feed(Batch(events[:2])).events == events[:2]
+    assert pipeline.fault is not None
+    assert pipeline.feed(Batch(events[2:])).events == events[2:]
+    assert trace.batches == [(0.0, events[:2]), (0.0, events[2:])]
+
+
+def test_every_stage_is_closed() -> None:
+    first, second = TraceStage(), TraceStage()
+    Pipeline([first, second]).close(Batch([], event_count=3))
+    assert (first.event_count, second.event_count) == (3, 3)
+
+
+def build(log: list[Entry], trace: TraceStage, **changes: Any) -> Pipeline:
+    plan = msgspec.structs.replace(Plan(provider="up", model="m"), **changes)
+    return build_pipeline(
+        plan,
+        OTHER,
+        trace,
+        log.append,
+        describe=describe,
+        elapsed_ms=lambda: 1.0,
+        store=True,
+    )
+
+
+def test_a_broken_contract_reaches_trace_log_and_store() -> None:
+    log: list[Entry] = []
+    trace = TraceStage()
+    contract = OutputContract(requested="json_object", asked="json_object")
+    batch = build(log, trace, contract=contract).feed(Batch(answer("no JSON")))
+    assert trace.response is not None
+    assert batch.to_save is trace.response
+    assert trace.response.status == "failed"
+    assert [(entry.event, entry.facts["status"]) for entry in log] == [
+        ("response.finished", "failed")
+    ]
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_a_response_is_only_stored_if_the_request_says_so(*, store: bool) -> None:
+    pipeline = build_pipeline(
+        Plan(provider="up", model="m"),
+        OTHER,
+        TraceStage(),
+        lambda entry: None,
+        describe=describe,
+        elapsed_ms=lambda: 1.0,
+        store=store,
+    )
+    assert (pipeline.feed(Batch(answer())).to_save is not None) is store
