@@ -70,6 +70,7 @@ KNOWN_DUPLICATES: frozenset[str] = frozenset()
 FILE_LINES = 400
 PACKAGE_MODULES = 20
 FUNCTION_LINES = 40
+TYPICAL_FUNCTION_LINES = 17
 METAPHORS = set(
     """
     air desk desks errand errands gear gears heard journey journeys lesson lessons rim shelf shelves

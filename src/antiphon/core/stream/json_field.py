@@ -171,8 +171,7 @@ class JSONProgress:
             self._follow(fragment)
 
     def _follow(self, fragment: str) -> None:
-        position = int(self._escaped)
-        self._escaped = False
+        position, self._escaped = int(self._escaped), False
         while found := (_STRING_MARK if self._in_string else _MARK).search(fragment, position):
             position = found.end()
             match found[0]:
