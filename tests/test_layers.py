@@ -379,6 +379,16 @@ def test_no_function_is_longer_than_its_budget() -> None:
     assert offences(function_budget_offences) == []
 
 
+def test_nineteen_of_twenty_functions_have_at_most_seventeen_lines() -> None:
+    lengths = sorted(
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for module in MODULES
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    assert lengths[int(len(lengths) * 0.95)] <= TYPICAL_FUNCTION_LINES
+
+
 def test_no_module_has_a_meaningless_name() -> None:
     assert offences(empty_name_offences) == []
 
