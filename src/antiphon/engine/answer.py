@@ -68,6 +68,8 @@ class Answer:
             elapsed_ms=trace.elapsed_ms,
             store=prepared.request.store,
         )
+        if trace.keeps_payloads:
+            trace.request.feed(msgspec.json.encode(prepared.request.raw))
         self.use_target(target)
 
     def use_target(self, target: Target) -> None:
@@ -244,14 +246,15 @@ class Answer:
         return True
 
     def close(self) -> None:
-        """Write the log and the trace of an answer that is over, or that nobody waits for."""
-        try:
-            self._pipeline.close(self._batch([]))
-            if self.fault is not None:
-                facts = {**self.facts, **log_fields(self.fault)}
-                self._services.emit(Entry("upstream.failed", "warning", facts))
-        finally:
-            self._trace.finish(self.fault, self.upstream_latency_ms, self.diagnostics)
+        """Write the log of an answer that is over, or that nobody waits for."""
+        self._pipeline.close(self._batch([]))
+        if self.fault is not None:
+            facts = {**self.facts, **log_fields(self.fault)}
+            self._services.emit(Entry("upstream.failed", "warning", facts))
+
+    def finish_trace(self) -> None:
+        """Write the end of the trace row, after `close`."""
+        self._trace.finish(self.fault, self.upstream_latency_ms, self.diagnostics)
 
 
 def log_fields(fault: ProviderFault) -> dict[str, Any]:

@@ -97,6 +97,7 @@ class Run:
             began = clock()
             trace = RunTrace(services.tracer, prepared.facts(), lambda: (clock() - began) * 1000)
             undo.callback(trace.abort)
+            trace.begin()
             self._policy = RetryPolicy(
                 prepared.targets, services.health, services.attempts, clock, services.runtime.random
             )
@@ -109,8 +110,6 @@ class Run:
                 prepared.plans, services.rejected, services.sealer.open, prepared.request.stream
             )
             self._answer = Answer(services, prepared, trace, self._next.target)
-            if trace.keeps_payloads:
-                trace.request.feed(msgspec.json.encode(prepared.request.raw))
             undo.pop_all()
         return self
 
@@ -119,6 +118,7 @@ class Run:
         try:
             with ExitStack() as release:  # each step runs, whatever another one raises
                 release.callback(self._services.active.discard, self)
+                release.callback(self._answer.finish_trace)
                 release.callback(self._answer.close)
                 release.callback(self._lease.release)
                 if self._attempt is not None:

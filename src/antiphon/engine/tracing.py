@@ -60,7 +60,7 @@ class AttemptRecord:
 
 
 class RunTrace:
-    """Everything one run records: its request row on creation, its outcome in `finish`."""
+    """Everything one run records: its request row in `begin`, its outcome in `finish`."""
 
     def __init__(
         self, tracer: Tracer, facts: Mapping[str, Any], elapsed_ms: Callable[[], float]
@@ -77,7 +77,11 @@ class RunTrace:
         self.raw = RawTap(keep=keep, elapsed_ms=elapsed_ms)
         """The provider's bytes: of each round, those of the attempt that succeeded."""
         self.transformed = PayloadTraceStage(elapsed_ms) if keep else TraceStage()
-        tracer.record(TraceRequest(received_at_ms=self._began_ms, **facts))
+        self._facts = facts
+
+    def begin(self) -> None:
+        """Record the request; `finish` or `abort` must follow."""
+        self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **self._facts))
 
     def attempt(
         self,

@@ -54,6 +54,7 @@ class Recorder:
         runtime = Runtime(now_ms=lambda: NOW_MS)
         self._tracer = open_tracer(config, path, runtime, ["sk-secret"])
         self.trace = RunTrace(self._tracer, FACTS, lambda: 12.6)
+        self.trace.begin()
 
     def read(self) -> TraceDetail:
         self._tracer.close()
