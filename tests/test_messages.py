@@ -34,7 +34,7 @@ NOT_OURS: dict[str, str] = {
     "cli/codex/gateway.py: _read_announced_url: message or 'the gateway could not be started: run"
     " `antiphon serve` to see why.'": "the error that `antiphon serve` printed",
     "cli/probe.py: _probe: message": DESCRIBED,
-    "config.py: _convert: _describe(problem, kind)": "the decoder's text, in the words of TOML",
+    "config/load.py: _convert: _describe(problem, kind)": "the decoder's text, in TOML's words",
     "core/faults/classify.py: _make_fault: reading.text": "the provider's own text, for the log",
     "core/stream/machine.py: fail: message": DESCRIBED,
     "dialects/gemini/decode.py: _read_chunk: candidate": "the provider's own text, for the log",

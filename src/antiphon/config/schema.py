@@ -1,0 +1,201 @@
+"""The schema of `antiphon.toml`: one struct per table, with the default of every key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct, field
+
+from antiphon.config.source import ConfigSource
+from antiphon.errors import ConfigError
+
+Port: TypeAlias = Annotated[int, Meta(ge=0, le=65_535)]
+Count: TypeAlias = Annotated[int, Meta(ge=1)]
+Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=7 * 24 * 3600)]
+Secret: TypeAlias = Annotated[str, Meta(min_length=1)]
+Address: TypeAlias = Annotated[str, Meta(pattern=r"^([a-z]+://\S*)?$")]
+TextLeak: TypeAlias = Literal["think", "think_open", "hermes", "qwen_xml", "kimi", "glm", "mistral"]
+WebSearch: TypeAlias = Literal["native", "managed", "refuse", "ignore"]
+
+
+def _hide_values(value: object) -> str:
+    """The repr of a struct with secrets, which must not appear in tracebacks or logs."""
+    return f"{type(value).__name__}(…)"
+
+
+class ServerConfig(Struct, frozen=True, kw_only=True):
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    port: Port = 8484
+    """0 selects a free port."""
+    api_keys: dict[str, Secret] = field(default_factory=dict)
+    """Clients' keys by name. Without any, the server accepts only loopback addresses."""
+    max_body_bytes: Count = 64 * 1024 * 1024
+    keepalive_s: Seconds = 15.0
+    """Seconds without output before a stream sends a keep-alive event."""
+    commit_after_s: Seconds = 15.0
+    """Seconds without output before a stream starts with status 200 regardless."""
+    shutdown_s: Annotated[float, Meta(ge=0, le=3600)] = 20.0
+    """Seconds that streams may continue after SIGTERM."""
+    locale: Annotated[str, Meta(min_length=1)] = "en"
+    """Language of fault descriptions for requests without a usable Accept-Language."""
+
+    __repr__ = _hide_values
+
+
+class TimeoutConfig(Struct, frozen=True, kw_only=True):
+    """Timeouts of a provider: to connect, to the first byte, between bytes, in total."""
+
+    connect_s: Seconds = 10.0
+    first_token_s: Seconds = 300.0
+    idle_s: Seconds = 120.0
+    total_s: Seconds = 3600.0
+
+
+class ModelConfig(Struct, frozen=True, kw_only=True):
+    """Overrides of a model's `Capabilities`, field by field."""
+
+    context_window: Count | None = None
+    max_output_tokens: Count | None = None
+    inputs: list[Literal["text", "image", "file", "file_url", "audio"]] | None = None
+    efforts: dict[str, str] | None = None
+    """The requested effort → the provider's value; an empty value omits the parameter."""
+    thinks_by_default: bool | None = None
+    fixed_by_thinking: list[str] | None = None
+    forced_choice_stops_thinking: bool | None = None
+    ranges: dict[str, tuple[float, float]] | None = None
+    conflicting_parameters: dict[str, str] | None = None
+    formats: list[Literal["text", "json_object", "json_schema"]] | None = None
+    formats_beside_tools: bool | None = None
+    parameters: list[str] | None = None
+    tool_choice: list[Literal["auto", "none", "required", "function"]] | None = None
+    tools: bool | None = None
+    max_tools: Count | None = None
+    strict_tools: bool | None = None
+    strict_together: bool | None = None
+    closed_objects: bool | None = None
+    tool_output_images: bool | None = None
+    replay_reasoning: Literal["never", "tool_turns", "always"] | None = None
+    developer_role: bool | None = None
+    guards: list[TextLeak] | None = None
+    """Formats in which the model leaks reasoning or tool calls into its text."""
+
+
+class ProviderConfig(Struct, frozen=True, kw_only=True):
+    kind: str = ""
+    """Provider data to use; by default the provider with the name of the entry."""
+    base_url: Address = ""
+    api_keys: list[Secret] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+    """Query parameters of the URL; an empty value removes the provider's default."""
+    timeouts: TimeoutConfig = TimeoutConfig()
+    web_search: WebSearch | None = None
+    models: dict[str, ModelConfig] = field(default_factory=dict)
+    """By model name; `*` applies to models without an entry. Listed by `/v1/models`."""
+
+    __repr__ = _hide_values
+
+
+class StoreConfig(Struct, frozen=True, kw_only=True):
+    url: Address = ""
+    """`sqlite:///…` or `memory://`; SQLite under the user's data directory by default."""
+    ttl_s: Count = 30 * 24 * 3600
+    max_turn_bytes: Count = 16 * 1024 * 1024
+    max_turns: Count | None = None
+    max_chain: Count | None = None
+
+
+class TraceConfig(Struct, frozen=True, kw_only=True):
+    enabled: bool = True
+    path: str = ""
+    payloads: bool = False
+    payload_max_bytes: Count = 1024 * 1024
+    max_age_s: Count = 7 * 24 * 3600
+    max_bytes: Count = 512 * 1024 * 1024
+
+
+class AttemptConfig(Struct, frozen=True, kw_only=True):
+    """Retries of a request before the client receives a fault."""
+
+    max_attempts: Count = 4
+    max_s: Seconds = 360.0
+    backoff_s: Annotated[float, Meta(ge=0)] = 0.5
+    max_backoff_s: Annotated[float, Meta(ge=0)] = 8.0
+    breaker_threshold: Count = 5
+    """Consecutive faults of a provider that open its circuit breaker."""
+    breaker_rest_s: Seconds = 30.0
+    reminders: bool = True
+    """Whether a model that sent only reasoning, and no answer, gets one more request."""
+
+
+class CapsuleConfig(Struct, frozen=True, kw_only=True):
+    """Encryption of provider state that clients store (`encrypted_content`)."""
+
+    keys: list[Secret] = field(default_factory=list)
+    """The first key encrypts, all decrypt: insert a new one first to rotate. By default a key is
+    generated and stored next to the store."""
+    ttl_s: Count = 90 * 24 * 3600
+
+    __repr__ = _hide_values
+
+
+class SearchConfig(Struct, frozen=True, kw_only=True):
+    """The search engine for models without web search of their own."""
+
+    backend: Literal["", "searxng", "tavily", "brave", "zhipu", "recorded"] = ""
+    """Empty: no web search."""
+    url: Address = ""
+    """URL of the engine; the backend's default if empty. For `recorded`, a `file:` URL."""
+    api_key: str = ""
+    max_results: Annotated[int, Meta(ge=1, le=20)] = 5
+    timeout_s: Seconds = 10.0
+
+    __repr__ = _hide_values
+
+
+class VisionConfig(Struct, frozen=True, kw_only=True):
+    """The model that describes images for models without image input."""
+
+    model: str = ""
+    """A model name as in requests. Empty: each image is replaced by a placeholder."""
+    cache_entries: Count = 1000
+    timeout_s: Seconds = 60.0
+
+
+class ClientConfig(Struct, frozen=True, kw_only=True):
+    """Overrides of the profile of a kind of client."""
+
+    refusals: Literal["refusal", "text"] | None = None
+    permanent_errors: Literal["exact", "400"] | None = None
+    keepalive: Literal["event", "comment"] | None = None
+
+
+class LogConfig(Struct, frozen=True, kw_only=True):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "text", "json"] = "auto"
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    default_provider: str = ""
+    server: ServerConfig = ServerConfig()
+    providers: dict[str, ProviderConfig] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
+    """Aliases: the name a client uses → `provider/model`. `*` is everything else."""
+    fallbacks: dict[str, list[str]] = field(default_factory=dict)
+    """A name or `provider/model` → the models to try when it fails, in this order."""
+    attempts: AttemptConfig = AttemptConfig()
+    store: StoreConfig = StoreConfig()
+    trace: TraceConfig = TraceConfig()
+    capsule: CapsuleConfig = CapsuleConfig()
+    search: SearchConfig = SearchConfig()
+    vision: VisionConfig = VisionConfig()
+    clients: dict[str, ClientConfig] = field(default_factory=dict)
+    """By profile name (`codex` …); `*` applies to every client."""
+    log: LogConfig = LogConfig()
+    source: ConfigSource | None = None
+    """The file it was read from, so that later checks can name the line. Not a key."""
+
+    def error_at(self, path: Iterable[str], problem: str) -> ConfigError:
+        """Make the error about the value at a path of keys."""
+        return (self.source or ConfigSource()).error_at([*path], problem)

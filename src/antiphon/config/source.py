@@ -1,0 +1,62 @@
+"""The text of a configuration file: an error names the file, the line and the key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+from antiphon.errors import ConfigError
+
+
+def suggest(value: str, known: Iterable[str]) -> str:
+    """Suggest the known value nearest to an unknown one, or list all of them."""
+    near = difflib.get_close_matches(value, choices := list(known), n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(choices)}"
+
+
+class ConfigSource:
+    """Name and text of a configuration file, to find the line of a key."""
+
+    def __init__(self, name: str = "", text: str = "") -> None:
+        self._name = name
+        self._lines = text.splitlines()
+
+    def error_at(self, path: list[str], problem: str, *, inside: str = "") -> ConfigError:
+        """Make the error about a key; `inside` locates it within the value: `[1]` of a list."""
+        line = f":{number}" if (number := self._find_line(path)) else ""
+        location = f"{self._name}{line}: " if self._name else ""
+        return ConfigError(f"{location}{'.'.join(map(_quote_key, path))}{inside}: {problem}")
+
+    def syntax_error(self, problem: str) -> ConfigError:
+        found = re.search(r" \(at line (\d+), column \d+\)$", problem)
+        line, reason = (f":{found[1]}", problem[: found.start()]) if found else ("", problem)
+        return ConfigError(f"{self._name}{line}: not valid TOML: {reason}")
+
+    def _find_line(self, path: list[str]) -> int | None:
+        """Find the line of a key, or of the innermost table around it."""
+        table: list[str] = []
+        best, depth = None, 0
+        for number, line in enumerate(self._lines, 1):
+            if header := re.match(rf"\s*\[\[?({_KEYS})\]", line):
+                found = table = _split_key(header[1])
+            elif entry := re.match(rf"\s*({_KEYS})=", line):
+                found = table + _split_key(entry[1])
+            else:
+                continue
+            if len(found) > depth and path[: len(found)] == found:
+                best, depth = number, len(found)
+        return best
+
+
+_KEY = r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[\w-]+'
+_KEYS = rf"\s*(?:{_KEY})\s*(?:\.\s*(?:{_KEY})\s*)*"
+
+
+def _split_key(dotted: str) -> list[str]:
+    """Split a dotted key: `a."b.c".d`."""
+    return [key.strip("\"'") for key in re.findall(_KEY, dotted)]
+
+
+def _quote_key(key: str) -> str:
+    return key if re.fullmatch(r"[\w-]+", key) else f'"{key}"'
