@@ -16,6 +16,7 @@ Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=7 * 24 * 3600)]
 Secret: TypeAlias = Annotated[str, Meta(min_length=1)]
 Address: TypeAlias = Annotated[str, Meta(pattern=r"^([a-z]+://\S*)?$")]
 TextLeak: TypeAlias = Literal["think", "think_open", "hermes", "qwen_xml", "kimi", "glm", "mistral"]
+HostedTool: TypeAlias = Literal["code_interpreter", "file_search", "image_generation", "mcp"]
 WebSearch: TypeAlias = Literal["native", "managed", "refuse", "ignore"]
 
 
@@ -77,6 +78,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     tool_output_images: bool | None = None
     replay_reasoning: Literal["never", "tool_turns", "always"] | None = None
     developer_role: bool | None = None
+    hosted_tools: list[HostedTool] | None = None
+    """Hosted tools that the provider runs itself; only for a Responses API."""
     guards: list[TextLeak] | None = None
     """Formats in which the model leaks reasoning or tool calls into its text."""
 
@@ -171,6 +174,13 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     keepalive: Literal["event", "comment"] | None = None
 
 
+class CompatibilityConfig(Struct, frozen=True, kw_only=True):
+    """Leniency towards requests that cannot be served in full."""
+
+    hosted_tools: Literal["refuse", "ignore"] = "refuse"
+    """A hosted tool that nobody can run: an error, or left out with a diagnostic."""
+
+
 class LogConfig(Struct, frozen=True, kw_only=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "text", "json"] = "auto"
@@ -192,6 +202,7 @@ class Config(Struct, frozen=True, kw_only=True):
     vision: VisionConfig = VisionConfig()
     clients: dict[str, ClientConfig] = field(default_factory=dict)
     """By profile name (`codex` …); `*` applies to every client."""
+    compatibility: CompatibilityConfig = CompatibilityConfig()
     log: LogConfig = LogConfig()
     source: ConfigSource | None = None
     """The file it was read from, so that later checks can name the line. Not a key."""

@@ -14,6 +14,7 @@ from antiphon.core.faults.fault import shutdown_fault
 from antiphon.core.history.content import NO_DESCRIPTIONS
 from antiphon.core.history.read_items import has_only_messages
 from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.hosted_tools import HostedToolPolicy
 from antiphon.core.planning.make_plan import make_plan
 from antiphon.engine.image_description import DescribeImages
 from antiphon.engine.routing import Router, Target
@@ -49,10 +50,11 @@ class Engine:
         descriptions = NO_DESCRIPTIONS
         if self.describe_images is not None:
             descriptions = await self.describe_images([*items, *request.input], targets[0])
-        plans = {targets[0].name: self._plan(request, items, descriptions, targets[0])}
+        policy = self._tool_policy(caller)
+        plans = {targets[0].name: self._plan(request, items, descriptions, policy, targets[0])}
         for target in targets[1:]:
             with suppress(InvalidRequest):  # then this target is no fallback
-                plans[target.name] = self._plan(request, items, descriptions, target)
+                plans[target.name] = self._plan(request, items, descriptions, policy, target)
         runtime = services.runtime
         response = create_response(
             request, response_id=runtime.new_id("resp"), created_at=runtime.now()
@@ -71,11 +73,16 @@ class Engine:
             return request, ()
         return request, build_history(await store.chain(request.previous_response_id))
 
+    def _tool_policy(self, caller: Caller) -> HostedToolPolicy:
+        unavailable = self.services.compatibility.hosted_tools
+        return HostedToolPolicy(unavailable, caller.profile.optional_tools)
+
     def _plan(
         self,
         request: Request,
         items: Sequence[Document],
         descriptions: Mapping[str, str],
+        policy: HostedToolPolicy,
         target: Target,
     ) -> Plan:
         return make_plan(
@@ -87,6 +94,7 @@ class Engine:
             issuer=target.provider.issuer,
             unseal=self.services.sealer.open,
             descriptions=descriptions,
+            hosted_tools=policy,
         )
 
     def stop_all(self) -> None:

@@ -23,6 +23,7 @@ _PLAIN = Capabilities(
     web_search_limits=frozenset(
         "external_web_access filters user_location search_context_size search_content_types".split()
     ),
+    hosted_tools=frozenset("code_interpreter file_search image_generation mcp".split()),
     context_window=128_000,
     max_output_tokens=16_384,
 )

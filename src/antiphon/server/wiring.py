@@ -59,6 +59,7 @@ async def open_engine(
             sealer=sealer,
             health=HealthRegistry(config.attempts, runtime.monotonic),
             attempts=config.attempts,
+            compatibility=config.compatibility,
             runtime=runtime,
         )
         engine = Engine(router, services)

@@ -83,10 +83,13 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     closed_objects: bool = True
     """False: the provider rejects `additionalProperties: false`, so it is removed from schemas."""
     max_tools: int = 128
-    web_search: Literal["native", "managed", "refuse", "ignore"] = "ignore"
-    """Who searches the web: the provider, the gateway, or nobody, with an error or without."""
+    web_search: Literal["native", "managed", "refuse", "ignore", "none"] = "none"
+    """Who searches the web: the provider, the gateway, or neither: with an error, without one, or
+    as for any other hosted tool that is not available."""
     web_search_limits: frozenset[str] = frozenset()
     """Fields of the search tool that are supported: external_web_access, filters, …"""
+    hosted_tools: frozenset[str] = frozenset()
+    """Types of other tools that the provider runs itself: code_interpreter, mcp, …"""
     search_beside_tools: bool = True
     """False: the provider rejects its own search beside functions, so the search is left out."""
     guards: tuple[str, ...] = ()

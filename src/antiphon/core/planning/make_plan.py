@@ -29,6 +29,7 @@ from antiphon.core.planning.effort import (
     resolve_effort,
     subject_of,
 )
+from antiphon.core.planning.hosted_tools import REFUSE, HostedToolPolicy
 from antiphon.core.planning.output_strategy import OutputStrategy, choose_output_strategy
 from antiphon.core.planning.parameters import SOURCES, decide_include, decide_parameters
 from antiphon.core.planning.unseal import unseal_history
@@ -54,12 +55,15 @@ def make_plan(
     issuer: str = "",
     unseal: Unseal | None = None,
     descriptions: Mapping[str, str] = NO_DESCRIPTIONS,
+    hosted_tools: HostedToolPolicy = REFUSE,
 ) -> Plan:
-    """Decide everything. `issuer`: whose capsules are used; `descriptions`: of images, by URL."""
+    """Decide everything. `issuer`: whose capsules are used; `descriptions`: of images, by URL;
+    `hosted_tools`: what becomes of those that nobody can run."""
+    _reject_compaction(request)
     capabilities = structs.replace(capabilities, model_name=f"{provider}/{model}")
     items = [*history, *request.input]
     read, notes = _read_history(items, capabilities, issuer, model, unseal, descriptions)
-    tools, steps, tool_notes = _declare_tools(request, items, read, capabilities)
+    tools, steps, tool_notes = _declare_tools(request, items, read, capabilities, hosted_tools)
     requested, effort, reduced = _decide_effort(request, items, steps, tools, capabilities)
     logprobs, parameters, unsent = _decide_parameters(request, tools, effort, capabilities)
     output = _decide_output(request, items, tools, effort, capabilities)
@@ -86,16 +90,30 @@ def make_plan(
     )
 
 
+def _reject_compaction(request: Request) -> None:
+    """Reject a request for a compaction: an ordinary answer would be taken for the summary."""
+    for index, item in enumerate(request.input):
+        if item.get("type") == "compaction_trigger":
+            raise InvalidRequest(
+                f"`input[{index}]` of type 'compaction_trigger' is not supported: the gateway does"
+                " not compact a history. Have the client summarize it; Codex does so with a"
+                " provider that is not named 'OpenAI'.",
+                param=f"input[{index}]",
+                code="unsupported_parameter",
+            )
+
+
 def _declare_tools(
     request: Request,
     items: Sequence[Mapping[str, Any]],
     steps: tuple[Step, ...],
     capabilities: Capabilities,
+    policy: HostedToolPolicy,
 ) -> tuple[DeclaredTools, tuple[Step, ...], list[Diagnostic]]:
     """Declare the tools, and pair the calls of the history with their results."""
     if not request.tools and request.tool_choice == "auto" and has_only_messages(items):
         return DeclaredTools(steps=steps), steps, []
-    tools = declare_tools(request.tools, request.tool_choice, items, steps, capabilities)
+    tools = declare_tools(request.tools, request.tool_choice, items, steps, capabilities, policy)
     paired, diagnostics = pair_calls(tools.steps)
     return tools, paired, [*diagnostics, *tools.diagnostics]
 
