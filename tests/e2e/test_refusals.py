@@ -110,7 +110,10 @@ async def test_web_search_of_the_provider_setting_wins_over_the_compatibility_se
 ) -> None:
     async with configured(tmp_path / "a", HELLO, web_search="ignore") as setup:
         status, headers, _ = await setup.post(tools=[HOSTED["web_search"]])
-        assert (status, headers["antiphon-diagnostics"]) == (200, "1; codes=tool.ignored:web_search")
+        assert (status, headers["antiphon-diagnostics"]) == (
+            200,
+            "1; codes=tool.ignored:web_search",
+        )
     async with ignoring(tmp_path / "b", web_search="refuse") as setup:
         status, error = error_of(await setup.post(tools=[HOSTED["web_search"]]))
         assert (status, error.get("param")) == (400, "tools[0].type")
@@ -160,7 +163,8 @@ async def test_a_chain_may_be_continued_without_input(tmp_path: Path) -> None:
     async with checked_gateway(tmp_path, HELLO) as setup:
         first = await setup.whole()
         body = {"model": "m", "previous_response_id": first["id"]}
-        for more in ({}, {"input": []}):
+        others: list[Document] = [{}, {"input": []}]
+        for more in others:
             status, _, document = await setup.gateway.post({**body, **more})
             assert status == 200, document
             assert len(setup.last_body["messages"]) == 2

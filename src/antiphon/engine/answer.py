@@ -79,14 +79,16 @@ class Answer:
         self.fault = None
         self.early.clear()
         self.facts = {**self.facts, "provider": plan.provider, "provider_model": plan.model}
-        self.use_diagnostics(plan)
+        self.use_sent_plan(plan)
         if self._bridge is None or not self._bridge.rounds:
             self._bridge = None
         else:
             guards, dialect = target.capabilities.guards, target.provider.dialect
             self._bridge.use_dialect(dialect, guards, self._seal(target), self._describer())
 
-    def use_diagnostics(self, plan: Plan) -> None:
+    def use_sent_plan(self, plan: Plan) -> None:
+        """Report what this plan says: the target's, without what was left out of the request."""
+        self._reported = plan.reported
         self.diagnostics = (*plan.diagnostics, *self._found)
 
     def add_diagnostic(self, diagnostic: Diagnostic) -> None:
@@ -115,9 +117,8 @@ class Answer:
     def _make_bridge(self) -> Bridge:
         services, plan, target = self._services, self.plan, self._target
         response, runtime = self._prepared.response, services.runtime
-        reasoning = {**(response.reasoning or {}), "effort": plan.effective_effort}
         machine = ResponseMachine(
-            msgspec.structs.replace(response, reasoning=reasoning),
+            msgspec.structs.replace(response, **self._reported),
             new_id=runtime.new_id,
             now=runtime.now,
             tools=plan.identities,

@@ -13,6 +13,7 @@ from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.steps import ReasoningStep
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.planning.next_round import FinishedRound, can_take_over, plan_next_round
+from antiphon.core.planning.reported_settings import remove_settings
 from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
 from antiphon.engine.routing import Target
 from antiphon.engine.timer import InactivityTimer
@@ -50,7 +51,11 @@ class RequestEncoding:
             outbound, diagnostics = self.rejected.apply(
                 provider.dialect, provider.name, plan.model, outbound, self._without
             )
-            plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *diagnostics))
+            plan = msgspec.structs.replace(
+                plan,
+                diagnostics=(*plan.diagnostics, *diagnostics),
+                reported=remove_settings(plan.reported, [each.param for each in diagnostics]),
+            )
         return plan, outbound
 
     def add_round(self, finished: FinishedRound) -> None:

@@ -7,6 +7,7 @@ Secrets are left out as well, because responses are stored.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from antiphon.wire.items import Document
@@ -40,12 +41,12 @@ def create_response(request: Request, *, response_id: str, created_at: int) -> R
             "summary": request.summary,
         },
         safety_identifier=request.safety_identifier,
-        service_tier=_REPORTED_TIERS.get(request.service_tier, request.service_tier),
+        service_tier=report_tier(request.service_tier),
         store=request.store,
         temperature=1.0 if request.temperature is None else request.temperature,
         text={"format": request.text_format, "verbosity": request.verbosity or "medium"},
-        tool_choice=_repeat_tool_choice(request.tool_choice),
-        tools=[_repeat_tool(tool) for tool in request.tools if tool["type"] in TOOLS],
+        tool_choice=repeat_tool_choice(request.tool_choice),
+        tools=repeat_tools(request.tools),
         top_logprobs=request.top_logprobs or 0,
         top_p=1.0 if request.top_p is None else request.top_p,
         truncation=request.truncation,
@@ -54,12 +55,29 @@ def create_response(request: Request, *, response_id: str, created_at: int) -> R
     )
 
 
-def _repeat_tool(tool: Document) -> Document:
+def report_tier(tier: str) -> str:
+    """The name of a service tier in a response."""
+    return _REPORTED_TIERS.get(tier, tier)
+
+
+def repeat_tools(
+    tools: Iterable[Document], unused: Collection[Mapping[str, Any]] = ()
+) -> list[Document]:
+    """The tools of a request as its response lists them, without those that are not used."""
+    return [
+        _repeat_tool(tool, unused)
+        for tool in tools
+        if tool["type"] in TOOLS and (not unused or tool not in unused)
+    ]
+
+
+def _repeat_tool(tool: Document, unused: Collection[Mapping[str, Any]]) -> Document:
     if tool["type"] == "function":
         return {"type": "function", "name": tool["name"], **_FUNCTION_DEFAULTS, **tool}
     if tool["type"] == "namespace":
-        inner = [_repeat_tool(each) for each in tool["tools"] if each["type"] in NAMESPACE_TOOLS]
-        return {**tool, "description": tool.get("description") or "", "tools": inner}
+        inner = [each for each in tool["tools"] if each["type"] in NAMESPACE_TOOLS]
+        described = {**tool, "description": tool.get("description") or ""}
+        return {**described, "tools": repeat_tools(inner, unused)}
     if tool["type"] == "custom":
         return tool
     return _without_secrets(tool)  # type: ignore[no-any-return]
@@ -77,7 +95,7 @@ def _without_secrets(value: Any) -> Any:
     return value
 
 
-def _repeat_tool_choice(choice: str | Document) -> str | Document:
+def repeat_tool_choice(choice: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
     """The API reports some choices in an equivalent form that its response types allow."""
     if isinstance(choice, str):
         return choice

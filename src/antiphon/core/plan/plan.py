@@ -137,6 +137,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The provider's value for the reasoning effort; None: the field is left out."""
     effective_effort: str | None = None
     """The effort of the API that `effort` amounts to; None if effort has no effect."""
+    reported: Mapping[str, Any] = {}
+    """Fields of the response that tell which settings are used."""
     contract: OutputContract = OutputContract()
     include_reasoning_summary: bool = False
     """The client requested reasoning as a summary."""

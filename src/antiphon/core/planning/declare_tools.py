@@ -32,6 +32,8 @@ class DeclaredTools(Struct, frozen=True, kw_only=True):
     identities: ToolIdentityMap = NO_TOOLS
     tool_choice: ToolChoice = ToolChoice()
     search: SearchRules | None = None
+    unused: tuple[Mapping[str, Any], ...] = ()
+    """Tools of the client that cannot be called, as it declared them."""
     steps: tuple[Step, ...] = ()
     """The history; the identity map knows the tool of every call in it."""
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -60,6 +62,7 @@ def declare_tools(
         identities=registry.identities(),
         tool_choice=selection.choice,
         search=_search_rules(selection, registry),
+        unused=_unused_tools(registry, capabilities, search_dropped=bool(without_search)),
         steps=resolved,
         diagnostics=(
             *registry.diagnostics,
@@ -81,6 +84,17 @@ def _search_rules(selection: Selection, registry: ToolRegistry) -> SearchRules |
     rules = read_rules(offer.document)
     usable = selection.choice.mode != "none" and offer in selection.offers
     return rules if usable else structs.replace(rules, max_calls=0)
+
+
+def _unused_tools(
+    registry: ToolRegistry, capabilities: Capabilities, *, search_dropped: bool
+) -> tuple[JSONObject, ...]:
+    left_out = {"ignored", "native"} if search_dropped else {"ignored"}
+    return tuple(
+        offer.document
+        for offer in registry.all_offers()
+        if offer.handling in left_out or not capabilities.tools
+    )
 
 
 def _report_no_tools(registry: ToolRegistry, capabilities: Capabilities) -> list[Diagnostic]:

@@ -63,8 +63,8 @@ def refuse_tool(kind: str, param: str, reason: str, capabilities: Capabilities) 
         return refuse_search(kind, param, reason, capabilities)
     return _refusal(
         f"Tool {kind!r} cannot be run: {reason}, and {capabilities.model_name} does not run it"
-        ' either. Remove the tool, or set `hosted_tools` in [compatibility] of the gateway to "ignore"'
-        " to have it left out.",
+        " either. Remove the tool, or have it left out: set `hosted_tools` in [compatibility] of the"
+        ' gateway to "ignore".',
         f"{param}.type",
     )
 
@@ -74,8 +74,8 @@ def refuse_search(kind: str, param: str, reason: str, capabilities: Capabilities
     provider = capabilities.model_name.partition("/")[0]
     return _refusal(
         f"Tool {kind!r} cannot be run: {reason}. Remove the tool, or set `backend` in [search] of"
-        f' the gateway and `web_search` in [providers.{provider}] to "managed"; "ignore" there leaves'
-        " the tool out.",
+        f' the gateway and `web_search` in [providers.{provider}] to "managed"; "ignore" there'
+        " leaves the tool out.",
         f"{param}.type",
     )
 

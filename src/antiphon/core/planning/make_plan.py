@@ -32,6 +32,7 @@ from antiphon.core.planning.effort import (
 from antiphon.core.planning.hosted_tools import REFUSE, HostedToolPolicy
 from antiphon.core.planning.output_strategy import OutputStrategy, choose_output_strategy
 from antiphon.core.planning.parameters import SOURCES, decide_include, decide_parameters
+from antiphon.core.planning.reported_settings import report_settings
 from antiphon.core.planning.unseal import unseal_history
 from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.core.web_search.rules import SearchRules
@@ -67,6 +68,8 @@ def make_plan(
     requested, effort, reduced = _decide_effort(request, items, steps, tools, capabilities)
     logprobs, parameters, unsent = _decide_parameters(request, tools, effort, capabilities)
     output = _decide_output(request, items, tools, effort, capabilities)
+    search = _search_rules(request, tools)
+    used_effort = effective_effort(requested, effort, capabilities)
     return Plan(
         provider=provider,
         model=model,
@@ -77,10 +80,13 @@ def make_plan(
         identities=tools.identities,
         tool_choice=output.tools.tool_choice,
         single_call=request.parallel_tool_calls is False,
-        search=_search_rules(request, tools),
+        search=search,
         parameters=parameters,
         effort=effort,
-        effective_effort=effective_effort(requested, effort, capabilities),
+        effective_effort=used_effort,
+        reported=report_settings(
+            request, parameters, tools, search, used_effort, output.text_format
+        ),
         contract=output.contract,
         replay_reasoning=capabilities.replay_reasoning,
         developer_role=capabilities.developer_role,
@@ -256,10 +262,11 @@ def _decide_output(
         invalid = error.param or param
         message = f"{error.message} Ignored; the request's own `text.format` applies."
         notes = (ignored(Code.FORMAT_IGNORED, invalid, message, subject_of(invalid)),)
-        param = "text.format"
-        contract = _read_format(param, request.text_format)
+        param, form = "text.format", request.text_format
+        contract = _read_format(param, form)
     strategy = choose_output_strategy(contract, param, tools, effort, capabilities)
-    return structs.replace(strategy, diagnostics=(*notes, *strategy.diagnostics))
+    diagnostics = (*notes, *strategy.diagnostics)
+    return structs.replace(strategy, text_format=form, diagnostics=diagnostics)
 
 
 def _read_format(param: str, form: Any) -> OutputContract:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
@@ -32,6 +32,8 @@ class OutputStrategy(Struct, frozen=True, kw_only=True):
 
     contract: OutputContract
     tools: DeclaredTools
+    text_format: Mapping[str, Any] = field(default_factory=lambda: {"type": "text"})
+    """The format as it was requested, by the request or by an item of the input."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
 

@@ -183,6 +183,7 @@ def open_objects(schema: Any) -> Any:
 
 # Tools that are ignored
 
+
 def _reason_to_ignore(tool: JSONObject, kind: str, namespace: str | None) -> str | None:
     if namespace is not None and kind not in {"function", "custom"}:
         return "a namespace may contain only function and custom tools"

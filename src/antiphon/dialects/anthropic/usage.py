@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from antiphon.core.stream.deltas import Delta, Usage
+from antiphon.dialects.service_tier import read_service_tier
 from antiphon.dialects.usage import count
 
 _COUNTS = (
@@ -40,3 +41,4 @@ class AnthropicUsage:
             cache_write_tokens=written,
             reasoning_tokens=self._thinking_tokens,
         )
+        yield from read_service_tier(usage.get("service_tier"))
