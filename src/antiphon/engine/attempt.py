@@ -13,12 +13,12 @@ from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.steps import ReasoningStep
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.planning.next_round import FinishedRound, can_take_over, plan_next_round
-from antiphon.core.planning.reported_settings import remove_settings
 from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
 from antiphon.engine.routing import Target
 from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.upstream import Upstream, UpstreamAnswer, error_body
 from antiphon.errors import UpstreamError
+from antiphon.wire.response_from_request import remove_settings
 
 _GRACE_S = 2.0  # how long usage may follow a finish reason
 

@@ -7,6 +7,7 @@ Secrets are left out as well, because responses are stored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -41,12 +42,12 @@ def create_response(request: Request, *, response_id: str, created_at: int) -> R
             "summary": request.summary,
         },
         safety_identifier=request.safety_identifier,
-        service_tier=report_tier(request.service_tier),
+        service_tier=_REPORTED_TIERS.get(request.service_tier, request.service_tier),
         store=request.store,
         temperature=1.0 if request.temperature is None else request.temperature,
         text={"format": request.text_format, "verbosity": request.verbosity or "medium"},
-        tool_choice=repeat_tool_choice(request.tool_choice),
-        tools=repeat_tools(request.tools),
+        tool_choice=_repeat_tool_choice(request.tool_choice),
+        tools=_repeat_tools(request.tools),
         top_logprobs=request.top_logprobs or 0,
         top_p=1.0 if request.top_p is None else request.top_p,
         truncation=request.truncation,
@@ -55,12 +56,7 @@ def create_response(request: Request, *, response_id: str, created_at: int) -> R
     )
 
 
-def report_tier(tier: str) -> str:
-    """The name of a service tier in a response."""
-    return _REPORTED_TIERS.get(tier, tier)
-
-
-def repeat_tools(
+def _repeat_tools(
     tools: Iterable[Document], unused: Collection[Mapping[str, Any]] = ()
 ) -> list[Document]:
     """The tools of a request as its response lists them, without those that are not used."""
@@ -77,7 +73,7 @@ def _repeat_tool(tool: Document, unused: Collection[Mapping[str, Any]]) -> Docum
     if tool["type"] == "namespace":
         inner = [each for each in tool["tools"] if each["type"] in NAMESPACE_TOOLS]
         described = {**tool, "description": tool.get("description") or ""}
-        return {**described, "tools": repeat_tools(inner, unused)}
+        return {**described, "tools": _repeat_tools(inner, unused)}
     if tool["type"] == "custom":
         return tool
     return _without_secrets(tool)  # type: ignore[no-any-return]
@@ -95,7 +91,7 @@ def _without_secrets(value: Any) -> Any:
     return value
 
 
-def repeat_tool_choice(choice: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+def _repeat_tool_choice(choice: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
     """The API reports some choices in an equivalent form that its response types allow."""
     if isinstance(choice, str):
         return choice
@@ -104,3 +100,86 @@ def repeat_tool_choice(choice: str | Mapping[str, Any]) -> str | Mapping[str, An
     if choice["type"] == "allowed_tools" and choice["mode"] == "none":
         return "none"
     return choice
+
+
+# --- settings that are used -----------------------------------------------------------------------
+
+_DEFAULTS: Mapping[str, Any] = {
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "truncation": "disabled",
+    "service_tier": "default",
+}
+"""Parameters of providers that a response reports, with the API's defaults."""
+
+_OTHER_NAMES: Mapping[str, str] = {
+    "max_completion_tokens": "max_output_tokens",
+    "logprobs": "top_logprobs",
+    "reasoning_effort": "reasoning.effort",
+    "effort": "reasoning.effort",
+    "reasoning": "reasoning.effort",
+    "summary": "reasoning.summary",
+    "verbosity": "text.verbosity",
+}
+"""Other names of these settings in requests to providers, in snake case."""
+_NESTED_DEFAULTS = {"effort": None, "summary": None, "verbosity": "medium"}
+
+
+def report_settings(
+    request: Request,
+    parameters: Mapping[str, Any],
+    *,
+    effort: str | None,
+    text_format: Document,
+    forces_call: bool,
+    unused: Collection[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """The fields of a response that tell which settings are used, not which were requested.
+
+    `parameters` are those that are sent. A setting that is not has the API's default. Labels of the
+    client, such as `metadata`, and the model are repeated as they were sent, and are not here.
+    """
+    reported = {name: parameters.get(name, default) for name, default in _DEFAULTS.items()}
+    summary = parameters.get("summary") or parameters.get("generate_summary")
+    tier = reported["service_tier"]
+    return reported | {
+        "service_tier": _REPORTED_TIERS.get(tier, tier),
+        "reasoning": {
+            "effort": effort,
+            "summary": summary or ("auto" if request.summary else None),
+        },
+        "text": {"format": text_format, "verbosity": parameters.get("verbosity", "medium")},
+        "tool_choice": _report_tool_choice(request.tool_choice, forces_call=forces_call),
+        "tools": _repeat_tools(request.tools, unused),
+    }
+
+
+def _report_tool_choice(choice: str | Document, *, forces_call: bool) -> str | Mapping[str, Any]:
+    """The choice, without its obligation to call a tool if that is not sent."""
+    nested = {} if isinstance(choice, str) else choice
+    is_list = nested.get("type") == "allowed_tools"
+    mode = nested.get("mode") if is_list else choice
+    if mode in ("auto", "none") or forces_call:
+        return _repeat_tool_choice(choice)
+    if isinstance(choice, str):
+        return "auto"
+    tools = choice["tools"] if is_list else [choice]
+    return {"type": "allowed_tools", "mode": "auto", "tools": tools}
+
+
+def remove_settings(reported: Mapping[str, Any], refused: Iterable[str]) -> dict[str, Any]:
+    """The settings after a provider has refused some of its parameters, by its names for them."""
+    changed = dict(reported)
+    for name in refused:
+        snake_case = re.sub(r"([A-Z])", lambda found: f"_{found[1].lower()}", name)
+        outer, _, inner = _OTHER_NAMES.get(snake_case, snake_case).partition(".")
+        if inner and outer in changed:
+            changed[outer] = {**changed[outer], inner: _NESTED_DEFAULTS[inner]}
+        elif outer in _DEFAULTS:
+            changed[outer] = _DEFAULTS[outer]
+    return changed

@@ -63,8 +63,8 @@ def refuse_tool(kind: str, param: str, reason: str, capabilities: Capabilities) 
         return refuse_search(kind, param, reason, capabilities)
     return _refusal(
         f"Tool {kind!r} cannot be run: {reason}, and {capabilities.model_name} does not run it"
-        " either. Remove the tool, or have it left out: set `hosted_tools` in [compatibility] of the"
-        ' gateway to "ignore".',
+        " either. Remove the tool, or have it left out: set `hosted_tools` in [compatibility] of"
+        ' the gateway to "ignore".',
         f"{param}.type",
     )
 

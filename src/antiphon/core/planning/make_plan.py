@@ -32,12 +32,12 @@ from antiphon.core.planning.effort import (
 from antiphon.core.planning.hosted_tools import REFUSE, HostedToolPolicy
 from antiphon.core.planning.output_strategy import OutputStrategy, choose_output_strategy
 from antiphon.core.planning.parameters import SOURCES, decide_include, decide_parameters
-from antiphon.core.planning.reported_settings import report_settings
 from antiphon.core.planning.unseal import unseal_history
 from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
+from antiphon.wire.response_from_request import report_settings
 
 __all__ = ["EFFORTS", "diagnostics_header", "make_plan"]
 
@@ -84,9 +84,7 @@ def make_plan(
         parameters=parameters,
         effort=effort,
         effective_effort=used_effort,
-        reported=report_settings(
-            request, parameters, tools, search, used_effort, output.text_format
-        ),
+        reported=_report_settings(request, parameters, tools, used_effort, output.text_format),
         contract=output.contract,
         replay_reasoning=capabilities.replay_reasoning,
         developer_role=capabilities.developer_role,
@@ -183,6 +181,26 @@ def _search_rules(request: Request, tools: DeclaredTools) -> SearchRules | None:
         tools.search,
         max_calls=min(limits, default=None),
         include_sources=SOURCES in request.include,
+    )
+
+
+def _report_settings(
+    request: Request,
+    parameters: Mapping[str, Any],
+    tools: DeclaredTools,
+    effort: str | None,
+    text_format: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The settings that the response reports: those that are sent, or that the gateway applies."""
+    if tools.search is not None and request.max_tool_calls is not None:
+        parameters = {**parameters, "max_tool_calls": request.max_tool_calls}
+    return report_settings(
+        request,
+        parameters,
+        effort=effort,
+        text_format=dict(text_format),
+        forces_call=tools.tool_choice.mode in ("required", "function"),
+        unused=tools.unused,
     )
 
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
@@ -32,7 +33,7 @@ class OutputStrategy(Struct, frozen=True, kw_only=True):
 
     contract: OutputContract
     tools: DeclaredTools
-    text_format: Mapping[str, Any] = field(default_factory=lambda: {"type": "text"})
+    text_format: Mapping[str, Any] = MappingProxyType({"type": "text"})
     """The format as it was requested, by the request or by an item of the input."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
