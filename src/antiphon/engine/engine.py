@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from antiphon.core.faults.fault import shutdown_fault
-from antiphon.core.history.content import NO_DESCRIPTIONS
-from antiphon.core.history.read_items import has_only_messages
+from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
+from antiphon.core.history.read_items import has_only_messages, pdf_contents
 from antiphon.core.plan.plan import Plan
 from antiphon.core.planning.hosted_tools import HostedToolPolicy
 from antiphon.core.planning.make_plan import make_plan
 from antiphon.engine.image_description import DescribeImages
+from antiphon.engine.pdf_text import ReadPDFs
 from antiphon.engine.routing import Router, Target
 from antiphon.engine.run import Run
 from antiphon.engine.services import ActiveRuns, Caller, PreparedRequest, Services
@@ -28,6 +30,13 @@ from antiphon.wire.request import Request
 from antiphon.wire.response_from_request import create_response
 
 
+class MediaTexts(NamedTuple):
+    """Texts in place of media that a model does not take: by image URL, and by `file_data`."""
+
+    descriptions: Mapping[str, str]
+    file_texts: Mapping[str, str]
+
+
 @dataclass
 class Engine:
     """Creates runs. One per process."""
@@ -36,6 +45,8 @@ class Engine:
     services: Services
     describe_images: DescribeImages | None = None
     """Describes images for models that take none; None where no model is configured for it."""
+    read_pdfs: ReadPDFs | None = None
+    """Reads PDF files for models that take none; None where no PDF reader is installed."""
 
     @property
     def active(self) -> ActiveRuns:
@@ -47,14 +58,12 @@ class Engine:
         targets = self.router.targets(request.model)
         _reject_background(request)
         request, items = await self._load_history(request, caller)
-        descriptions = NO_DESCRIPTIONS
-        if self.describe_images is not None:
-            descriptions = await self.describe_images([*items, *request.input], targets[0])
+        media = await self._read_media([*items, *request.input], targets)
         policy = self._tool_policy(caller)
-        plans = {targets[0].name: self._plan(request, items, descriptions, policy, targets[0])}
+        plans = {targets[0].name: self._plan(request, items, media, policy, targets[0])}
         for target in targets[1:]:
             with suppress(InvalidRequest):  # then this target is no fallback
-                plans[target.name] = self._plan(request, items, descriptions, policy, target)
+                plans[target.name] = self._plan(request, items, media, policy, target)
         runtime = services.runtime
         response = create_response(
             request, response_id=runtime.new_id("resp"), created_at=runtime.now()
@@ -73,6 +82,18 @@ class Engine:
             return request, ()
         return request, build_history(await store.chain(request.previous_response_id))
 
+    async def _read_media(
+        self, items: Sequence[Document], targets: Sequence[Target]
+    ) -> MediaTexts:
+        """Have images described and PDF files read, for models that take none."""
+        descriptions, file_texts = NO_DESCRIPTIONS, NO_TEXTS
+        if self.describe_images is not None:
+            descriptions = await self.describe_images(items, targets[0])
+        if self.read_pdfs is not None and not all(map(_takes_pdfs, targets)):
+            contents = pdf_contents(items)
+            file_texts = await self.read_pdfs(contents) if contents else NO_TEXTS
+        return MediaTexts(descriptions, file_texts)
+
     def _tool_policy(self, caller: Caller) -> HostedToolPolicy:
         unavailable = self.services.compatibility.hosted_tools
         return HostedToolPolicy(unavailable, caller.profile.optional_tools)
@@ -81,7 +102,7 @@ class Engine:
         self,
         request: Request,
         items: Sequence[Document],
-        descriptions: Mapping[str, str],
+        media: MediaTexts,
         policy: HostedToolPolicy,
         target: Target,
     ) -> Plan:
@@ -93,7 +114,8 @@ class Engine:
             capabilities=target.capabilities,
             issuer=target.provider.issuer,
             unseal=self.services.sealer.open,
-            descriptions=descriptions,
+            descriptions=media.descriptions,
+            file_texts=media.file_texts,
             hosted_tools=policy,
         )
 
@@ -107,6 +129,11 @@ class Engine:
         await services.in_process.close()
         await services.store.close()
         services.tracer.close()
+
+
+def _takes_pdfs(target: Target) -> bool:
+    capabilities = target.capabilities
+    return "file" in capabilities.inputs and capabilities.media.accepts_file_url("", ".pdf")
 
 
 def _reject_background(request: Request) -> None:

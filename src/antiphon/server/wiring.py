@@ -15,6 +15,7 @@ from antiphon.core.history.capsule import Sealer
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
 from antiphon.engine.image_description import CreateRun, make_image_describer
+from antiphon.engine.pdf_text import make_pdf_reader
 from antiphon.engine.routing import make_router
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
@@ -62,7 +63,7 @@ async def open_engine(
             compatibility=config.compatibility,
             runtime=runtime,
         )
-        engine = Engine(router, services)
+        engine = Engine(router, services, read_pdfs=make_pdf_reader())
         try:
             create = _create_own_run(engine)
             engine.describe_images = make_image_describer(config, router, create)

@@ -15,6 +15,7 @@ from antiphon.core.history import read_tool_items as tool_item
 from antiphon.core.history.content import (
     ANY_MEDIA,
     NO_DESCRIPTIONS,
+    NO_TEXTS,
     ContentReader,
     Item,
     mapping,
@@ -33,6 +34,7 @@ from antiphon.core.history.steps import (
     TextPart,
     ToolResultStep,
 )
+from antiphon.core.history.text_files import is_pdf
 
 Steps: TypeAlias = Sequence[Step]
 ItemReader: TypeAlias = Callable[[Item, ContentReader], Steps]
@@ -54,19 +56,21 @@ def read_items(
     media: MediaSupport = ANY_MEDIA,
     param: str = "input",
     descriptions: Mapping[str, str] = NO_DESCRIPTIONS,
+    file_texts: Mapping[str, str] = NO_TEXTS,
     model_name: str = "this model",
 ) -> tuple[tuple[Step, ...], tuple[Diagnostic, ...]]:
     """Read items into steps, and report what had to change.
 
     `inputs` are the kinds of content that the model supports: text, image, file, audio, and
     file_url if a file may be sent as a URL; `media` are the supported types. `descriptions` are of
-    images, by their URLs.
+    images, by their URLs; `file_texts` are of PDF files, by their content.
     """
     reader = ContentReader(
         inputs,
         tool_output_images=tool_output_images,
         media=media,
         descriptions=descriptions,
+        file_texts=file_texts,
         model_name=model_name,
     )
     steps: list[Step] = []
@@ -92,6 +96,19 @@ def image_urls(items: Sequence[Item]) -> list[str]:
         for part in step.parts
     )
     return [*dict.fromkeys(part.url for part in parts if isinstance(part, ImagePart))]
+
+
+def pdf_contents(items: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The content (`file_data`) of all PDF files in these items, each once."""
+    parts = (
+        part
+        for item in items
+        for field in ("content", "output")
+        for part in mappings(item.get(field))
+        if part.get("type") == "input_file"
+    )
+    contents = (string(part.get("file_data")) for part in parts)
+    return [*dict.fromkeys(data for data in contents if data is not None and is_pdf(data))]
 
 
 def _item_type(item: Any) -> str:

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from antiphon.core.diagnostic import Code, Diagnostic, diagnostics_header, ignored
 from antiphon.core.history.capsule import Unseal
-from antiphon.core.history.content import NO_DESCRIPTIONS
+from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
 from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.read_items import has_only_messages, read_items
 from antiphon.core.history.steps import Step
@@ -56,14 +56,16 @@ def make_plan(
     issuer: str = "",
     unseal: Unseal | None = None,
     descriptions: Mapping[str, str] = NO_DESCRIPTIONS,
+    file_texts: Mapping[str, str] = NO_TEXTS,
     hosted_tools: HostedToolPolicy = REFUSE,
 ) -> Plan:
     """Decide everything. `issuer`: whose capsules are used; `descriptions`: of images, by URL;
-    `hosted_tools`: what becomes of those that nobody can run."""
+    `file_texts`: of PDF files; `hosted_tools`: what becomes of those that nobody can run."""
     _reject_compaction(request)
     capabilities = structs.replace(capabilities, model_name=f"{provider}/{model}")
     items = [*history, *request.input]
-    read, notes = _read_history(items, capabilities, issuer, model, unseal, descriptions)
+    read, notes = _read_history(items, capabilities, descriptions, file_texts)
+    read, unused = _open_capsules(items, read, issuer, model, unseal)
     tools, steps, tool_notes = _declare_tools(request, items, read, capabilities, hosted_tools)
     requested, effort, reduced = _decide_effort(request, items, steps, tools, capabilities)
     logprobs, parameters, unsent = _decide_parameters(request, tools, effort, capabilities)
@@ -90,7 +92,9 @@ def make_plan(
         developer_role=capabilities.developer_role,
         include_logprobs=logprobs,
         include_reasoning_summary=bool(request.summary),
-        diagnostics=_locate((*notes, *tool_notes, *unsent, *reduced, *output.diagnostics), history),
+        diagnostics=_locate(
+            (*notes, *unused, *tool_notes, *unsent, *reduced, *output.diagnostics), history
+        ),
     )
 
 
@@ -139,24 +143,32 @@ def _decide_parameters(
 def _read_history(
     items: Sequence[Mapping[str, Any]],
     capabilities: Capabilities,
-    issuer: str,
-    model: str,
-    unseal: Unseal | None,
     descriptions: Mapping[str, str],
+    file_texts: Mapping[str, str],
 ) -> tuple[tuple[Step, ...], Sequence[Diagnostic]]:
-    """Read items into steps, and open the capsules in them."""
-    steps, notes = read_items(
+    """Read items into steps for a model with these capabilities."""
+    return read_items(
         items,
         inputs=capabilities.inputs,
         tool_output_images=capabilities.tool_output_images,
         media=capabilities.media,
         descriptions=descriptions,
+        file_texts=file_texts,
         model_name=capabilities.model_name,
     )
+
+
+def _open_capsules(
+    items: Sequence[Mapping[str, Any]],
+    steps: tuple[Step, ...],
+    issuer: str,
+    model: str,
+    unseal: Unseal | None,
+) -> tuple[tuple[Step, ...], Sequence[Diagnostic]]:
+    """Open the capsules in the steps of these items."""
     if unseal is None or has_only_messages(items):
-        return steps, notes
-    steps, unused = unseal_history(steps, issuer=issuer, model=model, unseal=unseal)
-    return steps, [*notes, *unused]
+        return steps, ()
+    return unseal_history(steps, issuer=issuer, model=model, unseal=unseal)
 
 
 def _not_applicable(tools: DeclaredTools, *, logprobs: bool) -> frozenset[str]:
