@@ -82,9 +82,7 @@ class Engine:
             return request, ()
         return request, build_history(await store.chain(request.previous_response_id))
 
-    async def _read_media(
-        self, items: Sequence[Document], targets: Sequence[Target]
-    ) -> MediaTexts:
+    async def _read_media(self, items: Sequence[Document], targets: Sequence[Target]) -> MediaTexts:
         """Have images described and PDF files read, for models that take none."""
         descriptions, file_texts = NO_DESCRIPTIONS, NO_TEXTS
         if self.describe_images is not None:

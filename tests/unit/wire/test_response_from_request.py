@@ -16,7 +16,7 @@ from tests.support.full_request import CHOICES, FULL, TOOLS, Document
 
 def echo(**fields: Any) -> Document:
     """The created response as JSON, after the official client has validated it."""
-    request = Request.parse(json.dumps({"model": "m", **fields}).encode())
+    request = Request.parse(json.dumps({"model": "m", "input": "Hello?", **fields}).encode())
     response = create_response(request, response_id="resp_1", created_at=1700000000)
     document: Document = msgspec.json.decode(msgspec.json.encode(response))
     OfficialResponse.model_validate(document)

@@ -178,7 +178,7 @@ class ContentReader:
         if "image" not in self._inputs:
             return self._describe_image(url)
         if url is None and string(part.get("file_id")) is not None:
-            return self._replace("image", _explain_file_id("image_url"))
+            return self._replace_remote("image", _explain_file_id("image_url"))
         if url is None:
             return self._replace("image", "it came without an address or content")
         return self._check_image(ImagePart(url, string(nested.get("detail", part.get("detail")))))
@@ -228,8 +228,7 @@ class ContentReader:
         if file.data is None and string(part.get("file_id")) is None:
             return self._replace("file", "it came without content", name=file.filename)
         if file.data is None and (file.file_id is None or "file" not in self._inputs):
-            marker = _marker("file", "it is kept elsewhere", file.filename)
-            return self._replace("file", _explain_file_id("file_data"), marker)
+            return self._replace_remote("file", _explain_file_id("file_data"), file.filename)
         return self._check_file(file)
 
     def _check_file_url(self, file: FilePart, url: str) -> Part:
@@ -279,8 +278,9 @@ class ContentReader:
                     return self._replace("audio", read.reason)
                 return AudioPart(data, form)
         if string(part.get("audio_url")) is not None:
-            return self._replace("audio", "`audio_url` is not fetched; send `input_audio`")
-        return self._replace("audio", "`input_audio` needs `data` and `format`")
+            return self._replace_remote("audio", "`audio_url` is not fetched; send `input_audio`")
+        marker = _marker("audio", "it came without content", None)
+        return self._replace("audio", "`input_audio` needs `data` and `format`", marker)
 
     def _replace_unsupported(
         self, kind: str, plural: str, failed: str = "", *, name: str | None = None
@@ -288,6 +288,10 @@ class ContentReader:
         """Replace a part of a kind that the model does not support."""
         marker = _marker(kind, f"this model takes no {plural}", name)
         return self._replace(kind, f"{self._model_name} does not support {plural}{failed}", marker)
+
+    def _replace_remote(self, kind: str, reason: str, name: str | None = None) -> Part:
+        """Replace a part whose content is kept where neither provider nor gateway can read it."""
+        return self._replace(kind, reason, _marker(kind, "it is kept elsewhere", name))
 
     def _replace(
         self, kind: str, reason: str, text: str | None = None, *, name: str | None = None

@@ -65,18 +65,23 @@ def refuse_tool(kind: str, param: str, reason: str, capabilities: Capabilities) 
         f"Tool {kind!r} cannot be run: {reason}, and {capabilities.model_name} does not run it"
         " either. Remove the tool, or have it left out: set `hosted_tools` in [compatibility] of"
         ' the gateway to "ignore".',
-        f"{param}.type",
+        param,
     )
 
 
 def refuse_search(kind: str, param: str, reason: str, capabilities: Capabilities) -> InvalidRequest:
     """Make the error for a web search that cannot be run as it is requested."""
-    provider = capabilities.model_name.partition("/")[0]
+    setting = f"`web_search` in [providers.{capabilities.model_name.partition('/')[0]}]"
+    if capabilities.web_search == "managed":
+        return _refusal(
+            f"Tool {kind!r} cannot be run: {reason}. Remove the tool or the restriction, or have"
+            f' the tool left out: set {setting} of the gateway to "ignore".',
+            param,
+        )
     return _refusal(
         f"Tool {kind!r} cannot be run: {reason}. Remove the tool, or set `backend` in [search] of"
-        f' the gateway and `web_search` in [providers.{provider}] to "managed"; "ignore" there'
-        " leaves the tool out.",
-        f"{param}.type",
+        f' the gateway and {setting} to "managed", or the latter to "ignore" to leave it out.',
+        param,
     )
 
 

@@ -203,7 +203,7 @@ def _parse_web_search(
 ) -> ParsedTool:
     missing = f"web search is not supported by {capabilities.model_name}"
     if capabilities.web_search == "refuse":
-        raise refuse_search(tool["type"], param, missing, capabilities)
+        raise refuse_search(tool["type"], f"{param}.type", missing, capabilities)
     if capabilities.web_search == "ignore":
         return _ignore(tool, param, missing)
     if capabilities.web_search == "none":

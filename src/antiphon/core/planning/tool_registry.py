@@ -99,7 +99,7 @@ class ToolRegistry:
             tool, param, self._capabilities, namespace=namespace, origin=origin
         )
         if offer.unavailable and origin == "request" and self._policy.refuses(offer.type):
-            raise refuse_tool(offer.type, param, offer.unavailable, self._capabilities)
+            raise refuse_tool(offer.type, f"{param}.type", offer.unavailable, self._capabilities)
         if offer in self.hosted:
             return
         if offer.handling != "declared":
