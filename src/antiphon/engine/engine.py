@@ -30,11 +30,13 @@ from antiphon.wire.request import Request
 from antiphon.wire.response_from_request import create_response
 
 
-class MediaTexts(NamedTuple):
-    """Texts in place of media that a model does not take: by image URL, and by `file_data`."""
+class PlanInputs(NamedTuple):
+    """What a plan is made of besides the request and the target."""
 
+    history: Sequence[Document]
     descriptions: Mapping[str, str]
     file_texts: Mapping[str, str]
+    hosted_tools: HostedToolPolicy
 
 
 @dataclass
@@ -59,11 +61,11 @@ class Engine:
         _reject_background(request)
         request, items = await self._load_history(request, caller)
         media = await self._read_media([*items, *request.input], targets)
-        policy = self._tool_policy(caller)
-        plans = {targets[0].name: self._plan(request, items, media, policy, targets[0])}
+        inputs = PlanInputs(items, *media, self._tool_policy(caller))
+        plans = {targets[0].name: self._plan(request, inputs, targets[0])}
         for target in targets[1:]:
             with suppress(InvalidRequest):  # then this target is no fallback
-                plans[target.name] = self._plan(request, items, media, policy, target)
+                plans[target.name] = self._plan(request, inputs, target)
         runtime = services.runtime
         response = create_response(
             request, response_id=runtime.new_id("resp"), created_at=runtime.now()
@@ -82,7 +84,9 @@ class Engine:
             return request, ()
         return request, build_history(await store.chain(request.previous_response_id))
 
-    async def _read_media(self, items: Sequence[Document], targets: Sequence[Target]) -> MediaTexts:
+    async def _read_media(
+        self, items: Sequence[Document], targets: Sequence[Target]
+    ) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Have images described and PDF files read, for models that take none."""
         descriptions, file_texts = NO_DESCRIPTIONS, NO_TEXTS
         if self.describe_images is not None:
@@ -90,31 +94,24 @@ class Engine:
         if self.read_pdfs is not None and not all(map(_takes_pdfs, targets)):
             contents = pdf_contents(items)
             file_texts = await self.read_pdfs(contents) if contents else NO_TEXTS
-        return MediaTexts(descriptions, file_texts)
+        return descriptions, file_texts
 
     def _tool_policy(self, caller: Caller) -> HostedToolPolicy:
         unavailable = self.services.compatibility.hosted_tools
         return HostedToolPolicy(unavailable, caller.profile.optional_tools)
 
-    def _plan(
-        self,
-        request: Request,
-        items: Sequence[Document],
-        media: MediaTexts,
-        policy: HostedToolPolicy,
-        target: Target,
-    ) -> Plan:
+    def _plan(self, request: Request, inputs: PlanInputs, target: Target) -> Plan:
         return make_plan(
             request,
-            items,
+            inputs.history,
             provider=target.provider.name,
             model=target.model,
             capabilities=target.capabilities,
             issuer=target.provider.issuer,
             unseal=self.services.sealer.open,
-            descriptions=media.descriptions,
-            file_texts=media.file_texts,
-            hosted_tools=policy,
+            descriptions=inputs.descriptions,
+            file_texts=inputs.file_texts,
+            hosted_tools=inputs.hosted_tools,
         )
 
     def stop_all(self) -> None:

@@ -13,7 +13,7 @@ import hashlib
 import importlib.util
 import os
 import sys
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
@@ -64,14 +64,17 @@ class PDFReader:
             _, dropped = self._texts.popitem(last=False)
             self._room += len(dropped)
 
-    async def _run_worker(self, content: bytes) -> str:
-        """Read a file in a process of its own, which gets no secrets of this one."""
+    async def _start_worker(self) -> Process:
+        """Start the process, without the secrets in the environment of this one."""
         self.started += 1
         environment = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         command = (sys.executable, "-P", pdf_worker.__file__)
-        process = await asyncio.create_subprocess_exec(
+        return await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
         )
+
+    async def _run_worker(self, content: bytes) -> str:
+        process = await self._start_worker()
         try:
             async with asyncio.timeout(self._timeout_s):
                 text, _ = await process.communicate(content)

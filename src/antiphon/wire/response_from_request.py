@@ -11,6 +11,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 from antiphon.wire.request_tools import EFFORTS, NAMESPACE_TOOLS, TOOLS
@@ -130,32 +132,36 @@ _OTHER_NAMES: Mapping[str, str] = {
 _NESTED_DEFAULTS = {"effort": None, "summary": None, "verbosity": "medium"}
 
 
-def report_settings(
-    request: Request,
-    parameters: Mapping[str, Any],
-    *,
-    effort: str | None,
-    text_format: Document,
-    forces_call: bool,
-    unused: Collection[Mapping[str, Any]],
-) -> dict[str, Any]:
-    """The fields of a response that tell which settings are used, not which were requested.
+class UsedSettings(Struct, frozen=True, kw_only=True):
+    """The settings of a request that are used. Labels of the client, such as `metadata`, and the
+    model are not among them: a response repeats them as they were sent."""
 
-    `parameters` are those that are sent. A setting that is not has the API's default. Labels of the
-    client, such as `metadata`, and the model are repeated as they were sent, and are not here.
-    """
+    parameters: Mapping[str, Any]
+    """Parameters that are sent to the provider, or that the gateway applies itself."""
+    effort: str | None = None
+    text_format: Document
+    forces_call: bool = False
+    """Whether the provider has to call a tool."""
+    unused: Collection[Mapping[str, Any]] = ()
+    """Tools that cannot be called."""
+
+
+def report_settings(request: Request, used: UsedSettings) -> dict[str, Any]:
+    """The fields of a response that tell which settings are used, not which were requested. What is
+    not used has the API's default."""
+    parameters = used.parameters
     reported = {name: parameters.get(name, default) for name, default in _DEFAULTS.items()}
     summary = parameters.get("summary") or parameters.get("generate_summary")
     tier = reported["service_tier"]
     return reported | {
         "service_tier": _REPORTED_TIERS.get(tier, tier),
         "reasoning": {
-            "effort": effort,
+            "effort": used.effort,
             "summary": summary or ("auto" if request.summary else None),
         },
-        "text": {"format": text_format, "verbosity": parameters.get("verbosity", "medium")},
-        "tool_choice": _report_tool_choice(request.tool_choice, forces_call=forces_call),
-        "tools": _repeat_tools(request.tools, unused),
+        "text": {"format": used.text_format, "verbosity": parameters.get("verbosity", "medium")},
+        "tool_choice": _report_tool_choice(request.tool_choice, forces_call=used.forces_call),
+        "tools": _repeat_tools(request.tools, used.unused),
     }
 
 

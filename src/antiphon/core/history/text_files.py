@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from urllib.parse import unquote_to_bytes
 
 from antiphon.core.history.media import decode_base64, guess_media_type
 
@@ -34,8 +33,14 @@ def read_content(data: str) -> bytes:
     """Decode file content: a `data:` URL, with base64 or percent-encoded, or bare base64."""
     header, _, payload = data.partition(",") if data.startswith("data:") else ("", "", data)
     if header and ";base64" not in header.lower():
-        return unquote_to_bytes(payload)
+        return _decode_percent(payload)
     return decode_base64(payload)
+
+
+def _decode_percent(text: str) -> bytes:
+    """Decode `%20` and the like; other characters stand for themselves."""
+    encoded = text.encode("utf-8", "replace")
+    return re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), encoded)
 
 
 def read_text(data: str, name: str = "") -> str | None:

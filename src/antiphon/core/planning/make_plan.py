@@ -37,7 +37,7 @@ from antiphon.core.structured_output.contract import OutputContract, check_schem
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
-from antiphon.wire.response_from_request import report_settings
+from antiphon.wire.response_from_request import UsedSettings, report_settings
 
 __all__ = ["EFFORTS", "diagnostics_header", "make_plan"]
 
@@ -66,15 +66,28 @@ def make_plan(
     items = [*history, *request.input]
     read, notes = _read_history(items, capabilities, descriptions, file_texts)
     read, unused = _open_capsules(items, read, issuer, model, unseal)
-    tools, steps, tool_notes = _declare_tools(request, items, read, capabilities, hosted_tools)
+    plan = _decide(request, items, read, capabilities, hosted_tools)
+    found = _locate((*notes, *unused, *plan.diagnostics), history)
+    return structs.replace(plan, provider=provider, model=model, diagnostics=found)
+
+
+def _decide(
+    request: Request,
+    items: Sequence[Mapping[str, Any]],
+    read: tuple[Step, ...],
+    capabilities: Capabilities,
+    policy: HostedToolPolicy,
+) -> Plan:
+    """Decide everything that does not depend on the name of the target."""
+    tools, steps, tool_notes = _declare_tools(request, items, read, capabilities, policy)
     requested, effort, reduced = _decide_effort(request, items, steps, tools, capabilities)
     logprobs, parameters, unsent = _decide_parameters(request, tools, effort, capabilities)
     output = _decide_output(request, items, tools, effort, capabilities)
     search = _search_rules(request, tools)
     used_effort = effective_effort(requested, effort, capabilities)
     return Plan(
-        provider=provider,
-        model=model,
+        provider="",
+        model="",
         instructions=request.instructions,
         history=steps,
         declarations=output.tools.declarations,
@@ -86,15 +99,13 @@ def make_plan(
         parameters=parameters,
         effort=effort,
         effective_effort=used_effort,
-        reported=_report_settings(request, parameters, tools, used_effort, output.text_format),
+        reported=_report_settings(request, tools, parameters, used_effort, output.text_format),
         contract=output.contract,
         replay_reasoning=capabilities.replay_reasoning,
         developer_role=capabilities.developer_role,
         include_logprobs=logprobs,
         include_reasoning_summary=bool(request.summary),
-        diagnostics=_locate(
-            (*notes, *unused, *tool_notes, *unsent, *reduced, *output.diagnostics), history
-        ),
+        diagnostics=(*tool_notes, *unsent, *reduced, *output.diagnostics),
     )
 
 
@@ -198,22 +209,25 @@ def _search_rules(request: Request, tools: DeclaredTools) -> SearchRules | None:
 
 def _report_settings(
     request: Request,
-    parameters: Mapping[str, Any],
     tools: DeclaredTools,
+    parameters: Mapping[str, Any],
     effort: str | None,
     text_format: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The settings that the response reports: those that are sent, or that the gateway applies."""
-    if tools.search is not None and request.max_tool_calls is not None:
-        parameters = {**parameters, "max_tool_calls": request.max_tool_calls}
-    return report_settings(
-        request,
-        parameters,
+    used = UsedSettings(
+        parameters={**parameters, **_counted_calls(request, tools)},
         effort=effort,
         text_format=dict(text_format),
         forces_call=tools.tool_choice.mode in ("required", "function"),
         unused=tools.unused,
     )
+    return report_settings(request, used)
+
+
+def _counted_calls(request: Request, tools: DeclaredTools) -> Mapping[str, Any]:
+    """The limit of tool calls, where the gateway counts its own searches."""
+    return {} if tools.search is None else {"max_tool_calls": request.max_tool_calls}
 
 
 def _locate(found: Iterable[Diagnostic], history: Sequence[Any]) -> tuple[Diagnostic, ...]:

@@ -98,8 +98,8 @@ class ToolRegistry:
         offer, diagnostics = parse_tool(
             tool, param, self._capabilities, namespace=namespace, origin=origin
         )
-        if offer.unavailable and origin == "request" and self._policy.refuses(offer.type):
-            raise refuse_tool(offer.type, f"{param}.type", offer.unavailable, self._capabilities)
+        if origin == "request":
+            self._refuse_unavailable(offer, f"{param}.type")
         if offer in self.hosted:
             return
         if offer.handling != "declared":
@@ -112,6 +112,10 @@ class ToolRegistry:
         else:
             self._redeclare(known, offer, param)
         self.diagnostics += diagnostics
+
+    def _refuse_unavailable(self, offer: ToolOffer, param: str) -> None:
+        if offer.unavailable and self._policy.refuses(offer.type):
+            raise refuse_tool(offer.type, param, offer.unavailable, self._capabilities)
 
     def _count_grammar(self, tool: object, param: str) -> None:
         """Limit the grammars of a request: compiling one blocks all other requests."""

@@ -148,8 +148,7 @@ class ChatDecoder:
             self._started = True
             deltas.append(Start(nonempty_string(chunk.model), nonempty_string(chunk.id)))
         if chunk.service_tier != self._service_tier:
-            self._service_tier = chunk.service_tier
-            deltas += read_service_tier(chunk.service_tier)
+            deltas += self._report_service_tier(chunk.service_tier)
         if chunk.usage or chunk.x_groq:
             deltas += _chunk_usage(chunk)  # first: usage counts even if the choice failed
         if chunk.web_search or chunk.search_results or chunk.citations:
@@ -160,6 +159,11 @@ class ChatDecoder:
         if chunk.choices is None or chunk.error or chunk.base_resp:
             deltas += _failure(data)
         return deltas
+
+    def _report_service_tier(self, tier: Any) -> Iterator[Delta]:
+        """The tier of this chunk; most servers that report one do so in every chunk."""
+        self._service_tier = tier
+        return read_service_tier(tier)
 
     def _choice_deltas(self, choice: _ChatChoice) -> list[Delta]:
         if choice.index:

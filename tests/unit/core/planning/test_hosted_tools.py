@@ -1,4 +1,4 @@
-"""Hosted tools that nobody can run: refused, unless the operator or a client profile allows them."""
+"""Hosted tools that nobody can run: refused, unless the operator or a profile allows them."""
 
 from __future__ import annotations
 
