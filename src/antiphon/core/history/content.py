@@ -261,11 +261,12 @@ class ContentReader:
             self.report(HistoryCode.FILE_INLINED, Decision.DEGRADED, message)
             title = f"file {name}" if name else "file"
             return TextPart(f"[{title}]\n{text}\n[end of {title}]")
-        if is_pdf(data) and text is None:
-            reason += ", and the gateway has no PDF reader (install the extra antiphon[pdf])"
-        elif is_pdf(data):
-            reason += ", and no text of this PDF can be read"
-        return self._replace("file", reason, marker)
+        if not is_pdf(data):
+            return self._replace("file", reason, marker)
+        if text is None:
+            missing = "the gateway has no PDF reader (install the extra antiphon[pdf])"
+            return self._replace("file", f"{reason}, and {missing}", marker)
+        return self._replace("file", f"{reason}, and no text of this PDF can be read", marker)
 
     def _read_audio(self, part: Item) -> Part:
         if "audio" not in self._inputs:

@@ -71,7 +71,8 @@ def refuse_tool(kind: str, param: str, reason: str, capabilities: Capabilities) 
 
 def refuse_search(kind: str, param: str, reason: str, capabilities: Capabilities) -> InvalidRequest:
     """Make the error for a web search that cannot be run as it is requested."""
-    setting = f"`web_search` in [providers.{capabilities.model_name.partition('/')[0]}]"
+    provider, _, _ = capabilities.model_name.partition("/")
+    setting = f"`web_search` in [providers.{provider}]"
     if capabilities.web_search == "managed":
         return _refusal(
             f"Tool {kind!r} cannot be run: {reason}. Remove the tool or the restriction, or have"
