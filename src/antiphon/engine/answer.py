@@ -38,6 +38,7 @@ from antiphon.wire.events import (
 )
 from antiphon.wire.items import Item, Message, OutputText
 from antiphon.wire.response import Response
+from antiphon.wire.response_from_request import report_settings
 
 
 class Answer:
@@ -88,7 +89,7 @@ class Answer:
 
     def use_sent_plan(self, plan: Plan) -> None:
         """Report what this plan says: the target's, without what was left out of the request."""
-        self._reported = plan.reported
+        self._used = plan.used
         self.diagnostics = (*plan.diagnostics, *self._found)
 
     def add_diagnostic(self, diagnostic: Diagnostic) -> None:
@@ -116,9 +117,9 @@ class Answer:
 
     def _make_bridge(self) -> Bridge:
         services, plan, target = self._services, self.plan, self._target
-        response, runtime = self._prepared.response, services.runtime
+        response, runtime = self._initial_response(), services.runtime
         machine = ResponseMachine(
-            msgspec.structs.replace(response, **self._reported),
+            response,
             new_id=runtime.new_id,
             now=runtime.now,
             tools=plan.identities,
@@ -129,6 +130,14 @@ class Answer:
         profile, reminders = self._prepared.caller.profile, services.attempts.reminders
         filters = make_filters(plan, profile, runtime.new_id, reminders=reminders)
         return Bridge(machine, target.provider.dialect, filters, guards=target.capabilities.guards)
+
+    def _initial_response(self) -> Response:
+        """The response before any output, with the settings that this attempt uses."""
+        prepared = self._prepared
+        if self._used == prepared.plans[prepared.targets[0].name].used:
+            return prepared.response  # that is where these are from
+        settings = report_settings(prepared.request, self._used)
+        return msgspec.structs.replace(prepared.response, **settings)
 
     def _seal(self, target: Target) -> Seal:
         return partial(self._services.sealer.seal, target.provider.issuer, target.model)

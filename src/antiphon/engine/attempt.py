@@ -87,7 +87,7 @@ def _report_left_out(plan: Plan, diagnostics: Sequence[Diagnostic]) -> Plan:
     return msgspec.structs.replace(
         plan,
         diagnostics=(*plan.diagnostics, *diagnostics),
-        reported=remove_settings(plan.reported, [each.param for each in diagnostics]),
+        used=remove_settings(plan.used, [each.param for each in diagnostics]),
     )
 
 

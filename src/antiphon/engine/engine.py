@@ -6,14 +6,15 @@ rejected is rejected here; nothing is acquired before the run is entered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from antiphon.core.faults.fault import shutdown_fault
 from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
-from antiphon.core.history.read_items import has_only_messages, pdf_contents
+from antiphon.core.history.read_items import has_only_messages
+from antiphon.core.history.text_files import is_pdf
 from antiphon.core.plan.plan import Plan
 from antiphon.core.planning.hosted_tools import HostedToolPolicy
 from antiphon.core.planning.make_plan import make_plan
@@ -68,7 +69,10 @@ class Engine:
                 plans[target.name] = self._plan(request, inputs, target)
         runtime = services.runtime
         response = create_response(
-            request, response_id=runtime.new_id("resp"), created_at=runtime.now()
+            request,
+            response_id=runtime.new_id("resp"),
+            created_at=runtime.now(),
+            used=plans[targets[0].name].used,
         )
         planned = tuple(target for target in targets if target.name in plans)
         return Run(services, PreparedRequest(request, caller, response, planned, plans))
@@ -91,9 +95,9 @@ class Engine:
         descriptions, file_texts = NO_DESCRIPTIONS, NO_TEXTS
         if self.describe_images is not None:
             descriptions = await self.describe_images(items, targets[0])
-        if self.read_pdfs is not None and not all(map(_takes_pdfs, targets)):
-            contents = pdf_contents(items)
-            file_texts = await self.read_pdfs(contents) if contents else NO_TEXTS
+        contents = _pdf_contents(items) if self.read_pdfs is not None else []
+        if self.read_pdfs is not None and contents and not all(map(_takes_pdfs, targets)):
+            file_texts = await self.read_pdfs(contents)
         return descriptions, file_texts
 
     def _tool_policy(self, caller: Caller) -> HostedToolPolicy:
@@ -124,6 +128,19 @@ class Engine:
         await services.in_process.close()
         await services.store.close()
         services.tracer.close()
+
+
+def _pdf_contents(items: Iterable[Document]) -> list[str]:
+    """The content (`file_data`) of all PDF files in these items, each once."""
+    contents = (
+        part["file_data"]
+        for item in items
+        for field in ("content", "output")
+        if isinstance(parts := item.get(field), list)
+        for part in parts
+        if isinstance(part, Mapping) and isinstance(part.get("file_data"), str)
+    )
+    return [*dict.fromkeys(filter(is_pdf, contents))]
 
 
 def _takes_pdfs(target: Target) -> bool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
@@ -23,8 +23,16 @@ _REPORTED_TIERS = {"auto": "default", "fast": "priority"}
 _FUNCTION_DEFAULTS = {"description": None, "parameters": None, "strict": None}
 
 
-def create_response(request: Request, *, response_id: str, created_at: int) -> Response:
-    """Build the response in progress, with every field that its request determines."""
+def create_response(
+    request: Request, *, response_id: str, created_at: int, used: UsedSettings | None = None
+) -> Response:
+    """Build the response in progress, with every field that its request determines; `used`: what
+    has become of its settings, if that is known."""
+    response = _repeat_request(request, response_id, created_at)
+    return response if used is None else structs.replace(response, **report_settings(request, used))
+
+
+def _repeat_request(request: Request, response_id: str, created_at: int) -> Response:
     return Response(
         id=response_id,
         created_at=created_at,
@@ -122,24 +130,20 @@ _DEFAULTS: Mapping[str, Any] = {
 _OTHER_NAMES: Mapping[str, str] = {
     "max_completion_tokens": "max_output_tokens",
     "logprobs": "top_logprobs",
-    "reasoning_effort": "reasoning.effort",
-    "effort": "reasoning.effort",
-    "reasoning": "reasoning.effort",
-    "summary": "reasoning.summary",
-    "verbosity": "text.verbosity",
+    "reasoning_effort": "effort",
+    "reasoning": "effort",
 }
-"""Other names of these settings in requests to providers, in snake case."""
-_NESTED_DEFAULTS = {"effort": None, "summary": None, "verbosity": "medium"}
+"""Other names of settings in requests to providers, in snake case."""
 
 
 class UsedSettings(Struct, frozen=True, kw_only=True):
     """The settings of a request that are used. Labels of the client, such as `metadata`, and the
     model are not among them: a response repeats them as they were sent."""
 
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, Any] = {}
     """Parameters that are sent to the provider, or that the gateway applies itself."""
     effort: str | None = None
-    text_format: Document
+    text_format: Document = field(default_factory=lambda: {"type": "text"})
     forces_call: bool = False
     """Whether the provider has to call a tool."""
     unused: Collection[Mapping[str, Any]] = ()
@@ -178,14 +182,10 @@ def _report_tool_choice(choice: str | Document, *, forces_call: bool) -> str | M
     return {"type": "allowed_tools", "mode": "auto", "tools": tools}
 
 
-def remove_settings(reported: Mapping[str, Any], refused: Iterable[str]) -> dict[str, Any]:
+def remove_settings(used: UsedSettings, refused: Iterable[str]) -> UsedSettings:
     """The settings after a provider has refused some of its parameters, by its names for them."""
-    changed = dict(reported)
-    for name in refused:
-        snake_case = re.sub(r"([A-Z])", lambda found: f"_{found[1].lower()}", name)
-        outer, _, inner = _OTHER_NAMES.get(snake_case, snake_case).partition(".")
-        if inner and outer in changed:
-            changed[outer] = {**changed[outer], inner: _NESTED_DEFAULTS[inner]}
-        elif outer in _DEFAULTS:
-            changed[outer] = _DEFAULTS[outer]
-    return changed
+    snake_case = {re.sub(r"(?=[A-Z])", "_", name).lower() for name in refused}
+    names = {_OTHER_NAMES.get(name, name) for name in snake_case}
+    parameters = {name: value for name, value in used.parameters.items() if name not in names}
+    effort = None if "effort" in names else used.effort
+    return structs.replace(used, parameters=parameters, effort=effort)

@@ -34,7 +34,6 @@ from antiphon.core.history.steps import (
     TextPart,
     ToolResultStep,
 )
-from antiphon.core.history.text_files import is_pdf
 
 Steps: TypeAlias = Sequence[Step]
 ItemReader: TypeAlias = Callable[[Item, ContentReader], Steps]
@@ -96,19 +95,6 @@ def image_urls(items: Sequence[Item]) -> list[str]:
         for part in step.parts
     )
     return [*dict.fromkeys(part.url for part in parts if isinstance(part, ImagePart))]
-
-
-def pdf_contents(items: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The content (`file_data`) of all PDF files in these items, each once."""
-    parts = (
-        part
-        for item in items
-        for field in ("content", "output")
-        for part in mappings(item.get(field))
-        if part.get("type") == "input_file"
-    )
-    contents = (string(part.get("file_data")) for part in parts)
-    return [*dict.fromkeys(data for data in contents if data is not None and is_pdf(data))]
 
 
 def _item_type(item: Any) -> str:

@@ -18,6 +18,7 @@ from antiphon.core.history.steps import Step
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
 from antiphon.core.web_search.rules import SearchRules
+from antiphon.wire.response_from_request import UsedSettings
 
 __all__ = [
     "Capabilities",
@@ -137,8 +138,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The provider's value for the reasoning effort; None: the field is left out."""
     effective_effort: str | None = None
     """The effort of the API that `effort` amounts to; None if effort has no effect."""
-    reported: Mapping[str, Any] = {}
-    """Fields of the response that tell which settings are used."""
+    used: UsedSettings = UsedSettings()
+    """The settings that the response reports."""
     contract: OutputContract = OutputContract()
     include_reasoning_summary: bool = False
     """The client requested reasoning as a summary."""

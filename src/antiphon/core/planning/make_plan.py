@@ -18,7 +18,7 @@ from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
 from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.read_items import has_only_messages, read_items
-from antiphon.core.history.steps import Step
+from antiphon.core.history.steps import ReasoningStep, Step
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
 from antiphon.core.planning.effort import (
@@ -37,7 +37,7 @@ from antiphon.core.structured_output.contract import OutputContract, check_schem
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
-from antiphon.wire.response_from_request import UsedSettings, report_settings
+from antiphon.wire.response_from_request import UsedSettings
 
 __all__ = ["EFFORTS", "diagnostics_header", "make_plan"]
 
@@ -65,7 +65,7 @@ def make_plan(
     capabilities = structs.replace(capabilities, model_name=f"{provider}/{model}")
     items = [*history, *request.input]
     read, notes = _read_history(items, capabilities, descriptions, file_texts)
-    read, unused = _open_capsules(items, read, issuer, model, unseal)
+    read, unused = _open_capsules(read, issuer, model, unseal)
     plan = _decide(request, items, read, capabilities, hosted_tools)
     found = _locate((*notes, *unused, *plan.diagnostics), history)
     return structs.replace(plan, provider=provider, model=model, diagnostics=found)
@@ -99,7 +99,7 @@ def _decide(
         parameters=parameters,
         effort=effort,
         effective_effort=used_effort,
-        reported=_report_settings(request, tools, parameters, used_effort, output.text_format),
+        used=_used_settings(request, tools, parameters, used_effort, output.text_format),
         contract=output.contract,
         replay_reasoning=capabilities.replay_reasoning,
         developer_role=capabilities.developer_role,
@@ -170,14 +170,10 @@ def _read_history(
 
 
 def _open_capsules(
-    items: Sequence[Mapping[str, Any]],
-    steps: tuple[Step, ...],
-    issuer: str,
-    model: str,
-    unseal: Unseal | None,
+    steps: tuple[Step, ...], issuer: str, model: str, unseal: Unseal | None
 ) -> tuple[tuple[Step, ...], Sequence[Diagnostic]]:
-    """Open the capsules in the steps of these items."""
-    if unseal is None or has_only_messages(items):
+    """Open the capsules in these steps; only reasoning has any."""
+    if unseal is None or not any(isinstance(step, ReasoningStep) for step in steps):
         return steps, ()
     return unseal_history(steps, issuer=issuer, model=model, unseal=unseal)
 
@@ -207,22 +203,21 @@ def _search_rules(request: Request, tools: DeclaredTools) -> SearchRules | None:
     )
 
 
-def _report_settings(
+def _used_settings(
     request: Request,
     tools: DeclaredTools,
     parameters: Mapping[str, Any],
     effort: str | None,
     text_format: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> UsedSettings:
     """The settings that the response reports: those that are sent, or that the gateway applies."""
-    used = UsedSettings(
+    return UsedSettings(
         parameters={**parameters, **_counted_calls(request, tools)},
         effort=effort,
         text_format=dict(text_format),
         forces_call=tools.tool_choice.mode in ("required", "function"),
         unused=tools.unused,
     )
-    return report_settings(request, used)
 
 
 def _counted_calls(request: Request, tools: DeclaredTools) -> Mapping[str, Any]:
