@@ -1,11 +1,16 @@
-"""SQLite files: private permissions, ownership check, migrations, errors that name the file."""
+"""SQLite files: private permissions, ownership check, migrations, errors that name the file.
+
+A file may be moved, deleted or replaced while it is open. SQLite would go on with a file that
+nobody can find, so a `WatchedConnection` is opened again if another file is at its path.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -13,7 +18,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import StoreError
+from antiphon.errors import StoreDamaged, StoreError
 
 BUSY_S = 5.0  # how long to wait for a lock held by another process
 _WAL_BYTES = 16 * 1024 * 1024  # size of the write-ahead log file after a checkpoint
@@ -33,18 +38,39 @@ def convert_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror or error}") from error
-    except (sqlite3.Error, msgspec.MsgspecError, zlib.error) as error:
+    except sqlite3.Error as error:
+        if is_damage(error):
+            raise StoreDamaged(
+                f"{path}: the file is damaged ({error}). Restore it from a backup, or move it away"
+                " together with its -wal and -shm files: a new one is created."
+            ) from error
         raise StoreError(f"{path}: {error}") from error
+    except (msgspec.MsgspecError, zlib.error) as error:
+        raise StoreError(f"{path}: {error}") from error
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether the content of the file is damaged, rather than the file out of reach."""
+    code = getattr(error, "sqlite_errorcode", 0) or 0
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def create_directory(path: Path) -> None:
+    """Create the directory of a file, when it is opened for the first time.
+
+    While the gateway runs, a directory that vanished is not created again: it may be the place of
+    a file system that is not mounted.
+    """
+    with convert_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def connect(
     path: Path, schema: DatabaseSchema, *, synchronous: Literal["FULL", "NORMAL"]
 ) -> sqlite3.Connection:
-    """Open a read-write connection; creates the file and its directory if missing."""
+    """Open a read-write connection; creates the file if it is missing."""
     with convert_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # SQLite creates its -wal and -shm files with the mode of the main file.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        _create_private(path)
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
         try:
             _check_ownership(connection, path, schema)
@@ -58,6 +84,56 @@ def connect(
             connection.close()
             raise
     return connection
+
+
+def _create_private(path: Path) -> None:
+    """Create a missing file that only its owner can access.
+
+    SQLite creates its -wal and -shm files with the mode of the main file. An existing file is not
+    opened: closing it would release the locks of other connections of this process.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
+
+
+class WatchedConnection:
+    """A connection to the file that is at a path now. Used by one thread at a time."""
+
+    def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._path = path
+        self._connect = connect
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+
+    def get(self) -> sqlite3.Connection:
+        """Return the connection, a new one if another file is at the path; raises `StoreError`."""
+        identity = _read_identity(self._path)
+        if self._connection is None or identity is None or identity != self._identity:
+            self.close()
+            self._connection = self._connect()
+            self._identity = _read_identity(self._path)
+        return self._connection
+
+    def close(self) -> None:
+        """Close the connection; `get` opens a new one. SQLite does not touch the files at the path
+        if they are not those that it opened."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _read_identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a file, None if it cannot be found."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
