@@ -32,11 +32,13 @@ class Outage:
         return await send_raw(self.gateway, "GET", "/health/ready")
 
     async def ask(self, **body: Any) -> Answer:
-        body = {"model": "echo/echo", "input": "Hello?", **body}
-        answer = await post_request(self.gateway, body)
+        answer = await self.post(**body)
         assert answer.status == 200, answer.body
         assert answer.response["status"] == "completed"
         return answer
+
+    async def post(self, **body: Any) -> Answer:
+        return await post_request(self.gateway, {"model": "echo/echo", "input": "Hello?", **body})
 
     async def check_unavailable(self) -> None:
         """The outage is reported, and answers say that they are not stored."""
@@ -90,9 +92,7 @@ async def test_a_store_whose_directory_is_deleted_heals_when_it_is_back(tmp_path
         await setup.check_unavailable()
         setup.directory.mkdir()
         await setup.check_available()
-        gone = await post_request(
-            setup.gateway, {"model": "echo/echo", "input": "?", "previous_response_id": before}
-        )
+        gone = await setup.post(previous_response_id=before)
         assert gone.error["code"] == "previous_response_not_found"
     assert (setup.directory / "turns.db").exists()
     assert (setup.directory / "trace.db").exists()
@@ -109,9 +109,7 @@ async def test_a_store_that_is_replaced_by_a_backup_goes_on_with_the_backup(
         (tmp_path / "backup").rename(setup.directory)
         await setup.check_available()
         await setup.ask(previous_response_id=kept)
-        gone = await post_request(
-            setup.gateway, {"model": "echo/echo", "input": "?", "previous_response_id": lost}
-        )
+        gone = await setup.post(previous_response_id=lost)
         assert gone.error["code"] == "previous_response_not_found"
 
 

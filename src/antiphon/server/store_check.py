@@ -17,11 +17,16 @@ class StoreCheck:
     """Knows whether the store could be written when it was last checked, and logs each change."""
 
     def __init__(
-        self, store: Store, clock: Callable[[], float], emit: Callable[[Entry], None]
+        self,
+        store: Store,
+        clock: Callable[[], float],
+        emit: Callable[[Entry], None],
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.store = store
         self._clock = clock
         self._emit = emit
+        self._timeout_s = timeout_s
         self._checked_at: float | None = None
         self._available = True
 
@@ -35,10 +40,10 @@ class StoreCheck:
 
     async def _find_problem(self) -> str:
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(self._timeout_s):
                 await self.store.check()
         except TimeoutError:
-            return f"{self.store.name}: no answer within {TIMEOUT_S:g} s."
+            return f"{self.store.name}: no answer within {self._timeout_s:g} s."
         except StoreError as error:
             return error.message
         return ""

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -36,23 +36,55 @@ def convert_errors(path: Path) -> Iterator[None]:
     """Convert every error of the file to a `StoreError` that names it."""
     try:
         yield
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror or error}") from error
-    except sqlite3.Error as error:
-        if is_damage(error):
-            raise StoreDamaged(
-                f"{path}: the file is damaged ({error}). Restore it from a backup, or move it away"
-                " together with its -wal and -shm files: a new one is created."
-            ) from error
-        raise StoreError(f"{path}: {error}") from error
-    except (msgspec.MsgspecError, zlib.error) as error:
-        raise StoreError(f"{path}: {error}") from error
+    except (OSError, sqlite3.Error, msgspec.MsgspecError, zlib.error) as error:
+        raise to_store_error(path, error) from error
+
+
+def to_store_error(path: Path, error: Exception) -> StoreError:
+    """Return an error as one that names the file."""
+    if isinstance(error, StoreError):
+        return error
+    if is_damage(error):
+        return StoreDamaged(
+            f"{path}: the file is damaged ({error}). Restore it from a backup, or move it away"
+            " together with its -wal and -shm files: a new one is created."
+        )
+    return StoreError(f"{path}: {getattr(error, 'strerror', None) or error}")
 
 
 def is_damage(error: Exception) -> bool:
     """Whether the content of the file is damaged, rather than the file out of reach."""
-    code = getattr(error, "sqlite_errorcode", 0) or 0
-    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return _result_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_file_failure(error: Exception) -> bool:
+    """Whether the file is damaged, full, read-only or out of reach, rather than locked or used in
+    a wrong way: a new connection may work when the file does again."""
+    return is_damage(error) or _result_code(error) in (
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+    )
+
+
+def _result_code(error: Exception) -> int:
+    """Return the primary result code of SQLite; 0 for an error that is not of SQLite itself."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def set_aside(path: Path, suffix: str) -> Path:
+    """Rename a file together with the files SQLite keeps beside it; return its new path.
+
+    The log is renamed first: SQLite would apply a log that is left behind to the next file.
+    """
+    aside = path.with_name(f"{path.name}.{suffix}")
+    with convert_errors(path):
+        for part in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.rename(f"{path}{part}", f"{aside}{part}")
+        os.rename(path, aside)
+    return aside
 
 
 def create_directory(path: Path) -> None:
@@ -116,7 +148,9 @@ class WatchedConnection:
         if self._connection is None or identity is None or identity != self._identity:
             self.close()
             self._connection = self._connect()
-            self._identity = _read_identity(self._path)
+            # A file that was created or replaced meanwhile may not be the one that was opened.
+            opened = _read_identity(self._path)
+            self._identity = opened if opened == identity else None
         return self._connection
 
     def close(self) -> None:

@@ -19,7 +19,12 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Struct
 
 from antiphon.errors import StoreError
-from antiphon.store.sqlite_file import WatchedConnection, convert_errors, is_damage, transaction
+from antiphon.store.sqlite_file import (
+    WatchedConnection,
+    is_file_failure,
+    to_store_error,
+    transaction,
+)
 
 T = TypeVar("T")
 Job: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -153,12 +158,13 @@ class BatchWriter:
             with transaction(connection):
                 return [queued.job(connection) for queued in jobs]
         except sqlite3.Error as error:
-            if isinstance(error, sqlite3.OperationalError) or is_damage(error):
+            if is_file_failure(error):
                 self._connection.close()
             raise
 
     def _failure(self, queued: _QueuedJob, error: Exception) -> _JobResult:
-        failure = _describe_failure(self._path, error)
+        failure = to_store_error(self._path, error)
+        failure.__cause__ = error if failure is not error else error.__cause__
         if queued.future is None:
             _log.warning("%s", failure)
         return _JobResult(queued.future, error=failure)
@@ -169,19 +175,6 @@ class BatchWriter:
         except (sqlite3.Error, StoreError) as error:  # retried in the next round; writes continue
             _log.warning("%s: maintenance failed, will be retried: %s", self._path, error)
             return False
-
-
-def _describe_failure(path: Path, error: Exception) -> StoreError:
-    """Return the error as one that names the file."""
-    try:
-        with convert_errors(path):
-            raise error
-    except StoreError as failure:
-        return failure
-    except Exception as other:
-        failure = StoreError(f"{path}: {other}")
-        failure.__cause__ = other
-        return failure
 
 
 def _deliver_results(loop: asyncio.AbstractEventLoop, results: list[_JobResult]) -> None:

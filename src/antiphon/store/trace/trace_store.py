@@ -1,7 +1,8 @@
 """Request trace: a log of every request in its own SQLite file.
 
 Recording never blocks and never raises. One thread writes queued rows in batches and deletes rows
-beyond the retention limits; on a failure it counts the lost rows and continues.
+beyond the retention limits; on a failure it counts the lost rows and continues. A damaged file is
+renamed, and a new one is created: a trace must not keep the gateway from running.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.errors import StoreError
+from antiphon.errors import StoreDamaged, StoreError
 from antiphon.store.redact import Redactor
 from antiphon.store.sqlite_file import (
     WatchedConnection,
     connect,
     create_directory,
+    is_damage,
+    set_aside,
     transaction,
 )
 from antiphon.store.trace.payload import add_counts, drop_payload, redact_and_truncate
@@ -110,6 +113,15 @@ class TraceStore:
         self._file.close()
 
     def _write(self, records: Sequence[EncodedRow]) -> None:
+        try:
+            self._insert(records)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            self._set_aside(error)
+            self._insert(records)
+
+    def _insert(self, records: Sequence[EncodedRow]) -> None:
         connection = self._file.get()
         with transaction(connection):
             insert_rows(connection, records)
@@ -178,6 +190,9 @@ class TraceStore:
                 return True
         except (sqlite3.Error, StoreError) as error:
             self._file.close()
+            if is_damage(error):
+                self._set_aside(error)
+                return False
             _log.warning(
                 "%s: old trace rows could not be deleted, will be retried: %s", self._path, error
             )
@@ -185,4 +200,14 @@ class TraceStore:
         return False
 
     def _connect(self) -> sqlite3.Connection:
-        return connect(self._path, SCHEMA, synchronous="NORMAL")
+        try:
+            return connect(self._path, SCHEMA, synchronous="NORMAL")
+        except StoreDamaged as error:
+            self._set_aside(error.__cause__ or error)
+            return connect(self._path, SCHEMA, synchronous="NORMAL")
+
+    def _set_aside(self, error: BaseException) -> None:
+        self._file.close()
+        aside = set_aside(self._path, f"damaged-{self._now_ms()}")
+        message = "%s: the trace file is damaged (%s). It was renamed to %s; a new trace begins."
+        _log.warning(message, self._path, error, aside.name)
