@@ -209,5 +209,9 @@ class TraceStore:
     def _set_aside(self, error: BaseException) -> None:
         self._file.close()
         aside = set_aside(self._path, f"damaged-{self._now_ms()}")
-        message = "%s: the trace file is damaged (%s). It was renamed to %s; a new trace begins."
-        _log.warning(message, self._path, error, aside.name)
+        _log.warning(
+            "%s: the trace file is damaged (%s). It was renamed to %s; a new trace begins.",
+            self._path,
+            error,
+            aside.name,
+        )
