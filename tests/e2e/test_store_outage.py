@@ -77,6 +77,8 @@ async def test_a_store_whose_directory_is_moved_away_heals_when_it_is_back(tmp_p
         before = (await setup.ask()).response["id"]
         setup.directory.rename(tmp_path / "elsewhere")
         await setup.check_unavailable()
+        continued = await setup.post(previous_response_id=before)
+        assert (continued.status, continued.error["type"]) == (500, "server_error")
         assert not setup.directory.exists()
         (tmp_path / "elsewhere").rename(setup.directory)
         await setup.check_available()
