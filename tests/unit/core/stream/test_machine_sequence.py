@@ -33,7 +33,7 @@ def test_an_item_is_announced_by_its_first_delta_and_not_before(kind: str) -> No
     subject = machine()
     subject.start()
     delta, expected = FIRST[kind]
-    assert subject.snapshot.output == ()
+    assert [*subject.snapshot.output] == []
     events = documents(subject.feed(delta))
     assert [event["type"].removeprefix("response.") for event in events] == expected
     assert len(subject.snapshot.output) == 1
