@@ -124,6 +124,7 @@ def _create_private(path: Path) -> None:
     SQLite creates its -wal and -shm files with the mode of the main file. An existing file is not
     opened: closing it would release the locks of other connections of this process.
     """
+    _remove_leftovers(path)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
@@ -131,6 +132,16 @@ def _create_private(path: Path) -> None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
         if not os.access(path, os.R_OK | os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the -wal and -shm files of a database that is gone: a new one must not share them
+    with connections to the old one that are still open."""
+    leftovers = [Path(f"{path}{part}") for part in ("-wal", "-shm")]
+    leftovers = [each for each in leftovers if each.exists()]
+    if leftovers and not path.exists():  # in this order: a file is older than its log
+        for each in leftovers:
+            each.unlink(missing_ok=True)
 
 
 class WatchedConnection:

@@ -188,6 +188,20 @@ def test_a_connection_to_a_replaced_file_is_opened_again_without_touching_its_lo
     assert things(path, FIRST) == rows
 
 
+def test_a_new_file_shares_nothing_with_connections_to_a_deleted_one(tmp_path: Path) -> None:
+    path = tmp_path / "things.sqlite"
+    with closing(open_watched(path)) as watched, closing(open_watched(path)) as other:
+        old = watched.get()
+        old.execute("INSERT INTO thing VALUES ('only in the log of the deleted file')")
+        path.unlink()  # and its log stays
+        other.get().execute("INSERT INTO thing VALUES ('in the new file')")
+        assert old.execute("SELECT count(*) FROM thing").fetchone() == (2,)
+        assert watched.get() is not old
+        watched.get().execute("INSERT INTO thing VALUES ('in the new file, too')")
+    rows = [("old",), ("in the new file",), ("in the new file, too",)]
+    assert things(path, FIRST) == rows
+
+
 def test_a_file_is_set_aside_together_with_its_log(tmp_path: Path) -> None:
     path = tmp_path / "things.sqlite"
     with closing(open_watched(path)) as watched:

@@ -296,23 +296,6 @@ def test_a_file_that_turns_out_damaged_later_is_set_aside_and_no_row_is_lost(
     assert trace.lost == TraceLoss()
 
 
-def test_a_file_that_another_process_replaced_is_written_and_nothing_is_set_aside(
-    path: Path,
-) -> None:
-    write_rows(trace_at(path), request("old"))
-    trace = trace_at(path)
-    trace.open()
-    path.rename(path.with_name("moved.sqlite"))
-    write_rows(trace_at(path), request("of the other process"))
-    trace.record(request("new"))
-    trace.close()
-    assert [one.request.request_id for one in list_requests(path)] == [
-        "new",
-        "of the other process",
-    ]
-    assert set_aside_files(path) == []
-
-
 def test_a_directory_that_vanished_is_not_created_again(path: Path) -> None:
     trace = trace_at(path)
     trace.open()
