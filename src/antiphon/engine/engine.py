@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from antiphon.core.faults.fault import shutdown_fault
+from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
 from antiphon.core.history.read_items import has_only_messages
 from antiphon.core.history.text_files import is_pdf
@@ -38,6 +40,7 @@ class PlanInputs(NamedTuple):
     descriptions: Mapping[str, str]
     file_texts: Mapping[str, str]
     hosted_tools: HostedToolPolicy
+    unseal: Unseal
 
 
 @dataclass
@@ -62,11 +65,12 @@ class Engine:
         _reject_background(request)
         request, items = await self._load_history(request, caller)
         media = await self._read_media([*items, *request.input], targets)
-        inputs = PlanInputs(items, *media, self._tool_policy(caller))
-        plans = {targets[0].name: self._plan(request, inputs, targets[0])}
+        unseal = partial(services.sealer.open, caller.client)
+        inputs = PlanInputs(items, *media, self._tool_policy(caller), unseal)
+        plans = {targets[0].name: _plan(request, inputs, targets[0])}
         for target in targets[1:]:
             with suppress(InvalidRequest):  # then this target is no fallback
-                plans[target.name] = self._plan(request, inputs, target)
+                plans[target.name] = _plan(request, inputs, target)
         runtime = services.runtime
         response = create_response(
             request,
@@ -75,7 +79,7 @@ class Engine:
             used=plans[targets[0].name].used,
         )
         planned = tuple(target for target in targets if target.name in plans)
-        return Run(services, PreparedRequest(request, caller, response, planned, plans))
+        return Run(services, PreparedRequest(request, caller, response, planned, plans, unseal))
 
     async def _load_history(
         self, request: Request, caller: Caller
@@ -86,7 +90,8 @@ class Engine:
             request = await resolve_references(request, store, caller.client)
         if request.previous_response_id is None:
             return request, ()
-        return request, build_history(await store.chain(request.previous_response_id))
+        turns = await store.chain(request.previous_response_id, client=caller.client)
+        return request, build_history(turns)
 
     async def _read_media(
         self, items: Sequence[Document], targets: Sequence[Target]
@@ -103,20 +108,6 @@ class Engine:
     def _tool_policy(self, caller: Caller) -> HostedToolPolicy:
         unavailable = self.services.compatibility.hosted_tools
         return HostedToolPolicy(unavailable, caller.profile.optional_tools)
-
-    def _plan(self, request: Request, inputs: PlanInputs, target: Target) -> Plan:
-        return make_plan(
-            request,
-            inputs.history,
-            provider=target.provider.name,
-            model=target.model,
-            capabilities=target.capabilities,
-            issuer=target.provider.issuer,
-            unseal=self.services.sealer.open,
-            descriptions=inputs.descriptions,
-            file_texts=inputs.file_texts,
-            hosted_tools=inputs.hosted_tools,
-        )
 
     def stop_all(self) -> None:
         """End every active run with a terminal event: the process is shutting down."""
@@ -146,6 +137,21 @@ def _pdf_contents(items: Iterable[Document]) -> list[str]:
 def _takes_pdfs(target: Target) -> bool:
     capabilities = target.capabilities
     return "file" in capabilities.inputs and capabilities.media.accepts_file_url("", ".pdf")
+
+
+def _plan(request: Request, inputs: PlanInputs, target: Target) -> Plan:
+    return make_plan(
+        request,
+        inputs.history,
+        provider=target.provider.name,
+        model=target.model,
+        capabilities=target.capabilities,
+        issuer=target.provider.issuer,
+        unseal=inputs.unseal,
+        descriptions=inputs.descriptions,
+        file_texts=inputs.file_texts,
+        hosted_tools=inputs.hosted_tools,
+    )
 
 
 def _reject_background(request: Request) -> None:
