@@ -33,12 +33,13 @@ from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.stream.machine import Phase, ResponseMachine
 from antiphon.core.stream.usage import estimate_usage
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
-from antiphon.dialects.dialect import Dialect
+from antiphon.dialects.dialect import Dialect, Framer
 from antiphon.errors import BridgeError
 from antiphon.wire.events import Event
 from antiphon.wire.items import Item, Message
 from antiphon.wire.response import Response
 from antiphon.wire.sse import Frame
+from antiphon.wire.surrogates import SurrogateJoiner
 
 _MAX_ROUNDS = 24  # far beyond what any filter wants: every answer ends
 
@@ -82,7 +83,8 @@ class Bridge:
         self._machine.seal = seal or self._machine.seal
         self._machine.describe = describe or self._machine.describe
         self._dialect = dialect
-        self._framer = dialect.framer()
+        self._framer: Framer = dialect.framer()
+        self._joins_surrogates = False
         self._decoder = dialect.decoder()
         self._chain.use_guards(guards)
         self.frame_count = 0
@@ -139,6 +141,8 @@ class Bridge:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events of one read of the network."""
+        if not self._joins_surrogates and (b"\\u" in chunk or chunk[-1:] == b"\\"):
+            self._framer, self._joins_surrogates = SurrogateJoiner(self._framer), True
         return self._collect(lambda events: self._read(self._framer.feed(chunk), events))
 
     def close(self) -> list[Event]:
