@@ -25,7 +25,7 @@ def _sse(*documents: str) -> bytes:
 def _chat(field: str) -> Callable[[Sequence[str]], bytes]:
     def stream(pieces: Sequence[str]) -> bytes:
         chunks = [
-            '{"choices":[{"index":0,"delta":{"%s":"%s"}}]}' % (field, piece) for piece in pieces
+            f'{{"choices":[{{"index":0,"delta":{{"{field}":"{piece}"}}}}]}}' for piece in pieces
         ]
         end = '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
         return _sse(*chunks, end, "[DONE]")
@@ -36,7 +36,7 @@ def _chat(field: str) -> Callable[[Sequence[str]], bytes]:
 def _chat_call(pieces: Sequence[str]) -> bytes:
     call = '{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":%s}]}}]}'
     texts = [r"{\"t\":\"", *pieces, r"\"}"]
-    chunks = [call % ('{"name":"f","arguments":"%s"}' % each) for each in texts]
+    chunks = [call % (f'{{"name":"f","arguments":"{each}"}}') for each in texts]
     return _sse(*chunks, '{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}', "[DONE]")
 
 
@@ -46,7 +46,7 @@ def _anthropic(pieces: Sequence[str], kind: str, field: str, block: str) -> byte
     ping = '{"type":"ping"}'
     return _sse(
         '{"type":"message_start","message":{"id":"m","model":"claude"}}',
-        '{"type":"content_block_start","index":0,"content_block":%s}' % block,
+        f'{{"type":"content_block_start","index":0,"content_block":{block}}}',
         deltas[0],
         ping,
         *deltas[1:],
@@ -76,7 +76,7 @@ def _gemini(pieces: Sequence[str]) -> bytes:
 
 
 def _ollama(pieces: Sequence[str]) -> bytes:
-    lines = ['{"message":{"content":"%s"},"done":false}' % each for each in pieces]
+    lines = [f'{{"message":{{"content":"{each}"}},"done":false}}' for each in pieces]
     return "\n".join([*lines, '{"done":true,"done_reason":"stop"}']).encode()
 
 

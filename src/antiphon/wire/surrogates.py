@@ -69,7 +69,7 @@ class SurrogateJoiner:
         return [frame]
 
 
-class _JSONString(Struct, frozen=True):
+class _StringValue(Struct, frozen=True):
     """A string value in a JSON document: the key before it, its position and its escaped text."""
 
     key: bytes
@@ -77,27 +77,27 @@ class _JSONString(Struct, frozen=True):
     text: bytes
 
 
-def _strings(data: bytes) -> Iterator[_JSONString]:
+def _strings(data: bytes) -> Iterator[_StringValue]:
     """The string values of a document that are not empty; those in an array have its key."""
     key = b""
     for found in _STRING.finditer(data):
         if found[2]:
             key = found[1]
         elif found[1] and key not in _NOT_JOINED:
-            yield _JSONString(key, found.start(1), found[1])
+            yield _StringValue(key, found.start(1), found[1])
 
 
-def _ends_with_high(string: _JSONString) -> bool:
+def _ends_with_high(string: _StringValue) -> bool:
     """Whether a string ends with the escape of a first half: `\\ud83d`, but not `\\\\ud83d`."""
     before, escape = string.text[:-_ESCAPE_LENGTH], string.text[-_ESCAPE_LENGTH:]
     backslashes = len(before) - len(before.rstrip(b"\\"))
     return _HIGH.fullmatch(escape) is not None and backslashes % 2 == 0
 
 
-def _find_pairs(first: bytes, second: bytes) -> list[tuple[_JSONString, _JSONString]]:
+def _find_pairs(first: bytes, second: bytes) -> list[tuple[_StringValue, _StringValue]]:
     """Each string that ends with a first half, and the string under the same key that follows."""
     following = list(_strings(second))
-    pairs: list[tuple[_JSONString, _JSONString]] = []
+    pairs: list[tuple[_StringValue, _StringValue]] = []
     for string in filter(_ends_with_high, _strings(first)):
         same_key = next((each for each in following if each.key == string.key), None)
         if same_key is not None:
@@ -107,7 +107,7 @@ def _find_pairs(first: bytes, second: bytes) -> list[tuple[_JSONString, _JSONStr
 
 
 def _move_halves(
-    first: Frame, second: Frame, pairs: Sequence[tuple[_JSONString, _JSONString]]
+    first: Frame, second: Frame, pairs: Sequence[tuple[_StringValue, _StringValue]]
 ) -> tuple[Frame, Frame]:
     """Move the second halves of characters from the second frame to the first."""
     head, tail = first.data, second.data
