@@ -18,16 +18,16 @@ from antiphon.core.filters.chain import FilterChain
 from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.filters.order import BYPASS
 from antiphon.core.plan.follow_up import FollowUp
+from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.measure_input import measure_input
 from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.deltas import (
     Delta,
     Failure,
-    RawItem,
     Reasoning,
     Refusal,
     Start,
     Text,
-    ToolCall,
 )
 from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.stream.machine import Phase, ResponseMachine
@@ -36,7 +36,7 @@ from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.dialects.dialect import Dialect, Framer
 from antiphon.errors import BridgeError
 from antiphon.wire.events import Event
-from antiphon.wire.items import Item, Message
+from antiphon.wire.items import Item
 from antiphon.wire.response import Response
 from antiphon.wire.sse import Frame
 from antiphon.wire.surrogates import SurrogateJoiner
@@ -58,14 +58,14 @@ class Bridge:
         """`guards` names the markup that this model is known to leak into its text."""
         self._machine = machine
         self._chain = FilterChain(filters)
+        self._chain.diagnostics = machine.diagnostics  # one list, in the order of the answer
         self.rounds = 0
         """Number of further rounds begun: 0 in the first."""
-        self.request_bytes = 0
-        """Length of this round's request. If known, usage that is not reported is estimated."""
-        self._earlier_request_bytes = 0
+        self.plan: Plan | None = None
+        """The plan of this round's request. If known, usage that is not reported is estimated."""
+        self._earlier_plans: list[Plan] = []
         self.refused = False
         """The model has refused, in this round or an earlier one."""
-        self._lacks_message = False
         self._is_round_required = False
         self.use_dialect(dialect, guards)
 
@@ -150,7 +150,7 @@ class Bridge:
         return self._collect(self._close)
 
     def feed_whole(self, body: bytes) -> list[Event]:
-        """Return the events of a whole (not streamed) answer. It has a message, if an empty one."""
+        """Return the events of a whole (not streamed) answer."""
         return self._collect(lambda events: self._read_whole(body, events))
 
     def fail(self, fault: ProviderFault) -> list[Event]:
@@ -214,7 +214,6 @@ class Bridge:
         self._take(deltas, events)
         if not self._is_over:
             events += self.start()
-            self._lacks_message = not any(map(_makes_answer, deltas))
             self._end_round(events)
 
     # Deltas
@@ -277,9 +276,13 @@ class Bridge:
     @property
     def _may_continue(self) -> bool:
         """Whether a further round is possible: an answer that was cut off or failed has none."""
+        return self._is_complete() and self.rounds < _MAX_ROUNDS
+
+    def _is_complete(self, reason: str | None = None) -> bool:
+        """Whether the answer ended well, by `reason` or the provider's finish reason."""
         finish = self._machine.pending_finish
-        is_complete = map_finish_reason(finish.reason if finish else None).status == "completed"
-        return is_complete and self.rounds < _MAX_ROUNDS
+        reason = reason or (finish.reason if finish else None)
+        return map_finish_reason(reason).status == "completed"
 
     def _conclude(self, events: list[Event]) -> None:
         """End the answer, or wait for what a filter wants first."""
@@ -291,16 +294,19 @@ class Bridge:
             self._end(events)
 
     def _end(self, events: list[Event], reason: str | None = None) -> None:
-        response = self._machine.snapshot
-        if self._lacks_message and not (
-            response.output and isinstance(response.output[-1], Message)
-        ):
-            events += self._machine.empty_message()
-        request_bytes = self._earlier_request_bytes + self.request_bytes
-        if request_bytes and response.usage is None:
-            self._machine.usage(estimate_usage(request_bytes, response.output))
-            self.diagnostics.append(_usage_estimated(response.model))
+        if self._is_complete(reason):
+            events += self._machine.complete_answer()
+        self._estimate_usage()
         events += self._machine.finish(reason)
+
+    def _estimate_usage(self) -> None:
+        """Estimate the token counts if the provider sent none."""
+        plans = [*self._earlier_plans, *([self.plan] if self.plan is not None else [])]
+        response = self._machine.snapshot
+        if plans and response.usage is None:
+            input_bytes = sum(map(measure_input, plans))
+            self._machine.usage(estimate_usage(input_bytes, response.output))
+            self.diagnostics.append(_usage_estimated(response.model))
 
     # Between rounds
 
@@ -329,7 +335,8 @@ class Bridge:
         """Go on: the request in `follow_up` is about to be sent."""
         self.rounds += 1
         self._round_over = False
-        self._earlier_request_bytes += self.request_bytes
+        if self.plan is not None:
+            self._earlier_plans.append(self.plan)
         self._is_round_required = self._chain.begin_next_round()
         self._machine.next_round()
 
@@ -341,7 +348,7 @@ class Bridge:
         return self._collect(self._give_up_round)
 
     def _give_up_round(self, events: list[Event]) -> None:
-        self.request_bytes = 0  # it was not answered, so it costs nothing
+        self.plan = None  # it was not answered, so it costs nothing
         self._feed_machine(self._chain.give_up(), events)
         if not self.ended:
             self._end(events, "stop")
@@ -365,10 +372,3 @@ def _usage_estimated(model: str) -> Diagnostic:
         param="usage",
         message=f"The provider reported no token counts for {model}; `usage` is an estimate.",
     )
-
-
-def _makes_answer(delta: Delta) -> bool:
-    """Whether a delta makes a message, a call or another item that answers the request."""
-    if isinstance(delta, Text | Refusal):
-        return bool(delta.text)
-    return isinstance(delta, ToolCall | RawItem)
