@@ -302,8 +302,8 @@ class CallBlock:
                 f"toolCall.arguments: the arguments of call {self.index} are not valid JSON"
             )
         message = (
-            f"The arguments of a call of `{item.name}` cannot be parsed as JSON; they are sent as the"
-            " model wrote them."
+            f"The arguments of a call of `{item.name}` cannot be parsed as JSON; they are sent as"
+            " the model wrote them."
         )
         self.diagnostics.append(degraded(Code.CALL_INVALID, "output", message, item.name))
 
