@@ -77,6 +77,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     tool_output_images: bool | None = None
     replay_reasoning: Literal["never", "tool_turns", "always"] | None = None
     developer_role: bool | None = None
+    system_messages: Literal["anywhere", "after_user", "first"] | None = None
     guards: list[TextLeak] | None = None
     """Formats in which the model leaks reasoning or tool calls into its text."""
 

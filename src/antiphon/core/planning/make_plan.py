@@ -18,7 +18,7 @@ from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.content import NO_DESCRIPTIONS
 from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.read_items import has_only_messages, read_items
-from antiphon.core.history.steps import Step
+from antiphon.core.history.steps import MessageStep, Step
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
 from antiphon.core.planning.effort import (
@@ -31,6 +31,7 @@ from antiphon.core.planning.effort import (
 )
 from antiphon.core.planning.output_strategy import OutputStrategy, choose_output_strategy
 from antiphon.core.planning.parameters import SOURCES, decide_include, decide_parameters
+from antiphon.core.planning.system_messages import place_system_messages
 from antiphon.core.planning.unseal import unseal_history
 from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.core.web_search.rules import SearchRules
@@ -60,13 +61,14 @@ def make_plan(
     items = [*history, *request.input]
     read, notes = _read_history(items, capabilities, issuer, model, unseal, descriptions)
     tools, steps, tool_notes = _declare_tools(request, items, read, capabilities)
+    instructions, steps, replaced = _place_system_messages(request, steps, capabilities)
     requested, effort, reduced = _decide_effort(request, items, steps, tools, capabilities)
     logprobs, parameters, unsent = _decide_parameters(request, tools, effort, capabilities)
     output = _decide_output(request, items, tools, effort, capabilities)
     return Plan(
         provider=provider,
         model=model,
-        instructions=request.instructions,
+        instructions=instructions,
         history=steps,
         declarations=output.tools.declarations,
         native_tools=tools.native_tools,
@@ -82,8 +84,23 @@ def make_plan(
         developer_role=capabilities.developer_role,
         include_logprobs=logprobs,
         include_reasoning_summary=bool(request.summary),
-        diagnostics=_locate((*notes, *tool_notes, *unsent, *reduced, *output.diagnostics), history),
+        diagnostics=_locate(
+            (*notes, *tool_notes, *replaced, *unsent, *reduced, *output.diagnostics), history
+        ),
     )
+
+
+def _place_system_messages(
+    request: Request, steps: tuple[Step, ...], capabilities: Capabilities
+) -> tuple[str | None, tuple[Step, ...], list[Diagnostic]]:
+    """Place system messages where the provider accepts them; most requests have none."""
+    if capabilities.system_messages == "anywhere" or not any(map(_is_system_message, steps)):
+        return request.instructions, steps, []
+    return place_system_messages(request.instructions, steps, capabilities)
+
+
+def _is_system_message(step: Step) -> bool:
+    return isinstance(step, MessageStep) and step.role in ("system", "developer")
 
 
 def _declare_tools(
