@@ -58,7 +58,9 @@ class Bridge:
         """`guards` names the markup that this model is known to leak into its text."""
         self._machine = machine
         self._chain = FilterChain(filters)
-        self._chain.diagnostics = machine.diagnostics  # one list, in the order of the answer
+self.diagnostics: list[Diagnostic] = machine.diagnostics
+        """Diagnostics of the answer that nobody has collected yet: of its calls and filters."""
+        self._chain.diagnostics = self.diagnostics
         self.rounds = 0
         """Number of further rounds begun: 0 in the first."""
         self.plan: Plan | None = None
@@ -118,11 +120,6 @@ class Bridge:
     def fault(self) -> ProviderFault | None:
         """Why the answer failed, if a fault is why."""
         return self._machine.fault
-
-    @property
-    def diagnostics(self) -> list[Diagnostic]:
-        """All diagnostics of the answer so far."""
-        return self._chain.diagnostics
 
     @property
     def round_items(self) -> list[Item]:
