@@ -36,7 +36,7 @@ from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.dialects.dialect import Dialect, Framer
 from antiphon.errors import BridgeError
 from antiphon.wire.events import Event
-from antiphon.wire.items import Item
+from antiphon.wire.items import Item, ReasoningItem
 from antiphon.wire.response import Response
 from antiphon.wire.sse import Frame
 from antiphon.wire.surrogates import SurrogateJoiner
@@ -58,7 +58,7 @@ class Bridge:
         """`guards` names the markup that this model is known to leak into its text."""
         self._machine = machine
         self._chain = FilterChain(filters)
-self.diagnostics: list[Diagnostic] = machine.diagnostics
+        self.diagnostics: list[Diagnostic] = machine.diagnostics
         """Diagnostics of the answer that nobody has collected yet: of its calls and filters."""
         self._chain.diagnostics = self.diagnostics
         self.rounds = 0
@@ -291,16 +291,18 @@ self.diagnostics: list[Diagnostic] = machine.diagnostics
             self._end(events)
 
     def _end(self, events: list[Event], reason: str | None = None) -> None:
-        if self._is_complete(reason):
+        response = self._machine.snapshot
+        last = response.output[-1] if response.output else None
+        if (last is None or isinstance(last, ReasoningItem)) and self._is_complete(reason):
             events += self._machine.complete_answer()
-        self._estimate_usage()
+        if response.usage is None:
+            self._estimate_usage(response)
         events += self._machine.finish(reason)
 
-    def _estimate_usage(self) -> None:
-        """Estimate the token counts if the provider sent none."""
+    def _estimate_usage(self, response: Response) -> None:
+        """Estimate the token counts: the provider sent none."""
         plans = [*self._earlier_plans, *([self.plan] if self.plan is not None else [])]
-        response = self._machine.snapshot
-        if plans and response.usage is None:
+        if plans:
             input_bytes = sum(map(measure_input, plans))
             self._machine.usage(estimate_usage(input_bytes, response.output))
             self.diagnostics.append(_usage_estimated(response.model))

@@ -33,7 +33,7 @@ def test_streamed_reasoning_details_are_replayed_as_one_list() -> None:
     assert message["reasoning_details"] == [
         {"type": "reasoning.text", "index": 0, "text": "Let me see."}
     ]
-    assert message.keys() == {"role", "reasoning_details", "tool_calls"}
+    assert message.keys() == {"role", "content", "reasoning_details", "tool_calls"}
 
 
 def test_reasoning_details_of_a_whole_answer_are_replayed_unchanged() -> None:

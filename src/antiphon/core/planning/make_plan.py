@@ -57,11 +57,10 @@ def make_plan(
     descriptions: Mapping[str, str] = NO_DESCRIPTIONS,
 ) -> Plan:
     """Decide everything. `issuer`: whose capsules are used; `descriptions`: of images, by URL."""
-    capabilities = structs.replace(capabilities, model_name=f"{provider}/{model}")
-    items = [*history, *request.input]
+    capabilities, items = _name_model(capabilities, provider, model), [*history, *request.input]
     read, notes = _read_history(items, capabilities, issuer, model, unseal, descriptions)
-    tools, steps, tool_notes = _declare_tools(request, items, read, capabilities)
-    instructions, steps, replaced = _place_system_messages(request, steps, capabilities)
+    tools, paired, found = _declare_tools(request, items, read, capabilities)
+    instructions, steps, found = _place_system_messages(request, paired, capabilities, found)
     requested, effort, reduced = _decide_effort(request, items, steps, tools, capabilities)
     logprobs, parameters, unsent = _decide_parameters(request, tools, effort, capabilities)
     output = _decide_output(request, items, tools, effort, capabilities)
@@ -84,19 +83,22 @@ def make_plan(
         developer_role=capabilities.developer_role,
         include_logprobs=logprobs,
         include_reasoning_summary=bool(request.summary),
-        diagnostics=_locate(
-            (*notes, *tool_notes, *replaced, *unsent, *reduced, *output.diagnostics), history
-        ),
+        diagnostics=_locate((*notes, *found, *unsent, *reduced, *output.diagnostics), history),
     )
 
 
+def _name_model(capabilities: Capabilities, provider: str, model: str) -> Capabilities:
+    return structs.replace(capabilities, model_name=f"{provider}/{model}")
+
+
 def _place_system_messages(
-    request: Request, steps: tuple[Step, ...], capabilities: Capabilities
+    request: Request, steps: tuple[Step, ...], capabilities: Capabilities, notes: list[Diagnostic]
 ) -> tuple[str | None, tuple[Step, ...], list[Diagnostic]]:
     """Place system messages where the provider accepts them; most requests have none."""
     if capabilities.system_messages == "anywhere" or not any(map(_is_system_message, steps)):
-        return request.instructions, steps, []
-    return place_system_messages(request.instructions, steps, capabilities)
+        return request.instructions, steps, notes
+    instructions, steps, found = place_system_messages(request.instructions, steps, capabilities)
+    return instructions, steps, [*notes, *found]
 
 
 def _is_system_message(step: Step) -> bool:
