@@ -124,11 +124,9 @@ def _answer_texts(output: Sequence[Item]) -> Iterator[str]:
 
 def _written_part(call: ShellCall | LocalShellCall | ApplyPatchCall | ToolSearchCall) -> Document:
     """The part of a call that the model has written as its arguments."""
-    match call:
-        case ShellCall(action=written) | LocalShellCall(action=written):
-            return written
-        case ApplyPatchCall(operation=written) | ToolSearchCall(arguments=written):
-            return written
+    if isinstance(call, ApplyPatchCall):
+        return call.operation
+    return call.arguments if isinstance(call, ToolSearchCall) else call.action
 
 
 def wire_usage(usage: Usage) -> ResponseUsage:
