@@ -8,6 +8,7 @@ Errors that reach a client, an operator or a caller of the library:
     - DeltaAfterTerminal     bridge.stream.delta_after_terminal: a delta comes after the end
     - InvalidTransition      bridge.stream.invalid_transition: a delta is malformed, or out of order
     - IncompleteToolCall     bridge.stream.incomplete_tool_call: the provider ended a call early
+    - InvalidToolArguments   bridge.stream.invalid_tool_arguments: a strict call is not JSON
     - InvalidOutputFormat    bridge.response.invalid_output_format: the output breaks its contract
     - ToolCollision          bridge.request.tool_collision: two tools get the same provider name
   - UnknownDialect         dialect.unknown: no dialect has this name
@@ -82,6 +83,12 @@ class IncompleteToolCall(BridgeError):
     """The provider ended the stream before a tool call was complete."""
 
     code = "bridge.stream.incomplete_tool_call"
+
+
+class InvalidToolArguments(BridgeError):
+    """The finished arguments of a call of a strict tool cannot be parsed as JSON."""
+
+    code = "bridge.stream.invalid_tool_arguments"
 
 
 class InvalidOutputFormat(BridgeError):

@@ -80,6 +80,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     developer_role: bool | None = None
     hosted_tools: list[HostedTool] | None = None
     """Hosted tools that the provider runs itself; only for a Responses API."""
+    system_messages: Literal["anywhere", "after_user", "first"] | None = None
     guards: list[TextLeak] | None = None
     """Formats in which the model leaks reasoning or tool calls into its text."""
 

@@ -305,7 +305,7 @@ class Run:
         services, answer, target = self._services, self._answer, self._next.target
         plan, outbound = self._encoding.encode(target)
         answer.use_sent_plan(plan)
-        answer.bridge.request_bytes = len(outbound.body)
+        answer.bridge.plan = plan
         if self._trace.keeps_payloads:
             self._trace.outbound.feed(outbound.body)
         upstream = services.in_process if target.provider.spec.in_process else services.http

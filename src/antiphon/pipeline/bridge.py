@@ -18,27 +18,28 @@ from antiphon.core.filters.chain import FilterChain
 from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.filters.order import BYPASS
 from antiphon.core.plan.follow_up import FollowUp
+from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.measure_input import measure_input
 from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.deltas import (
     Delta,
     Failure,
-    RawItem,
     Reasoning,
     Refusal,
     Start,
     Text,
-    ToolCall,
 )
 from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.stream.machine import Phase, ResponseMachine
 from antiphon.core.stream.usage import estimate_usage
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
-from antiphon.dialects.dialect import Dialect
+from antiphon.dialects.dialect import Dialect, Framer
 from antiphon.errors import BridgeError
 from antiphon.wire.events import Event
-from antiphon.wire.items import Item, Message
+from antiphon.wire.items import Item, ReasoningItem
 from antiphon.wire.response import Response
 from antiphon.wire.sse import Frame
+from antiphon.wire.surrogates import SurrogateJoiner
 
 _MAX_ROUNDS = 24  # far beyond what any filter wants: every answer ends
 
@@ -57,16 +58,16 @@ class Bridge:
         """`guards` names the markup that this model is known to leak into its text."""
         self._machine = machine
         self._chain = FilterChain(filters)
-        self.diagnostics: list[Diagnostic] = self._chain.diagnostics
-        """Diagnostics of the answer that nobody has collected yet."""
+        self.diagnostics: list[Diagnostic] = machine.diagnostics
+        """Diagnostics of the answer that nobody has collected yet: of its calls and filters."""
+        self._chain.diagnostics = self.diagnostics
         self.rounds = 0
         """Number of further rounds begun: 0 in the first."""
-        self.request_bytes = 0
-        """Length of this round's request. If known, usage that is not reported is estimated."""
-        self._earlier_request_bytes = 0
+        self.plan: Plan | None = None
+        """The plan of this round's request. If known, usage that is not reported is estimated."""
+        self._earlier_plans: list[Plan] = []
         self.refused = False
         """The model has refused, in this round or an earlier one."""
-        self._lacks_message = False
         self._is_round_required = False
         self.use_dialect(dialect, guards)
 
@@ -84,7 +85,8 @@ class Bridge:
         self._machine.seal = seal or self._machine.seal
         self._machine.describe = describe or self._machine.describe
         self._dialect = dialect
-        self._framer = dialect.framer()
+        self._framer: Framer = dialect.framer()
+        self._joins_surrogates = False
         self._decoder = dialect.decoder()
         self._chain.use_guards(guards)
         self.frame_count = 0
@@ -136,6 +138,8 @@ class Bridge:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events of one read of the network."""
+        if not self._joins_surrogates and (b"\\u" in chunk or chunk[-1:] == b"\\"):
+            self._framer, self._joins_surrogates = SurrogateJoiner(self._framer), True
         return self._collect(lambda events: self._read(self._framer.feed(chunk), events))
 
     def close(self) -> list[Event]:
@@ -143,7 +147,7 @@ class Bridge:
         return self._collect(self._close)
 
     def feed_whole(self, body: bytes) -> list[Event]:
-        """Return the events of a whole (not streamed) answer. It has a message, if an empty one."""
+        """Return the events of a whole (not streamed) answer."""
         return self._collect(lambda events: self._read_whole(body, events))
 
     def fail(self, fault: ProviderFault) -> list[Event]:
@@ -207,7 +211,6 @@ class Bridge:
         self._take(deltas, events)
         if not self._is_over:
             events += self.start()
-            self._lacks_message = not any(map(_makes_answer, deltas))
             self._end_round(events)
 
     # Deltas
@@ -270,9 +273,13 @@ class Bridge:
     @property
     def _may_continue(self) -> bool:
         """Whether a further round is possible: an answer that was cut off or failed has none."""
+        return self._is_complete() and self.rounds < _MAX_ROUNDS
+
+    def _is_complete(self, reason: str | None = None) -> bool:
+        """Whether the answer ended well, by `reason` or the provider's finish reason."""
         finish = self._machine.pending_finish
-        is_complete = map_finish_reason(finish.reason if finish else None).status == "completed"
-        return is_complete and self.rounds < _MAX_ROUNDS
+        reason = reason or (finish.reason if finish else None)
+        return map_finish_reason(reason).status == "completed"
 
     def _conclude(self, events: list[Event]) -> None:
         """End the answer, or wait for what a filter wants first."""
@@ -285,15 +292,20 @@ class Bridge:
 
     def _end(self, events: list[Event], reason: str | None = None) -> None:
         response = self._machine.snapshot
-        if self._lacks_message and not (
-            response.output and isinstance(response.output[-1], Message)
-        ):
-            events += self._machine.empty_message()
-        request_bytes = self._earlier_request_bytes + self.request_bytes
-        if request_bytes and response.usage is None:
-            self._machine.usage(estimate_usage(request_bytes, response.output))
-            self.diagnostics.append(_usage_estimated(response.model))
+        last = response.output[-1] if response.output else None
+        if (last is None or isinstance(last, ReasoningItem)) and self._is_complete(reason):
+            events += self._machine.complete_answer()
+        if response.usage is None:
+            self._estimate_usage(response)
         events += self._machine.finish(reason)
+
+    def _estimate_usage(self, response: Response) -> None:
+        """Estimate the token counts: the provider sent none."""
+        plans = [*self._earlier_plans, *([self.plan] if self.plan is not None else [])]
+        if plans:
+            input_bytes = sum(map(measure_input, plans))
+            self._machine.usage(estimate_usage(input_bytes, response.output))
+            self.diagnostics.append(_usage_estimated(response.model))
 
     # Between rounds
 
@@ -322,7 +334,8 @@ class Bridge:
         """Go on: the request in `follow_up` is about to be sent."""
         self.rounds += 1
         self._round_over = False
-        self._earlier_request_bytes += self.request_bytes
+        if self.plan is not None:
+            self._earlier_plans.append(self.plan)
         self._is_round_required = self._chain.begin_next_round()
         self._machine.next_round()
 
@@ -334,7 +347,7 @@ class Bridge:
         return self._collect(self._give_up_round)
 
     def _give_up_round(self, events: list[Event]) -> None:
-        self.request_bytes = 0  # it was not answered, so it costs nothing
+        self.plan = None  # it was not answered, so it costs nothing
         self._feed_machine(self._chain.give_up(), events)
         if not self.ended:
             self._end(events, "stop")
@@ -358,10 +371,3 @@ def _usage_estimated(model: str) -> Diagnostic:
         param="usage",
         message=f"The provider reported no token counts for {model}; `usage` is an estimate.",
     )
-
-
-def _makes_answer(delta: Delta) -> bool:
-    """Whether a delta makes a message, a call or another item that answers the request."""
-    if isinstance(delta, Text | Refusal):
-        return bool(delta.text)
-    return isinstance(delta, ToolCall | RawItem)

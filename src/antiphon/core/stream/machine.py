@@ -103,6 +103,7 @@ class ResponseMachine:
         self.describe = describe
         self._empty_arguments = empty_arguments
         self._sequencer = OutputSequencer()
+        self.diagnostics = self._sequencer.diagnostics
         self._calls: dict[int, CallBlock] = {}
         self._calls_by_id: dict[str, CallBlock] = {}
         self._usage_counter = UsageCounter()
@@ -151,9 +152,11 @@ class ResponseMachine:
         self._annotations.clear()
         return self._add_block(block)
 
-    def empty_message(self) -> list[Event]:
-        """Add a message without text: a complete answer always has a message."""
+    def complete_answer(self) -> list[Event]:
+        """Add a message without text if there is nothing but reasoning."""
         self._expect_output("message")
+        if self._sequencer.has_answer:
+            return []
         return self._add_block(TextBlock(self._new_id(TextBlock.prefix)))
 
     def refusal(self, text: str) -> list[Event]:
@@ -342,9 +345,8 @@ class ResponseMachine:
     def _reject_unfinished_calls(self) -> None:
         for block in self._sequencer.open_blocks:
             if isinstance(block, CallBlock) and (block.is_nameless or block.is_unfinished):
-                raise IncompleteToolCall(
-                    f"toolCall: the provider did not complete call {block.index}"
-                )
+                message = f"toolCall: the provider did not complete call {block.index}"
+                raise IncompleteToolCall(message)
 
     def _new_reasoning_block(self) -> ReasoningBlock:
         return ReasoningBlock(self._new_id(ReasoningBlock.prefix), self.seal)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeAlias
 
+from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.stream.blocks import (
     RawBlock,
     ReasoningBlock,
@@ -19,7 +20,7 @@ from antiphon.core.stream.blocks import (
 )
 from antiphon.core.stream.call_block import CallBlock
 from antiphon.wire.events import Event
-from antiphon.wire.items import Item, Status
+from antiphon.wire.items import Item, ReasoningItem, Status
 
 Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | SearchBlock | CallBlock
 
@@ -31,6 +32,8 @@ class OutputSequencer:
         self.current: Block | None = None
         self.waiting: deque[Block] = deque()
         self._items: list[Item] = []
+        self.diagnostics: list[Diagnostic] = []
+        """What clients should know about the calls that were closed."""
         self._item_ended = False
         self.next_phase: str | None = None
         """The `phase` of the message that comes next."""
@@ -47,6 +50,13 @@ class OutputSequencer:
         calls = [block for block in self.waiting if isinstance(block, CallBlock)]
         complete = [call.item("completed") for call in calls if call.is_complete]
         return [*self._items[since:], *complete]
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether there is an item other than reasoning, finished or open."""
+        is_reasoning = [isinstance(item, ReasoningItem) for item in self._items]
+        is_reasoning += [isinstance(block, ReasoningBlock) for block in self.open_blocks]
+        return not all(is_reasoning)
 
     @property
     def finished_count(self) -> int:
@@ -97,6 +107,8 @@ class OutputSequencer:
         assert self.current is not None
         events, item = self.current.close(status)
         self._items.append(item)
+        if isinstance(self.current, CallBlock):
+            self.diagnostics += self.current.diagnostics
         self.current = None
         return events
 

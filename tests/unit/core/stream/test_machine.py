@@ -70,7 +70,7 @@ DELTAS: dict[str, Delta] = {
 METHODS: dict[str, Drive] = {
     **{name: methodcaller("feed", delta) for name, delta in DELTAS.items()},
     "tool end": lambda m: m.tool_end(0),
-    "empty message": lambda m: m.empty_message(),
+    "empty message": lambda m: m.complete_answer(),
     "finish": lambda m: m.finish("stop"),
     "fail": lambda m: m.fail(FAULT),
 }
