@@ -10,10 +10,12 @@ from contextlib import suppress
 from typing import Protocol
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
 from antiphon.config import TimeoutConfig
-from antiphon.core.faults.fault import connection_fault, timeout_fault
+from antiphon.core.faults.fault import connection_fault, protocol_fault, timeout_fault
 from antiphon.core.plan.plan import Outbound
+from antiphon.engine.connections import open_session
 from antiphon.errors import UpstreamError
 from antiphon.providers import echo
 from antiphon.providers.registry import Provider
@@ -56,13 +58,8 @@ class HTTPUpstream:
     """Providers on the network, through one connection pool."""
 
     def __init__(self) -> None:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
-            timeout=aiohttp.ClientTimeout(total=None, sock_read=None),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=True,
-            max_field_size=_HEADER_LIMIT,
-        )
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=None)
+        self._session = open_session(timeout=timeout, max_field_size=_HEADER_LIMIT)
 
     async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
         headers = {
@@ -83,7 +80,7 @@ class HTTPUpstream:
         except aiohttp.ConnectionTimeoutError as error:
             raise UpstreamError(timeout_fault("connect")) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise _connection_error(error) from error
+            raise _upstream_error(error) from error
         return _HTTPAnswer(response)
 
     async def close(self) -> None:
@@ -100,8 +97,14 @@ def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)
 
 
-def _connection_error(error: Exception) -> UpstreamError:
-    """Map an error of the HTTP library to a connection fault."""
+_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
+_BROKEN_FRAMING = (aiohttp.ClientResponseError, HttpProcessingError)
+
+
+def _upstream_error(error: Exception) -> UpstreamError:
+    """Map an error of the HTTP library to a fault: of the connection, or of what it delivered."""
+    if isinstance(error, _BROKEN_FRAMING):
+        return UpstreamError(protocol_fault(f"the HTTP framing is broken: {error.message}"))
     return UpstreamError(connection_fault(type(error).__name__))
 
 
@@ -115,18 +118,18 @@ class _HTTPAnswer:
         content = self._response.content
         try:
             return await content.readany()
-        except (aiohttp.ClientError, OSError) as error:
+        except _ERRORS as error:
             # aiohttp drops received bytes when the connection breaks (3.14); the end of the
             # answer may be among them.
-            if isinstance(error, aiohttp.ClientError) and (received := content._read_nowait(-1)):
+            if not isinstance(error, OSError) and (received := content._read_nowait(-1)):
                 return received
-            raise _connection_error(error) from error
+            raise _upstream_error(error) from error
 
     async def read(self) -> bytes:
         try:
             return await self._response.read()
-        except (aiohttp.ClientError, OSError) as error:
-            raise _connection_error(error) from error
+        except _ERRORS as error:
+            raise _upstream_error(error) from error
 
     def close(self) -> None:
         self._response.close()

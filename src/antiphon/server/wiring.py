@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import aiohttp
-
 from antiphon.config import Config, data_directory
 from antiphon.core.history.capsule import Sealer
+from antiphon.engine.connections import open_session
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
 from antiphon.engine.image_description import CreateRun, make_image_describer
@@ -48,7 +47,7 @@ async def open_engine(
     store = _make_store(config, data, runtime)
     await store.open()
     tracer = open_tracer(config.trace, data, runtime, _list_secrets(config, providers))
-    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+    async with open_session() as session:
         services = Services(
             search=open_searcher(config, session) or find_nothing,
             http=HTTPUpstream(),
