@@ -80,7 +80,7 @@ class HTTPUpstream:
         except aiohttp.ConnectionTimeoutError as error:
             raise UpstreamError(timeout_fault("connect")) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise _upstream_error(error) from error
+            raise _connection_error(error) from error
         return _HTTPAnswer(response)
 
     async def close(self) -> None:
@@ -101,7 +101,7 @@ _ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
 _BROKEN_FRAMING = (aiohttp.ClientResponseError, HttpProcessingError)
 
 
-def _upstream_error(error: Exception) -> UpstreamError:
+def _connection_error(error: Exception) -> UpstreamError:
     """Map an error of the HTTP library to a fault: of the connection, or of what it delivered."""
     if isinstance(error, _BROKEN_FRAMING):
         return UpstreamError(protocol_fault(f"the HTTP framing is broken: {error.message}"))
@@ -123,13 +123,13 @@ class _HTTPAnswer:
             # answer may be among them.
             if not isinstance(error, OSError) and (received := content._read_nowait(-1)):
                 return received
-            raise _upstream_error(error) from error
+            raise _connection_error(error) from error
 
     async def read(self) -> bytes:
         try:
             return await self._response.read()
         except _ERRORS as error:
-            raise _upstream_error(error) from error
+            raise _connection_error(error) from error
 
     def close(self) -> None:
         self._response.close()
