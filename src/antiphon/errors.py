@@ -8,6 +8,7 @@ Errors that reach a client, an operator or a caller of the library:
     - DeltaAfterTerminal     bridge.stream.delta_after_terminal: a delta comes after the end
     - InvalidTransition      bridge.stream.invalid_transition: a delta is malformed, or out of order
     - IncompleteToolCall     bridge.stream.incomplete_tool_call: the provider ended a call early
+    - ResponseTooLarge       bridge.stream.response_too_large: an answer exceeds one of [limits]
     - InvalidOutputFormat    bridge.response.invalid_output_format: the output breaks its contract
     - ToolCollision          bridge.request.tool_collision: two tools get the same provider name
   - UnknownDialect         dialect.unknown: no dialect has this name
@@ -81,6 +82,19 @@ class IncompleteToolCall(BridgeError):
     """The provider ended the stream before a tool call was complete."""
 
     code = "bridge.stream.incomplete_tool_call"
+
+
+class ResponseTooLarge(BridgeError):
+    """An answer of a provider exceeds a limit of the configuration."""
+
+    code = "bridge.stream.response_too_large"
+
+    def __init__(self, key: str, limit: int) -> None:
+        super().__init__(
+            f"The provider's answer is larger than [limits] {key} = {limit} allows; raise it if"
+            " such answers are expected."
+        )
+        self.key = key
 
 
 class InvalidOutputFormat(BridgeError):

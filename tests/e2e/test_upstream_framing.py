@@ -23,7 +23,7 @@ from tests.support.upstream import (
     usage,
     whole_answer,
 )
-from tests.support.waiting import until
+from tests.support.waiting import let_others_read, until
 
 STREAM, JSON = "text/event-stream", "application/json"
 
@@ -56,12 +56,6 @@ FRAMINGS: dict[str, Frame] = {
     "gzip": gzip_with_length,
     "gzip in chunks": gzip_chunked,
 }
-
-
-async def let_others_read() -> None:
-    """Let the gateway, which runs in the same loop, read what was written."""
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 @dataclass

@@ -34,9 +34,10 @@ from antiphon.core.stream.machine import Phase, ResponseMachine
 from antiphon.core.stream.usage import estimate_usage
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.dialects.dialect import Dialect
-from antiphon.errors import BridgeError
+from antiphon.errors import BridgeError, ResponseTooLarge
 from antiphon.wire.events import Event
 from antiphon.wire.items import Item, Message
+from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.wire.response import Response
 from antiphon.wire.sse import Frame
 
@@ -53,9 +54,12 @@ class Bridge:
         filters: Sequence[DeltaFilter] = (),
         *,
         guards: Sequence[str] = (),
+        limits: ResponseLimits = DEFAULT_LIMITS,
     ) -> None:
         """`guards` names the markup that this model is known to leak into its text."""
         self._machine = machine
+        self._limits = limits
+        self._stream_bytes = self._text_chars = self._reasoning_chars = self._argument_chars = 0
         self._chain = FilterChain(filters)
         self.diagnostics: list[Diagnostic] = self._chain.diagnostics
         """Diagnostics of the answer that nobody has collected yet."""
@@ -84,7 +88,7 @@ class Bridge:
         self._machine.seal = seal or self._machine.seal
         self._machine.describe = describe or self._machine.describe
         self._dialect = dialect
-        self._framer = dialect.framer()
+        self._framer = dialect.framer(self._limits.frame_bytes)
         self._decoder = dialect.decoder()
         self._chain.use_guards(guards)
         self.frame_count = 0
@@ -136,7 +140,7 @@ class Bridge:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events of one read of the network."""
-        return self._collect(lambda events: self._read(self._framer.feed(chunk), events))
+        return self._collect(lambda events: self._read_chunk(chunk, events))
 
     def close(self) -> list[Event]:
         """End the round: the upstream has closed the stream."""
@@ -174,12 +178,20 @@ class Bridge:
             events += self.fail(internal_fault(error))
         return events
 
+    def _read_chunk(self, chunk: bytes, events: list[Event]) -> None:
+        self._stream_bytes += len(chunk)
+        if self._stream_bytes > self._limits.stream_bytes:
+            raise ResponseTooLarge("stream_bytes", self._limits.stream_bytes)
+        self._read(self._framer.feed(chunk), events)
+
     def _read(self, frames: Sequence[Frame], events: list[Event]) -> None:
         self.frame_count += len(frames)
         for frame in frames:
             if self._is_over:
                 break
             deltas: Sequence[Delta] = self._decoder.feed(frame)
+            if deltas:
+                self._count(deltas)
             if self._chain.has_markup:
                 deltas = self._chain.filter_markup(deltas)
             self._take(deltas, events)
@@ -196,14 +208,16 @@ class Bridge:
 
     def _finish_stream(self, events: list[Event]) -> None:
         if not self._is_over:
-            deltas = self._chain.filter_markup(self._decoder.close())
-            self._take([*deltas, *self._chain.close_markup()], events)
+            if last := self._decoder.close():
+                self._count(last)
+            self._take([*self._chain.filter_markup(last), *self._chain.close_markup()], events)
         if not self._is_over:
             events += self.start()
             self._end_round(events)
 
     def _read_whole(self, body: bytes, events: list[Event]) -> None:
-        deltas = self._chain.filter_whole(self._dialect.decode(body))
+        self._count(decoded := self._dialect.decode(body))
+        deltas = self._chain.filter_whole(decoded)
         self._take(deltas, events)
         if not self._is_over:
             events += self.start()
@@ -211,6 +225,23 @@ class Bridge:
             self._end_round(events)
 
     # Deltas
+
+    def _count(self, deltas: Sequence[Delta]) -> None:
+        """Count what the answer keeps in memory; raises `ResponseTooLarge`."""
+        limits = self._limits
+        for delta in deltas:
+            if isinstance(delta, _MESSAGE_TEXT):
+                self._text_chars += len(delta.text)
+            elif isinstance(delta, Reasoning):
+                self._reasoning_chars += len(delta.text)
+            elif isinstance(delta, ToolCall):
+                self._argument_chars += len(delta.arguments) + len(delta.name or "")
+        if self._text_chars > limits.text_chars:
+            raise ResponseTooLarge("text_chars", limits.text_chars)
+        if self._reasoning_chars > limits.reasoning_chars:
+            raise ResponseTooLarge("reasoning_chars", limits.reasoning_chars)
+        if self._argument_chars > limits.argument_chars:
+            raise ResponseTooLarge("argument_chars", limits.argument_chars)
 
     def _take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         """Pass decoded deltas through the filters to the machine."""
@@ -349,6 +380,7 @@ class Bridge:
 
 _IDLE, _IN_PROGRESS = Phase.IDLE, Phase.IN_PROGRESS
 _TEXTUAL = Text | Reasoning | Refusal
+_MESSAGE_TEXT = (Text, Refusal)
 
 
 def _usage_estimated(model: str) -> Diagnostic:

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
+
 from antiphon.config import Config, data_directory
 from antiphon.core.history.capsule import Sealer
 from antiphon.engine.connections import open_session
@@ -26,6 +28,7 @@ from antiphon.providers.registry import Provider, build_providers
 from antiphon.search.searcher import open_searcher
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store
+from antiphon.wire.limits import ResponseLimits
 
 
 @asynccontextmanager
@@ -50,7 +53,7 @@ async def open_engine(
     async with open_session() as session:
         services = Services(
             search=open_searcher(config, session) or find_nothing,
-            http=HTTPUpstream(),
+            http=HTTPUpstream(config.limits.body_bytes),
             in_process=EchoUpstream(),
             store=store,
             tracer=tracer,
@@ -58,6 +61,7 @@ async def open_engine(
             sealer=sealer,
             health=HealthRegistry(config.attempts, runtime.monotonic),
             attempts=config.attempts,
+            limits=ResponseLimits(**msgspec.structs.asdict(config.limits)),
             runtime=runtime,
         )
         engine = Engine(router, services)
