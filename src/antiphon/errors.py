@@ -9,6 +9,7 @@ Errors that reach a client, an operator or a caller of the library:
     - InvalidTransition      bridge.stream.invalid_transition: a delta is malformed, or out of order
     - IncompleteToolCall     bridge.stream.incomplete_tool_call: the provider ended a call early
     - InvalidToolArguments   bridge.stream.invalid_tool_arguments: a strict call is not JSON
+    - ResponseTooLarge       bridge.stream.response_too_large: an answer exceeds one of [limits]
     - InvalidOutputFormat    bridge.response.invalid_output_format: the output breaks its contract
     - ToolCollision          bridge.request.tool_collision: two tools get the same provider name
   - UnknownDialect         dialect.unknown: no dialect has this name
@@ -89,6 +90,19 @@ class InvalidToolArguments(BridgeError):
     """The finished arguments of a call of a strict tool cannot be parsed as JSON."""
 
     code = "bridge.stream.invalid_tool_arguments"
+
+
+class ResponseTooLarge(BridgeError):
+    """An answer of a provider exceeds a limit of the configuration."""
+
+    code = "bridge.stream.response_too_large"
+
+    def __init__(self, key: str, limit: int) -> None:
+        super().__init__(
+            f"The provider's answer is larger than [limits] {key} = {limit} allows; raise it if"
+            " such answers are expected."
+        )
+        self.key = key
 
 
 class InvalidOutputFormat(BridgeError):

@@ -126,10 +126,12 @@ class Answer:
             seal=self._seal(target),
             describe=self._describer(),
             empty_arguments="{}",
+            limits=services.limits,
         )
         profile, reminders = self._prepared.caller.profile, services.attempts.reminders
         filters = make_filters(plan, profile, runtime.new_id, reminders=reminders)
-        return Bridge(machine, target.provider.dialect, filters, guards=target.capabilities.guards)
+        dialect, guards = target.provider.dialect, target.capabilities.guards
+        return Bridge(machine, dialect, filters, guards=guards, limits=services.limits)
 
     def _initial_response(self) -> Response:
         """The response before any output, with the settings that this attempt uses."""

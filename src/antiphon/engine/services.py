@@ -21,6 +21,7 @@ from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
 from antiphon.pipeline.log import Entry
 from antiphon.store.store import Store
+from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 
@@ -72,6 +73,7 @@ class Services:
     search: Search = find_nothing
     attempts: AttemptConfig = field(default_factory=AttemptConfig)
     compatibility: CompatibilityConfig = field(default_factory=CompatibilityConfig)
+    limits: ResponseLimits = DEFAULT_LIMITS
     rejected: RejectedParameters = field(default_factory=RejectedParameters)
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
 from antiphon.core.filters.chain import FilterChain
 from antiphon.core.filters.filter import DeltaFilter
@@ -31,12 +31,13 @@ from antiphon.core.stream.deltas import (
 )
 from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.stream.machine import Phase, ResponseMachine
-from antiphon.core.stream.usage import estimate_usage
+from antiphon.core.stream.usage import estimate_usage, usage_estimated
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.dialects.dialect import Dialect, Framer
-from antiphon.errors import BridgeError
+from antiphon.errors import BridgeError, ResponseTooLarge
 from antiphon.wire.events import Event
 from antiphon.wire.items import Item, ReasoningItem
+from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.wire.response import Response
 from antiphon.wire.sse import Frame
 from antiphon.wire.surrogates import SurrogateJoiner
@@ -54,9 +55,12 @@ class Bridge:
         filters: Sequence[DeltaFilter] = (),
         *,
         guards: Sequence[str] = (),
+        limits: ResponseLimits = DEFAULT_LIMITS,
     ) -> None:
         """`guards` names the markup that this model is known to leak into its text."""
         self._machine = machine
+        self._limits = limits
+        self._stream_bytes = self._text_chars = self._reasoning_chars = self._argument_chars = 0
         self._chain = FilterChain(filters)
         self.diagnostics: list[Diagnostic] = machine.diagnostics
         """Diagnostics of the answer that nobody has collected yet: of its calls and filters."""
@@ -85,7 +89,7 @@ class Bridge:
         self._machine.seal = seal or self._machine.seal
         self._machine.describe = describe or self._machine.describe
         self._dialect = dialect
-        self._framer: Framer = dialect.framer()
+        self._framer: Framer = dialect.framer(self._limits.frame_bytes)
         self._joins_surrogates = False
         self._decoder = dialect.decoder()
         self._chain.use_guards(guards)
@@ -138,9 +142,7 @@ class Bridge:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events of one read of the network."""
-        if not self._joins_surrogates and (b"\\u" in chunk or chunk[-1:] == b"\\"):
-            self._framer, self._joins_surrogates = SurrogateJoiner(self._framer), True
-        return self._collect(lambda events: self._read(self._framer.feed(chunk), events))
+        return self._collect(lambda events: self._read_chunk(chunk, events))
 
     def close(self) -> list[Event]:
         """End the round: the upstream has closed the stream."""
@@ -178,12 +180,22 @@ class Bridge:
             events += self.fail(internal_fault(error))
         return events
 
+    def _read_chunk(self, chunk: bytes, events: list[Event]) -> None:
+        self._stream_bytes += len(chunk)
+        if self._stream_bytes > self._limits.stream_bytes:
+            raise ResponseTooLarge("stream_bytes", self._limits.stream_bytes)
+        if not self._joins_surrogates and (b"\\u" in chunk or chunk[-1:] == b"\\"):
+            self._framer, self._joins_surrogates = SurrogateJoiner(self._framer), True
+        self._read(self._framer.feed(chunk), events)
+
     def _read(self, frames: Sequence[Frame], events: list[Event]) -> None:
         self.frame_count += len(frames)
         for frame in frames:
             if self._is_over:
                 break
             deltas: Sequence[Delta] = self._decoder.feed(frame)
+            if deltas:
+                self._count(deltas)
             if self._chain.has_markup:
                 deltas = self._chain.filter_markup(deltas)
             self._take(deltas, events)
@@ -200,20 +212,39 @@ class Bridge:
 
     def _finish_stream(self, events: list[Event]) -> None:
         if not self._is_over:
-            deltas = self._chain.filter_markup(self._decoder.close())
-            self._take([*deltas, *self._chain.close_markup()], events)
+            if last := self._decoder.close():
+                self._count(last)
+            self._take([*self._chain.filter_markup(last), *self._chain.close_markup()], events)
         if not self._is_over:
             events += self.start()
             self._end_round(events)
 
     def _read_whole(self, body: bytes, events: list[Event]) -> None:
-        deltas = self._chain.filter_whole(self._dialect.decode(body))
+        self._count(decoded := self._dialect.decode(body))
+        deltas = self._chain.filter_whole(decoded)
         self._take(deltas, events)
         if not self._is_over:
             events += self.start()
             self._end_round(events)
 
     # Deltas
+
+    def _count(self, deltas: Sequence[Delta]) -> None:
+        """Count what the answer keeps in memory; raises `ResponseTooLarge`."""
+        limits = self._limits
+        for delta in deltas:
+            if isinstance(delta, _MESSAGE_TEXT):
+                self._text_chars += len(delta.text)
+            elif isinstance(delta, Reasoning):
+                self._reasoning_chars += len(delta.text)
+            elif isinstance(delta, ToolCall):
+                self._argument_chars += len(delta.arguments) + len(delta.name or "")
+        if self._text_chars > limits.text_chars:
+            raise ResponseTooLarge("text_chars", limits.text_chars)
+        if self._reasoning_chars > limits.reasoning_chars:
+            raise ResponseTooLarge("reasoning_chars", limits.reasoning_chars)
+        if self._argument_chars > limits.argument_chars:
+            raise ResponseTooLarge("argument_chars", limits.argument_chars)
 
     def _take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         """Pass decoded deltas through the filters to the machine."""
@@ -305,7 +336,7 @@ class Bridge:
         if plans:
             input_bytes = sum(map(measure_input, plans))
             self._machine.usage(estimate_usage(input_bytes, response.output))
-            self.diagnostics.append(_usage_estimated(response.model))
+            self.diagnostics.append(usage_estimated(response.model))
 
     # Between rounds
 
@@ -362,12 +393,4 @@ class Bridge:
 
 _IDLE, _IN_PROGRESS = Phase.IDLE, Phase.IN_PROGRESS
 _TEXTUAL = Text | Reasoning | Refusal
-
-
-def _usage_estimated(model: str) -> Diagnostic:
-    return Diagnostic(
-        code=Code.USAGE_ESTIMATED,
-        decision=Decision.DEGRADED,
-        param="usage",
-        message=f"The provider reported no token counts for {model}; `usage` is an estimate.",
-    )
+_MESSAGE_TEXT = (Text, Refusal)

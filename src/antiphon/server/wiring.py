@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import aiohttp
+import msgspec
 
 from antiphon.config import Config, data_directory
 from antiphon.core.history.capsule import Sealer
+from antiphon.engine.connections import open_session
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
 from antiphon.engine.image_description import CreateRun, make_image_describer
@@ -26,6 +27,7 @@ from antiphon.search.searcher import open_searcher
 from antiphon.server.capsule_key import FILE_NAME, read_or_create_key
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store
+from antiphon.wire.limits import ResponseLimits
 
 
 @asynccontextmanager
@@ -47,10 +49,10 @@ async def open_engine(
     store = _make_store(config, data, runtime)
     await store.open()
     tracer = open_tracer(config.trace, data, runtime, _list_secrets(config, providers))
-    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+    async with open_session() as session:
         services = Services(
             search=open_searcher(config, session) or find_nothing,
-            http=HTTPUpstream(),
+            http=HTTPUpstream(config.limits.body_bytes),
             in_process=EchoUpstream(),
             store=store,
             tracer=tracer,
@@ -59,6 +61,7 @@ async def open_engine(
             health=HealthRegistry(config.attempts, runtime.monotonic),
             attempts=config.attempts,
             compatibility=config.compatibility,
+            limits=ResponseLimits(**msgspec.structs.asdict(config.limits)),
             runtime=runtime,
         )
         engine = Engine(router, services, read_pdfs=make_pdf_reader())

@@ -91,8 +91,10 @@ def cooldown_s(fault: ProviderFault) -> float | None:
 
 
 def protocol_fault(message: str, code: str = FaultKind.INVALID_CHUNK) -> ProviderFault:
-    """The provider broke its own protocol."""
-    return fault_of_kind(FaultKind.INVALID_CHUNK, message, code)
+    """The provider broke its own protocol, or its answer exceeds a limit."""
+    is_too_large = code == FaultKind.RESPONSE_TOO_LARGE
+    kind = FaultKind.RESPONSE_TOO_LARGE if is_too_large else FaultKind.INVALID_CHUNK
+    return fault_of_kind(kind, message, code)
 
 
 def timeout_fault(kind: Literal["connect", "first_token", "idle", "total"]) -> ProviderFault:

@@ -84,6 +84,8 @@ _ENGLISH: Mapping[str, str] = {
     "Send the request again.",
     "protocol/invalid_tool_arguments": "The model called a strict tool with arguments that are not "
     "valid JSON. Send the request again.",
+    "protocol/response_too_large": "{provider} sent a larger answer than the gateway accepts. "
+    "Request a shorter answer, or raise the limits in [limits] of the gateway's configuration.",
     "protocol/invalid_output_format": "The model's answer does not match the requested format. "
     "Send the request again, or simplify the schema.",
     "connection": "{provider} could not be reached, or closed the connection. "
@@ -130,6 +132,8 @@ _CHINESE: Mapping[str, str] = {
     "protocol/incomplete_tool_call": "{provider}的回答在工具调用中途结束，请重新发送请求。",
     "protocol/invalid_tool_arguments": "模型调用 strict 工具时给出的参数不是有效的 JSON，"
     "请重新发送请求。",
+    "protocol/response_too_large": "{provider}的回答超过网关允许的大小，请缩短回答，"
+    "或提高网关配置中 [limits] 的限制。",
     "protocol/invalid_output_format": "模型的回答不符合要求的格式，请重新发送请求或简化 schema。",
     "connection": "{provider}无法连接或关闭了连接，请检查网络和 base URL，或重新发送请求。",
     "cancelled": "请求已取消。",

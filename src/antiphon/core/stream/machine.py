@@ -62,6 +62,7 @@ from antiphon.errors import (
 )
 from antiphon.wire.events import TERMINALS, Created, Event, InProgress
 from antiphon.wire.items import Document, Item, Status
+from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.wire.response import IncompleteDetails, Response, ResponseError
 
 
@@ -86,23 +87,22 @@ class ResponseMachine:
         seal: Seal | None = None,
         describe: Callable[[ProviderFault], str] = describe,
         empty_arguments: str = "",
+        limits: ResponseLimits = DEFAULT_LIMITS,
     ) -> None:
         """`response` has the fields that the request decides. `seal` turns provider state into
         `encrypted_content`; without it, state is dropped. `describe` makes the error message of a
         failed response; both may be replaced for each attempt. `empty_arguments` replaces the
-        arguments of a call that has none.
-        """
+        arguments of a call that has none."""
         self.phase = Phase.IDLE
         self.pending_finish: Finish | None = None
         self.fault: ProviderFault | None = None
         self._response = response
-        self._new_id = new_id
-        self._now = now
+        self._new_id, self._now = new_id, now
         self._tools = tools
         self.seal = seal
         self.describe = describe
         self._empty_arguments = empty_arguments
-        self._sequencer = OutputSequencer()
+        self._sequencer = OutputSequencer(limits)
         self.diagnostics = self._sequencer.diagnostics
         self._calls: dict[int, CallBlock] = {}
         self._calls_by_id: dict[str, CallBlock] = {}
@@ -202,8 +202,8 @@ class ResponseMachine:
             delta = msgspec.structs.replace(delta, call_id=None)
         if block is None:
             block = CallBlock(delta.index, self._tools, self._new_id, self._empty_arguments)
-            self._calls[delta.index] = block
             self._enqueue(block)
+            self._calls[delta.index] = block
         else:
             block.check_delta(delta)
         if delta.call_id:

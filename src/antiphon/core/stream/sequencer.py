@@ -19,8 +19,10 @@ from antiphon.core.stream.blocks import (
     TextBlock,
 )
 from antiphon.core.stream.call_block import CallBlock
+from antiphon.errors import ResponseTooLarge
 from antiphon.wire.events import Event
 from antiphon.wire.items import Item, ReasoningItem, Status
+from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 
 Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | SearchBlock | CallBlock
 
@@ -28,7 +30,9 @@ Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | Search
 class OutputSequencer:
     """The item that is being streamed, the blocks that wait behind it, and the finished items."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: ResponseLimits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._calls = 0
         self.current: Block | None = None
         self.waiting: deque[Block] = deque()
         self._items: list[Item] = []
@@ -78,6 +82,13 @@ class OutputSequencer:
         self._item_ended, self.next_phase = True, next_phase
 
     def enqueue(self, block: Block) -> None:
+        """Add a block to the queue; raises `ResponseTooLarge` if there are too many."""
+        limits, is_call = self._limits, isinstance(block, CallBlock)
+        if len(self._items) + len(self.waiting) + (self.current is not None) >= limits.items:
+            raise ResponseTooLarge("items", limits.items)
+        if is_call and self._calls >= limits.calls:
+            raise ResponseTooLarge("calls", limits.calls)
+        self._calls += is_call
         self.waiting.append(block)
         self._item_ended, self.next_phase = False, None
 

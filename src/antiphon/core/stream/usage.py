@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.stream.deltas import Usage
 from antiphon.wire.items import (
     ApplyPatchCall,
@@ -89,6 +90,16 @@ def estimate_usage(input_bytes: int, output: Sequence[Item]) -> Usage:
         output_tokens=_tokens(reasoning + answer),
         reasoning_tokens=_tokens(reasoning),
         estimated=True,
+    )
+
+
+def usage_estimated(model: str) -> Diagnostic:
+    """Tell that the token counts are an estimate."""
+    return Diagnostic(
+        code=Code.USAGE_ESTIMATED,
+        decision=Decision.DEGRADED,
+        param="usage",
+        message=f"The provider reported no token counts for {model}; `usage` is an estimate.",
     )
 
 
