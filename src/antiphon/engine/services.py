@@ -20,6 +20,7 @@ from antiphon.engine.searches import Search, find_nothing
 from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
 from antiphon.pipeline.log import Entry
+from antiphon.store.redact import Redactor
 from antiphon.store.store import Store
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
@@ -72,6 +73,8 @@ class Services:
     search: Search = find_nothing
     attempts: AttemptConfig = field(default_factory=AttemptConfig)
     rejected: RejectedParameters = field(default_factory=RejectedParameters)
+    redactor: Redactor = field(default_factory=Redactor)
+    """Takes the configured secrets out of what is logged."""
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)
 

@@ -25,6 +25,7 @@ from antiphon.errors import ConfigError
 from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.search.searcher import open_searcher
+from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store
 
@@ -47,7 +48,8 @@ async def open_engine(
     sealer = _make_sealer(config, data, runtime)
     store = _make_store(config, data, runtime)
     await store.open()
-    tracer = open_tracer(config.trace, data, runtime, _list_secrets(config, providers))
+    redactor = Redactor(_list_secrets(config, providers))
+    tracer = open_tracer(config.trace, data, runtime, redactor)
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
         services = Services(
             search=open_searcher(config, session) or find_nothing,
@@ -59,6 +61,7 @@ async def open_engine(
             sealer=sealer,
             health=HealthRegistry(config.attempts, runtime.monotonic),
             attempts=config.attempts,
+            redactor=redactor,
             runtime=runtime,
         )
         engine = Engine(router, services)
@@ -71,9 +74,14 @@ async def open_engine(
 
 
 def _list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]:
-    """Every API key, for the redaction of traces."""
+    """Every secret of the configuration, for the redaction of log and trace.
+
+    A SigV4 key is a key pair: a provider may quote either half."""
     keys = [key for provider in providers.values() for key in provider.api_keys]
-    return [*keys, *config.server.api_keys.values(), *filter(None, [config.search.api_key])]
+    halves = [half for key in keys for half in key.split(":")]
+    headers = [text for entry in config.providers.values() for text in entry.headers.values()]
+    own = [*config.server.api_keys.values(), *config.capsule.keys, config.search.api_key]
+    return [*filter(None, [*keys, *halves, *headers, *own])]
 
 
 def _create_own_run(engine: Engine) -> CreateRun:
