@@ -7,16 +7,17 @@ from typing import Any
 
 import aiohttp
 import pytest
+from msgspec import structs
 
 from antiphon.store.trace.reader import list_requests
 from tests.support.failing_providers import NO_FALLBACKS, POLICY, error, failover_gateway
-from tests.support.gateways import replaced, running, settings
+from tests.support.gateways import running, settings
 from tests.support.traces import read_trace
 from tests.support.upstream import HELLO_WORLD, send_frames, send_json, upstream
 
 
 async def test_after_a_fallback_the_trace_names_the_target_that_answered(tmp_path: Path) -> None:
-    busy = [error(500)] * 2
+    busy = [error(500)] * 3
     async with failover_gateway(tmp_path, one=busy) as failover:
         answer = await failover.post_request()
     assert answer.status == 200
@@ -42,7 +43,7 @@ async def test_a_target_that_was_skipped_is_in_the_trace_with_the_reason(tmp_pat
 
 
 async def test_an_open_circuit_breaker_is_a_reason(tmp_path: Path) -> None:
-    policy = replaced(POLICY, breaker_threshold=1)  # type: ignore[type-var]
+    policy = structs.replace(POLICY, breaker_threshold=1)
     async with failover_gateway(tmp_path, one=[error(500)], policy=policy) as failover:
         await failover.post_request()
         answer = await failover.post_request()

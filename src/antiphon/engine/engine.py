@@ -7,7 +7,6 @@ rejected is rejected here; nothing is acquired before the run is entered.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from antiphon.core.faults.fault import shutdown_fault
@@ -50,15 +49,19 @@ class Engine:
         if self.describe_images is not None:
             descriptions = await self.describe_images([*items, *request.input], targets[0])
         plans = {targets[0].name: self._plan(request, items, descriptions, targets[0])}
+        skipped: list[tuple[Target, str]] = []
         for target in targets[1:]:
-            with suppress(InvalidRequest):  # then this target is no fallback
+            try:
                 plans[target.name] = self._plan(request, items, descriptions, target)
+            except InvalidRequest as error:  # then this target is no fallback
+                reason = f"it cannot serve this request: {error.param} ({error.wire_code})"
+                skipped.append((target, reason))
         runtime = services.runtime
         response = create_response(
             request, response_id=runtime.new_id("resp"), created_at=runtime.now()
         )
         planned = tuple(target for target in targets if target.name in plans)
-        return Run(services, PreparedRequest(request, caller, response, planned, plans))
+        return Run(services, PreparedRequest(request, caller, response, planned, plans, skipped))
 
     async def _load_history(
         self, request: Request, caller: Caller

@@ -95,9 +95,14 @@ class Run:
             began = clock()
             trace = RunTrace(services.tracer, prepared.facts(), lambda: (clock() - began) * 1000)
             undo.callback(trace.abort)
-            trace.begin()
+            trace.begin(prepared.skipped)
             self._policy = RetryPolicy(
-                prepared.targets, services.health, services.attempts, clock, services.runtime.random
+                prepared.targets,
+                services.health,
+                services.attempts,
+                clock,
+                services.runtime.random,
+                trace.skip_target,
             )
             self._next = self._policy.first()
             self._lease = Lease(services.health.of(self._next.target.provider), self._next.key)

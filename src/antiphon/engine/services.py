@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -101,6 +101,8 @@ class PreparedRequest:
     targets: tuple[Target, ...]
     plans: Mapping[tuple[str, str], Plan]
     """By the names of provider and model."""
+    skipped: Sequence[tuple[Target, str]] = ()
+    """Fallbacks that cannot serve this request, and why."""
 
     def facts(self) -> dict[str, Any]:
         """Return the names and numbers that may be logged; never content."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from antiphon.config import TraceConfig
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Diagnostic
+from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
 from antiphon.pipeline.trace import PayloadTraceStage, RawTap, TraceStage
 from antiphon.store.redact import Redactor
@@ -92,9 +93,11 @@ class RunTrace:
         """The attempt that answered; without one, the last that failed."""
         self._has_output = False
 
-    def begin(self) -> None:
-        """Record the request; `finish` or `abort` must follow."""
+    def begin(self, skipped: Iterable[tuple[Target, str]] = ()) -> None:
+        """Record the request, and targets that cannot serve it; `finish` or `abort` must follow."""
         self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **self._facts))
+        for target, reason in skipped:
+            self.skip_target(target, reason)
 
     def attempt(
         self,
@@ -123,8 +126,9 @@ class RunTrace:
             )
         )
 
-    def skip(self, provider: str, model: str, reason: str) -> None:
+    def skip_target(self, target: Target, reason: str) -> None:
         """Record a target that was not tried."""
+        provider, model = target.name
         self._tracer.record(
             TraceSkip(request_id=self._id, provider=provider, model=model, reason=reason)
         )

@@ -101,7 +101,8 @@ class _Letters:
         return not before.isalnum() and not after.isalnum()
 
     def without_quotes(self) -> str:
-        pieces, at = [], 0
+        pieces: list[str] = []
+        at = 0
         for run in re.finditer(b"\1+", self._quoted):
             begin, end = self._places[run.start()][0], self._places[run.end() - 1][1]
             pieces += (self.message[at:begin], QUOTED)

@@ -11,6 +11,7 @@ from antiphon.config import TraceConfig
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.classify import classify
 from antiphon.core.stream.deltas import Text, Usage
+from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.tracing import AttemptRecord, FailureRecord, RunTrace, Tracer, open_tracer
 from antiphon.pipeline.pipeline import Pipeline
@@ -27,8 +28,10 @@ from antiphon.store.trace.rows import (
 )
 from tests.support.gateways import events_of
 from tests.support.machines import machine
+from tests.support.outbound_requests import configured
 from tests.support.traces import read_trace
 
+FOUR = Target(configured("chat"), "p")
 NOW_MS = 1_700_000_000_000
 FACTS: dict[str, Any] = {
     "request_id": "req_1",
@@ -160,7 +163,7 @@ def test_the_end_names_the_attempt_that_answered(tmp_path: Path) -> None:
     recorder.trace.attempt(AttemptRecord(2, "two", "n", "key 2", "gemini"), None, None, 200, 5.6)
     later = AttemptRecord(3, "three", "o", "key 1", "chat")  # a further round that was given up
     recorder.trace.attempt(later, BAD_KEY, "", 401, 3.4)
-    recorder.trace.skip("four", "p", "its circuit breaker is open")
+    recorder.trace.skip_target(FOUR, "its circuit breaker is open")
     recorder.trace.finish(None, None, [])
     detail = recorder.read()
     assert detail.finish is not None
@@ -172,7 +175,7 @@ def test_the_end_names_the_attempt_that_answered(tmp_path: Path) -> None:
         "key 2",
     )
     assert [(each.provider, each.reason) for each in detail.skipped] == [
-        ("four", "its circuit breaker is open")
+        ("it", "its circuit breaker is open")
     ]
 
 

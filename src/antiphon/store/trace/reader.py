@@ -49,7 +49,9 @@ class TraceSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def is_failed(self) -> bool:
-        return self.errors > 0 or (self.finish is not None and self.finish.status == "failed")
+        return self.errors > 0 or (
+            self.finish is not None and self.finish.status in ("failed", "rejected")
+        )
 
 
 class TraceDetail(Struct, frozen=True, kw_only=True):
