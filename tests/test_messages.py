@@ -39,7 +39,8 @@ NOT_OURS: dict[str, str] = {
     "core/stream/machine.py: fail: message": DESCRIBED,
     "dialects/gemini/decode.py: _read_chunk: candidate": "the provider's own text, for the log",
     "engine/answer.py: end_after_crash: message": DESCRIBED,
-    "engine/upstream.py: _connection_error: type(error).__name__": "a class name, for the log",
+    "engine/upstream.py: _connection_error: explain_connection_error(error)": "for the log: see"
+    " engine/connection_errors.py",
     "providers/registry.py: _find_spec: installed_plugins().problems.get(kind, unknown)": "see"
     " providers/plugin.py",
     "search/searcher.py: __call__: str(found[0])": "a search error: see that section",

@@ -138,6 +138,18 @@ async def test_the_provider_s_words_are_cut_to_two_kilobytes(tmp_path: Path) -> 
     assert len(reason.encode()) <= 2048
 
 
+async def test_a_refused_connection_names_provider_address_and_errno(tmp_path: Path) -> None:
+    async with upstream(answer_hello) as server:
+        pass  # nothing listens at its address any more
+    address = server.url.removeprefix("http://").removesuffix("/v1")
+    async with running(settings(tmp_path, server.url)) as gateway:
+        answer = await post_request(gateway, {"model": "up/m", "input": "Hello?"})
+    expected = f"up: connection refused (errno 111) at {address}"
+    assert find_entry(gateway.log, "upstream.failed").facts["reason"] == expected
+    [row] = read_trace(tmp_path / "trace.db", answer.headers["x-request-id"]).errors
+    assert row.reason == expected
+
+
 # --- failures without a fault ---------------------------------------------------------------------
 
 SCHEMA = {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}

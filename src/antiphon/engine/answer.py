@@ -280,7 +280,8 @@ class Answer:
     def _report(self, fault: ProviderFault) -> FaultReport:
         """Report a fault without what it quotes of the request or the answer."""
         if fault not in self._reports:
-            report = report_fault(fault, self._services.redactor, self._read_texts())
+            redactor, provider = self._services.redactor, self._target.provider
+            report = report_fault(fault, redactor, self._read_texts(), provider)
             self._reports[fault] = report
         return self._reports[fault]
 

@@ -14,6 +14,8 @@ from msgspec import Struct
 from antiphon.core.faults.body import TEXT_LIMIT
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.faults.kinds import FaultKind, FaultType
+from antiphon.engine.connection_errors import locate_fault
+from antiphon.providers.registry import Provider
 from antiphon.store.quoted_text import RequestTexts, remove_quotes
 from antiphon.store.redact import Redactor
 
@@ -50,11 +52,14 @@ def log_fields(fault: ProviderFault) -> dict[str, Any]:
     }
 
 
-def report_fault(fault: ProviderFault, redactor: Redactor, texts: RequestTexts) -> FaultReport:
+def report_fault(
+    fault: ProviderFault, redactor: Redactor, texts: RequestTexts, provider: Provider | None = None
+) -> FaultReport:
     """Report a fault: of the provider, or of the gateway itself (`is_bug`)."""
     if is_bug(fault):
         return _report_bug(fault, redactor, texts)
-    reason = clean_text(fault.message or fault.original, redactor, texts)
+    text = locate_fault(fault, provider) if provider else fault.message or fault.original
+    reason = clean_text(text, redactor, texts)
     upstream = {
         "upstream_code": fault.upstream.code,
         "upstream_request_id": fault.upstream.request_id,

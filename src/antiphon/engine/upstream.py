@@ -14,6 +14,7 @@ import aiohttp
 from antiphon.config import TimeoutConfig
 from antiphon.core.faults.fault import connection_fault, timeout_fault
 from antiphon.core.plan.plan import Outbound
+from antiphon.engine.connection_errors import explain_connection_error
 from antiphon.errors import UpstreamError
 from antiphon.providers import echo
 from antiphon.providers.registry import Provider
@@ -102,7 +103,7 @@ def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
 
 def _connection_error(error: Exception) -> UpstreamError:
     """Map an error of the HTTP library to a connection fault."""
-    return UpstreamError(connection_fault(type(error).__name__))
+    return UpstreamError(connection_fault(explain_connection_error(error)))
 
 
 class _HTTPAnswer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -84,6 +84,13 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"Provider({self.name!r})"  # keeps keys out of tracebacks and logs
+
+    @property
+    def address(self) -> str:
+        """Host and port of the server, for messages: no credentials, no path."""
+        parts = urlsplit(self.base_url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        return f"{parts.hostname}:{port}"
 
     @property
     def issuer(self) -> str:
