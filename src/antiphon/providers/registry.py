@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.config import Config, ModelConfig, ProviderConfig, TimeoutConfig, WebSearch, suggest
+from antiphon.config import (
+    Config,
+    ModelConfig,
+    ProviderConfig,
+    TimeoutConfig,
+    WebSearch,
+    raise_problems,
+    suggest,
+)
 from antiphon.core.plan.plan import Capabilities, Outbound
 from antiphon.dialects.dialect import Dialect, build
+from antiphon.errors import ConfigError
 from antiphon.providers import (
     anthropic,
     azure,
@@ -157,12 +166,26 @@ def build_providers(config: Config, environment: Mapping[str, str]) -> dict[str,
 
     The echo provider is always added.
     """
+    providers, problems = inspect_providers(config, environment)
+    raise_problems(problems)
+    return providers
+
+
+def inspect_providers(
+    config: Config, environment: Mapping[str, str]
+) -> tuple[dict[str, Provider], Sequence[ConfigError]]:
+    """Build the providers whose configuration is valid, and list the problems of the others."""
     entries = config.providers or _discover_providers(environment)
     if echo.SPEC.name not in entries:
         entries = {**entries, echo.SPEC.name: ProviderConfig()}
-    return {
-        name: _build_provider(name, entry, config, environment) for name, entry in entries.items()
-    }
+    providers: dict[str, Provider] = {}
+    problems: list[ConfigError] = []
+    for name, entry in entries.items():
+        try:
+            providers[name] = _build_provider(name, entry, config, environment)
+        except ConfigError as error:
+            problems.append(error)
+    return providers, problems
 
 
 @cache
