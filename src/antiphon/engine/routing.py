@@ -68,7 +68,7 @@ class Router:
         target = self._known(name) or self._fallback(name)
         if target is None:
             raise InvalidRequest(
-                f"The model {name!r} {self._explain_unknown(name)}",
+                self._describe_unknown_model(name),
                 param="model",
                 code="model_not_found",
                 status=404,
@@ -124,14 +124,14 @@ class Router:
             return None
         return Target(self._default, name)
 
-    def _explain_unknown(self, name: str) -> str:
+    def _describe_unknown_model(self, name: str) -> str:
         missing = _explain_missing_provider(name, self._providers, discovers=self._discovers)
         if missing:
-            return f"is not available: {missing}."
+            return f"The model {name!r} is not available: {missing}."
         near = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.4)
         if near:
-            return f"does not exist. Did you mean {', '.join(near)}?"
-        return "does not exist. GET /v1/models lists the models."
+            return f"The model {name!r} does not exist. Did you mean {', '.join(near)}?"
+        return f"The model {name!r} does not exist. GET /v1/models lists the models."
 
 
 def make_router(config: Config, providers: Mapping[str, Provider]) -> Router:
@@ -182,9 +182,9 @@ def _explain_missing_provider(
     if discovers and keys and spec.base_url and not spec.ambient_key:
         return f"the provider {spec.name} has no API key: set {keys} and restart the gateway"
     advice = f"add [providers.{spec.name}] to the configuration"
-    return f"the provider {spec.name} is not configured: {advice}" + (
-        f", and set {keys}" * bool(keys)
-    )
+    if keys:
+        return f"the provider {spec.name} is not configured: {advice}, and set {keys}"
+    return f"the provider {spec.name} is not configured: {advice}"
 
 
 def _explain_unknown(target: str, providers: Mapping[str, Provider], *, discovers: bool) -> str:

@@ -57,11 +57,11 @@ async def test_a_server_without_tls_is_named() -> None:
     [
         (
             aiohttp.ServerDisconnectedError(),
-            "the server closed the connection without an answer",
+            "the provider closed the connection without an answer",
         ),
         (
             aiohttp.ClientPayloadError("not enough data"),
-            "the server closed the connection in the middle of its answer",
+            "the provider closed the connection in the middle of its answer",
         ),
         (
             ConnectionResetError(104, "Connection reset by peer"),
