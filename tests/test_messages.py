@@ -37,8 +37,8 @@ NOT_OURS: dict[str, str] = {
     "cli/check.py: run: checked.problems": "errors of the configuration: see that section",
     "cli/main.py: _report_error: line": "a line of an error: see the other sections",
     "config/load.py: convert: text": "the decoder's text, in TOML's words",
-    "config/source.py: raise_problems: '\\n'.join((each.message for each in found))": "the errors of"
-    " the configuration, all of them",
+    "config/source.py: raise_problems: '\\n'.join((each.message for each in found))": "the"
+    " errors of the configuration, all of them",
     "core/faults/classify.py: _make_fault: reading.text": "the provider's own text, for the log",
     "core/stream/machine.py: fail: message": DESCRIBED,
     "dialects/gemini/decode.py: _read_chunk: candidate": "the provider's own text, for the log",

@@ -170,14 +170,14 @@ def list_targets(config: Config) -> Iterator[tuple[tuple[str, str], str]]:
 
 def _explain_missing_provider(
     name: str, providers: Mapping[str, Provider], *, discovers: bool
-) -> str:
-    """Explain how to enable the known provider that a name belongs to; empty if there is none."""
+) -> str | None:
+    """Explain how to enable the known provider that a name belongs to; None if there is none."""
     prefix = name.partition("/")[0]
     specs = [spec for spec in known_specs().values() if spec.name not in providers]
     listed = (s for s in specs if any(m.id == name for m in s.models))
     spec = next((each for each in specs if each.name == prefix), None) or next(listed, None)
     if spec is None:
-        return ""
+        return None
     keys = " or ".join(spec.api_key_env)
     if discovers and keys and spec.base_url and not spec.ambient_key:
         return f"the provider {spec.name} has no API key: set {keys} and restart the gateway"
