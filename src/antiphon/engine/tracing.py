@@ -88,14 +88,14 @@ class RunTrace:
         self.raw = RawTap(keep=keep, elapsed_ms=elapsed_ms)
         """The provider's bytes: of each round, those of the attempt that succeeded."""
         self.transformed = PayloadTraceStage(elapsed_ms) if keep else TraceStage()
-        self._facts = facts
+        self.facts = facts
         self._answered: AttemptRecord | None = None
         """The attempt that answered; without one, the last that failed."""
         self._has_output = False
 
     def begin(self, skipped: Iterable[tuple[Target, str]] = ()) -> None:
         """Record the request, and targets that cannot serve it; `finish` or `abort` must follow."""
-        self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **self._facts))
+        self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **self.facts))
         for target, reason in skipped:
             self.skip_target(target, reason)
 
@@ -164,8 +164,8 @@ class RunTrace:
                 code=failure.code,
                 message=failure.message,
                 reason=failure.reason,
-                provider=answered.provider if answered else self._facts["provider"],
-                model=answered.model if answered else self._facts["provider_model"],
+                provider=answered.provider if answered else self.facts["provider"],
+                model=answered.model if answered else self.facts["provider_model"],
             )
         )
 
