@@ -255,13 +255,12 @@ class Answer:
 
     # Failures, for the operator
 
-    def record_attempt(
-        self, record: AttemptRecord, fault: ProviderFault | None, status: int | None, ms: float
+    def record_failed_attempt(
+        self, record: AttemptRecord, fault: ProviderFault, status: int | None, ms: float
     ) -> None:
-        """Record an attempt that failed, or whose output has begun."""
-        report = None if fault is None else self._report(fault)
-        self._trace.attempt(record, fault, report.reason if report else None, status, ms)
-        if fault is not None and report is not None and not is_bug(fault):
+        report = self._report(fault)
+        self._trace.attempt(record, fault, report.reason, status, ms)
+        if not is_bug(fault):
             facts = {"attempt": record.number, "key": record.key_name, **report.facts}
             self._services.emit(Entry("attempt.failed", "warning", {**self.facts, **facts}))
 

@@ -348,7 +348,10 @@ class Run:
         status = None if self._attempt is None else self._attempt.status
         latency_ms = (self._services.runtime.monotonic() - began) * 1000
         record = AttemptRecord(number, *target.name, key_name, target.provider.spec.dialect)
-        self._answer.record_attempt(record, fault, status, latency_ms)
+        if fault is None:
+            self._trace.attempt(record, None, None, status, latency_ms)
+        else:
+            self._answer.record_failed_attempt(record, fault, status, latency_ms)
 
     # Between rounds
 
