@@ -42,6 +42,7 @@ A `BridgeError` of a stream leaves the state of the object that raised it unchan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:  # errors.py is the lowest layer: at run time it imports nothing of Antiphon
@@ -151,9 +152,14 @@ class InvalidRequest(AntiphonError):
 
 
 class ConfigError(AntiphonError):
-    """The configuration is invalid; the message names the file, the line and the key."""
+    """The configuration is invalid; each problem names the file, the line and the key."""
 
     code = "config.invalid"
+
+    def __init__(self, message: str, *, path: Sequence[str] = ()) -> None:
+        """`path` is the key that the problem is about. Several problems are lines of a message."""
+        super().__init__(message)
+        self.path = tuple(path)
 
 
 class ChainNotFound(InvalidRequest):

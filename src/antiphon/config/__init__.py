@@ -6,6 +6,7 @@ from antiphon.config.load import (
     config_directory,
     data_directory,
     find_config,
+    inspect_config,
     load_config,
     parse_config,
 )
@@ -33,7 +34,7 @@ from antiphon.config.schema import (
     VisionConfig,
     WebSearch,
 )
-from antiphon.config.source import ConfigSource, suggest
+from antiphon.config.source import ConfigSource, raise_problems, suggest
 
 __all__ = [
     "Address",
@@ -62,7 +63,9 @@ __all__ = [
     "config_directory",
     "data_directory",
     "find_config",
+    "inspect_config",
     "load_config",
     "parse_config",
+    "raise_problems",
     "suggest",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from antiphon.engine.searches import Search, find_nothing
 from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
 from antiphon.pipeline.log import Entry
+from antiphon.store.redact import Redactor
 from antiphon.store.store import Store
 from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.wire.request import Request
@@ -75,6 +76,8 @@ class Services:
     compatibility: CompatibilityConfig = field(default_factory=CompatibilityConfig)
     limits: ResponseLimits = DEFAULT_LIMITS
     rejected: RejectedParameters = field(default_factory=RejectedParameters)
+    redactor: Redactor = field(default_factory=Redactor)
+    """Takes the configured secrets out of what is logged."""
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)
 
@@ -103,6 +106,8 @@ class PreparedRequest:
     """By the names of provider and model."""
     unseal: Unseal
     """Opens the capsules of the caller."""
+    skipped: Sequence[tuple[Target, str]] = ()
+    """Fallbacks that cannot serve this request, and why."""
 
     def facts(self) -> dict[str, Any]:
         """Return the names and numbers that may be logged; never content."""

@@ -16,6 +16,7 @@ from antiphon.config import TimeoutConfig
 from antiphon.core.faults.fault import connection_fault, protocol_fault, timeout_fault
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.plan.plan import Outbound
+from antiphon.engine.connection_errors import explain_connection_error
 from antiphon.engine.connections import open_session
 from antiphon.errors import ResponseTooLarge, UpstreamError
 from antiphon.providers import echo
@@ -112,7 +113,7 @@ def _connection_error(error: Exception) -> UpstreamError:
     """Map an error of the HTTP library to a fault: of the connection, or of what it delivered."""
     if isinstance(error, _BROKEN_FRAMING):
         return UpstreamError(protocol_fault(f"the HTTP framing is broken: {error.message}"))
-    return UpstreamError(connection_fault(type(error).__name__))
+    return UpstreamError(connection_fault(explain_connection_error(error)))
 
 
 class _HTTPAnswer:

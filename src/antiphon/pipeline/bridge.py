@@ -28,6 +28,7 @@ from antiphon.core.stream.deltas import (
     Refusal,
     Start,
     Text,
+    ToolCall,
 )
 from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.stream.machine import Phase, ResponseMachine

@@ -25,6 +25,7 @@ from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.search.searcher import open_searcher
 from antiphon.server.capsule_key import FILE_NAME, read_or_create_key
+from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store
 from antiphon.wire.limits import ResponseLimits
@@ -48,7 +49,8 @@ async def open_engine(
     sealer = _make_sealer(config, data, runtime)
     store = _make_store(config, data, runtime)
     await store.open()
-    tracer = open_tracer(config.trace, data, runtime, _list_secrets(config, providers))
+    redactor = Redactor(_list_secrets(config, providers))
+    tracer = open_tracer(config.trace, data, runtime, redactor)
     async with open_session() as session:
         services = Services(
             search=open_searcher(config, session) or find_nothing,
@@ -62,6 +64,7 @@ async def open_engine(
             attempts=config.attempts,
             compatibility=config.compatibility,
             limits=ResponseLimits(**msgspec.structs.asdict(config.limits)),
+            redactor=redactor,
             runtime=runtime,
         )
         engine = Engine(router, services, read_pdfs=make_pdf_reader())
@@ -74,9 +77,14 @@ async def open_engine(
 
 
 def _list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]:
-    """Every API key, for the redaction of traces."""
+    """Every secret of the configuration, for the redaction of log and trace.
+
+    A SigV4 key is a key pair: a provider may quote either half."""
     keys = [key for provider in providers.values() for key in provider.api_keys]
-    return [*keys, *config.server.api_keys.values(), *filter(None, [config.search.api_key])]
+    halves = [half for key in keys for half in key.split(":")]
+    headers = [text for entry in config.providers.values() for text in entry.headers.values()]
+    own = [*config.server.api_keys.values(), *config.capsule.keys, config.search.api_key]
+    return [*filter(None, [*keys, *halves, *headers, *own])]
 
 
 def _create_own_run(engine: Engine) -> CreateRun:
