@@ -53,6 +53,7 @@ def test_a_body_that_is_not_an_object_is_rejected_with_its_type(body: bytes, kin
 def test_a_body_nested_too_deep_is_rejected(depth: int) -> None:
     error = refuse(b'{"model": "m", "tools": ' + b"[" * depth + b"]" * depth + b"}")
     assert (error.message, error.wire_code) == (
-        "The request body is nested more than 100 levels deep.",
+        "The request body is nested more than 100 levels deep. Flatten it, or raise"
+        " `max_body_depth` in [server], up to 100.",
         "invalid_value",
     )
