@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from openai.types.responses import Response as OfficialResponse
 
 from antiphon.errors import InvalidRequest
-from antiphon.wire.body import MAX_DEPTH
+from antiphon.wire.body import DEFAULT_LIMITS
 from antiphon.wire.request import Request
 from antiphon.wire.response_from_request import create_response
 from tests.support import captured_requests as captured
@@ -138,7 +138,7 @@ def test_one_change_in_a_valid_request_is_accepted_or_rejected_with_its_path(
 def test_nesting_is_bounded(depth: int, brackets: tuple[str, str], closed: bool) -> None:
     nested = brackets[0] * depth + ("1" + brackets[1] * depth if closed else "")
     outcome = parsed(f'{{"model": "m", "extra": {nested}{"}" if closed else ""}'.encode())
-    assert isinstance(outcome, Request) == (closed and depth < MAX_DEPTH)
+    assert isinstance(outcome, Request) == (closed and depth < DEFAULT_LIMITS.max_body_depth)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

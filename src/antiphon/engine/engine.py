@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from antiphon.core.faults.fault import shutdown_fault
 from antiphon.core.history.content import NO_DESCRIPTIONS
@@ -25,6 +26,8 @@ from antiphon.store.item_references import resolve_references
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 from antiphon.wire.response_from_request import create_response
+
+_LARGE_HISTORY = 300  # stored items; a longer history is planned in the worker thread
 
 
 @dataclass
@@ -49,16 +52,16 @@ class Engine:
         descriptions = NO_DESCRIPTIONS
         if self.describe_images is not None:
             descriptions = await self.describe_images([*items, *request.input], targets[0])
-        plans = {targets[0].name: self._plan(request, items, descriptions, targets[0])}
-        for target in targets[1:]:
-            with suppress(InvalidRequest):  # then this target is no fallback
-                plans[target.name] = self._plan(request, items, descriptions, target)
+        is_large = request.is_large or len(items) > _LARGE_HISTORY
+        decide = partial(self._make_plans, request, items, descriptions, targets)
+        plans = await services.worker.run(decide) if is_large else decide()
         runtime = services.runtime
         response = create_response(
             request, response_id=runtime.new_id("resp"), created_at=runtime.now()
         )
         planned = tuple(target for target in targets if target.name in plans)
-        return Run(services, PreparedRequest(request, caller, response, planned, plans))
+        prepared = PreparedRequest(request, caller, response, planned, plans, is_large)
+        return Run(services, prepared)
 
     async def _load_history(
         self, request: Request, caller: Caller
@@ -70,6 +73,20 @@ class Engine:
         if request.previous_response_id is None:
             return request, ()
         return request, build_history(await store.chain(request.previous_response_id))
+
+    def _make_plans(
+        self,
+        request: Request,
+        items: Sequence[Document],
+        descriptions: Mapping[str, str],
+        targets: Sequence[Target],
+    ) -> dict[tuple[str, str], Plan]:
+        """Make a plan for each target, by the names of provider and model."""
+        plans = {targets[0].name: self._plan(request, items, descriptions, targets[0])}
+        for target in targets[1:]:
+            with suppress(InvalidRequest):  # then this target is no fallback
+                plans[target.name] = self._plan(request, items, descriptions, target)
+        return plans
 
     def _plan(
         self,
@@ -99,6 +116,7 @@ class Engine:
         await services.in_process.close()
         await services.store.close()
         services.tracer.close()
+        services.worker.close()
 
 
 def _reject_background(request: Request) -> None:

@@ -303,7 +303,9 @@ class Run:
     async def _call_provider(self) -> Attempt:
         """Encode the request, send it, and wait for the response head."""
         services, answer, target = self._services, self._answer, self._next.target
-        plan, outbound = self._encoding.encode(target)
+        encode = partial(self._encoding.encode, target)
+        is_large = self._prepared.is_large
+        plan, outbound = await services.worker.run(encode) if is_large else encode()
         answer.use_diagnostics(plan)
         answer.bridge.request_bytes = len(outbound.body)
         if self._trace.keeps_payloads:

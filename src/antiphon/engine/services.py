@@ -19,6 +19,7 @@ from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import Search, find_nothing
 from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
+from antiphon.engine.worker import WorkerThread
 from antiphon.pipeline.log import Entry
 from antiphon.store.store import Store
 from antiphon.wire.request import Request
@@ -74,6 +75,8 @@ class Services:
     rejected: RejectedParameters = field(default_factory=RejectedParameters)
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)
+    worker: WorkerThread = field(default_factory=WorkerThread)
+    """For what takes long in a large request."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ class PreparedRequest:
     targets: tuple[Target, ...]
     plans: Mapping[tuple[str, str], Plan]
     """By the names of provider and model."""
+    is_large: bool = False
+    """Whether it is encoded in the worker thread."""
 
     def facts(self) -> dict[str, Any]:
         """Return the names and numbers that may be logged; never content."""

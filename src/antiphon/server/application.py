@@ -46,6 +46,7 @@ class Application:
 
     def __init__(self, engine: Engine, config: Config) -> None:
         self._service = Service(engine, config.server)
+        self.body_timeout_s = config.server.body_timeout_s
         self._authenticator = Authenticator(config.server.api_keys)
         self._profile = make_profile_resolver(config)
 

@@ -29,6 +29,7 @@ from antiphon.wire.validate import json_type
 
 FRAGMENT_BYTES = 16 * 1024
 """Smallest fragment that is decoded by itself; a smaller body is decoded as a whole."""
+_LARGE_VALUES, _LARGE_BYTES = 2_500, 512 * 1024
 _LONGEST_BLANK = 256  # whitespace before a comma that may be a cut
 
 _BYTE_OFFSET = re.compile(r" \(byte (\d+)\)")
@@ -99,6 +100,11 @@ class BodyScanner:
     @property
     def in_string(self) -> bool:
         return self._in_string
+
+    @property
+    def is_large(self) -> bool:
+        """Whether validation and planning take long enough to delay other requests."""
+        return self.values > _LARGE_VALUES or self.size > _LARGE_BYTES
 
     def _check_utf8(self, piece: bytes) -> None:
         pending = len(self._utf8.getstate()[0])

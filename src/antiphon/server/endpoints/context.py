@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from antiphon.config import ServerConfig
@@ -12,6 +12,7 @@ from antiphon.engine.services import Caller
 from antiphon.errors import AntiphonError
 from antiphon.pipeline.log import Entry
 from antiphon.server.http import HTTPRequest, HTTPResponse
+from antiphon.wire.body import BodyLimits
 
 
 @dataclass
@@ -22,6 +23,11 @@ class Service:
     config: ServerConfig
     ready: bool = True
     """Whether new responses are accepted; false while the process shuts down."""
+    body_limits: BodyLimits = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = BodyLimits.__struct_fields__
+        self.body_limits = BodyLimits(**{name: getattr(self.config, name) for name in names})
 
     def report_failure(self, error: Exception, request_id: str) -> None:
         """Log a failure of the gateway itself. Unexpected errors are logged by type alone: their

@@ -12,18 +12,19 @@ from antiphon.engine.run import Run
 from antiphon.errors import InvalidRequest
 from antiphon.server.endpoints.context import Context
 from antiphon.server.errors import (
-    body_too_large,
     error_response,
     fault_response,
     method_not_allowed_response,
 )
 from antiphon.server.event_stream import HEADERS, EventStream
 from antiphon.server.http import HTTPResponse, json_response
+from antiphon.wire.body import BodyDecoder, BodyLimits, check_input_items, check_settings
+from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 
 
 async def create(context: Context) -> HTTPResponse:
-    request = Request.parse(await _read_json_body(context))
+    request = await _parse(await _read_json_body(context), context)
     service = context.service
     if not service.ready:  # checked here because the body may have taken long to arrive
         return _shutdown_response(context)
@@ -57,21 +58,34 @@ async def reject_get(context: Context) -> HTTPResponse:
     return method_not_allowed_response(context.http, ["POST"])
 
 
-async def _read_json_body(context: Context) -> bytes:
+async def _read_json_body(context: Context) -> BodyDecoder:
     """Read a body of type application/json; web pages of other origins cannot send this type
     without a CORS preflight, which is not answered."""
-    http, limit = context.http, context.service.config.max_body_bytes
-    content_type = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = context.http.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise InvalidRequest(
             f"The content type must be application/json, not {content_type!r}.",
             code="unsupported_media_type",
             status=415,
         )
-    body = await http.read_body()
-    if len(body) > limit:
-        raise body_too_large(limit)
-    return body
+    decoder = BodyDecoder(context.service.body_limits)
+    await context.http.read_body(decoder.feed)
+    return decoder
+
+
+async def _parse(decoder: BodyDecoder, context: Context) -> Request:
+    """Validate a body; a large one in a thread, because it would delay other requests."""
+    limits, document = context.service.body_limits, decoder.close()
+    check_input_items(document, limits)
+    if not decoder.scanner.is_large:
+        return Request.read(document)
+    worker = context.service.engine.services.worker
+    return await worker.run(partial(_parse_large, document, limits))
+
+
+def _parse_large(document: Document, limits: BodyLimits) -> Request:
+    check_settings(document, limits)
+    return Request.read(document, is_large=True)
 
 
 def _shutdown_response(context: Context) -> HTTPResponse:
