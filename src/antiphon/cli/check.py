@@ -33,6 +33,7 @@ from antiphon.config import Config
 from antiphon.engine.image_description import check_vision_model
 from antiphon.engine.routing import make_router
 from antiphon.errors import AntiphonError
+from antiphon.pipeline.printable import printable
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.server.auth import reject_open_bind
 from antiphon.server.clients import make_profile_resolver
@@ -184,7 +185,8 @@ def _print_providers(console: Console, checked: CheckedConfig) -> None:
 def _print_results(console: Console, results: Sequence[ProbeResult]) -> None:
     table = make_table("provider", "model", "result", "latency", "message", right=["latency"])
     for result in results:
-        message = filter(None, (Text(result.message), Text(result.reason, style="dim")))
+        reason = Text(printable(result.reason), style="dim")
+        message = filter(None, (Text(printable(result.message)), reason))
         table.add_row(
             Text(result.provider, style="bold"),
             result.model or "-",

@@ -14,6 +14,7 @@ import msgspec
 
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault, protocol_fault
+from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.filters.order import make_filters
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.blocks import Seal
@@ -250,7 +251,11 @@ class Answer:
         self._pipeline.close(self._batch([]))
         if self.fault is not None:
             facts = {**self.facts, **log_fields(self.fault)}
-            self._services.emit(Entry("upstream.failed", "warning", facts))
+            if self.fault.code == FaultKind.OUT_OF_FILES:
+                facts["reason"] = self.fault.message
+                self._services.emit(Entry("gateway.out_of_files", "error", facts))
+            else:
+                self._services.emit(Entry("upstream.failed", "warning", facts))
 
     def finish_trace(self) -> None:
         """Write the end of the trace row, after `close`."""

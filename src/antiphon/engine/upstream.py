@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ from typing import Protocol
 import aiohttp
 
 from antiphon.config import TimeoutConfig
-from antiphon.core.faults.fault import connection_fault, timeout_fault
+from antiphon.core.faults.fault import connection_fault, out_of_files_fault, timeout_fault
 from antiphon.core.plan.plan import Outbound
 from antiphon.errors import UpstreamError
 from antiphon.providers import echo
@@ -100,8 +102,29 @@ def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)
 
 
+OUT_OF_FILES = "no file descriptor is left: raise the limit of open files (ulimit -n)"
+
+
+def is_out_of_files(error: object) -> bool:
+    """Whether the process or the system has no file descriptor left."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def _has_no_files_left(error: Exception) -> bool:
+    """Whether a name could not be resolved because its resolver cannot open a file."""
+    if not isinstance(error, aiohttp.ClientConnectorDNSError):
+        return False
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as failure:
+        return is_out_of_files(failure)
+    return False
+
+
 def _connection_error(error: Exception) -> UpstreamError:
-    """Map an error of the HTTP library to a connection fault."""
+    """Map an error of the HTTP library to a connection fault, or to one of the gateway itself."""
+    if is_out_of_files(error) or _has_no_files_left(error):
+        return UpstreamError(out_of_files_fault(OUT_OF_FILES))
     return UpstreamError(connection_fault(type(error).__name__))
 
 

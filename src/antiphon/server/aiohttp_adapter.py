@@ -286,5 +286,3 @@ class AiohttpServer:
         """Close every connection."""
         if self._runner is not None:
             await self._runner.cleanup()
-
-

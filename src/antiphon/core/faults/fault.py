@@ -28,6 +28,7 @@ __all__ = [
     "internal_fault",
     "is_permanent",
     "normalize_code",
+    "out_of_files_fault",
     "protocol_fault",
     "shutdown_fault",
     "timeout_fault",
@@ -123,6 +124,11 @@ def internal_fault(error: BaseException) -> ProviderFault:
 def shutdown_fault() -> ProviderFault:
     """The gateway process is shutting down."""
     return fault_of_kind(FaultKind.SHUTDOWN, "the gateway is shutting down")
+
+
+def out_of_files_fault(message: str) -> ProviderFault:
+    """The gateway has no file descriptor left for a connection to the provider."""
+    return fault_of_kind(FaultKind.OUT_OF_FILES, message)
 
 
 _CODE_SHAPED = re.compile("[A-Za-z][A-Za-z0-9_]{0,63}|[0-9]{3}")
