@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from msgspec import structs
+
 from antiphon.core.faults.fault import shutdown_fault
 from antiphon.core.history.content import NO_DESCRIPTIONS
 from antiphon.core.history.read_items import has_only_messages
@@ -52,16 +54,14 @@ class Engine:
         descriptions = NO_DESCRIPTIONS
         if self.describe_images is not None:
             descriptions = await self.describe_images([*items, *request.input], targets[0])
-        is_large = request.is_large or len(items) > _LARGE_HISTORY
         decide = partial(self._make_plans, request, items, descriptions, targets)
-        plans = await services.worker.run(decide) if is_large else decide()
+        plans = await services.worker.run(decide) if request.is_large else decide()
         runtime = services.runtime
         response = create_response(
             request, response_id=runtime.new_id("resp"), created_at=runtime.now()
         )
         planned = tuple(target for target in targets if target.name in plans)
-        prepared = PreparedRequest(request, caller, response, planned, plans, is_large)
-        return Run(services, prepared)
+        return Run(services, PreparedRequest(request, caller, response, planned, plans))
 
     async def _load_history(
         self, request: Request, caller: Caller
@@ -72,7 +72,10 @@ class Engine:
             request = await resolve_references(request, store, caller.client)
         if request.previous_response_id is None:
             return request, ()
-        return request, build_history(await store.chain(request.previous_response_id))
+        items = build_history(await store.chain(request.previous_response_id))
+        if len(items) > _LARGE_HISTORY:
+            request = structs.replace(request, is_large=True)
+        return request, items
 
     def _make_plans(
         self,

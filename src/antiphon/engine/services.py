@@ -101,8 +101,6 @@ class PreparedRequest:
     targets: tuple[Target, ...]
     plans: Mapping[tuple[str, str], Plan]
     """By the names of provider and model."""
-    is_large: bool = False
-    """Whether it is encoded in the worker thread."""
 
     def facts(self) -> dict[str, Any]:
         """Return the names and numbers that may be logged; never content."""

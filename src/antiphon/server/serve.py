@@ -20,7 +20,7 @@ from antiphon.server.application import Application
 from antiphon.server.auth import reject_open_bind
 from antiphon.server.wiring import open_engine
 
-_GC_THRESHOLDS = (20_000, 20, 20)  # Python's defaults are 700, 10, 10
+_GC_THRESHOLDS = (5_000, 10, 160)  # few objects at a time; Python's defaults are 700, 10, 10
 _SWITCH_INTERVAL_S = 0.0005  # Python's default is 0.005
 _TERMINAL_EVENTS_S = 3.0  # for terminal events to reach their clients after the deadline
 

@@ -1,4 +1,4 @@
-"""Incremental decoding of request bodies: JSON, UTF-8, an object, within limits.
+"""Decoding of request bodies while they arrive, and encoding of large ones in small steps.
 
 A body is scanned and decoded while it arrives, so that a limit is enforced before the memory is
 spent, and no single call to the JSON decoder takes long (docs/adr/0030-bounded-requests.md):
@@ -9,6 +9,8 @@ spent, and no single call to the JSON decoder takes long (docs/adr/0030-bounded-
    brackets make each fragment a JSON document of its own; the values that it adds to the containers
    still open are moved there.
 
+3. `encode_body` encodes a large document in steps, too: long strings are cut.
+
 The limits make a document safe to walk recursively, to store and to encode again.
 """
 
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -30,6 +32,7 @@ from antiphon.wire.validate import json_type
 FRAGMENT_BYTES = 16 * 1024
 """Smallest fragment that is decoded by itself; a smaller body is decoded as a whole."""
 _LARGE_VALUES, _LARGE_BYTES = 2_500, 512 * 1024
+_LONG_STRING = 16 * 1024  # characters that are encoded in one step
 _LONGEST_BLANK = 256  # whitespace before a comma that may be a cut
 
 _BYTE_OFFSET = re.compile(r" \(byte (\d+)\)")
@@ -66,6 +69,31 @@ def decode_body(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Document:
     decoder = BodyDecoder(limits)
     decoder.feed(body)
     return decoder.close()
+
+
+def encode_body(document: Mapping[str, Any], *, is_large: bool) -> bytes:
+    """Encode a JSON object; a large one in steps, between which other threads have their turn."""
+    return b"".join(_encode_parts(document)) if is_large else msgspec.json.encode(document)
+
+
+def _encode_parts(value: Any) -> Iterator[bytes]:
+    if isinstance(value, str) and len(value) > _LONG_STRING:
+        yield b'"'
+        for start in range(0, len(value), _LONG_STRING):
+            yield msgspec.json.encode(value[start : start + _LONG_STRING])[1:-1]
+        yield b'"'
+    elif isinstance(value, Mapping) and value:
+        for index, (name, each) in enumerate(value.items()):
+            yield (b"," if index else b"{") + msgspec.json.encode(name) + b":"
+            yield from _encode_parts(each)
+        yield b"}"
+    elif isinstance(value, list | tuple) and value:
+        for index, each in enumerate(value):
+            yield b"," if index else b"["
+            yield from _encode_parts(each)
+        yield b"]"
+    else:
+        yield msgspec.json.encode(value)
 
 
 class BodyScanner:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.chat.messages import write_messages
 from antiphon.dialects.chat.quirks import PLAIN, ChatQuirks
+from antiphon.wire.body import encode_body
 from antiphon.wire.items import Document
 
 PATH = "/chat/completions"
@@ -41,7 +40,7 @@ def encode(plan: Plan, *, stream: bool, quirks: ChatQuirks = PLAIN) -> Outbound:
     return Outbound(
         path=PATH,
         headers={"content-type": "application/json", "accept": accept},
-        body=msgspec.json.encode(body),
+        body=encode_body(body, is_large=plan.is_large),
     )
 
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.responses.messages import encode_history
 from antiphon.dialects.responses.quirks import PLAIN, ResponsesQuirks
+from antiphon.wire.body import encode_body
 from antiphon.wire.items import Document
 
 PATH = "/responses"
@@ -55,7 +54,7 @@ def encode(plan: Plan, *, stream: bool, quirks: ResponsesQuirks = PLAIN) -> Outb
     return Outbound(
         path=PATH,
         headers={"content-type": "application/json", "accept": accept},
-        body=msgspec.json.encode(body),
+        body=encode_body(body, is_large=plan.is_large),
     )
 
 
