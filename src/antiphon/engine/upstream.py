@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import io
 import os
 import time
 from collections import deque
@@ -21,6 +22,7 @@ from antiphon.providers import echo
 from antiphon.providers.registry import Provider
 
 _HEADER_LIMIT = 64 * 1024  # some providers send many headers
+_LARGE_BODY = 512 * 1024
 _ERROR_BODY_LIMIT = 1024 * 1024
 
 
@@ -77,7 +79,7 @@ class HTTPUpstream:
         try:
             response = await self._session.post(
                 provider.request_url(outbound),
-                data=outbound.body,
+                data=_payload(outbound.body),
                 headers=headers,
                 allow_redirects=False,
                 timeout=_timeout(provider.timeouts),
@@ -90,6 +92,11 @@ class HTTPUpstream:
 
     async def close(self) -> None:
         await self._session.close()
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO:
+    """Return a large body as a file, which the HTTP library sends in pieces."""
+    return body if len(body) < _LARGE_BODY else io.BytesIO(body)
 
 
 def _now() -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import Any
 
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import (
@@ -31,7 +31,6 @@ from antiphon.server.errors import (
 )
 from antiphon.server.http import HTTPRequest, HTTPResponse
 
-Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 SERVER_NAME = "antiphon"  # without a version, which would tell attackers what to try
 _PARSER_ERRORS = {
     BadStatusLine: "the request line is malformed",
@@ -131,8 +130,9 @@ async def _send_continue(request: web.BaseRequest) -> None:
 class _Server(web.Server):
     """Makes the connections of a port, and counts them by address."""
 
-    def __init__(self, handler: Handler, config: ServerConfig, **options: Any) -> None:
-        super().__init__(handler, **options)
+    def __init__(self, application: Application, config: ServerConfig, **options: Any) -> None:
+        super().__init__(partial(handle, application), **options)
+        self.new_request_id = application.new_request_id
         self._options = options
         self.header_timeout_s = config.header_timeout_s
         self.max_per_address = config.max_connections_per_address
@@ -203,12 +203,18 @@ class _Connection(web.RequestHandler):
     def _reject(self, response: HTTPResponse) -> None:
         """Answer without a request, read no more, and close once the client has had its answer."""
         transport = self.transport
-        assert isinstance(transport, asyncio.Transport)
+        assert transport is not None
         self._force_close = True
+        self._name(response)
         transport.write(_encode_response(response))
         if transport.can_write_eof():
             transport.write_eof()
         self._loop.call_later(_CLOSE_TIMEOUT_S, transport.close)
+
+    def _name(self, response: HTTPResponse) -> None:
+        """Add the headers of a response that the application has not made."""
+        response.headers["server"] = SERVER_NAME
+        response.headers["x-request-id"] = self._server.new_request_id()
 
     def handle_error(
         self,
@@ -221,7 +227,7 @@ class _Connection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("the response has begun")
         response = _parser_error_response(exc)
-        response.headers["server"] = SERVER_NAME
+        self._name(response)
         response.close_connection = True
         assert isinstance(response.body, bytes)
         return _whole_response(response, response.body)
@@ -239,7 +245,7 @@ def _encode_response(response: HTTPResponse) -> bytes:
     assert isinstance(response.body, bytes)
     phrase = HTTPStatus(response.status).phrase
     headers = {**response.headers, "content-length": str(len(response.body))}
-    headers |= {"connection": "close", "server": SERVER_NAME}
+    headers["connection"] = "close"
     lines = [f"HTTP/1.1 {response.status} {phrase}", *(f"{k}: {v}" for k, v in headers.items())]
     return "\r\n".join([*lines, "", ""]).encode() + response.body
 
@@ -261,7 +267,7 @@ class AiohttpServer:
 
     async def start(self) -> None:
         server = _Server(
-            partial(handle, self._application),
+            self._application,
             self._config,
             handler_cancellation=True,
             access_log=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from antiphon.config import Config
 from antiphon.core.client_profile import Profile
@@ -47,6 +48,7 @@ class Application:
     def __init__(self, engine: Engine, config: Config) -> None:
         self._service = Service(engine, config.server)
         self.body_timeout_s = config.server.body_timeout_s
+        self.new_request_id = partial(engine.services.runtime.new_id, "req")
         self._authenticator = Authenticator(config.server.api_keys)
         self._profile = make_profile_resolver(config)
 
@@ -59,7 +61,7 @@ class Application:
 
         Returns as soon as the answer may begin. A streaming body must be closed by the caller.
         """
-        request_id = self._service.engine.services.runtime.new_id("req")
+        request_id = self.new_request_id()
         headers = http.headers
         profile = self._profile(headers.get("originator", ""), headers.get("user-agent", ""))
         locale = self._negotiate_locale(http.headers)

@@ -205,3 +205,18 @@ def test_a_file_that_is_not_a_trace_is_named(
     (home / "t.db").write_text("not a database, but long enough to be taken for one" * 20)
     assert main(["trace", "list", "--file", "t.db"]) == 2
     assert capsys.readouterr().err.startswith("antiphon: t.db: ")
+
+
+def test_hostile_text_in_a_trace_does_not_reach_the_terminal(home: Path, screen: Screen) -> None:
+    path = home / ".local" / "share" / "antiphon" / "trace.db"
+    id = "req_evil\x1b[2J"
+    write_rows(
+        trace_at(path),
+        request(id, model="m\n\x1b]0;owned\x07", client="a\x9b31m"),
+        TraceError(request_id=id, code="refused", message="first\n\x1b[31msecond"),
+        TraceFinish(request_id=id, status="failed", duration_ms=7),
+    )
+    assert screen.run("trace", "list") == screen.run("trace", "show") == 0
+    for sequence in ("\x1b[2J", "\x1b]0;", "\x9b", "\x1b[31msecond", "\x07"):
+        assert sequence not in screen.getvalue()
+    assert "first\\n\\x1b[31msecond" in screen.plain
