@@ -98,7 +98,7 @@ class Engine:
         descriptions: Mapping[str, str],
         target: Target,
     ) -> Plan:
-        return make_plan(
+        plan = make_plan(
             request,
             items,
             provider=target.provider.name,
@@ -108,6 +108,7 @@ class Engine:
             unseal=self.services.sealer.open,
             descriptions=descriptions,
         )
+        return structs.replace(plan, is_large=True) if request.is_large else plan
 
     def stop_all(self) -> None:
         """End every active run with a terminal event: the process is shutting down."""

@@ -303,8 +303,7 @@ class Run:
     async def _call_provider(self) -> Attempt:
         """Encode the request, send it, and wait for the response head."""
         services, answer, target = self._services, self._answer, self._next.target
-        encode = partial(self._encoding.encode, target)
-        is_large = self._prepared.request.is_large
+        encode, is_large = partial(self._encoding.encode, target), self._prepared.request.is_large
         plan, outbound = await services.worker.run(encode) if is_large else encode()
         answer.use_diagnostics(plan)
         answer.bridge.request_bytes = len(outbound.body)

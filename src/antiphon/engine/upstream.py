@@ -109,7 +109,7 @@ def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)
 
 
-OUT_OF_FILES = "no file descriptor is left: raise the limit of open files (ulimit -n)"
+OUT_OF_FILES = "no file descriptor is left; raise `ulimit -n` for the gateway"
 
 
 def is_out_of_files(error: object) -> bool:

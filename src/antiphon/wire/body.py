@@ -9,7 +9,7 @@ spent, and no single call to the JSON decoder takes long (docs/adr/0030-bounded-
    brackets make each fragment a JSON document of its own; the values that it adds to the containers
    still open are moved there.
 
-3. `encode_body` encodes a large document in steps, too: long strings are cut.
+3. `encode_in_steps` encodes a large document in steps, too: long strings are cut.
 
 The limits make a document safe to walk recursively, to store and to encode again.
 """
@@ -71,9 +71,9 @@ def decode_body(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Document:
     return decoder.close()
 
 
-def encode_body(document: Mapping[str, Any], *, is_large: bool) -> bytes:
-    """Encode a JSON object; a large one in steps, between which other threads have their turn."""
-    return b"".join(_encode_parts(document)) if is_large else msgspec.json.encode(document)
+def encode_in_steps(document: Mapping[str, Any]) -> bytes:
+    """Encode a large JSON object in steps, between which other threads have their turn."""
+    return b"".join(_encode_parts(document))
 
 
 def _encode_parts(value: Any) -> Iterator[bytes]:

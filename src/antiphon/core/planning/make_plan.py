@@ -82,7 +82,6 @@ def make_plan(
         developer_role=capabilities.developer_role,
         include_logprobs=logprobs,
         include_reasoning_summary=bool(request.summary),
-        is_large=request.is_large,
         diagnostics=_locate((*notes, *tool_notes, *unsent, *reduced, *output.diagnostics), history),
     )
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.chat.messages import write_messages
 from antiphon.dialects.chat.quirks import PLAIN, ChatQuirks
-from antiphon.wire.body import encode_body
+from antiphon.wire.body import encode_in_steps
 from antiphon.wire.items import Document
 
 PATH = "/chat/completions"
@@ -40,7 +42,7 @@ def encode(plan: Plan, *, stream: bool, quirks: ChatQuirks = PLAIN) -> Outbound:
     return Outbound(
         path=PATH,
         headers={"content-type": "application/json", "accept": accept},
-        body=encode_body(body, is_large=plan.is_large),
+        body=encode_in_steps(body) if plan.is_large else msgspec.json.encode(body),
     )
 
 

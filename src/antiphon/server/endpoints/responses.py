@@ -24,8 +24,14 @@ from antiphon.wire.request import Request
 
 
 async def create(context: Context) -> HTTPResponse:
-    request = await _parse(await _read_json_body(context), context)
-    service = context.service
+    decoder, service = await _read_json_body(context), context.service
+    document = decoder.close()
+    check_input_items(document, service.body_limits)
+    if decoder.scanner.is_large:
+        parse = partial(_parse_large, document, service.body_limits)
+        request = await service.engine.services.worker.run(parse)
+    else:
+        request = Request.read(document)
     if not service.ready:  # checked here because the body may have taken long to arrive
         return _shutdown_response(context)
     run = await service.engine.create(request, context.caller)
@@ -73,17 +79,8 @@ async def _read_json_body(context: Context) -> BodyDecoder:
     return decoder
 
 
-async def _parse(decoder: BodyDecoder, context: Context) -> Request:
-    """Validate a body; a large one in a thread, because it would delay other requests."""
-    limits, document = context.service.body_limits, decoder.close()
-    check_input_items(document, limits)
-    if not decoder.scanner.is_large:
-        return Request.read(document)
-    worker = context.service.engine.services.worker
-    return await worker.run(partial(_parse_large, document, limits))
-
-
 def _parse_large(document: Document, limits: BodyLimits) -> Request:
+    """Validate a large body, in a thread because it would delay other requests."""
     check_settings(document, limits)
     return Request.read(document, is_large=True)
 
