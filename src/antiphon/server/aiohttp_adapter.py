@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -108,9 +108,10 @@ async def _read_pieces(request: web.BaseRequest, feed: Callable[[bytes], None]) 
         decoder.close()
 
 
-def _split(data: bytes) -> Iterator[bytes]:
-    for start in range(0, len(data), PIECE_BYTES):
-        yield data[start : start + PIECE_BYTES]
+def _split(data: bytes) -> Iterable[bytes]:
+    if len(data) <= PIECE_BYTES:
+        return (data,)
+    return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
 
 
 async def _send_continue(request: web.BaseRequest) -> None:

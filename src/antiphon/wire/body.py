@@ -19,6 +19,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
@@ -66,7 +67,7 @@ DEFAULT_LIMITS = BodyLimits()
 
 def decode_body(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Document:
     """Decode the JSON object of a request, or raise an `InvalidRequest` with its line."""
-    decoder = BodyDecoder(limits)
+    decoder = BodyDecoder(BodyScanner(limits))
     decoder.feed(body)
     return decoder.close()
 
@@ -96,28 +97,28 @@ def _encode_parts(value: Any) -> Iterator[bytes]:
         yield msgspec.json.encode(value)
 
 
+@dataclass
 class BodyScanner:
     """Counts the bytes, values and levels of a JSON body, and checks its UTF-8."""
 
-    def __init__(self, limits: BodyLimits) -> None:
-        self.size = 0
-        self.values = 0
-        """An upper bound of the number of JSON values."""
-        self._limits = limits
-        self._depth = 0
-        self._utf8 = codecs.getincrementaldecoder("utf-8")()
-        self._in_string = False
-        self._is_escaped = False
-        """Whether the last byte was a backslash that escapes the next one."""
-        self._string_size = 0
-        self._string_is_plain = True
+    limits: BodyLimits = DEFAULT_LIMITS
+    size: int = 0
+    values: int = 0
+    """An upper bound of the number of JSON values."""
+    _depth: int = 0
+    _utf8: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8"))
+    _in_string: bool = False
+    _is_escaped: bool = False
+    """Whether the last byte was a backslash that escapes the next one."""
+    _string_size: int = 0
+    _string_is_plain: bool = True
 
     def feed(self, piece: bytes) -> list[bytes]:
         """Check a piece; return what of it is outside of strings. What follows the first part of
         the result begins after a string."""
         self.size += len(piece)
-        if self.size > self._limits.max_body_bytes:
-            raise _too_large("is larger than", "bytes", "max_body_bytes", self._limits)
+        if self.size > self.limits.max_body_bytes:
+            raise _too_large("is larger than", "bytes", "max_body_bytes", self.limits)
         self._check_utf8(piece)
         parts = self._mask_escapes(piece).split(b'"')
         outside = parts[self._in_string :: 2]
@@ -166,42 +167,44 @@ class BodyScanner:
         self._string_size += len(text)
         if self._string_is_plain and (b"\\" in text or not text.isascii()):
             self._string_is_plain = False
-        if not self._string_is_plain and self._string_size > self._limits.max_text_bytes:
+        if not self._string_is_plain and self._string_size > self.limits.max_text_bytes:
             kind = "bytes in a string with escapes or non-ASCII characters"
-            raise _too_large("has more than", kind, "max_text_bytes", self._limits)
+            raise _too_large("has more than", kind, "max_text_bytes", self.limits)
 
     def _count(self, outside: bytes) -> None:
         brackets = outside.translate(None, _NOT_BRACKETS)
         opened = brackets.count(b"[") + brackets.count(b"{")
         self.values += outside.count(b",") + opened
-        if self.values > self._limits.max_body_values:
-            raise _too_large("has more than", "JSON values", "max_body_values", self._limits)
+        if self.values > self.limits.max_body_values:
+            raise _too_large("has more than", "JSON values", "max_body_values", self.limits)
         deepest = self._depth + opened
-        if deepest > self._limits.max_body_depth:  # only then the order matters
+        if deepest > self.limits.max_body_depth:  # only then the order matters
             deepest = max(accumulate(map(_STEPS.__getitem__, brackets), initial=self._depth))
-        if deepest > self._limits.max_body_depth:
-            raise _too_deep(self._limits.max_body_depth)
+        if deepest > self.limits.max_body_depth:
+            raise _too_deep(self.limits.max_body_depth)
         self._depth += 2 * opened - len(brackets)
 
 
+@dataclass
 class BodyDecoder:
     """Decodes a JSON object from pieces of any size: `feed` each, then `close`."""
 
-    def __init__(self, limits: BodyLimits = DEFAULT_LIMITS) -> None:
-        self.scanner = BodyScanner(limits)
-        self._fragment = bytearray()
-        """JSON text since the last cut, after the openings of the containers still open."""
-        self._openings = 0
-        """Bytes of these openings."""
-        self._brackets = b""
-        """Brackets since the last cut."""
-        self._stack = b""
-        """Brackets that were open at the last cut."""
-        self._open: list[Any] = []
-        """The containers of `_stack`, outermost first."""
-        self._root: Any = None
-        self._start = self._line = self._line_start = 0
-        """Of the fragment: its offset in the body, and the number and offset of its line."""
+    scanner: BodyScanner = field(default_factory=BodyScanner)
+    _fragment: bytearray = field(default_factory=bytearray)
+    """JSON text since the last cut, after the openings of the containers still open."""
+    _openings: int = 0
+    """Bytes of these openings."""
+    _brackets: bytes = b""
+    """Brackets since the last cut."""
+    _stack: bytes = b""
+    """Brackets that were open at the last cut."""
+    _open: list[Any] = field(default_factory=list)
+    """The containers of `_stack`, outermost first."""
+    _root: Any = None
+    _start: int = 0
+    """Offset of the fragment in the body; then the number and the offset of its line."""
+    _line: int = 0
+    _line_start: int = 0
 
     def feed(self, piece: bytes) -> None:
         scanner = self.scanner

@@ -12,6 +12,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.wire.body import (
     BodyDecoder,
     BodyLimits,
+    BodyScanner,
     check_input_items,
     check_settings,
     decode_body,
@@ -80,7 +81,7 @@ def decode_pieces(decoder: BodyDecoder, body: bytes, size: int) -> dict[str, Any
 
 
 def decode_within(limits: BodyLimits, body: bytes) -> None:
-    document = decode_pieces(BodyDecoder(limits), body, 20)
+    document = decode_pieces(BodyDecoder(BodyScanner(limits)), body, 20)
     check_input_items(document, limits)
     check_settings(document, limits)
 
@@ -114,7 +115,7 @@ def test_a_body_beyond_a_limit_is_a_413_that_names_the_setting(body: bytes, sett
 
 
 def test_a_limit_is_noticed_before_the_body_is_complete() -> None:
-    decoder = BodyDecoder(BodyLimits(max_body_values=1000))
+    decoder = BodyDecoder(BodyScanner(BodyLimits(max_body_values=1000)))
     decoder.feed(b'{"input": [' + b"{}," * 400)
     with pytest.raises(InvalidRequest):
         decoder.feed(b"{}," * 200)
@@ -122,7 +123,7 @@ def test_a_limit_is_noticed_before_the_body_is_complete() -> None:
 
 def test_base64_data_may_be_longer_than_text() -> None:
     image = "A" * 1000
-    decoder = BodyDecoder(BodyLimits(max_text_bytes=100))
+    decoder = BodyDecoder(BodyScanner(BodyLimits(max_text_bytes=100)))
     for piece in (b'{"text": "a\\n\\n\xc3\xa9", "input": "', image.encode(), b'"}'):
         decoder.feed(piece)
     assert decoder.close() == {"text": "a\n\né", "input": image}
@@ -131,7 +132,7 @@ def test_base64_data_may_be_longer_than_text() -> None:
 def test_brackets_commas_and_quotes_in_strings_do_not_count() -> None:
     text = '[{,"\\' * 100
     body = json.dumps({"input": text}).encode()
-    decoder = BodyDecoder(BodyLimits(max_body_values=2, max_body_depth=1))
+    decoder = BodyDecoder(BodyScanner(BodyLimits(max_body_values=2, max_body_depth=1)))
     for start in range(len(body)):
         decoder.feed(body[start : start + 1])
     assert decoder.close() == {"input": text}

@@ -18,7 +18,13 @@ from antiphon.server.errors import (
 )
 from antiphon.server.event_stream import HEADERS, EventStream
 from antiphon.server.http import HTTPResponse, json_response
-from antiphon.wire.body import BodyDecoder, BodyLimits, check_input_items, check_settings
+from antiphon.wire.body import (
+    BodyDecoder,
+    BodyLimits,
+    BodyScanner,
+    check_input_items,
+    check_settings,
+)
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 
@@ -74,7 +80,7 @@ async def _read_json_body(context: Context) -> BodyDecoder:
             code="unsupported_media_type",
             status=415,
         )
-    decoder = BodyDecoder(context.service.body_limits)
+    decoder = BodyDecoder(BodyScanner(context.service.body_limits))
     await context.http.read_body(decoder.feed)
     return decoder
 
