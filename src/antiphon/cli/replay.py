@@ -14,6 +14,7 @@ from rich.text import Text
 from antiphon.cli.terminal import is_terminal, make_console, write_json_lines
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.errors import UnreadableFile
+from antiphon.pipeline.printable import printable
 from antiphon.replay import replay
 
 _STYLES: Mapping[str, str] = {
@@ -92,7 +93,7 @@ def _format_event(event: Mapping[str, Any]) -> Text:
     line = Text.assemble(
         (f"{event['sequence_number']:>5}  ", "dim"),
         (f"{name.removeprefix('response.'):<32} ", style),
-        _summarize_event(event),
+        printable(_summarize_event(event)),
     )
     line.rstrip()
     return line

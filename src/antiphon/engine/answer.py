@@ -14,6 +14,7 @@ import msgspec
 
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
+from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.filters.order import make_filters
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.blocks import Seal
@@ -41,6 +42,9 @@ from antiphon.wire.events import (
 from antiphon.wire.items import Item, Message, OutputText
 from antiphon.wire.response import Response
 from antiphon.wire.response_from_request import report_settings
+
+_UPSTREAM_FAILED = ("upstream.failed", "warning")
+_OUT_OF_FILES = ("gateway.out_of_files", "error")
 
 
 class Answer:
@@ -309,8 +313,10 @@ class Answer:
         if fault is not None and is_bug(fault):
             self._log_bug(fault)
         elif fault is not None:
+            is_ours = fault.code == FaultKind.OUT_OF_FILES
+            event, level = _OUT_OF_FILES if is_ours else _UPSTREAM_FAILED
             facts = {**self.facts, **self._report(fault).facts}
-            self._services.emit(Entry("upstream.failed", "warning", facts))
+            self._services.emit(Entry(event, level, facts))
         self._failure = self._find_failure()
         if fault is None and self._failure is not None:
             facts = {**self.facts, "code": self._failure.code, "reason": self._failure.message}

@@ -19,6 +19,7 @@ from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import Search, find_nothing
 from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
+from antiphon.engine.worker import WorkerThread
 from antiphon.pipeline.log import Entry
 from antiphon.store.redact import Redactor
 from antiphon.store.store import Store
@@ -80,6 +81,8 @@ class Services:
     """Takes the configured secrets out of what is logged."""
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)
+    worker: WorkerThread = field(default_factory=WorkerThread)
+    """For what takes long in a large request."""
 
 
 @dataclass(frozen=True)

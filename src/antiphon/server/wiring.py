@@ -13,8 +13,8 @@ from antiphon.core.history.capsule import Sealer
 from antiphon.engine.connections import open_session
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
-from antiphon.engine.image_description import CreateRun, make_image_describer
-from antiphon.engine.pdf_text import make_pdf_reader
+from antiphon.engine.media.image_description import CreateRun, make_image_describer
+from antiphon.engine.media.pdf_text import make_pdf_reader
 from antiphon.engine.routing import make_router
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
