@@ -208,6 +208,24 @@ def search(*stages: str) -> Item:
     return build
 
 
+def code_run(*pieces: str) -> Item:
+    """Code that the server wrote and ran."""
+
+    def build(index: int) -> BuiltItem:
+        code, name = "".join(pieces), "response.code_interpreter_call"
+        blank = {"type": "code_interpreter_call", "id": f"ci_{index}", "status": "in_progress"}
+        inner: list[Document] = [
+            {"type": f"{name}.in_progress"},
+            *({"type": f"{name}_code.delta", "delta": piece} for piece in pieces),
+            {"type": f"{name}_code.done", "code": code},
+            {"type": f"{name}.interpreting"},
+            {"type": f"{name}.completed"},
+        ]
+        return _item(index, blank, inner, blank | {"status": "completed", "code": code})
+
+    return build
+
+
 def hosted(kind: str, *, status: str = "completed", **fields: Any) -> Item:
     """An item that came whole: a call that the server ran, or what came of it, in one exchange."""
 

@@ -14,6 +14,7 @@ from tests.support.valid_streams import (
     LOGPROB,
     Document,
     call,
+    code_run,
     cut_call,
     error,
     hosted,
@@ -47,7 +48,10 @@ RICH = stream(
 CUT = stream(message("a"), call("{}"), message("b", status="incomplete"), end="incomplete")
 FAILED = stream(message("a"), cut_call('{"a'), cut_call('{"b'), message("c"), error, end="failed")
 
+CODE = stream(code_run("1+", "1"))
+
 GOOD = {
+    "code that a server ran": CODE,
     "rich": RICH,
     "cut": CUT,
     "failed": FAILED,
@@ -133,6 +137,11 @@ def item_everywhere(place: int, **changes: Any) -> Break:
 
 def begin_with(**changes: Any) -> Break:
     return put_in("created", "response", **changes)
+
+
+def code_in_search(events: list[Document]) -> None:
+    kind = "response.code_interpreter_call_code.delta"
+    events[at(events, "call.in_progress")].update(type=kind, delta="1")
 
 
 BREAKS: dict[str, list[tuple[str, list[Document], Break]]] = {
@@ -239,6 +248,8 @@ BREAKS: dict[str, list[tuple[str, list[Document], Break]]] = {
             RICH,
             put("call.searching", 0, type="response.file_search_call.searching"),
         ),
+        ("other code than was streamed", CODE, put("code.done", code="1+2")),
+        ("code in a search", stream(search("in_progress", "completed")), code_in_search),
     ],
     "11": [
         ("two open items", stream(call("{}"), call("[]")), drop("item.done")),

@@ -1,8 +1,8 @@
 """Output sequencer: streams one output item at a time; later items wait in a queue.
 
 A provider may interleave items; the Responses API streams one after the other. Text and reasoning
-are closed as soon as another item begins, a call when its arguments are complete, a raw item (one
-that arrived whole) at once. An item that had to wait is sent in one piece when its turn comes.
+are closed as soon as another item begins, a call when its arguments are complete, a raw item when
+the provider has ended it. An item that had to wait is sent in one piece when its turn comes.
 """
 
 from __future__ import annotations
@@ -10,14 +10,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeAlias
 
-from antiphon.core.stream.blocks import (
-    RawBlock,
-    ReasoningBlock,
-    RefusalBlock,
-    SearchBlock,
-    TextBlock,
-)
+from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, SearchBlock, TextBlock
 from antiphon.core.stream.call_block import CallBlock
+from antiphon.core.stream.raw_block import RawBlock
+from antiphon.errors import IncompleteToolCall
 from antiphon.wire.events import Event
 from antiphon.wire.items import Item, Status
 
@@ -78,19 +74,21 @@ class OutputSequencer:
         events: list[Event] = []
         while self.waiting:
             current = self.current
-            if isinstance(current, CallBlock):
-                if current.is_nameless or not current.is_complete:
+            if current is not None:
+                if _must_stay_open(current):
                     break
-                events += self.close(current.status(ended_well=False))
-            elif current is not None:
-                events += self.close("completed")
+                done: Status = "completed"
+                if isinstance(current, CallBlock):
+                    done = current.status(ended_well=False)
+                events += self.close(done)
             events += self._start_next()
         return events
 
     def _start_next(self) -> list[Event]:
         self.current = block = self.waiting.popleft()
         events = block.start_streaming(len(self._items))
-        return events + self.close("completed") if isinstance(block, RawBlock) else events
+        is_whole = isinstance(block, RawBlock) and block.is_complete
+        return events + self.close("completed") if is_whole else events
 
     def close(self, status: Status) -> list[Event]:
         """Close the current item."""
@@ -108,6 +106,13 @@ class OutputSequencer:
         return events
 
     # Ending the response
+
+    def reject_unfinished_calls(self) -> None:
+        for block in self.open_blocks:
+            if isinstance(block, CallBlock) and (block.is_nameless or block.is_unfinished):
+                raise IncompleteToolCall(
+                    f"toolCall: the provider did not complete call {block.index}"
+                )
 
     def close_all(self, last: Status, *, ended_well: bool, publish: bool) -> list[Event]:
         """Close every open block in order, at the end of the response.
@@ -159,5 +164,7 @@ class OutputSequencer:
 
 
 def _must_stay_open(block: Block) -> bool:
-    """Whether more of a call may arrive: {"arguments": "{\\"city\\": "}."""
-    return isinstance(block, CallBlock) and (block.is_nameless or not block.is_complete)
+    """Whether more of a call or of a raw item may arrive: {"arguments": "{\\"city\\": "}."""
+    if isinstance(block, CallBlock):
+        return block.is_nameless or not block.is_complete
+    return isinstance(block, RawBlock) and not block.is_complete

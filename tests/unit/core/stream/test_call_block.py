@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.stream.deltas import Delta, Finish, Text, ToolCall, ToolEnd
-from antiphon.core.stream.machine import Phase
+from antiphon.core.stream.phase import Phase
 from antiphon.core.tools.identity import ToolIdentity
 from antiphon.errors import IncompleteToolCall, InvalidTransition
 from tests.support.machines import TOOLS, Document, documents, machine, run, run_steps

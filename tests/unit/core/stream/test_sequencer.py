@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from antiphon.core.stream.blocks import RawBlock, TextBlock
+from antiphon.core.stream.blocks import TextBlock
 from antiphon.core.stream.call_block import CallBlock
 from antiphon.core.stream.deltas import ToolCall
+from antiphon.core.stream.raw_block import RawBlock
 from antiphon.core.stream.sequencer import Block, OutputSequencer
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.wire.events import Event
