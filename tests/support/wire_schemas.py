@@ -241,9 +241,11 @@ def check_response(response: Mapping[str, Any], where: str) -> None:
         value = response.get(name, _MISSING)
         expect(value is not _MISSING, f"{name} is always sent")
         expect(rule(value), f"{name} is {value!r}")
-    expect("output_text" not in response, "output_text is for clients to compute")
     status = response["status"]
     ended = status in ("completed", "incomplete", "failed")
+    expect(("output_text" in response) == ended, "output_text at the end")
+    if ended:
+        expect(response["output_text"] == _all_text(response), "output_text is the text of output")
     expect((response["completed_at"] is not None) == (status == "completed"), "completed_at")
     expect((response["error"] is not None) == (status == "failed"), "an error, if it failed")
     expect((response["incomplete_details"] is not None) == (status == "incomplete"), "the reason")
@@ -256,6 +258,12 @@ def check_response(response: Mapping[str, Any], where: str) -> None:
         expect(reason in _INCOMPLETE_REASONS, f"incomplete for {reason}")
     if ended:
         _check_usage(response["usage"], where)
+
+
+def _all_text(response: Mapping[str, Any]) -> str:
+    messages = [item for item in response["output"] if item.get("type") == "message"]
+    parts = [part for message in messages for part in message.get("content") or []]
+    return "".join(part["text"] for part in parts if part.get("type") == "output_text")
 
 
 def _check_usage(usage: Mapping[str, Any], where: str) -> None:

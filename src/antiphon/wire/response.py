@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from antiphon.wire.items import Document, Item
 
@@ -62,6 +62,8 @@ class Response(Struct, frozen=True, kw_only=True):
     max_tool_calls: int | None = None
     model: str
     output: Sequence[Item] = ()
+    output_text: str | UnsetType = UNSET
+    """All text of `output`, once the response has ended."""
     parallel_tool_calls: bool = True
     previous_response_id: str | None = None
     conversation: Document | None = None

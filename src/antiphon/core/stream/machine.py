@@ -46,7 +46,7 @@ from antiphon.core.stream.deltas import (
 from antiphon.core.stream.finish import Outcome, map_finish_reason
 from antiphon.core.stream.phase import Phase, phase_error
 from antiphon.core.stream.raw_block import RawBlock
-from antiphon.core.stream.sequencer import Block, OutputSequencer
+from antiphon.core.stream.sequencer import Block, OutputSequencer, join_output_text
 from antiphon.core.stream.usage import UsageCounter, wire_usage
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
 from antiphon.errors import InvalidTransition
@@ -341,6 +341,7 @@ class ResponseMachine:
             completed_at=self._now() if ending.status == "completed" else None,
             incomplete_details=IncompleteDetails(reason) if reason else None,
             error=ResponseError(code, ending.message or "") if code else None,
+            output_text=join_output_text(self._sequencer.output),
         )
         self._usage_counter.feed(Usage())  # zeros, if the provider sent no counts
         self.phase, event = phase, TERMINALS[phase](self.snapshot)  # last: it may raise until here

@@ -8,6 +8,7 @@ the provider has ended it. An item that had to wait is sent in one piece when it
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, SearchBlock, TextBlock
@@ -15,7 +16,7 @@ from antiphon.core.stream.call_block import CallBlock
 from antiphon.core.stream.raw_block import RawBlock
 from antiphon.errors import IncompleteToolCall
 from antiphon.wire.events import Event
-from antiphon.wire.items import Item, Status
+from antiphon.wire.items import Item, Message, OutputText, Status
 
 Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | SearchBlock | CallBlock
 
@@ -161,6 +162,13 @@ class OutputSequencer:
         if item is not None:
             self._items.append(item)
         self.current = None
+
+
+def join_output_text(output: Sequence[Item]) -> str:
+    """Join the text of all messages, as the official clients do for `output_text`."""
+    messages = [item for item in output if isinstance(item, Message)]
+    parts = [part for message in messages for part in message.content]
+    return "".join(part.text for part in parts if isinstance(part, OutputText))
 
 
 def _must_stay_open(block: Block) -> bool:
