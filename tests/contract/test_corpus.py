@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import get_args
@@ -15,7 +16,7 @@ from typing import get_args
 import pytest
 from openai.types.responses import ResponseOutputItem
 
-from tests.support.corpus import ABSENT, Case, cases
+from tests.support.corpus import ABSENT, RECORDINGS, Case, cases
 from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.recordings import Document, events_of, every, final, streams
 from tests.support.reference_readers import anthropic as reference_anthropic
@@ -165,3 +166,8 @@ def test_the_corpus_covers_every_case(name: str) -> None:
     found = {feature for case in cases(name) for feature in case.meta["features"]}
     assert set(FEATURES[name].split()) <= found
     assert {bool(streams([case])) for case in cases(name)} == {True, False}
+
+
+def test_the_number_of_recordings_is_the_one_that_is_reported_without_them() -> None:
+    found = Counter(case.meta["protocol"] for case in CASES)
+    assert {protocol: found[protocol] for protocol in RECORDINGS} == dict(RECORDINGS)
