@@ -31,7 +31,8 @@ from antiphon.core.stream.deltas import (
     ToolCall,
 )
 from antiphon.core.stream.finish import map_finish_reason
-from antiphon.core.stream.machine import Phase, ResponseMachine
+from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.stream.phase import Phase
 from antiphon.core.stream.usage import estimate_usage, usage_estimated
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.dialects.dialect import Dialect, Framer

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.stream.deltas import Delta, Finish, Text, ToolCall, ToolEnd
-from antiphon.core.stream.machine import Phase
+from antiphon.core.stream.phase import Phase
 from antiphon.core.tools.identity import ToolIdentity
 from antiphon.errors import IncompleteToolCall, InvalidToolArguments, InvalidTransition
 from tests.support.machines import TOOLS, Document, documents, machine, run, run_steps

@@ -27,7 +27,8 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.stream.machine import Phase, ResponseMachine
+from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.stream.phase import Phase
 from antiphon.core.tools.identity import NO_TOOLS
 from antiphon.errors import BridgeError, DeltaAfterTerminal, InvalidTransition, OutputBeforeStart
 from antiphon.wire.response import Response
