@@ -74,16 +74,13 @@ async def test_a_compressed_body_is_refused_by_its_decompressed_size(tmp_path: P
 async def test_others_are_served_while_a_large_request_is_planned(tmp_path: Path) -> None:
     async with running(settings(tmp_path)) as gateway:
         large = asyncio.ensure_future(post_bytes(gateway, body_with(30_000)))
-        latencies = []
+        served = 0
         while not large.done():
-            began = time.monotonic()
             async with gateway.client.get(gateway.base_url[:-3] + "/health") as response:
-                assert response.status == 200
-            latencies.append(time.monotonic() - began)
+                served += response.status == 200
         status, document = await large
     assert (status, document["status"]) == (200, "completed")
-    assert len(latencies) > 5
-    assert max(latencies) < 0.75  # all of it took a second and more, during which nobody was served
+    assert served > 5  # one or two, if the request is planned on the event loop
 
 
 @pytest.mark.parametrize("count", [10_000, 50_001])

@@ -18,7 +18,7 @@ from typing import Any
 RECORDINGS: Mapping[str, int] = {
     "anthropic": 38,
     "bedrock": 20,
-    "chat": 190,
+    "chat": 191,
     "cohere": 10,
     "gemini": 38,
     "ollama": 8,

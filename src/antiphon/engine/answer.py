@@ -43,9 +43,6 @@ from antiphon.wire.items import Item, Message, OutputText
 from antiphon.wire.response import Response
 from antiphon.wire.response_from_request import report_settings
 
-_UPSTREAM_FAILED = ("upstream.failed", "warning")
-_OUT_OF_FILES = ("gateway.out_of_files", "error")
-
 
 class Answer:
     def __init__(
@@ -313,14 +310,18 @@ class Answer:
         if fault is not None and is_bug(fault):
             self._log_bug(fault)
         elif fault is not None:
-            is_ours = fault.code == FaultKind.OUT_OF_FILES
-            event, level = _OUT_OF_FILES if is_ours else _UPSTREAM_FAILED
-            facts = {**self.facts, **self._report(fault).facts}
-            self._services.emit(Entry(event, level, facts))
+            self._log_fault(fault)
         self._failure = self._find_failure()
         if fault is None and self._failure is not None:
             facts = {**self.facts, "code": self._failure.code, "reason": self._failure.message}
             self._services.emit(Entry("response.failed", "warning", facts))
+
+    def _log_fault(self, fault: ProviderFault) -> None:
+        facts = {**self.facts, **self._report(fault).facts}
+        if fault.code == FaultKind.OUT_OF_FILES:
+            self._services.emit(Entry("gateway.out_of_files", "error", facts))
+        else:
+            self._services.emit(Entry("upstream.failed", "warning", facts))
 
     def _find_failure(self) -> FailureRecord | None:
         """Return why the answer failed: a fault, or what the gateway found wrong with it."""

@@ -15,7 +15,7 @@ from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
 from antiphon.engine.media.image_description import CreateRun, make_image_describer
 from antiphon.engine.media.pdf_text import make_pdf_reader
-from antiphon.engine.routing import make_router
+from antiphon.engine.routing import Router, make_router
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.services import Caller, Services
@@ -67,13 +67,23 @@ async def open_engine(
             redactor=redactor,
             runtime=runtime,
         )
-        engine = Engine(router, services, read_pdfs=make_pdf_reader())
-        try:
-            create = _create_own_run(engine)
-            engine.describe_images = make_image_describer(config, router, create)
+        async with _closing(_make_engine(config, router, services)) as engine:
             yield engine
-        finally:
-            await engine.close()
+
+
+def _make_engine(config: Config, router: Router, services: Services) -> Engine:
+    engine = Engine(router, services, read_pdfs=make_pdf_reader())
+    create = _create_own_run(engine)
+    engine.describe_images = make_image_describer(config, router, create)
+    return engine
+
+
+@asynccontextmanager
+async def _closing(engine: Engine) -> AsyncIterator[Engine]:
+    try:
+        yield engine
+    finally:
+        await engine.close()
 
 
 def _list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]:
