@@ -11,7 +11,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +22,7 @@ from antiphon.errors import StoreDamaged, StoreError
 
 BUSY_S = 5.0  # how long to wait for a lock held by another process
 _WAL_BYTES = 16 * 1024 * 1024  # size of the write-ahead log file after a checkpoint
+_READ_BYTES = 1024 * 1024
 
 
 class DatabaseSchema(Struct, frozen=True):
@@ -46,14 +47,18 @@ def to_store_error(path: Path, error: Exception) -> StoreError:
         return error
     if is_damage(error):
         return StoreDamaged(
-            f"{path}: the file is damaged ({error}). Restore it from a backup, or move it away"
-            " together with its -wal and -shm files: a new one is created."
+            f"{path}: the file is damaged, or its disk cannot be read ({error}). If the disk works,"
+            " restore the file from a backup, or move it away together with its -wal and -shm"
+            " files: a new one is created."
         )
     return StoreError(f"{path}: {getattr(error, 'strerror', None) or error}")
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether the content of the file is damaged, rather than the file out of reach."""
+    """Whether SQLite reports damage, rather than a file out of reach.
+
+    It reports damage for a read error of the disk, too: see `is_damaged`.
+    """
     return _result_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -71,6 +76,24 @@ def is_file_failure(error: Exception) -> bool:
 def _result_code(error: Exception) -> int:
     """Return the primary result code of SQLite; 0 for an error that is not of SQLite itself."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def is_damaged(path: Path) -> bool:
+    """Whether the content of a file is damaged, rather than unreadable just now or at all.
+
+    Reads the whole file. Call it only while this process has no connection to the file: closing it
+    releases their locks.
+    """
+    try:
+        with path.open("rb") as file:
+            while file.read(_READ_BYTES):
+                pass
+        with closing(connect_reader(path)) as connection:
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
+    except (OSError, StoreError):
+        return False
+    except sqlite3.Error as error:
+        return is_damage(error)
 
 
 def set_aside(path: Path, suffix: str) -> Path:

@@ -17,6 +17,7 @@ from antiphon.store.sqlite_file import (
     connect,
     connect_reader,
     create_directory,
+    is_damaged,
     set_aside,
     snapshot,
     transaction,
@@ -146,13 +147,24 @@ def test_a_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
 def test_a_damaged_file_is_told_apart_and_the_message_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "things.sqlite"
     write_garbage(path)
-    with pytest.raises(StoreDamaged, match="Restore it from a backup, or move it away"):
+    with pytest.raises(StoreDamaged, match="restore the file from a backup, or move it away"):
         things(path, FIRST)
     path.unlink()
     make_foreign_database(path)
     with pytest.raises(StoreError) as caught:
         things(path, FIRST)
     assert not isinstance(caught.value, StoreDamaged)
+
+
+def test_a_file_is_damaged_only_if_it_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "things.sqlite"
+    assert not is_damaged(path), "a missing file is not a damaged one"
+    things(path, FIRST)
+    assert not is_damaged(path)
+    path.write_bytes(path.read_bytes()[:-2000] + bytes(2000))
+    assert is_damaged(path)
+    write_garbage(path)
+    assert is_damaged(path)
 
 
 # --- files that are moved, replaced or set aside --------------------------------------------------

@@ -169,6 +169,6 @@ async def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path) -> None:
     )
     await writer.open()
     path.write_bytes(b"no database at all, " * 100)
-    with pytest.raises(StoreDamaged, match=r"the file is damaged .* move it away"):
+    with pytest.raises(StoreDamaged, match=r"the file is damaged, .* move it away"):
         await writer.run(insert(1))
     await writer.close()

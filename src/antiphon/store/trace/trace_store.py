@@ -24,6 +24,7 @@ from antiphon.store.sqlite_file import (
     connect,
     create_directory,
     is_damage,
+    is_damaged,
     set_aside,
     transaction,
 )
@@ -116,9 +117,8 @@ class TraceStore:
         try:
             self._insert(records)
         except sqlite3.DatabaseError as error:
-            if not is_damage(error):
+            if not (is_damage(error) and self._set_aside(error)):
                 raise
-            self._set_aside(error)
             self._insert(records)
 
     def _insert(self, records: Sequence[EncodedRow]) -> None:
@@ -190,8 +190,7 @@ class TraceStore:
                 return True
         except (sqlite3.Error, StoreError) as error:
             self._file.close()
-            if is_damage(error):
-                self._set_aside(error)
+            if is_damage(error) and self._set_aside(error):
                 return False
             _log.warning(
                 "%s: old trace rows could not be deleted, will be retried: %s", self._path, error
@@ -203,11 +202,15 @@ class TraceStore:
         try:
             return connect(self._path, SCHEMA, synchronous="NORMAL")
         except StoreDamaged as error:
-            self._set_aside(error.__cause__ or error)
+            if not self._set_aside(error.__cause__ or error):
+                raise
             return connect(self._path, SCHEMA, synchronous="NORMAL")
 
-    def _set_aside(self, error: BaseException) -> None:
+    def _set_aside(self, error: BaseException) -> bool:
+        """Rename the file if it is damaged; False if it could only not be read."""
         self._file.close()
+        if not is_damaged(self._path):
+            return False
         aside = set_aside(self._path, f"damaged-{self._now_ms()}")
         _log.warning(
             "%s: the trace file is damaged (%s). It was renamed to %s; a new trace begins.",
@@ -215,3 +218,4 @@ class TraceStore:
             error,
             aside.name,
         )
+        return True
