@@ -174,6 +174,7 @@ _PREFIXES: Mapping[str, str] = {
     "tool_search_call": "tsc",
     "compaction": "cmp",
 }
+_FINAL_STATUSES = ("completed", "incomplete", "failed")
 _IN_PROGRESS_STATUSES = frozenset(
     "in_progress searching interpreting generating calling queued".split()
 )
@@ -188,10 +189,12 @@ def _repair_id(document: Document, new_id: Callable[[str], str]) -> Document:
 
 
 def _finish_status(document: Document) -> Document:
-    """Give an item that arrived as finished a final status."""
-    if document.get("status") in _IN_PROGRESS_STATUSES:
-        return {**document, "status": "completed"}
-    return document
+    """Give an item that arrived as finished a final status; an unknown one is no success."""
+    status = document.get("status", "completed")
+    if status in _FINAL_STATUSES:
+        return document
+    is_unknown = isinstance(status, str) and status not in _IN_PROGRESS_STATUSES
+    return {**document, "status": "incomplete" if is_unknown else "completed"}
 
 
 def _fail_status(document: Document) -> Document:

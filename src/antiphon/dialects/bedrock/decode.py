@@ -7,7 +7,6 @@ anything unknown is an `Extra`.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -170,7 +169,7 @@ class BedrockDecoder:
         try:
             data = base64.b64decode(document.get("bytes", ""), validate=True)
             chunk, data = decode_repaired(_decode_object, data)
-        except (*UNREADABLE, binascii.Error, TypeError):
+        except (*UNREADABLE, ValueError, TypeError):
             return self._report_unreadable(
                 "The provider sent a chunk that could not be decoded.", b""
             )

@@ -29,6 +29,7 @@ from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
 from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
 from antiphon.dialects.json_input import (
     UNREADABLE,
+    decode_lenient,
     decode_repaired,
     nonempty_string,
     report_unreadable,
@@ -369,5 +370,8 @@ def _cite_search_results(chunk: _ChatChunk, results: SearchResults) -> list[Delt
 
 def _failure(data: bytes) -> list[Delta]:
     """The error of a chunk that carries one, or that has no known member."""
-    fault = classify_document(_decode_document(data))
+    try:
+        fault = classify_document(decode_lenient(_decode_document, data))
+    except UNREADABLE:  # in a member that a chunk does not have, so it was not decoded
+        return report_unreadable(data, finished=False)
     return [] if fault is None else [Failure(fault)]

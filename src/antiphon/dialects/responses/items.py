@@ -296,7 +296,7 @@ class OutputItems:
         item.phase = item.phase or phase_of(document)
         parts = []
         for part in parts_of(document.get("content"), "output_text"):
-            if part.get("type") in _MESSAGE_PARTS:
+            if nonempty_string(part.get("type")) in _MESSAGE_PARTS:
                 parts.append(part)
             else:
                 yield Extra("content_part", part)
@@ -329,7 +329,7 @@ class OutputItems:
 
     def _start_call(self, item: OutputItem, document: Document) -> Iterator[Delta]:
         """Emit call id and name, each once: some servers change the ids when an item is done."""
-        item.is_server_call = document.get("name") in self._server_tools
+        item.is_server_call = nonempty_string(document.get("name")) in self._server_tools
         if item.is_server_call:
             return
         call_id = None if item.has_call_id else nonempty_string(document.get("call_id"))

@@ -316,3 +316,19 @@ def test_state_of_empty_reasoning_is_sealed_into_its_item() -> None:
     subject.feed(ReasoningState("s", 1, "block"))
     [item] = documents(subject.finish("stop"))[-1]["response"]["output"]
     assert item["encrypted_content"] == ":[1]"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ("searching", "completed"),
+        (None, "completed"),
+        ([], "completed"),
+        ("failed", "failed"),
+        ("cancelled", "incomplete"),
+    ],
+)
+def test_a_finished_item_has_a_final_status(sent: object, status: str) -> None:
+    events = run([RawItem({**SEARCH, "status": sent}), Finish("stop")])
+    check(events)
+    assert events[-1]["response"]["output"][0]["status"] == status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -345,3 +346,13 @@ def test_a_call_in_both_forms_is_one_call() -> None:
     body = b'{"choices":[{"message":{%b},"finish_reason":"tool_calls"}]}'
     deltas = decode(body % (BOTH_FORMS % (b"{}", b"{}")))
     assert [each for each in deltas if isinstance(each, ToolCall)] == [ToolCall(0, "c", "f", "{}")]
+
+
+@pytest.mark.parametrize("decode_one", [lambda data: feed(data), lambda data: decode(data)[1:]])
+def test_a_chunk_without_choices_whose_other_members_are_broken_is_decoded(
+    decode_one: Callable[[bytes], list[Delta]],
+) -> None:
+    assert decode_one(b'{"\xd1": 0}') == []
+    [failure] = decode_one(b'{"number": ' + b"1" * 5000 + b"}")
+    assert isinstance(failure, Failure)
+    assert "could not be decoded as JSON" in failure.fault.message
