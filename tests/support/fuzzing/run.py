@@ -31,7 +31,7 @@ class Fuzzer:
 
     def __init__(self, seed: int, targets: list[str]) -> None:
         self.inputs: Counter[str] = Counter()
-        self.findings: dict[str, str] = {}
+        self.findings: dict[str, bytes] = {}
         self._random = Random(seed)
         self._seeds = {target: load_seeds(target) for target in targets}
 
@@ -51,7 +51,7 @@ class Fuzzer:
             data = mutate(self._random.choice(seeds), seeds, self._random)
             reason = find_defect(target, data, memory=self.inputs[target] % MEMORY_EVERY == 0)
             if reason is not None and f"{target}: {reason}" not in self.findings:
-                self.findings[f"{target}: {reason}"] = keep(target, reduce(target, data, reason))
+                self.findings[f"{target}: {reason}"] = reduce(target, data, reason)
 
 
 def find_defect(target: str, data: bytes, *, memory: bool = True) -> str | None:
@@ -81,7 +81,6 @@ def reduce(target: str, data: bytes, reason: str) -> bytes:
 
 def keep(target: str, data: bytes) -> str:
     """Write a case; return its name."""
-    CASES.mkdir(exist_ok=True)
     name = f"{target}-{sha256(data).hexdigest()[:8]}"
     (CASES / name).write_bytes(data)
     return name
@@ -97,7 +96,8 @@ def main(arguments: list[str] | None = None) -> int:
     fuzzer.run(options.minutes)
     for target, count in fuzzer.inputs.items():
         sys.stdout.write(f"{target:20} {count:9,} inputs\n")
-    for reason, name in fuzzer.findings.items():
+    for reason, data in fuzzer.findings.items():
+        name = keep(reason.partition(":")[0], data)
         sys.stdout.write(f"FOUND {reason}: tests/fuzz_cases/{name}\n")
     total = fuzzer.inputs.total()
     sys.stdout.write(f"{total:,} inputs, seed {options.seed}, {len(fuzzer.findings)} findings\n")

@@ -158,20 +158,20 @@ def test_a_large_body_is_decoded_in_fragments(indent: int | None, size: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("broken", "reason"),
+    ("broken", "column"),
     [
-        (b",", "object keys must be strings"),
-        (b"1 2", "expected ',' or '}'"),
-        (b'"a": [1, 2}', "expected ',' or ']'"),
+        (b",", 1),
+        (b"1 2", 1),
+        (b'"a": [1, 2}', 11),
     ],
 )
-def test_an_error_in_a_large_body_has_its_line_and_column(broken: bytes, reason: str) -> None:
+def test_an_error_in_a_large_body_has_its_line_and_column(broken: bytes, column: int) -> None:
     good = json.dumps({"input": items(200)}, indent=1).encode()[:-2]
     body = good + b',\n "a": [\n  1],\n' + broken + b"}"
     with pytest.raises(InvalidRequest) as caught:
         decode_pieces(BodyDecoder(), body, 1000)
     line = good.count(b"\n") + 4
-    assert f"(line {line}, column " in caught.value.message
+    assert f"(line {line}, column {column})" in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -211,3 +211,10 @@ def test_a_large_document_is_encoded_as_a_small_one_is() -> None:
     assert encoded == msgspec.json.encode(document)
     assert json.loads(encoded) == {**document, "c": []}
     assert encode_in_steps({}) == b"{}"
+
+
+def test_a_body_of_exactly_the_limit_is_accepted() -> None:
+    body = b'{"a": 1}'
+    assert decode_body(body, BodyLimits(max_body_bytes=len(body))) == {"a": 1}
+    with pytest.raises(InvalidRequest, match="max_body_bytes"):
+        decode_body(body, BodyLimits(max_body_bytes=len(body) - 1))

@@ -346,3 +346,27 @@ def test_a_message_quotes_a_long_value_only_in_part() -> None:
     assert len(refused(truncation="x" * 100_000).message) < 200
     assert len(refused(max_output_tokens=10**4000).message) < 200
     assert len(refused(metadata={"k" * 100_000: 1}).message) < 200
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"max_tool_calls": 1},
+        {"max_output_tokens": 1},
+        {"temperature": 0},
+        {"temperature": 2},
+        {"top_p": 0},
+        {"top_p": 1},
+        {"top_logprobs": 0},
+        {"top_logprobs": 20},
+        {"presence_penalty": -2},
+        {"presence_penalty": 2},
+        {"frequency_penalty": -2},
+        {"frequency_penalty": 2},
+        {"safety_identifier": "s" * 128},
+        {"tools": [{"type": "image_generation", "frame_count": 1, "frame_duration_ms": 0}]},
+    ],
+)
+def test_a_value_at_its_limit_is_accepted(limit: dict[str, Any]) -> None:
+    request = Request.parse(json.dumps({"model": "m", "input": "hi", **limit}).encode())
+    assert request.model == "m"

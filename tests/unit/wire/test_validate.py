@@ -102,3 +102,8 @@ def test_an_unsupported_value_is_quoted_with_the_closest_supported_one() -> None
     assert caught.value.message == (
         f"'x.type' cannot be '{'z' * 64}…'; supported values are 'circle'."
     )
+
+
+def test_a_quoted_value_is_cut_if_it_is_too_long() -> None:
+    assert validate.quote_briefly("x" * 64) == f"'{'x' * 64}'"
+    assert validate.quote_briefly("x" * 65) == f"'{'x' * 64}…'"

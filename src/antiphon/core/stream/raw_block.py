@@ -193,8 +193,9 @@ def _finish_status(document: Document) -> Document:
     status = document.get("status", "completed")
     if status in _FINAL_STATUSES:
         return document
-    is_unknown = isinstance(status, str) and status not in _IN_PROGRESS_STATUSES
-    return {**document, "status": "incomplete" if is_unknown else "completed"}
+    if isinstance(status, str) and status not in _IN_PROGRESS_STATUSES:
+        return _fail_status(document)
+    return {**document, "status": "completed"}
 
 
 def _fail_status(document: Document) -> Document:

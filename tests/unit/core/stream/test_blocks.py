@@ -60,6 +60,7 @@ def test_streaming_text_is_sent_piece_by_piece() -> None:
     assert delta_texts(block.append("b", [LOGPROB])) == ["b"]
     [annotation] = documents(block.annotate(CITATION))
     assert (annotation["annotation_index"], annotation["annotation"]) == (0, CITATION)
+    assert annotation["content_index"] == 0
     events, item = block.close("completed")
     assert types(events) == ["output_text.done", "content_part.done", "output_item.done"]
     [part] = plain(item)["content"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField
+from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField, is_json
 
 
 def read(*fragments: str, name: str = "input") -> tuple[str, FieldState]:
@@ -224,3 +224,15 @@ def test_text_that_does_not_open_with_a_bracket_is_never_complete(whole: str) ->
         assert not progress.complete
         assert not progress.open
         assert not progress.empty
+
+
+@pytest.mark.parametrize("text", ["{}", " [1, 2] ", "null", r'"\ud83d"', "1e999"])
+def test_a_json_value_is_recognised(text: str) -> None:
+    assert is_json(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "{} {}", "NaN", "[Infinity]", "'a'", r'"\ud83d', "[" * 9999]
+)
+def test_what_is_no_json_value_is_recognised(text: str) -> None:
+    assert not is_json(text)

@@ -325,7 +325,7 @@ def test_state_of_empty_reasoning_is_sealed_into_its_item() -> None:
         (None, "completed"),
         ([], "completed"),
         ("failed", "failed"),
-        ("cancelled", "incomplete"),
+        ("cancelled", "failed"),
     ],
 )
 def test_a_finished_item_has_a_final_status(sent: object, status: str) -> None:

@@ -62,6 +62,14 @@ def test_items_beyond_the_limit_are_too_many() -> None:
     assert len(sequencer.output) == 2
 
 
+def test_items_that_wait_count_towards_the_limit() -> None:
+    sequencer = OutputSequencer(ResponseLimits(items=3))
+    for block in (text("a"), text("b"), text("c")):
+        sequencer.enqueue(block)
+    with pytest.raises(ResponseTooLarge, match="items = 3"):
+        sequencer.enqueue(text("d"))
+
+
 def test_calls_beyond_the_limit_are_too_many() -> None:
     sequencer = OutputSequencer(ResponseLimits(calls=1))
     sequencer.enqueue(call("{}"))
