@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -55,7 +55,9 @@ class Upstream(Protocol):
 class HTTPUpstream:
     """Providers on the network, through one connection pool."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        """`now` is the clock of request signatures."""
+        self._now = now
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
             timeout=aiohttp.ClientTimeout(total=None, sock_read=None),
@@ -68,7 +70,7 @@ class HTTPUpstream:
         headers = {
             "content-type": "application/json",
             "user-agent": "antiphon",
-            **provider.authorization(key, outbound, _now),
+            **provider.authorization(key, outbound, self._timestamp),
             **provider.headers,
             **outbound.headers,
         }
@@ -89,10 +91,9 @@ class HTTPUpstream:
     async def close(self) -> None:
         await self._session.close()
 
-
-def _now() -> str:
-    """Return the timestamp of a request signature."""
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    def _timestamp(self) -> str:
+        """Return the timestamp of a request signature."""
+        return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._now()))
 
 
 def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from email.utils import formatdate
+from functools import lru_cache
 
 from antiphon.config import Config
 from antiphon.core.client_profile import Profile
@@ -58,7 +60,8 @@ class Application:
 
         Returns as soon as the answer may begin. A streaming body must be closed by the caller.
         """
-        request_id = self._service.engine.services.runtime.new_id("req")
+        runtime = self._service.engine.services.runtime
+        request_id = runtime.new_id("req")
         headers = http.headers
         profile = self._profile(headers.get("originator", ""), headers.get("user-agent", ""))
         locale = self._negotiate_locale(http.headers)
@@ -76,6 +79,7 @@ class Application:
         if response.status >= 400:
             adapt_status(response, profile)
         response.headers["x-request-id"] = request_id
+        response.headers["date"] = _format_date(runtime.now())
         return response
 
     async def _respond(
@@ -95,3 +99,9 @@ class Application:
     def _negotiate_locale(self, headers: Mapping[str, str]) -> str:
         """Choose the language of fault descriptions: Accept-Language, else `[server] locale`."""
         return negotiate_locale(headers.get("accept-language", ""), self._service.config.locale)
+
+
+@lru_cache(maxsize=1)
+def _format_date(now: int) -> str:
+    """Format the time of a response, once for all responses of a second."""
+    return formatdate(now, usegmt=True)

@@ -25,7 +25,7 @@ from antiphon.store.sqlite_file import (
     snapshot,
     vacuum,
 )
-from antiphon.store.sqlite_writer import BatchWriter, Job, T
+from antiphon.store.sqlite_writer import BatchWriter, Job, MakeWriter, T
 from antiphon.store.store import Clock, StoreLimits, Turn, decode_turn, encode_turn
 from antiphon.wire.items import Document
 
@@ -136,12 +136,19 @@ _PURGE = """
 class SQLiteStore:
     """A `Store` in one SQLite file, which several processes may share."""
 
-    def __init__(self, path: Path, *, now: Clock, limits: StoreLimits | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        now: Clock,
+        limits: StoreLimits | None = None,
+        make_writer: MakeWriter = BatchWriter,
+    ) -> None:
         self._path = path
         self._limits = limits or StoreLimits()
         self._now = now
         self._purged_at: int | None = None
-        self._writer = BatchWriter(
+        self._writer = make_writer(
             str(path), lambda: connect(path, SCHEMA, synchronous="FULL"), self._purge
         )
         self._readers: ThreadPoolExecutor | None = None

@@ -161,6 +161,10 @@ class BatchWriter:
             return False
 
 
+MakeWriter: TypeAlias = Callable[[str, Callable[[], sqlite3.Connection], Job[bool]], BatchWriter]
+"""Makes the writer of a store from its name, how to connect, and its maintenance."""
+
+
 def _deliver_results(loop: asyncio.AbstractEventLoop, results: list[_JobResult]) -> None:
     """Resolve all futures of a batch with a single wake-up of the event loop."""
     try:
