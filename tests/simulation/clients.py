@@ -107,6 +107,7 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         exchange = self._exchange
+        self._note_time()
         if not exchange.status and not self._read_head():
             return
         if self._is_chunked:
@@ -118,6 +119,15 @@ class ClientConnection(asyncio.Protocol):
                 self._end("complete")
         self._look_for_ending()
         self._misbehave()
+
+    def _note_time(self) -> None:
+        exchange, now = self._exchange, self._loop.time()
+        if exchange.head_at is None:
+            exchange.head_at = now
+        else:
+            silence_s = now - exchange.last_byte_at
+            exchange.longest_silence_s = max(exchange.longest_silence_s, silence_s)
+        exchange.last_byte_at = now
 
     def _read_head(self) -> bool:
         head, separator, rest = bytes(self._buffer).partition(b"\r\n\r\n")

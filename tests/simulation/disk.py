@@ -12,6 +12,7 @@ import random
 import shutil
 import sqlite3
 import tempfile
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,8 +80,8 @@ class Disk:
                 self.count("torn write-ahead log")
             Path(f"{self.path}-wal").write_bytes(log.read_bytes() + torn)
 
-    def read_response(self, response_id: str) -> tuple[dict[str, Any], str] | None:
-        """Read a stored response and its client's name from the file."""
+    def read_response(self, response_id: str) -> dict[str, Any] | None:
+        """Read a stored response from the file; None if there is none."""
         with_file = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
         try:
             row = with_file.execute("SELECT body FROM turn WHERE id = ?", (response_id,)).fetchone()
@@ -88,8 +89,9 @@ class Disk:
             with_file.close()
         if row is None:
             return None
-        turn = msgspec.json.decode(row[0])
-        return turn["response"], turn["client"]
+        body = row[0] if row[0].startswith(b"{") else zlib.decompress(row[0])
+        response: dict[str, Any] = msgspec.json.decode(body)["response"]
+        return response
 
 
 _TEMPLATE: list[Path] = []
@@ -127,7 +129,7 @@ class LoopWriter(BatchWriter):
     def __init__(
         self, disk: Disk, connect: Callable[[], sqlite3.Connection], maintain: Job[bool]
     ) -> None:
-        super().__init__(str(disk.path), connect, maintain)
+        super().__init__("turns.db", connect, maintain)
         self._disk = disk
         self._is_scheduled = False
         self._file: Any = None

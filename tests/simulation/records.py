@@ -39,6 +39,11 @@ class Exchange:
     """When the client vanished."""
     stored: Document | None = None
     """What the store held when the client received the terminal event."""
+    head_at: float | None = None
+    """When the head of the answer arrived."""
+    last_byte_at: float = 0.0
+    longest_silence_s: float = 0.0
+    """The longest time without a byte before the end of the body."""
     paused_s: float = 0.0
     """How long the client did not read."""
     is_probe: bool = False
@@ -101,6 +106,8 @@ class UpstreamCall:
     path: str
     body: bytes
     fault: str = ""
+    is_recorded: bool = False
+    """Whether the answer comes from the corpus."""
     answered_at: float | None = None
     """When the whole error answer, or the first byte of another one, was sent."""
     rests_until: float = 0.0

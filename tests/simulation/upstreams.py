@@ -27,7 +27,8 @@ _KEY = re.compile(
     re.IGNORECASE,
 )
 _RETRY_AFTER = re.compile(rb"retry-after: (\d+)")
-_RATE_LIMIT_REST_S = 60.0  # of a key, where the provider names no shorter time
+_RATE_LIMIT_REST_S = 60.0  # of a key, where the provider names no longer time
+_PERMISSION_REST_S = 300.0
 
 
 class UpstreamHost(Host):
@@ -120,6 +121,7 @@ class UpstreamHost(Host):
         if recorded and self._use_corpus and self.fault_rate:
             answer = draw_recording(rng, self.dialect, stream=stream)
             if answer is not None:
+                call.is_recorded = True
                 return answer
         tenant = call.tenants[-1] if call.tenants else "nobody"
         label = f"ax{call.exchange}-{tenant}-{call.number}x"
@@ -130,6 +132,8 @@ class UpstreamHost(Host):
         data = script[0].data if script else b""
         if data.startswith(b"HTTP/1.1 401"):
             call.rests_until = float("inf")
+        elif data.startswith(b"HTTP/1.1 403"):
+            call.rests_until = call.began + _PERMISSION_REST_S
         elif data.startswith(b"HTTP/1.1 429"):
             given = _RETRY_AFTER.search(data)
             wait_s = max(_RATE_LIMIT_REST_S, float(given[1]) if given else 0.0)

@@ -31,7 +31,7 @@ from tests.simulation.virtual_loop import StuckError, VirtualLoop
 from tests.support.scripted_providers.session import TOOLS
 
 _LIMIT_S = 20_000.0
-_REST_S = 200.0  # longer than any key or circuit breaker rests
+_REST_S = 400.0  # longer than any key or circuit breaker rests
 AGENTS = ("simulation/1.0", "codex_cli_rs/0.50.0 (simulation)", "OpenAI/Python 2.0")
 
 
@@ -48,6 +48,7 @@ class World:
         self.gateways: list[SimulatedGateway] = []
         self.hosts: dict[str, UpstreamHost] = {}
         self.stuck = ""
+        self.longest_save_s = 0.01
         self.leaks: list[str] = []
         """What was left when the gateway was idle, and after its end."""
         self._use_corpus = use_corpus
@@ -63,6 +64,7 @@ class World:
     def _set_up_disk(self, rng: random.Random) -> None:
         if self.plan.disk == "slow":
             self.disk.delay = lambda: rng.choice((0.01, 0.5, 3.0))
+            self.longest_save_s = 3.0
         elif self.plan.disk == "failing":
             self.disk.fail_at = {rng.randrange(60) for _ in range(6)}
         else:

@@ -116,6 +116,8 @@ class _HTTPAnswer:
         content = self._response.content
         try:
             return await content.readany()
+        except RuntimeError as error:  # aiohttp 3.14, after a chunk that it could not parse
+            raise _connection_error(error) from error
         except (aiohttp.ClientError, OSError) as error:
             # aiohttp drops received bytes when the connection breaks (3.14); the end of the
             # answer may be among them.

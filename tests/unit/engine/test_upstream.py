@@ -136,6 +136,26 @@ async def test_closing_an_answer_disconnects() -> None:
         assert server.open_connections == 0
 
 
+async def test_a_chunk_that_cannot_be_parsed_is_a_connection_fault() -> None:
+    is_read = asyncio.Event()
+
+    async def break_off(request: ReceivedRequest, client: Connection) -> None:
+        await client.head()
+        await client.send(HELLO[0])
+        await is_read.wait()
+        await client.send_broken_chunk()
+        await client.wait_disconnected()
+
+    async with opened(break_off) as (answer, server):
+        assert await answer.next() == HELLO[0]
+        is_read.set()
+        async with asyncio.timeout(10):
+            await server.all_closed.wait()
+        with pytest.raises(UpstreamError) as raised:
+            await answer.next()
+    assert raised.value.fault.code == "connection_failed"
+
+
 async def test_the_echo_answers_with_chat_completions_bytes() -> None:
     messages = [{"role": "user", "content": "Hello"}]
     body = json.dumps({"model": "echo", "messages": messages, "stream": True}).encode()
