@@ -131,9 +131,14 @@ def in_band_error(dialect: str) -> bytes:
     return _IN_BAND_ERRORS[dialect]()
 
 
+_SAID = {
+    401: "Incorrect API key provided: {key}.",
+    403: "The project of {key} has no access to this model.",
+    429: "Rate limit reached. Please try again later.",
+}
+
+
 def error_body(status: int, key: str) -> bytes:
     """The body of an HTTP error. A rejected key is quoted, as some providers do."""
-    said = f"Incorrect API key provided: {key}." if status in (401, 403) else _MESSAGE
-    if status == 429:
-        said = "Rate limit reached. Please try again later."
+    said = _SAID.get(status, _MESSAGE).format(key=key)
     return msgspec.json.encode({"error": {"message": said, "type": "error", "code": None}})

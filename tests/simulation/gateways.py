@@ -56,9 +56,7 @@ class SimulatedGateway:
         self._writer: LoopWriter
         self._disk = disk
         keys = [key for entry in config.providers.values() for key in entry.api_keys]
-        self.trace = TraceRows(
-            self._runtime.now_ms, [*keys, *config.server.api_keys.values()]
-        )
+        self.trace = TraceRows(self._runtime.now_ms, [*keys, *config.server.api_keys.values()])
         self._resources = AsyncExitStack()
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -102,9 +100,7 @@ class SimulatedGateway:
         """What `antiphon serve` does, without its signals and its garbage collector."""
         store, self._writer = make_store(self._disk, self._runtime.now)
         tracer = Tracer(self.trace, self._runtime.now_ms)
-        opened = open_engine(
-            self._config, {}, self.emit, self._runtime, store=store, tracer=tracer
-        )
+        opened = open_engine(self._config, {}, self.emit, self._runtime, store=store, tracer=tracer)
         async with opened as self.engine:
             gateway = GatewayServer(self.engine, self._config)
             await gateway.start()
@@ -112,5 +108,3 @@ class SimulatedGateway:
             await self._stop.wait()
             await gateway.stop()
         self.stopped_at = self._loop.time()
-
-

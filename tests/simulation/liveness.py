@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from tests.simulation.plan import list_keys
 from tests.simulation.records import Exchange
 from tests.simulation.safety import Oracle, streams
 from tests.simulation.world import World
@@ -79,9 +81,23 @@ def recovered_providers_are_used(world: World) -> Iterator[str]:
         if not exchange.is_probe:
             continue
         expected = str(exchange.request["model"]).removeprefix("safe-")
+        if _has_no_key(world, exchange, expected):
+            continue
         used = [call.provider for call in calls.get(exchange.number, [])]
         if exchange.result != "completed" or used != [expected]:
             yield f"probe of {expected}: {exchange.result} by {used}"
+
+
+def _has_no_key(world: World, probe: Exchange, provider: str) -> bool:
+    """Whether the provider has rejected every key for good: then the process uses none again."""
+    rejected = {
+        call.key
+        for call in world.history.calls
+        if call.provider == provider
+        and call.rests_until == math.inf
+        and world.history.exchanges[call.exchange].process == probe.process
+    }
+    return len(rejected) == len(list_keys(provider))
 
 
 def nothing_is_left(world: World) -> Iterator[str]:

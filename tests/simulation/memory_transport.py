@@ -136,9 +136,7 @@ class MemoryTransport(asyncio.Transport):
         if pieces:
             data = b"".join(pieces)
             if self._is_closing:
-                self._loop.call_later(
-                    self._latency_s, self.peer._reset, context=self.peer._context
-                )
+                self._loop.call_later(self._latency_s, self.peer._reset, context=self.peer._context)
             else:
                 self._protocol.data_received(data)
             self.peer._acknowledge(len(data))

@@ -97,9 +97,7 @@ def _make_config(rng: random.Random) -> Config:
         ),
         providers={name: _make_provider(name, timeouts) for name in DIALECTS},
         models={f"safe-{name}": f"{name}/{MODELS[name]}" for name in DIALECTS},
-        fallbacks={
-            f"safe-{name}": [following[f"{name}/{MODELS[name]}"]] for name in DIALECTS
-        },
+        fallbacks={f"safe-{name}": [following[f"{name}/{MODELS[name]}"]] for name in DIALECTS},
         attempts=AttemptConfig(
             max_attempts=rng.choice((1, 2, 4)),
             max_s=60.0,

@@ -70,8 +70,8 @@ def whole_unless_stopped(world: World) -> Iterator[str]:
 
 
 def told_is_stored(world: World) -> Iterator[str]:
-    """When a client reads a terminal event with `store: true`, the store holds exactly its response;
-    with `store: false` it holds nothing."""
+    """When a client reads a terminal event with `store: true`, the store holds exactly this
+    response; with `store: false` it holds nothing."""
     for exchange in world.history.exchanges:
         if (told := exchange.response) is None or exchange.stored is None:
             continue
@@ -125,13 +125,10 @@ def resting_keys_are_not_used(world: World) -> Iterator[str]:
     for call in world.history.calls:
         process = exchanges[call.exchange].process
         earlier = seen.setdefault((process, call.provider), [])
-        resting = {
-            each.key
-            for each in earlier
-            if each.rests_until > call.began and _was_learned(each, exchanges, call.began)
-        }
-        every = {key_name(key) for key in list_keys(call.provider)}
-        if call.key in resting and resting != every:
+        told = [each for each in earlier if each.rests_until > call.began]
+        resting = {each.key for each in told if _was_learned(each, exchanges, call.began)}
+        usable = {key_name(key) for key in list_keys(call.provider)} - {each.key for each in told}
+        if call.key in resting and usable:
             yield f"call {call.number}: {call.provider} key {call.key} is resting"
         if call.rests_until:
             earlier.append(call)

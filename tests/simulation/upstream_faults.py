@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from tests.simulation.answers import UpstreamAnswer, error_body, in_band_error, split_frames
@@ -43,7 +44,7 @@ class Draft:
         """Cut bytes into a few chunks, anywhere."""
         places = sorted(self.rng.randrange(len(data) + 1) for _ in range(self.rng.randrange(most)))
         ends = [0, *places, len(data)]
-        return [data[a:b] for a, b in zip(ends, ends[1:], strict=False) if a < b]
+        return [data[a:b] for a, b in pairwise(ends) if a < b]
 
     def frames(self) -> list[bytes]:
         return split_frames(self.dialect, self.answer.data)

@@ -74,7 +74,7 @@ class Host:
         return copy_context()
 
 
-class MemoryServer(asyncio.AbstractServer, Host):
+class MemoryServer(Host):
     """A listening port of a process."""
 
     def __init__(
@@ -117,6 +117,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._ports = 40_000
         self._connecting: dict[socket.socket, Address] = {}
         self._selector = self
+        self._scheduled: list[asyncio.TimerHandle]  # set by the base class
         self.set_task_factory(_make_task)
         self.set_exception_handler(lambda _, context: self.unhandled.append(_explain(context)))
 
@@ -125,7 +126,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._time
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         rounded = math.ceil(when * GRID) / GRID
@@ -149,10 +150,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def timers_of(self, process: Process) -> list[str]:
         """Describe the pending timers of a process."""
+        pending: list[Any] = [handle for handle in self._scheduled if not handle.cancelled()]
         return [
-            repr(handle._callback)
-            for handle in self._scheduled
-            if not handle.cancelled() and handle._context.get(PROCESS) is process
+            repr(handle._callback) for handle in pending if handle._context.get(PROCESS) is process
         ]
 
     # Threads
@@ -243,7 +243,7 @@ def _make_task(
     context: Context | None = None,
 ) -> asyncio.Task[T]:
     """Make a task and register it with its process."""
-    task: asyncio.Task[T] = asyncio.Task(coroutine, loop=loop, context=context)  # type: ignore[arg-type]
+    task: asyncio.Task[T] = asyncio.Task(coroutine, loop=loop, context=context)
     process = PROCESS.get() if context is None else context.get(PROCESS)
     if process is not None:
         process.tasks[task] = None

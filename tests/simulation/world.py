@@ -238,7 +238,7 @@ class World:
         for gateway in self.gateways:
             process = gateway.process
             found = [
-                *(f"task {task.get_coro().__qualname__}" for task in process.tasks),
+                *(f"task {task.get_coro()!r}" for task in process.tasks),
                 *(f"timer {timer}" for timer in self.loop.timers_of(process)),
                 *("socket" for _ in process.open_transports()),
             ]
@@ -262,7 +262,7 @@ class World:
         """Return a hash of everything that was sent, received, logged and traced."""
         found = hashlib.sha256()
         for exchange in self.history.exchanges:
-            found.update(b"%d %b" % (exchange.status, exchange.body))
+            found.update(b"%d %b" % (exchange.status, bytes(exchange.body)))
             found.update(repr((exchange.headers, exchange.outcome, exchange.ended)).encode())
         for call in self.history.calls:
             found.update(repr((call.provider, call.key, call.began, call.lost_at)).encode())
@@ -290,13 +290,14 @@ def _draw_request(rng: random.Random, previous: str | None) -> dict[str, object]
 
 @contextmanager
 def _virtual_pool_clock(loop: VirtualLoop) -> Iterator[None]:
-    """Let the connection pool of the HTTP client, which reads the system clock, see virtual time."""
-    real = aiohttp.connector.monotonic
-    aiohttp.connector.monotonic = loop.time
+    """Show virtual time to the connection pool of the HTTP client, which reads the system clock."""
+    pool = vars(aiohttp.connector)
+    real = pool["monotonic"]
+    pool["monotonic"] = loop.time
     try:
         yield
     finally:
-        aiohttp.connector.monotonic = real
+        pool["monotonic"] = real
 
 
 @contextmanager

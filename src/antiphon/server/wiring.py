@@ -41,9 +41,8 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """Build and open everything that lives as long as the process; close it in the end.
 
-    Whatever can fail because of the configuration is built before anything is opened. `store` and
-    `tracer` replace those of the configuration; the tracer is open already.
-    """
+    Whatever can fail because of the configuration is built before anything is opened. A `store`
+    and an open `tracer` replace those of the configuration."""
     providers = build_providers(config, environment)
     router = make_router(config, providers)
     runtime = runtime or Runtime()
@@ -51,8 +50,7 @@ async def open_engine(
     sealer = _make_sealer(config, data, runtime)
     store = store or _make_store(config, data, runtime)
     await store.open()
-    secrets = _list_secrets(config, providers)
-    tracer = tracer or open_tracer(config.trace, data, runtime, secrets)
+    tracer = tracer or open_tracer(config.trace, data, runtime, _list_secrets(config, providers))
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
         services = Services(
             search=open_searcher(config, session) or find_nothing,
@@ -68,8 +66,7 @@ async def open_engine(
         )
         engine = Engine(router, services)
         try:
-            create = _create_own_run(engine)
-            engine.describe_images = make_image_describer(config, router, create)
+            engine.describe_images = make_image_describer(config, router, _create_own_run(engine))
             yield engine
         finally:
             await engine.close()
