@@ -1,9 +1,10 @@
 """Request path counter: the project files that one streamed request runs through.
 
-Run `python -m tests.support.request_path` to print the files in the order of their first call.
-A profiler hook sees every call of a Python function in `src/antiphon` while the served gateway
-(memory store, log level error) answers one streamed request of two text deltas. A switch is a call
-whose function stands in another project file than the call before it. One request goes through
+Run `python -m tests.support.request_path [MODEL]` to print the files in the order of their first
+call. A profiler hook sees every call of a Python function in `src/antiphon` while the served
+gateway (memory store, log level error) answers one streamed request of two text deltas, from a
+provider on a socket (`up/m`) or from the built-in echo (`echo/echo`). A switch is a call whose
+function stands in another project file than the call before it. One request goes through
 before the counted one, so that imports and caches are warm.
 """
 
@@ -27,6 +28,7 @@ from tests.support.upstream import DONE, Connection, ReceivedRequest, upstream, 
 
 SOURCE = str(Path(antiphon.__file__).parent)
 DELTAS = ("Hello", " world")
+MODELS = ("up/m", "echo/echo")
 
 
 @dataclass
@@ -63,7 +65,7 @@ async def _two_deltas(request: ReceivedRequest, connection: Connection) -> None:
     await connection.end()
 
 
-async def count_request_path(directory: Path) -> RequestPath:
+async def count_request_path(directory: Path, model: str = MODELS[0]) -> RequestPath:
     """Count one streamed request through the served gateway."""
     async with upstream(_two_deltas) as provider:
         config = structs.replace(
@@ -72,7 +74,7 @@ async def count_request_path(directory: Path) -> RequestPath:
             log=LogConfig(level="error"),
         )
         async with running(config) as gateway:
-            body: dict[str, Any] = {"model": "up/m", "input": "Hi"}
+            body: dict[str, Any] = {"model": model, "input": "".join(DELTAS)}
             await gateway.stream(body)
             path = RequestPath()
             sys.setprofile(path.record)
@@ -86,7 +88,7 @@ async def count_request_path(directory: Path) -> RequestPath:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
-        found = asyncio.run(count_request_path(Path(place)))
+        found = asyncio.run(count_request_path(Path(place), *sys.argv[1:]))
     for name, calls in found.files.items():
         print(f"{calls:5} {name}")
     print(f"{len(found.files)} files, {found.switches} switches, {found.calls} calls")

@@ -48,7 +48,7 @@ class Answer:
         self._prepared = prepared
         self._trace = trace
         self._target = target
-        self.facts = prepared.facts()
+        self.facts = trace.facts
         self.early: list[Event] = []
         """Events that nobody has read yet."""
         self.fault: ProviderFault | None = None

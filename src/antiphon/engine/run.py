@@ -188,12 +188,14 @@ class Run:
 
     async def _read_first_output(self) -> Attempt:
         attempt, answer = await self._call_provider(), self._answer
-        while not answer.has_output:
-            if attempt.is_whole:
+        bridge, is_whole, has_output = answer.bridge, attempt.is_whole, False
+        while not has_output:
+            if is_whole:
                 events = answer.read_whole(await attempt.read_all())
             else:
-                events = await self._read(answer.bridge)
+                events = await self._read(bridge)
             answer.early += events  # after the await: `start` may have taken the others meanwhile
+            has_output = answer.has_output
         fault = answer.fault_without_output(answer.early)
         if fault is not None:
             raise UpstreamError(fault)
@@ -230,10 +232,8 @@ class Run:
         """Return the finished response; raises `UpstreamError`."""
         answer = self._answer
         events = await self._try_until_output("total", self._read_whole_round)
-        if (
-            answer.bridge.awaits_next_round
-        ):  # the first round had a limit of its own; this is for all others
-            self._set_deadline()
+        if answer.bridge.awaits_next_round:
+            self._set_deadline()  # for all further rounds; the first one had a limit of its own
         while answer.bridge.awaits_next_round:
             events += await self._continue(self._open_whole_round)
         ending = terminal(await answer.release(events))

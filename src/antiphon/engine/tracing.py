@@ -77,11 +77,11 @@ class RunTrace:
         self.raw = RawTap(keep=keep, elapsed_ms=elapsed_ms)
         """The provider's bytes: of each round, those of the attempt that succeeded."""
         self.transformed = PayloadTraceStage(elapsed_ms) if keep else TraceStage()
-        self._facts = facts
+        self.facts = facts
 
     def begin(self) -> None:
         """Record the request; `finish` or `abort` must follow."""
-        self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **self._facts))
+        self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **self.facts))
 
     def attempt(
         self,

@@ -57,6 +57,8 @@ class Bridge:
         """`guards` names the markup that this model is known to leak into its text."""
         self._machine = machine
         self._chain = FilterChain(filters)
+        self.diagnostics: list[Diagnostic] = self._chain.diagnostics
+        """Diagnostics of the answer that nobody has collected yet."""
         self.rounds = 0
         """Number of further rounds begun: 0 in the first."""
         self.request_bytes = 0
@@ -116,11 +118,6 @@ class Bridge:
     def fault(self) -> ProviderFault | None:
         """Why the answer failed, if a fault is why."""
         return self._machine.fault
-
-    @property
-    def diagnostics(self) -> list[Diagnostic]:
-        """All diagnostics of the answer so far."""
-        return self._chain.diagnostics
 
     @property
     def round_items(self) -> list[Item]:

@@ -79,8 +79,17 @@ def answer(body: bytes) -> EchoAnswer:
 
 
 def _encode_frames(reply: _EchoReply, model: str) -> list[bytes]:
-    frames = [b"data: %b\n\n" % msgspec.json.encode(chunk) for chunk in reply.to_chunks(model)]
-    return frames if model == "cut" else [*frames, b"data: [DONE]\n\n"]
+    """Encode the chunks, one network read each; the last of them arrive together, as they do from
+    real servers."""
+    output = [_encode_frame(_chunk(model, delta)) for delta in reply.to_deltas()]
+    ending = [_encode_frame(chunk) for chunk in reply.to_ending(model)]
+    if model != "cut":
+        ending.append(b"data: [DONE]\n\n")
+    return [*output, b"".join(ending)]
+
+
+def _encode_frame(chunk: JSONObject) -> bytes:
+    return b"data: %b\n\n" % msgspec.json.encode(chunk)
 
 
 def _error(status: int, message: str) -> EchoAnswer:
@@ -112,22 +121,27 @@ class _EchoReply(Struct, frozen=True, kw_only=True):
             "completion_tokens_details": {"reasoning_tokens": reasoning_words},
         }
 
-    def _call_chunks(self, model: str) -> Iterator[JSONObject]:
+    def to_deltas(self) -> Iterator[JSONObject]:
+        """The output in pieces; the first one names the role."""
+        deltas = self._output_deltas()
+        yield {"role": "assistant", "content": "", **next(deltas, {})}
+        yield from deltas
+
+    def _output_deltas(self) -> Iterator[JSONObject]:
+        for word in _split_words(self.reasoning):
+            yield {"reasoning_content": word}
+        for word in _split_words(self.text):
+            yield {"content": word}
+        for word in _split_words(self.refusal):
+            yield {"refusal": word}
         for index, (name, arguments) in enumerate(self.calls):
-            yield _chunk(model, {"tool_calls": [_tool_call(index, name)]})
+            yield {"tool_calls": [_tool_call(index, name)]}
             for begin in range(0, len(arguments), 16):
                 piece = {"index": index, "function": {"arguments": arguments[begin : begin + 16]}}
-                yield _chunk(model, {"tool_calls": [piece]})
+                yield {"tool_calls": [piece]}
 
-    def to_chunks(self, model: str) -> Iterator[JSONObject]:
-        yield _chunk(model, {"role": "assistant", "content": ""})
-        for word in _split_words(self.reasoning):
-            yield _chunk(model, {"reasoning_content": word})
-        for word in _split_words(self.text):
-            yield _chunk(model, {"content": word})
-        for word in _split_words(self.refusal):
-            yield _chunk(model, {"refusal": word})
-        yield from self._call_chunks(model)
+    def to_ending(self, model: str) -> Iterator[JSONObject]:
+        """The error, or the finish reason and the usage."""
         if self.error is not None:
             yield {"error": self.error}
         elif self.finish is not None:

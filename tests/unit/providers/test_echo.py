@@ -75,12 +75,15 @@ def test_echo_repeats_the_last_user_message(stream: bool) -> None:
     assert finish(found) == ["stop"]
 
 
-def test_a_stream_has_a_frame_per_word_and_ends_with_done() -> None:
+def test_a_stream_has_a_chunk_per_word_and_one_for_its_end() -> None:
     answered = ask("one two three", stream=True)
     texts = [delta.text for delta in deltas(answered) if isinstance(delta, Text)]
     assert texts == ["one", " two", " three"]
     assert answered.content_type == "text/event-stream"
-    assert answered.chunks[-1] == b"data: [DONE]\n\n"
+    *words, ending = answered.chunks
+    assert len(words) == 3
+    assert ending.startswith(b"data: {")
+    assert ending.endswith(b"\n\ndata: [DONE]\n\n")
 
 
 @both_ways

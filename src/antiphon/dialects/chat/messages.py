@@ -44,7 +44,9 @@ def write_messages(plan: Plan, quirks: ChatQuirks) -> list[Document]:
 
 def _system_message(plan: Plan) -> Iterator[Document]:
     """The system prompt, the same in every turn."""
-    texts = [text for text in (plan.instructions, plan.contract.instruction()) if text]
+    texts = [plan.instructions] if plan.instructions else []
+    if plan.contract.requested != "text" and (instruction := plan.contract.instruction()):
+        texts.append(instruction)
     if texts:
         yield {"role": "system", "content": "\n\n".join(texts)}
 
