@@ -26,6 +26,7 @@ def make_runtime(loop: VirtualLoop, rng: random.Random) -> Runtime:
         new_nonce=rng.randbytes,
         now=lambda: EPOCH + int(loop.time()),
         now_ms=lambda: EPOCH * 1000 + int(loop.time() * 1000),
+        epoch_s=lambda: EPOCH + loop.time(),
         monotonic=loop.time,
         random=rng.random,
         sleep=asyncio.sleep,

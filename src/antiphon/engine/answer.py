@@ -269,7 +269,7 @@ def log_fields(fault: ProviderFault) -> dict[str, Any]:
 
 def _finish_fault(events: list[Event], bridge: Bridge) -> ProviderFault | None:
     """Return why an answer failed by its finish reason, or for want of one, for log and trace."""
-    ending = terminal(events)
+    ending = events[-1]
     if not isinstance(ending, Failed) or ending.response.error is None:
         return None
     code = "failed_finish_reason" if bridge.finishing else "no_finish_reason"

@@ -79,7 +79,7 @@ class Application:
         if response.status >= 400:
             adapt_status(response, profile)
         response.headers["x-request-id"] = request_id
-        response.headers["date"] = _format_date(runtime.now())
+        response.headers["date"] = _format_date(int(runtime.epoch_s()))
         return response
 
     async def _respond(

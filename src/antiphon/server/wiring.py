@@ -54,7 +54,7 @@ async def open_engine(
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
         services = Services(
             search=open_searcher(config, session) or find_nothing,
-            http=HTTPUpstream(runtime.now),
+            http=HTTPUpstream(runtime.epoch_s),
             in_process=EchoUpstream(),
             store=store,
             tracer=tracer,

@@ -118,7 +118,7 @@ async def test_every_response_has_a_request_id_of_its_own() -> None:
 
 async def test_the_date_of_a_response_is_read_from_the_injected_clock() -> None:
     log: list[Entry] = []
-    runtime = Runtime(now=lambda: 784_111_777)
+    runtime = Runtime(epoch_s=lambda: 784_111_777.5)
     async with open_engine(echo_config(), {}, log.append, runtime) as engine:
         http = HTTPRequest.with_body("GET", "/health", LOCAL)
         response = await Application(engine, echo_config()).handle(http)
