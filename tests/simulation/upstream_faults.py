@@ -114,6 +114,12 @@ def drip(draft: Draft) -> Script:
     return [_begin(draft), *steps, Step(0.0, "send", _LAST_CHUNK)]
 
 
+def crawl(draft: Draft) -> Script:
+    """Send frame by frame, each just before the gateway would give up."""
+    steps = [Step(0.8 * draft.idle_s, "send", _chunk(frame)) for frame in draft.frames()]
+    return [_begin(draft), *steps, Step(0.0, "send", _LAST_CHUNK)]
+
+
 def pauses(draft: Draft) -> Script:
     script = no_fault(draft)
     at = draft.rng.randrange(len(script))
@@ -227,6 +233,7 @@ FAULTS: Mapping[str, tuple[int, Fault]] = {
     "stream ends early": (4, early_end),
     "one byte at a time": (2, drip),
     "long pause": (3, pauses),
+    "frame by frame": (3, crawl),
     "garbage in the stream": (3, garbage),
     "an HTML page": (1, html),
     "error in the stream": (4, error_in_stream),
