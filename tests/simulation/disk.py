@@ -48,6 +48,7 @@ class Disk:
         self.is_full = False
         self.delay: Callable[[], float] = lambda: 0.001
         self.faults: dict[str, int] = {}
+        self._reader: sqlite3.Connection | None = None
         shutil.copyfile(_empty_database(), self.path)
 
     @property
@@ -67,8 +68,14 @@ class Disk:
     def count(self, fault: str) -> None:
         self.faults[fault] = self.faults.get(fault, 0) + 1
 
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
     def crash(self) -> None:
         """Keep the files as they are now for the next process; tear the end of the log."""
+        self.close()
         before = self.path
         self._generation += 1
         shutil.copyfile(before, self.path)
@@ -82,11 +89,10 @@ class Disk:
 
     def read_response(self, response_id: str) -> dict[str, Any] | None:
         """Read a stored response from the file; None if there is none."""
-        with_file = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
-        try:
-            row = with_file.execute("SELECT body FROM turn WHERE id = ?", (response_id,)).fetchone()
-        finally:
-            with_file.close()
+        if self._reader is None:
+            self._reader = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
+        found = self._reader.execute("SELECT body FROM turn WHERE id = ?", (response_id,))
+        row = found.fetchone()
         if row is None:
             return None
         body = row[0] if row[0].startswith(b"{") else zlib.decompress(row[0])

@@ -37,7 +37,7 @@ from antiphon.server.event_stream import EventStream
 from antiphon.store.sqlite import SQLiteStore
 from antiphon.wire.events import TERMINAL_EVENTS
 from antiphon.wire.sse import SSEEncoder
-from tests.simulation.simulate import run_seeds, write
+from tests.simulation.simulate import manual_collection, run_seeds, write
 
 MOST_STREAMS = 10_000
 Patch = Callable[[Any], Any]
@@ -260,11 +260,12 @@ def main(names: Sequence[str]) -> int:
     began = time.monotonic()
     missed = []
     chosen = [mutant for mutant in MUTANTS if not names or mutant.name in names]
-    for mutant in chosen:
-        finding = find(mutant)
-        if finding.seed is None:
-            missed.append(mutant.name)
-        write(f"{mutant.name}: {finding.streams} streams, {finding.violation or 'NOT FOUND'}")
+    with manual_collection():
+        for mutant in chosen:
+            finding = find(mutant)
+            if finding.seed is None:
+                missed.append(mutant.name)
+            write(f"{mutant.name}: {finding.streams} streams, {finding.violation or 'NOT FOUND'}")
     taken_s = time.monotonic() - began
     write(f"\n{len(chosen) - len(missed)} of {len(chosen)} mutants found in {taken_s:.0f} s")
     return 1 if missed else 0

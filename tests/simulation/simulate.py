@@ -27,7 +27,7 @@ from pathlib import Path
 from tests.simulation.check import Report, run_seed
 from tests.simulation.results import Result, append_result, summarize_file
 
-_BATCH = 5  # seeds that a worker takes at a time
+_BATCH = 10  # seeds that a worker takes at a time
 _SHOWN_LINES = 25  # of the time line of a violated seed
 
 
@@ -64,15 +64,22 @@ def write(text: str, *, end: str = "\n") -> None:
 
 @contextmanager
 def manual_collection() -> Iterator[None]:
-    """Collect garbage between seeds only: nothing is finalized at a moment left to chance."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
+    """Collect garbage between batches only: nothing is finalized at a moment left to chance."""
+    if not gc.isenabled():
+        yield
+        return
+    _stop_collection()
     try:
         yield
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+def _stop_collection() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.disable()
 
 
 def run_seeds(seeds: Sequence[int], use_corpus: bool) -> list[Report]:
@@ -109,7 +116,7 @@ def _run_in_workers(
     total: Total, batches: Iterator[list[int]], arguments: argparse.Namespace
 ) -> None:
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(arguments.workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(arguments.workers, context, _stop_collection) as pool:
         pending: set[Future[list[Report]]] = {
             pool.submit(run_seeds, batch, arguments.corpus)
             for batch in islice(batches, arguments.workers)
@@ -192,7 +199,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.seed is not None:
         return run_one(options)
-    total = run_many(options)
+    with manual_collection():
+        total = run_many(options)
     show_summary(total)
     if options.results is not None:
         append_result(options.results, _make_result(options, total))

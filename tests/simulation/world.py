@@ -308,5 +308,6 @@ def simulated(seed: int, *, use_corpus: bool = False) -> Iterator[World]:
         world = World(make_plan(seed), directory, use_corpus=use_corpus)
         world.run()
         yield world
+        world.disk.close()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
