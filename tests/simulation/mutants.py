@@ -31,12 +31,13 @@ from antiphon.engine.services import ActiveRuns
 from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.upstream import HTTPUpstream
-from antiphon.errors import UpstreamError
+from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.pipeline.log import LogStage
 from antiphon.server.event_stream import EventStream
 from antiphon.store.sqlite import SQLiteStore
 from antiphon.wire.events import TERMINAL_EVENTS
 from antiphon.wire.sse import SSEEncoder
+from tests.simulation.plan import DIVIDES_STORE, TENANTS
 from tests.simulation.simulate import manual_collection, run_seeds, write
 
 MOST_STREAMS = 10_000
@@ -114,14 +115,27 @@ def _save_something_else(original: Any) -> Any:
 
 
 def _chain_of_anybody(original: Any) -> Any:
-    """The chain of whichever response was requested last, by any client."""
-    requested: list[str] = []
+    """The chain that the request before this one asked for, by any client."""
+    requested: list[tuple[str, dict[str, Any]]] = []
 
-    async def chain(self: SQLiteStore, response_id: str, *owner: Any, **options: Any) -> Any:
-        requested.append(response_id)
+    async def chain(self: SQLiteStore, response_id: str, **options: Any) -> Any:
+        requested.append((response_id, options))
         with suppress(Exception):
-            return await original(self, requested[-2], *owner, **options)
-        return await original(self, response_id, *owner, **options)
+            last_id, last_options = requested[-2]
+            return await original(self, last_id, **last_options)
+        return await original(self, response_id, **options)
+
+    return chain
+
+
+def _chain_without_owner(original: Any) -> Any:
+    """Any client may continue any response whose id it knows."""
+
+    async def chain(self: SQLiteStore, response_id: str, **options: Any) -> Any:
+        for name in TENANTS if DIVIDES_STORE else ():
+            with suppress(InvalidRequest):
+                return await original(self, response_id, client=name)
+        return await original(self, response_id, **options)
 
     return chain
 
@@ -232,6 +246,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "a failed save is not told", answer_module, "_not_stored", lambda _: lambda event: event
     ),
     Mutant("the history of another client", SQLiteStore, "chain", _chain_of_anybody),
+    *(
+        [
+            Mutant(
+                "a client continues a response of another",
+                SQLiteStore,
+                "chain",
+                _chain_without_owner,
+            )
+        ]
+        if DIVIDES_STORE
+        else []
+    ),
     Mutant("a key in the log", Lease, "key_name", _key_in_log),
     Mutant(
         "the provider's error text to the client", Answer, "_describer", _provider_text_to_client

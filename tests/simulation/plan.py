@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from inspect import signature
 
 from antiphon.config import (
     AttemptConfig,
@@ -15,11 +16,14 @@ from antiphon.config import (
     TimeoutConfig,
     TraceConfig,
 )
+from antiphon.store.sqlite import SQLiteStore
 from tests.simulation.answers import DIALECTS
 from tests.simulation.virtual_loop import Address
 
 GATEWAY: Address = ("127.0.0.1", 8484)
 TENANTS = {"alice": "sk-client-alice-0001", "bob": "sk-client-bob-0002"}
+DIVIDES_STORE = "client" in signature(SQLiteStore.chain).parameters
+"""Whether stored responses belong to the client that made them."""
 MODELS = {
     "chat": "m",
     "anthropic": "claude-haiku-4-5",

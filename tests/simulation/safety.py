@@ -100,6 +100,17 @@ def tenants_apart(world: World) -> Iterator[str]:
             yield f"call {call.number}: holds text of {' and '.join(call.tenants)}"
 
 
+def foreign_responses_are_hidden(world: World) -> Iterator[str]:
+    """A response of another client is not found, and its use calls no provider."""
+    calls = world.history.calls_of()
+    for exchange in world.history.exchanges:
+        if exchange.knows_foreign and exchange.outcome == "complete":
+            if not 400 <= exchange.status < 500:
+                yield f"exchange {exchange.number}: {exchange.result} with a foreign response"
+            if exchange.number in calls:
+                yield f"exchange {exchange.number}: a provider was called with a foreign response"
+
+
 def no_secret_leaves(world: World) -> Iterator[str]:
     """No API key is in anything that a client receives, in the log or in the trace."""
     keys = [key for entry in world.config.providers.values() for key in entry.api_keys]
@@ -249,6 +260,7 @@ SAFETY: tuple[Oracle, ...] = (
     told_is_stored,
     stored_never_changes,
     tenants_apart,
+    foreign_responses_are_hidden,
     no_secret_leaves,
     resting_keys_are_not_used,
     attempts_within_limit,

@@ -24,7 +24,15 @@ from tests.simulation.clients import (
 )
 from tests.simulation.disk import Disk, memory_directory
 from tests.simulation.gateways import SimulatedGateway
-from tests.simulation.plan import ADDRESSES, GATEWAY, MODELS, TENANTS, Plan, make_plan
+from tests.simulation.plan import (
+    ADDRESSES,
+    DIVIDES_STORE,
+    GATEWAY,
+    MODELS,
+    TENANTS,
+    Plan,
+    make_plan,
+)
 from tests.simulation.records import Exchange, History
 from tests.simulation.upstreams import UpstreamHost
 from tests.simulation.virtual_loop import StuckError, VirtualLoop
@@ -192,6 +200,7 @@ class World:
         previous: str | None = None
         for _ in range(self.plan.turns):
             exchange = self._new_exchange(tenant, _draw_request(rng, previous))
+            self._use_foreign_response(rng, exchange)
             behaviour = draw_behaviour(rng)
             await self._perform(exchange, behaviour, eager=rng.random() < 0.5)
             response = exchange.response
@@ -199,6 +208,18 @@ class World:
                 previous = response["id"]
             if rng.random() < 0.6:
                 await asyncio.sleep(rng.choice((0.0, 0.01, 1.0, 8.0)))
+
+    def _use_foreign_response(self, rng: random.Random, exchange: Exchange) -> None:
+        """Sometimes continue a response of another client, where the store must refuse it."""
+        foreign = [
+            each.stored["id"]
+            for each in self.history.exchanges[-20:]
+            if each.stored and each.tenant != exchange.tenant
+        ]
+        if DIVIDES_STORE and foreign and rng.random() < 0.1:
+            exchange.knows_foreign = True
+            exchange.request["previous_response_id"] = rng.choice(foreign)
+            self.history.count("client continues a response of another")
 
     async def _perform(
         self, exchange: Exchange, behaviour: Behaviour, *, eager: bool = False
