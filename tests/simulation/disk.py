@@ -21,7 +21,7 @@ import msgspec
 
 from antiphon.store.redact import Redactor
 from antiphon.store.sqlite import SCHEMA, SQLiteStore
-from antiphon.store.sqlite_file import connect
+from antiphon.store.sqlite_file import WatchedConnection, connect
 from antiphon.store.sqlite_writer import BatchWriter, Job, T, _QueuedJob, _set_futures
 from antiphon.store.store import StoreLimits
 from antiphon.store.trace.table import EncodedRow
@@ -129,23 +129,33 @@ class _FailingConnection:
         return getattr(self._connection, name)
 
 
+class _FailingFile(WatchedConnection):
+    """A connection of the store that is opened again after a failure, as in production."""
+
+    def __init__(self, file: WatchedConnection, disk: Disk) -> None:
+        super().__init__(file._path, file._connect)
+        self._disk = disk
+
+    def get(self) -> Any:
+        return _FailingConnection(super().get(), self._disk)
+
+    def get_working(self) -> sqlite3.Connection:
+        return super().get()
+
+
 class LoopWriter(BatchWriter):
     """The store's writer without its thread: batches are committed on the virtual loop."""
 
-    def __init__(
-        self, disk: Disk, connect: Callable[[], sqlite3.Connection], maintain: Job[bool]
-    ) -> None:
-        super().__init__("turns.db", connect, maintain)
+    def __init__(self, disk: Disk, file: WatchedConnection, maintain: Job[bool]) -> None:
+        self._file = _FailingFile(file, disk)
+        super().__init__(Path("turns.db"), self._file, maintain)
         self._disk = disk
         self._is_scheduled = False
-        self._file: Any = None
-        self._connection: Any = None
         self._is_dead = False
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._file = self._connect()
-        self._connection = _FailingConnection(self._file, self._disk)
+        self._file.get()
 
     async def run(self, job: Job[T]) -> T:
         result = super().run(job)
@@ -168,10 +178,11 @@ class LoopWriter(BatchWriter):
         queued = self._take_jobs()
         outcome = rng.choice(("lost", "torn", "stored"))
         if queued and outcome != "lost":
-            self._file.execute("BEGIN IMMEDIATE")
+            connection = self._file.get_working()
+            connection.execute("BEGIN IMMEDIATE")
             for each in queued:
-                each.job(self._file)
-            self._file.execute("COMMIT" if outcome == "stored" else "ROLLBACK")
+                each.job(connection)
+            connection.execute("COMMIT" if outcome == "stored" else "ROLLBACK")
         if queued:
             self._disk.count(f"save {outcome} at a kill")
 
@@ -188,8 +199,8 @@ class LoopWriter(BatchWriter):
         if self._is_dead:
             return
         while jobs := self._take_jobs():
-            _set_futures(self._commit(self._connection, jobs))
-        self._run_maintenance(self._connection)
+            _set_futures(self._commit(jobs))
+        self._run_maintenance()
 
 
 class TraceRows(TraceStore):
@@ -218,10 +229,8 @@ def make_store(
     """Make the real store with a writer on the loop."""
     writers: list[LoopWriter] = []
 
-    def make_writer(
-        name: str, connect: Callable[[], sqlite3.Connection], maintain: Job[bool]
-    ) -> LoopWriter:
-        writers.append(LoopWriter(disk, connect, maintain))
+    def make_writer(path: Path, file: WatchedConnection, maintain: Job[bool]) -> LoopWriter:
+        writers.append(LoopWriter(disk, file, maintain))
         return writers[0]
 
     store = SQLiteStore(disk.path, now=now, limits=limits, make_writer=make_writer)

@@ -245,13 +245,15 @@ class World:
         services = self.gateway.engine.services
         if len(services.active):
             self.leaks.append(f"{len(services.active)} active runs")
+        exchanges = self.history.exchanges
+        probed = {call.provider for call in self.history.calls if exchanges[call.exchange].is_probe}
         for name, health in services.health._health.items():
             busy = {key: count for key, count in health.keyring.active.items() if count}
             if busy:
                 self.leaks.append(f"{name}: keys in use: {sorted(busy.values())}")
             if health.breaker.in_trial:
                 self.leaks.append(f"{name}: the trial of the circuit breaker is not released")
-            if not health.breaker.is_closed:
+            if name in probed and not health.breaker.is_closed:
                 self.leaks.append(f"{name}: the circuit is open although the provider answers")
 
     def _check_ended(self) -> None:

@@ -19,9 +19,11 @@ from antiphon.store.chain import follow_chain
 from antiphon.store.item_references import ItemCollector, ItemLocation, locate_items
 from antiphon.store.sqlite_file import (
     DatabaseSchema,
+    WatchedConnection,
     connect,
     connect_reader,
     convert_errors,
+    create_directory,
     snapshot,
     vacuum,
 )
@@ -91,25 +93,32 @@ SCHEMA = DatabaseSchema(
             END
             """,
         ),
+        # Who sent the turn: of turns without an owner, input items are found by this client only.
         ("ALTER TABLE turn ADD COLUMN client TEXT NOT NULL DEFAULT ''",),
+        (
+            # NULL: stored before turns had an owner, found by every client.
+            "ALTER TABLE turn ADD COLUMN owner TEXT",
+            "CREATE INDEX turn_without_owner ON turn (expires_at) WHERE owner IS NULL",
+        ),
     ),
 )
 
 _ALIVE = "(turn.expires_at IS NULL OR turn.expires_at > :now)"
+_FOUND = f"{_ALIVE} AND (turn.owner = :client OR turn.owner IS NULL)"
 _SAVE = """
-    INSERT INTO turn (id, previous_response_id, expires_at, client, body) VALUES (?, ?, ?, ?, ?)
+    INSERT INTO turn (id, previous_response_id, expires_at, owner, body) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET previous_response_id = excluded.previous_response_id,
-        expires_at = excluded.expires_at, client = excluded.client, body = excluded.body
+        expires_at = excluded.expires_at, owner = excluded.owner, body = excluded.body
 """
-_DELETE = f"DELETE FROM turn WHERE id = :id AND {_ALIVE}"
-_LOAD = f"SELECT body, expires_at FROM turn WHERE id = :id AND {_ALIVE}"
+_DELETE = f"DELETE FROM turn WHERE id = :id AND {_FOUND}"
+_LOAD = f"SELECT body, expires_at FROM turn WHERE id = :id AND {_FOUND}"
 # UNION drops duplicates, so a cycle terminates; `follow_chain` then reports it.
 _CHAIN = f"""
     WITH RECURSIVE link (seq, parent) AS (
-        SELECT seq, previous_response_id FROM turn WHERE id = :id AND {_ALIVE}
+        SELECT seq, previous_response_id FROM turn WHERE id = :id AND {_FOUND}
         UNION
         SELECT turn.seq, turn.previous_response_id
-        FROM link JOIN turn ON turn.id = link.parent WHERE {_ALIVE}
+        FROM link JOIN turn ON turn.id = link.parent WHERE {_FOUND}
         LIMIT :limit
     )
     SELECT turn.id, turn.body, turn.expires_at FROM link JOIN turn ON turn.seq = link.seq
@@ -120,10 +129,12 @@ _SAVE_ITEM = """
 """
 FIND_ITEM = f"""
     SELECT turn.seq, item.is_input, item.position FROM item JOIN turn ON turn.seq = item.turn
-    WHERE item.id = :id AND {_ALIVE} AND (NOT item.is_input OR turn.client = :client)
+    WHERE item.id = :id AND {_FOUND}
+        AND (turn.owner IS NOT NULL OR turn.client IN ('', :client) OR NOT item.is_input)
     ORDER BY item.is_input, item.turn DESC LIMIT 1
 """
 _BODY = "SELECT body FROM turn WHERE seq = ?"
+_WRITE_SOMETHING = "UPDATE total SET turns = turns + ?"
 _RENEW = "UPDATE turn SET expires_at = ? WHERE id = ?"
 _OLDEST = "SELECT seq, length(body) FROM turn ORDER BY seq LIMIT ?"
 _PURGE = """
@@ -148,18 +159,22 @@ class SQLiteStore:
         self._limits = limits or StoreLimits()
         self._now = now
         self._purged_at: int | None = None
-        self._writer = make_writer(
-            str(path), lambda: connect(path, SCHEMA, synchronous="FULL"), self._purge
-        )
+        file = WatchedConnection(path, lambda: connect(path, SCHEMA, synchronous="FULL"))
+        self._writer = make_writer(path, file, self._purge)
         self._readers: ThreadPoolExecutor | None = None
-        self._idle: list[sqlite3.Connection] = []  # reader connections that are not in use
+        self._idle: list[WatchedConnection] = []  # reader connections that are not in use
 
     @property
     def transactions(self) -> int:
         """Number of transactions committed for saves and deletions."""
         return self._writer.transactions
 
+    @property
+    def name(self) -> str:
+        return self._path.name
+
     async def open(self) -> None:
+        await asyncio.to_thread(create_directory, self._path)
         await self._writer.open()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="antiphon-store")
 
@@ -174,21 +189,27 @@ class SQLiteStore:
         expires_at = turn.expires_at
         if expires_at is None:
             expires_at = self._limits.expiry(self._now())
+        owner = turn.client or None
         items = [
             (id, location.is_input, turn.id, location.position)
             for id, location in locate_items(turn).items()
         ]
 
         def job(connection: sqlite3.Connection) -> None:
-            row = (turn.id, turn.previous_response_id, expires_at, turn.client, _compress(body))
+            row = (turn.id, turn.previous_response_id, expires_at, owner, _compress(body))
             connection.execute(_SAVE, row)
             connection.executemany(_SAVE_ITEM, items)
             _evict(connection, self._limits)
 
         await self._writer.run(job)
 
-    async def load(self, response_id: str) -> Turn | None:
-        key = {"id": _searchable_id(response_id), "now": self._now()}
+    async def check(self) -> None:
+        # Only a write shows that the disk is neither full nor read-only.
+        changes = [(1,), (-1,)]
+        await self._writer.run(lambda connection: connection.executemany(_WRITE_SOMETHING, changes))
+
+    async def load(self, response_id: str, *, client: str = "") -> Turn | None:
+        key = {"id": _searchable_id(response_id), "client": client, "now": self._now()}
 
         def job(connection: sqlite3.Connection) -> Turn | None:
             row = connection.execute(_LOAD, key).fetchone()
@@ -196,16 +217,16 @@ class SQLiteStore:
 
         return await self._read(job)
 
-    async def delete(self, response_id: str) -> bool:
-        key = {"id": _searchable_id(response_id), "now": self._now()}
+    async def delete(self, response_id: str, *, client: str = "") -> bool:
+        key = {"id": _searchable_id(response_id), "client": client, "now": self._now()}
         return await self._writer.run(
             lambda connection: connection.execute(_DELETE, key).rowcount > 0
         )
 
-    async def chain(self, response_id: str) -> list[Turn]:
+    async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
         limit, now = self._limits.max_chain, self._now()
         max_rows = -1 if limit is None else limit
-        key = {"id": _searchable_id(response_id), "now": now, "limit": max_rows}
+        key = {"id": _searchable_id(response_id), "client": client, "now": now, "limit": max_rows}
 
         def job(connection: sqlite3.Connection) -> list[Turn]:
             turns = {
@@ -257,13 +278,13 @@ class SQLiteStore:
     def _run_reader(self, job: Job[T]) -> T:
         with convert_errors(self._path):
             try:
-                connection = self._idle.pop()
+                file = self._idle.pop()
             except IndexError:
-                connection = connect_reader(self._path)
+                file = WatchedConnection(self._path, lambda: connect_reader(self._path))
             try:
-                return job(connection)
+                return job(file.get())
             finally:
-                self._idle.append(connection)
+                self._idle.append(file)
 
     def _close_readers(self, readers: ThreadPoolExecutor) -> None:
         readers.shutdown()
