@@ -16,6 +16,7 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream, UpstreamAnswer, error_body
 from antiphon.errors import UpstreamError
 from antiphon.providers.registry import Provider
+from antiphon.wire.limits import DEFAULT_LIMITS
 from tests.support.outbound_requests import configured
 from tests.support.upstream import (
     HELLO,
@@ -32,8 +33,10 @@ OUTBOUND = Outbound(path="/chat/completions", headers={"x-extra": "1"}, body=b'{
 
 
 @asynccontextmanager
-async def http_upstream(**options: int) -> AsyncIterator[HTTPUpstream]:
-    subject = HTTPUpstream(**options)
+async def http_upstream(
+    max_body_bytes: int = DEFAULT_LIMITS.body_bytes,
+) -> AsyncIterator[HTTPUpstream]:
+    subject = HTTPUpstream(max_body_bytes)
     try:
         yield subject
     finally:
@@ -176,6 +179,26 @@ async def test_closing_an_answer_disconnects() -> None:
         async with asyncio.timeout(10):
             await server.all_closed.wait()
         assert server.open_connections == 0
+
+
+async def test_a_chunk_that_cannot_be_parsed_is_a_connection_fault() -> None:
+    is_read = asyncio.Event()
+
+    async def break_off(request: ReceivedRequest, client: Connection) -> None:
+        await client.head()
+        await client.send(HELLO[0])
+        await is_read.wait()
+        await client.send_broken_chunk()
+        await client.wait_disconnected()
+
+    async with opened(break_off) as (answer, server):
+        assert await answer.next() == HELLO[0]
+        is_read.set()
+        async with asyncio.timeout(10):
+            await server.all_closed.wait()
+        with pytest.raises(UpstreamError) as raised:
+            await answer.next()
+    assert raised.value.fault.code == "connection_failed"
 
 
 async def test_the_echo_answers_with_chat_completions_bytes() -> None:
