@@ -181,7 +181,7 @@ async def test_closing_an_answer_disconnects() -> None:
         assert server.open_connections == 0
 
 
-async def test_a_chunk_that_cannot_be_parsed_is_a_connection_fault() -> None:
+async def test_a_chunk_that_cannot_be_parsed_is_a_protocol_fault() -> None:
     is_read = asyncio.Event()
 
     async def break_off(request: ReceivedRequest, client: Connection) -> None:
@@ -198,7 +198,7 @@ async def test_a_chunk_that_cannot_be_parsed_is_a_connection_fault() -> None:
             await server.all_closed.wait()
         with pytest.raises(UpstreamError) as raised:
             await answer.next()
-    assert raised.value.fault.code == "connection_failed"
+    assert raised.value.fault.code == "invalid_chunk"
 
 
 async def test_the_echo_answers_with_chat_completions_bytes() -> None:
