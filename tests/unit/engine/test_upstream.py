@@ -217,3 +217,22 @@ async def test_the_echo_answers_with_chat_completions_bytes() -> None:
     again.close()
     assert await again.next() == b""
     await subject.close()
+
+
+async def test_an_error_of_a_closed_connection_keeps_no_frames() -> None:
+    """aiohttp raises the same exception object each time, so that its frames would pile up."""
+
+    async def stall(request: ReceivedRequest, client: Connection) -> None:
+        await client.head()
+        await client.send(HELLO[0])
+        await client.wait_disconnected()
+
+    async with opened(stall) as (answer, _):
+        assert await answer.next() == HELLO[0]
+        reading = asyncio.ensure_future(answer.next())
+        await asyncio.sleep(0)
+        answer.close()
+        with pytest.raises(UpstreamError) as raised:
+            await reading
+    assert raised.value.__cause__ is not None
+    assert raised.value.__cause__.__traceback__ is None
