@@ -3,7 +3,8 @@
 The public API of the package:
 
 - `replay(data, dialect=..., request=...)` converts recorded bytes of a provider, a stream or a
-  complete JSON body, to the Responses events that a client would receive.
+  complete JSON body, to the Responses events that a client would receive. With the client's request
+  they are exactly those that it received.
 - `parse_delta(mapping)` checks a delta in the form of a plain mapping, such as
   `{"text": "Hello"}` or `{"finishReason": "stop"}`, and returns it as typed deltas.
 - `Delta` is the union of the delta types (`antiphon.core.stream.deltas`): what a provider's stream

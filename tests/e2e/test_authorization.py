@@ -89,5 +89,7 @@ async def test_a_request_signature_is_valid_for_the_bytes_that_arrive() -> None:
 
 
 async def test_the_time_of_a_signature_is_read_from_the_injected_clock() -> None:
-    received, _ = await receive_request("bedrock", PAIR, http=HTTPUpstream(lambda: 1_440_938_160))
+    received, _ = await receive_request(
+        "bedrock", PAIR, http=HTTPUpstream(now=lambda: 1_440_938_160)
+    )
     assert received.headers["x-amz-date"] == "20150830T123600Z"

@@ -16,7 +16,8 @@ from tests.support.wire_schemas import check_response
 Oracle = Callable[[World], Iterator[str]]
 
 _LEARNED_S = 0.1  # after which the gateway has read an answer
-_CRASHES = ("run.crashed", "request.crashed", "run.close_failed", "request.failed")
+_CRASHES = ("gateway.bug", "request.failed")
+_FAILURES = ("upstream.failed", "attempt.failed", "response.failed")
 
 
 def streams(world: World) -> Iterator[Exchange]:
@@ -210,7 +211,7 @@ def failures_have_reasons(world: World) -> Iterator[str]:
     logged = {
         entry.facts.get("request_id")
         for _, entry in world.history.log
-        if entry.event in ("upstream.failed", "attempt.failed")
+        if entry.event in _FAILURES and entry.facts.get("reason")
     }
     traced = {
         row.row.request_id

@@ -120,6 +120,23 @@ def test_a_tool_the_request_declared_is_announced_before_its_arguments(
     assert "response.output_item.added" not in [event["type"] for event in replay(stream)]
 
 
+def test_with_the_request_of_the_client_a_call_has_the_type_of_its_tool() -> None:
+    arguments = json.dumps({"input": "*** Begin Patch"})
+    call = {"index": 0, "id": "a", "function": {"name": "patch", "arguments": arguments}}
+    chunks = [{"choices": [{"delta": {"tool_calls": [call]}}]}, FINISH]
+    stream = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in chunks)
+    request = {"model": "m", "input": "Hi", "tools": [{"type": "custom", "name": "patch"}]}
+    events = replay(stream, request=request, cuts=range(len(stream)))
+    check(events)
+    [item] = events[-1]["response"]["output"]
+    assert (item["type"], item["input"]) == ("custom_tool_call", "*** Begin Patch")
+
+
+def test_a_client_that_is_not_known_has_no_profile_of_its_own() -> None:
+    request = {"model": "m", "input": "Hi"}
+    assert replay(STREAM, request=request, client="x") == replay(STREAM, request=request)
+
+
 # Whole answers
 
 
@@ -137,6 +154,22 @@ def test_a_complete_answer_is_ordered_reasoning_calls_message() -> None:
 def test_a_complete_answer_without_text_has_an_empty_message(content: object) -> None:
     [message] = replay_body({"content": content})[-1]["response"]["output"]
     assert message["content"][0]["text"] == ""
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "content_filter", None])
+@pytest.mark.parametrize("message", [{}, {"content": ""}, {"reasoning_content": "Hm."}])
+def test_an_empty_answer_is_the_same_streamed_and_whole(
+    message: dict[str, Any], reason: str | None
+) -> None:
+    choice = {"index": 0, "delta": message, "finish_reason": reason}
+    stream = (
+        b"data: %b\n\ndata: [DONE]\n\n"
+        % json.dumps({"model": "answering", "choices": [choice]}).encode()
+    )
+    streamed = replay(stream)[-1]["response"]
+    assert streamed == replay_body(message, reason)[-1]["response"]
+    has_message = "message" in [item["type"] for item in streamed["output"]]
+    assert has_message == (reason == "stop")
 
 
 def test_a_complete_answer_with_only_calls_has_no_message() -> None:

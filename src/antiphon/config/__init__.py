@@ -6,6 +6,7 @@ from antiphon.config.load import (
     config_directory,
     data_directory,
     find_config,
+    inspect_config,
     load_config,
     parse_config,
 )
@@ -14,8 +15,10 @@ from antiphon.config.schema import (
     AttemptConfig,
     CapsuleConfig,
     ClientConfig,
+    CompatibilityConfig,
     Config,
     Count,
+    LimitConfig,
     LogConfig,
     ModelConfig,
     Port,
@@ -31,16 +34,18 @@ from antiphon.config.schema import (
     VisionConfig,
     WebSearch,
 )
-from antiphon.config.source import ConfigSource, suggest
+from antiphon.config.source import ConfigSource, raise_problems, suggest
 
 __all__ = [
     "Address",
     "AttemptConfig",
     "CapsuleConfig",
     "ClientConfig",
+    "CompatibilityConfig",
     "Config",
     "ConfigSource",
     "Count",
+    "LimitConfig",
     "LogConfig",
     "ModelConfig",
     "Port",
@@ -58,7 +63,9 @@ __all__ = [
     "config_directory",
     "data_directory",
     "find_config",
+    "inspect_config",
     "load_config",
     "parse_config",
+    "raise_problems",
     "suggest",
 ]

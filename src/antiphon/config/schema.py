@@ -16,6 +16,7 @@ Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=7 * 24 * 3600)]
 Secret: TypeAlias = Annotated[str, Meta(min_length=1)]
 Address: TypeAlias = Annotated[str, Meta(pattern=r"^([a-z]+://\S*)?$")]
 TextLeak: TypeAlias = Literal["think", "think_open", "hermes", "qwen_xml", "kimi", "glm", "mistral"]
+HostedTool: TypeAlias = Literal["code_interpreter", "file_search", "image_generation", "mcp"]
 WebSearch: TypeAlias = Literal["native", "managed", "refuse", "ignore"]
 
 
@@ -31,6 +32,22 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     api_keys: dict[str, Secret] = field(default_factory=dict)
     """Clients' keys by name. Without any, the server accepts only loopback addresses."""
     max_body_bytes: Count = 64 * 1024 * 1024
+    """Bytes of a request body after decompression."""
+    max_body_values: Count = 500_000
+    """JSON values in a request body."""
+    max_body_depth: Annotated[int, Meta(ge=1, le=100)] = 100
+    """Levels of objects and arrays in a request body."""
+    max_text_bytes: Count = 10 * 1024 * 1024
+    """Bytes of one string with escapes or non-ASCII characters in a request body."""
+    max_input_items: Count = 50_000
+    max_settings_bytes: Count = 8 * 1024 * 1024
+    """Bytes of all fields of a request but `input`."""
+    header_timeout_s: Seconds = 30.0
+    """Seconds for the head of a request to arrive."""
+    body_timeout_s: Seconds = 300.0
+    """Seconds for the body of a request to arrive."""
+    max_connections_per_address: Annotated[int, Meta(ge=0)] = 0
+    """Open connections of one IP address; 0: any number."""
     keepalive_s: Seconds = 15.0
     """Seconds without output before a stream sends a keep-alive event."""
     commit_after_s: Seconds = 15.0
@@ -77,6 +94,9 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     tool_output_images: bool | None = None
     replay_reasoning: Literal["never", "tool_turns", "always"] | None = None
     developer_role: bool | None = None
+    hosted_tools: list[HostedTool] | None = None
+    """Hosted tools that the provider runs itself; only for a Responses API."""
+    system_messages: Literal["anywhere", "after_user", "first"] | None = None
     guards: list[TextLeak] | None = None
     """Formats in which the model leaks reasoning or tool calls into its text."""
 
@@ -129,6 +149,19 @@ class AttemptConfig(Struct, frozen=True, kw_only=True):
     """Whether a model that sent only reasoning, and no answer, gets one more request."""
 
 
+class LimitConfig(Struct, frozen=True, kw_only=True):
+    """The largest answer of a provider that is accepted. Bytes count after decompression."""
+
+    frame_bytes: Count = 16 * 1024 * 1024
+    body_bytes: Count = 32 * 1024 * 1024
+    stream_bytes: Count = 256 * 1024 * 1024
+    text_chars: Count = 4 * 1024 * 1024
+    reasoning_chars: Count = 4 * 1024 * 1024
+    argument_chars: Count = 4 * 1024 * 1024
+    calls: Count = 1024
+    items: Count = 4096
+
+
 class CapsuleConfig(Struct, frozen=True, kw_only=True):
     """Encryption of provider state that clients store (`encrypted_content`)."""
 
@@ -171,6 +204,13 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     keepalive: Literal["event", "comment"] | None = None
 
 
+class CompatibilityConfig(Struct, frozen=True, kw_only=True):
+    """Leniency towards requests that cannot be served in full."""
+
+    hosted_tools: Literal["refuse", "ignore"] = "refuse"
+    """A hosted tool that nobody can run: an error, or left out with a diagnostic."""
+
+
 class LogConfig(Struct, frozen=True, kw_only=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "text", "json"] = "auto"
@@ -185,6 +225,7 @@ class Config(Struct, frozen=True, kw_only=True):
     fallbacks: dict[str, list[str]] = field(default_factory=dict)
     """A name or `provider/model` → the models to try when it fails, in this order."""
     attempts: AttemptConfig = AttemptConfig()
+    limits: LimitConfig = LimitConfig()
     store: StoreConfig = StoreConfig()
     trace: TraceConfig = TraceConfig()
     capsule: CapsuleConfig = CapsuleConfig()
@@ -192,6 +233,7 @@ class Config(Struct, frozen=True, kw_only=True):
     vision: VisionConfig = VisionConfig()
     clients: dict[str, ClientConfig] = field(default_factory=dict)
     """By profile name (`codex` …); `*` applies to every client."""
+    compatibility: CompatibilityConfig = CompatibilityConfig()
     log: LogConfig = LogConfig()
     source: ConfigSource | None = None
     """The file it was read from, so that later checks can name the line. Not a key."""

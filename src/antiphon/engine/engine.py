@@ -6,18 +6,23 @@ rejected is rejected here; nothing is acquired before the run is entered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
+
+from msgspec import structs
 
 from antiphon.core.faults.fault import shutdown_fault
 from antiphon.core.history.capsule import Unseal
-from antiphon.core.history.content import NO_DESCRIPTIONS
+from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
 from antiphon.core.history.read_items import has_only_messages
+from antiphon.core.history.text_files import is_pdf
 from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.hosted_tools import HostedToolPolicy
 from antiphon.core.planning.make_plan import make_plan
-from antiphon.engine.image_description import DescribeImages
+from antiphon.engine.media.image_description import DescribeImages
+from antiphon.engine.media.pdf_text import ReadPDFs
 from antiphon.engine.routing import Router, Target
 from antiphon.engine.run import Run
 from antiphon.engine.services import ActiveRuns, Caller, PreparedRequest, Services
@@ -28,6 +33,18 @@ from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 from antiphon.wire.response_from_request import create_response
 
+_LARGE_HISTORY = 300  # stored items; a longer history is planned in the worker thread
+
+
+class PlanInputs(NamedTuple):
+    """What a plan is made of besides the request and the target."""
+
+    history: Sequence[Document]
+    descriptions: Mapping[str, str]
+    file_texts: Mapping[str, str]
+    hosted_tools: HostedToolPolicy
+    unseal: Unseal
+
 
 @dataclass
 class Engine:
@@ -37,6 +54,8 @@ class Engine:
     services: Services
     describe_images: DescribeImages | None = None
     """Describes images for models that take none; None where no model is configured for it."""
+    read_pdfs: ReadPDFs | None = None
+    """Reads PDF files for models that take none; None where no PDF reader is installed."""
 
     @property
     def active(self) -> ActiveRuns:
@@ -48,21 +67,21 @@ class Engine:
         targets = self.router.targets(request.model)
         _reject_background(request)
         request, items = await self._load_history(request, caller)
-        descriptions = NO_DESCRIPTIONS
-        if self.describe_images is not None:
-            descriptions = await self.describe_images([*items, *request.input], targets[0])
+        media = await self._read_media([*items, *request.input], targets)
         unseal = partial(services.sealer.open, caller.client)
-        plan = partial(_plan, request, items, descriptions, unseal)
-        plans = {targets[0].name: plan(targets[0])}
-        for target in targets[1:]:
-            with suppress(InvalidRequest):  # then this target is no fallback
-                plans[target.name] = plan(target)
+        inputs = PlanInputs(items, *media, self._tool_policy(caller), unseal)
+        decide = partial(_make_plans, request, inputs, targets)
+        plans, skipped = await services.worker.run(decide) if request.is_large else decide()
         runtime = services.runtime
         response = create_response(
-            request, response_id=runtime.new_id("resp"), created_at=runtime.now()
+            request,
+            response_id=runtime.new_id("resp"),
+            created_at=runtime.now(),
+            used=plans[targets[0].name].used,
         )
         planned = tuple(target for target in targets if target.name in plans)
-        return Run(services, PreparedRequest(request, caller, response, planned, plans, unseal))
+        prepared = PreparedRequest(request, caller, response, planned, plans, unseal, skipped)
+        return Run(services, prepared)
 
     async def _load_history(
         self, request: Request, caller: Caller
@@ -74,7 +93,26 @@ class Engine:
         if request.previous_response_id is None:
             return request, ()
         turns = await store.chain(request.previous_response_id, client=caller.client)
-        return request, build_history(turns)
+        items = build_history(turns)
+        if len(items) > _LARGE_HISTORY:
+            request = structs.replace(request, is_large=True)
+        return request, items
+
+    async def _read_media(
+        self, items: Sequence[Document], targets: Sequence[Target]
+    ) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Have images described and PDF files read, for models that take none."""
+        descriptions, file_texts = NO_DESCRIPTIONS, NO_TEXTS
+        if self.describe_images is not None:
+            descriptions = await self.describe_images(items, targets[0])
+        contents = _pdf_contents(items) if self.read_pdfs is not None else []
+        if self.read_pdfs is not None and contents and not all(map(_takes_pdfs, targets)):
+            file_texts = await self.read_pdfs(contents)
+        return descriptions, file_texts
+
+    def _tool_policy(self, caller: Caller) -> HostedToolPolicy:
+        unavailable = self.services.compatibility.hosted_tools
+        return HostedToolPolicy(unavailable, caller.profile.optional_tools)
 
     def stop_all(self) -> None:
         """End every active run with a terminal event: the process is shutting down."""
@@ -86,25 +124,56 @@ class Engine:
         await services.in_process.close()
         await services.store.close()
         services.tracer.close()
+        services.worker.close()
 
 
-def _plan(
-    request: Request,
-    items: Sequence[Document],
-    descriptions: Mapping[str, str],
-    unseal: Unseal,
-    target: Target,
-) -> Plan:
-    return make_plan(
+def _pdf_contents(items: Iterable[Document]) -> list[str]:
+    """The content (`file_data`) of all PDF files in these items, each once."""
+    contents = (
+        part["file_data"]
+        for item in items
+        for field in ("content", "output")
+        if isinstance(parts := item.get(field), list)
+        for part in parts
+        if isinstance(part, Mapping) and isinstance(part.get("file_data"), str)
+    )
+    return [*dict.fromkeys(filter(is_pdf, contents))]
+
+
+def _takes_pdfs(target: Target) -> bool:
+    capabilities = target.capabilities
+    return "file" in capabilities.inputs and capabilities.media.accepts_file_url("", ".pdf")
+
+
+def _make_plans(
+    request: Request, inputs: PlanInputs, targets: Sequence[Target]
+) -> tuple[dict[tuple[str, str], Plan], list[tuple[Target, str]]]:
+    """Make a plan for each target; the second list has fallbacks that cannot serve the request."""
+    plans = {targets[0].name: _plan(request, inputs, targets[0])}
+    skipped: list[tuple[Target, str]] = []
+    for target in targets[1:]:
+        try:
+            plans[target.name] = _plan(request, inputs, target)
+        except InvalidRequest as error:
+            reason = f"it cannot serve this request: {error.param} ({error.wire_code})"
+            skipped.append((target, reason))
+    return plans, skipped
+
+
+def _plan(request: Request, inputs: PlanInputs, target: Target) -> Plan:
+    plan = make_plan(
         request,
-        items,
+        inputs.history,
         provider=target.provider.name,
         model=target.model,
         capabilities=target.capabilities,
         issuer=target.provider.issuer,
-        unseal=unseal,
-        descriptions=descriptions,
+        unseal=inputs.unseal,
+        descriptions=inputs.descriptions,
+        file_texts=inputs.file_texts,
+        hosted_tools=inputs.hosted_tools,
     )
+    return structs.replace(plan, is_large=True) if request.is_large else plan
 
 
 def _reject_background(request: Request) -> None:

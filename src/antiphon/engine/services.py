@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from antiphon.config import AttemptConfig
+from antiphon.config import AttemptConfig, CompatibilityConfig
 from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.history.capsule import Sealer, Unseal
@@ -19,8 +19,11 @@ from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import Search, find_nothing
 from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
+from antiphon.engine.worker import WorkerThread
 from antiphon.pipeline.log import Entry
+from antiphon.store.redact import Redactor
 from antiphon.store.store import Store
+from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 
@@ -71,9 +74,15 @@ class Services:
     health: HealthRegistry
     search: Search = find_nothing
     attempts: AttemptConfig = field(default_factory=AttemptConfig)
+    compatibility: CompatibilityConfig = field(default_factory=CompatibilityConfig)
+    limits: ResponseLimits = DEFAULT_LIMITS
     rejected: RejectedParameters = field(default_factory=RejectedParameters)
+    redactor: Redactor = field(default_factory=Redactor)
+    """Takes the configured secrets out of what is logged."""
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)
+    worker: WorkerThread = field(default_factory=WorkerThread)
+    """For what takes long in a large request."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,8 @@ class PreparedRequest:
     """By the names of provider and model."""
     unseal: Unseal
     """Opens the capsules of the caller."""
+    skipped: Sequence[tuple[Target, str]] = ()
+    """Fallbacks that cannot serve this request, and why."""
 
     def facts(self) -> dict[str, Any]:
         """Return the names and numbers that may be logged; never content."""

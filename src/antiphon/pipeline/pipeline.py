@@ -85,12 +85,17 @@ def build_pipeline(
     store: bool,
 ) -> Pipeline:
     """Build the stages behind the bridge that this answer needs, in the order of docs/stages."""
+    stages = [*answer_stages(plan, profile), trace, LogStage(emit, elapsed_ms=elapsed_ms)]
+    if store:
+        stages.append(PersistStage())
+    return Pipeline([*stages, DiagnosticsStage(emit)], describe)
+
+
+def answer_stages(plan: Plan, profile: Profile) -> list[Stage]:
+    """Build the stages that may change what the client receives."""
     stages: list[Stage] = []
     if plan.contract.requested != "text":
         stages.append(ContractStage(plan.contract, provider=plan.provider))
     if profile.permanent_errors != "exact":
         stages.append(ProfileStage(profile))
-    stages += [trace, LogStage(emit, elapsed_ms=elapsed_ms)]
-    if store:
-        stages.append(PersistStage())
-    return Pipeline([*stages, DiagnosticsStage(emit)], describe)
+    return stages

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from urllib.parse import urlencode
+from typing import Literal
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.config import Config, ModelConfig, ProviderConfig, TimeoutConfig, WebSearch, suggest
+from antiphon.config import (
+    Config,
+    ModelConfig,
+    ProviderConfig,
+    TimeoutConfig,
+    WebSearch,
+    raise_problems,
+    suggest,
+)
 from antiphon.core.plan.plan import Capabilities, Outbound
 from antiphon.dialects.dialect import Dialect, build
+from antiphon.errors import ConfigError
 from antiphon.providers import (
     anthropic,
     azure,
@@ -86,6 +96,13 @@ class Provider(Struct, frozen=True, kw_only=True):
         return f"Provider({self.name!r})"  # keeps keys out of tracebacks and logs
 
     @property
+    def address(self) -> str:
+        """Host and port of the server, for messages: no credentials, no path."""
+        parts = urlsplit(self.base_url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        return f"{parts.hostname}:{port}"
+
+    @property
     def issuer(self) -> str:
         """The owner of provider state in responses: a known provider, or one particular server."""
         return self.spec.name if self.spec.base_url else f"{self.spec.name} {self.base_url}"
@@ -128,11 +145,11 @@ class Provider(Struct, frozen=True, kw_only=True):
         override = self.overrides.get(model) or self.overrides.get("*")
         return found if override is None else _apply_override(found, override)
 
-    def _search_mode(self, found: Capabilities) -> WebSearch:
+    def _search_mode(self, found: Capabilities) -> WebSearch | Literal["none"]:
         """Return how to search: the gateway's own search replaces a missing one of the model."""
         if self.web_search is not None:
             return self.web_search
-        use_own = found.web_search == "ignore" and self.search_limits is not None
+        use_own = found.web_search == "none" and self.search_limits is not None
         return "managed" if use_own else found.web_search
 
 
@@ -150,12 +167,26 @@ def build_providers(config: Config, environment: Mapping[str, str]) -> dict[str,
 
     The echo provider is always added.
     """
+    providers, problems = inspect_providers(config, environment)
+    raise_problems(problems)
+    return providers
+
+
+def inspect_providers(
+    config: Config, environment: Mapping[str, str]
+) -> tuple[dict[str, Provider], Sequence[ConfigError]]:
+    """Build the providers whose configuration is valid, and list the problems of the others."""
     entries = config.providers or _discover_providers(environment)
     if echo.SPEC.name not in entries:
         entries = {**entries, echo.SPEC.name: ProviderConfig()}
-    return {
-        name: _build_provider(name, entry, config, environment) for name, entry in entries.items()
-    }
+    providers: dict[str, Provider] = {}
+    problems: list[ConfigError] = []
+    for name, entry in entries.items():
+        try:
+            providers[name] = _build_provider(name, entry, config, environment)
+        except ConfigError as error:
+            problems.append(error)
+    return providers, problems
 
 
 @cache
@@ -199,6 +230,7 @@ def _build_provider(
     if entry.web_search == "managed" and search_limits is None:
         problem = '"managed" requires a search backend: set `backend` in [search]'
         raise config.error_at(("providers", name, "web_search"), problem)
+    _check_hosted_tools(name, entry, spec, config)
     keys = entry.api_keys or list(filter(None, map(environment.get, spec.api_key_env)))
     if spec.needs_key and not keys:
         problem = f"required: set an API key here or in {' or '.join(spec.api_key_env)}"
@@ -216,6 +248,13 @@ def _build_provider(
         web_search=entry.web_search,
         search_limits=search_limits,
     )
+
+
+def _check_hosted_tools(name: str, entry: ProviderConfig, spec: Spec, config: Config) -> None:
+    for model, override in entry.models.items():
+        if override.hosted_tools and spec.dialect != "responses":
+            problem = f"{name!r} is not a Responses API, so it cannot be sent hosted tools"
+            raise config.error_at(("providers", name, "models", model, "hosted_tools"), problem)
 
 
 def _find_spec(name: str, entry: ProviderConfig, config: Config) -> Spec:

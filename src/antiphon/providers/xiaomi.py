@@ -39,7 +39,7 @@ _TEXT = Capabilities(
     closed_objects=False,
     guards=("qwen_xml",),
     web_search_limits=frozenset({"search_context_size.high"}),
-    web_search="ignore",  # `native` is a 400 unless enabled for the account
+    web_search="none",  # `native` is a 400 unless enabled for the account
     context_window=1_048_576,
     max_output_tokens=131_072,
 )
@@ -58,6 +58,7 @@ SPEC = Spec(
         Model(id="mimo-v2.5", capabilities=_SEES),
     ),
     quirks=ChatQuirks(
+        content_beside_calls=True,
         max_tokens_field="max_completion_tokens",
         thinking_on={"thinking": {"type": "enabled"}},
         thinking_off={"thinking": {"type": "disabled"}},

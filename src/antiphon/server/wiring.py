@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import aiohttp
+import msgspec
 
 from antiphon.config import Config, data_directory
 from antiphon.core.history.capsule import Sealer
+from antiphon.engine.connections import open_session
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
-from antiphon.engine.image_description import CreateRun, make_image_describer
-from antiphon.engine.routing import make_router
+from antiphon.engine.media.image_description import CreateRun, make_image_describer
+from antiphon.engine.media.pdf_text import make_pdf_reader
+from antiphon.engine.routing import Router, make_router
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.services import Caller, Services
@@ -23,8 +25,10 @@ from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.search.searcher import open_searcher
 from antiphon.server.capsule_key import FILE_NAME, read_or_create_key
+from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store
+from antiphon.wire.limits import ResponseLimits
 
 
 @asynccontextmanager
@@ -48,11 +52,12 @@ async def open_engine(
     sealer = _make_sealer(config, data, runtime)
     store = store or _make_store(config, data, runtime)
     await store.open()
-    tracer = tracer or open_tracer(config.trace, data, runtime, _list_secrets(config, providers))
-    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+    redactor = Redactor(_list_secrets(config, providers))
+    tracer = tracer or open_tracer(config.trace, data, runtime, redactor)
+    async with open_session() as session:
         services = Services(
             search=open_searcher(config, session) or find_nothing,
-            http=HTTPUpstream(runtime.epoch_s),
+            http=HTTPUpstream(config.limits.body_bytes, runtime.epoch_s),
             in_process=EchoUpstream(),
             store=store,
             tracer=tracer,
@@ -60,20 +65,39 @@ async def open_engine(
             sealer=sealer,
             health=HealthRegistry(config.attempts, runtime.monotonic),
             attempts=config.attempts,
+            compatibility=config.compatibility,
+            limits=ResponseLimits(**msgspec.structs.asdict(config.limits)),
+            redactor=redactor,
             runtime=runtime,
         )
-        engine = Engine(router, services)
-        try:
-            engine.describe_images = make_image_describer(config, router, _create_own_run(engine))
+        async with _closing(_make_engine(config, router, services)) as engine:
             yield engine
-        finally:
-            await engine.close()
+
+
+def _make_engine(config: Config, router: Router, services: Services) -> Engine:
+    engine = Engine(router, services, read_pdfs=make_pdf_reader())
+    create = _create_own_run(engine)
+    engine.describe_images = make_image_describer(config, router, create)
+    return engine
+
+
+@asynccontextmanager
+async def _closing(engine: Engine) -> AsyncIterator[Engine]:
+    try:
+        yield engine
+    finally:
+        await engine.close()
 
 
 def _list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]:
-    """Every API key, for the redaction of traces."""
+    """Every secret of the configuration, for the redaction of log and trace.
+
+    A SigV4 key is a key pair: a provider may quote either half."""
     keys = [key for provider in providers.values() for key in provider.api_keys]
-    return [*keys, *config.server.api_keys.values(), *filter(None, [config.search.api_key])]
+    halves = [half for key in keys for half in key.split(":")]
+    headers = [text for entry in config.providers.values() for text in entry.headers.values()]
+    own = [*config.server.api_keys.values(), *config.capsule.keys, config.search.api_key]
+    return [*filter(None, [*keys, *halves, *headers, *own])]
 
 
 def _create_own_run(engine: Engine) -> CreateRun:

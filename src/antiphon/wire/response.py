@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from antiphon.wire.items import Document, Item
 
@@ -29,6 +29,8 @@ class ResponseUsage(Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
     output_tokens_details: OutputTokensDetails = OutputTokensDetails()
     total_tokens: int = 0
+    estimated: bool | UnsetType = UNSET
+    """True: the provider sent no counts, and these are estimated by length. Not in the API."""
 
 
 class ResponseError(Struct, frozen=True):
@@ -62,6 +64,8 @@ class Response(Struct, frozen=True, kw_only=True):
     max_tool_calls: int | None = None
     model: str
     output: Sequence[Item] = ()
+    output_text: str | UnsetType = UNSET
+    """All text of `output`, once the response has ended."""
     parallel_tool_calls: bool = True
     previous_response_id: str | None = None
     conversation: Document | None = None
@@ -74,7 +78,7 @@ class Response(Struct, frozen=True, kw_only=True):
     store: bool = True
     temperature: float = 1.0
     text: Document = field(default_factory=_default_text)
-    tool_choice: str | Document = "auto"
+    tool_choice: str | Mapping[str, Any] = "auto"
     tools: Sequence[Document] = ()
     top_logprobs: int = 0
     top_p: float = 1.0

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from antiphon.cli.terminal import (
+    escape_controls,
     is_terminal,
     make_console,
     make_table,
@@ -60,3 +61,22 @@ def test_number_columns_are_aligned_to_the_right() -> None:
     Console(file=output, width=40).print(table)
     rows = [line.strip() for line in output.getvalue().splitlines()]
     assert [row for row in rows if row.startswith(("a", "b"))] == ["a          1", "b      1,000"]
+
+
+def test_control_characters_are_made_visible() -> None:
+    assert escape_controls("a\x1b[2J\nb é\u202e") == "a\\x1b[2J\\nb é\\u202e"
+
+
+def test_an_escape_sequence_in_text_does_not_reach_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print_error("no request '\x1b]0;owned\x07'")
+    assert "\x1b" not in capsys.readouterr().err
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    table = make_table("model")
+    table.add_row("evil\x1b[2J")
+    make_console().print(table)
+    assert "\x1b[2J" not in screen.getvalue()
+    assert "evil\\x1" in screen.getvalue()

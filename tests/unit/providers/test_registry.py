@@ -142,6 +142,7 @@ def test_configured_capabilities_override_each_field() -> None:
         max_tools=7,
         replay_reasoning="always",
         developer_role=True,
+        system_messages="after_user",
         thinks_by_default=False,
         fixed_by_thinking=["temperature"],
         forced_choice_stops_thinking=False,
@@ -167,6 +168,7 @@ def test_configured_capabilities_override_each_field() -> None:
         max_tools=7,
         replay_reasoning="always",
         developer_role=True,
+        system_messages="after_user",
         thinks_by_default=False,
         fixed_by_thinking=frozenset({"temperature"}),
         forced_choice_stops_thinking=False,
@@ -220,7 +222,7 @@ def search_capabilities(
 
 
 def test_without_a_search_backend_capabilities_are_unchanged() -> None:
-    assert search_capabilities("chat", "m").web_search == "ignore"
+    assert search_capabilities("chat", "m").web_search == "none"
     assert search_capabilities("openai", "gpt-5.4").web_search == "native"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NoReturn
 
 import pytest
@@ -24,7 +25,7 @@ from tests.support.gateways import events_of
 KEYS = {"alice": "sk-alice"}
 
 
-async def read_nothing() -> NoReturn:
+async def read_nothing(feed: Callable[[bytes], None]) -> NoReturn:
     raise AssertionError("the body was read")
 
 
@@ -140,22 +141,24 @@ async def test_a_permanent_error_is_a_400_for_codex() -> None:
     assert "404" in response.headers["antiphon-diagnostics"]
 
 
-async def test_a_crash_is_a_500_and_is_logged_by_type_alone() -> None:
-    async def fail() -> NoReturn:
-        raise RuntimeError("sk-secret")
+async def test_a_crash_is_a_500_and_is_logged_as_a_bug_without_secrets() -> None:
+    async def fail(feed: Callable[[bytes], None]) -> NoReturn:
+        raise RuntimeError("bad key sk-secret-0123456789")
 
     async with open_application() as opened:
         http = HTTPRequest("POST", "/v1/responses", LOCAL, "127.0.0.1", fail)
         response = await opened.application.handle(http)
     assert (response.status, error_of(response)["code"]) == (500, "server_error")
     [entry] = opened.log
-    assert (entry.event, entry.facts["error"]) == ("request.crashed", "RuntimeError")
+    assert (entry.event, entry.facts["error"]) == ("gateway.bug", "RuntimeError")
+    assert entry.facts["message"] == "bad key «redacted»"
+    assert entry.facts["traceback"][-1].endswith(".fail")
     assert entry.facts["request_id"] == response.headers["x-request-id"]
     assert "sk-secret" not in str(response.body) + str(entry)
 
 
 async def test_a_client_that_disconnects_gets_no_response() -> None:
-    async def disconnect() -> NoReturn:
+    async def disconnect(feed: Callable[[bytes], None]) -> NoReturn:
         raise ConnectionResetError
 
     async with open_application() as opened:

@@ -71,9 +71,11 @@ class FaultKind(StrEnum):
     REDIRECTED = "redirected"
     TOOL_USE_FAILED = "tool_use_failed"
     INVALID_CHUNK = "invalid_chunk"
+    RESPONSE_TOO_LARGE = "response_too_large"
     CANCELLED = "cancelled"
     INTERNAL = "internal_error"
     SHUTDOWN = "shutting_down"
+    OUT_OF_FILES = "out_of_files"
     API_ERROR = "api_error"
     UNKNOWN = "unknown"
 
@@ -125,9 +127,13 @@ FAULT_KINDS: Mapping[str, FaultKindRow] = {
     # The model wrote a call that its server could not parse; the next sample may be valid.
     _K.TOOL_USE_FAILED: _Row(_T.api_error, True, _S.model, "server_error", 502),
     _K.INVALID_CHUNK: _Row(_T.protocol, True, _S.provider, "server_error", 502),
+    # Never retried at the same provider: the next answer to the same request is as large.
+    _K.RESPONSE_TOO_LARGE: _Row(_T.protocol, False, _S.provider, "server_error", 502),
     _K.CANCELLED: _Row(_T.cancelled, False, _S.client, "server_error", 499),
     _K.INTERNAL: _Row(_T.api_error, False, _S.request, "server_error", 500),
     _K.SHUTDOWN: _Row(_T.api_error, True, _S.request, "server_error", 503),
+    # The gateway itself has no file descriptor left: no other key, and no other provider, helps.
+    _K.OUT_OF_FILES: _Row(_T.api_error, True, _S.request, "server_error", 503),
     _K.API_ERROR: _Row(_T.api_error, False, _S.request, "invalid_prompt", 400),
     _K.UNKNOWN: _Row(_T.unknown, False, _S.provider, "server_error", 502),
 }

@@ -11,36 +11,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from antiphon.core.faults.fault import ProviderFault, normalize_code
 from antiphon.core.faults.messages import describe
-from antiphon.core.stream.blocks import (
-    RawBlock,
-    ReasoningBlock,
-    RefusalBlock,
-    Seal,
-    SearchBlock,
-    TextBlock,
-)
+from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, Seal, SearchBlock, TextBlock
 from antiphon.core.stream.call_block import CallBlock
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
+    EmptyReasoning,
     Extra,
     Failure,
     Finish,
     ItemEnd,
     RawItem,
+    RawItemEvent,
+    RawItemStarted,
     Reasoning,
     ReasoningKind,
     ReasoningState,
     Refusal,
     SearchEnded,
     SearchStarted,
+    ServiceTier,
     Start,
     Text,
     ToolCall,
@@ -49,27 +45,16 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.core.stream.finish import Outcome, map_finish_reason
-from antiphon.core.stream.sequencer import Block, OutputSequencer
+from antiphon.core.stream.phase import Phase, phase_error
+from antiphon.core.stream.raw_block import RawBlock
+from antiphon.core.stream.sequencer import Block, OutputSequencer, join_output_text
 from antiphon.core.stream.usage import UsageCounter, wire_usage
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
-from antiphon.errors import (
-    BridgeError,
-    DeltaAfterTerminal,
-    IncompleteToolCall,
-    InvalidTransition,
-    OutputBeforeStart,
-)
+from antiphon.errors import InvalidTransition
 from antiphon.wire.events import TERMINALS, Created, Event, InProgress
 from antiphon.wire.items import Document, Item, Status
+from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.wire.response import IncompleteDetails, Response, ResponseError
-
-
-class Phase(StrEnum):
-    IDLE = "idle"
-    IN_PROGRESS = "in_progress"
-    COMPLETED = "completed"
-    INCOMPLETE = "incomplete"
-    FAILED = "failed"
 
 
 class ResponseMachine:
@@ -85,31 +70,30 @@ class ResponseMachine:
         seal: Seal | None = None,
         describe: Callable[[ProviderFault], str] = describe,
         empty_arguments: str = "",
+        limits: ResponseLimits = DEFAULT_LIMITS,
     ) -> None:
         """`response` has the fields that the request decides. `seal` turns provider state into
         `encrypted_content`; without it, state is dropped. `describe` makes the error message of a
         failed response; both may be replaced for each attempt. `empty_arguments` replaces the
-        arguments of a call that has none.
-        """
+        arguments of a call that has none."""
         self.phase = Phase.IDLE
         self.pending_finish: Finish | None = None
         self.fault: ProviderFault | None = None
         self._response = response
-        self._new_id = new_id
-        self._now = now
+        self._new_id, self._now = new_id, now
         self._tools = tools
         self.seal = seal
         self.describe = describe
         self._empty_arguments = empty_arguments
-        self._sequencer = OutputSequencer()
+        self._sequencer = OutputSequencer(limits)
+        self.diagnostics = self._sequencer.diagnostics
         self._calls: dict[int, CallBlock] = {}
         self._calls_by_id: dict[str, CallBlock] = {}
+        self._raw_items: dict[int, RawBlock] = {}
         self._usage_counter = UsageCounter()
         self._round_start = 0
         self._annotations: list[Annotation] = []
         self._pending_states: list[ReasoningState] = []
-
-    # Reading
 
     @property
     def snapshot(self) -> Response:
@@ -128,7 +112,7 @@ class ResponseMachine:
     def start(self, model: str | None = None) -> list[Event]:
         """Start the response. `model` is used only if the request did not name one."""
         if self.phase is not Phase.IDLE:
-            raise self._phase_error("start")
+            raise phase_error(self.phase, "start")
         self.phase = Phase.IN_PROGRESS
         model = self._response.model or model or "unknown"
         self._response = msgspec.structs.replace(self._response, status="in_progress", model=model)
@@ -152,9 +136,11 @@ class ResponseMachine:
         self._annotations.clear()
         return self._add_block(block)
 
-    def empty_message(self) -> list[Event]:
-        """Add a message without text: a complete answer always has a message."""
+    def complete_answer(self) -> list[Event]:
+        """Add a message without text if there is nothing but reasoning."""
         self._expect_output("message")
+        if self._sequencer.has_answer:
+            return []
         return self._add_block(TextBlock(self._new_id(TextBlock.prefix)))
 
     def refusal(self, text: str) -> list[Event]:
@@ -179,6 +165,10 @@ class ResponseMachine:
         block.append(text, kind, part)
         return self._add_block(block)
 
+    def empty_reasoning(self, delta: EmptyReasoning) -> list[Event]:
+        self._expect_output("reasoning")
+        return self._add_block(self._new_reasoning_block())
+
     def reasoning_state(self, state: ReasoningState) -> list[Event]:
         """Collect provider state; it is sealed into the `encrypted_content` of a reasoning item."""
         self._expect_output("reasoning state")
@@ -200,8 +190,8 @@ class ResponseMachine:
             delta = msgspec.structs.replace(delta, call_id=None)
         if block is None:
             block = CallBlock(delta.index, self._tools, self._new_id, self._empty_arguments)
-            self._calls[delta.index] = block
             self._enqueue(block)
+            self._calls[delta.index] = block
         else:
             block.check_delta(delta)
         if delta.call_id:
@@ -240,10 +230,28 @@ class ResponseMachine:
         block.end(delta.action, delta.status)
         return self._sequencer.close_finished()
 
-    def raw_item(self, document: Document) -> list[Event]:
-        """Pass on an item that arrived whole."""
+    def raw_item(self, delta: RawItem) -> list[Event]:
+        """Pass on an item that arrived whole, or end the one that was started."""
         self._expect_output("item")
-        return self._add_block(RawBlock(document, self._new_id))
+        block = None if delta.number is None else self._raw_items.pop(delta.number, None)
+        if block is None:
+            return self._add_block(RawBlock(delta.document, self._new_id))
+        block.end(delta.document)
+        if block is not self._sequencer.current:
+            return []
+        return self._sequencer.close("completed") + self._sequencer.advance()
+
+    def start_raw_item(self, delta: RawItemStarted) -> list[Event]:
+        self._expect_output("item")
+        block = RawBlock(delta.document, self._new_id, is_complete=False)
+        self._raw_items[delta.number] = block
+        return self._add_block(block)
+
+    def raw_item_event(self, delta: RawItemEvent) -> list[Event]:
+        """Pass on an event of a started item; one of an item that has ended is dropped."""
+        self._expect_output("item event")
+        block = self._raw_items.get(delta.number)
+        return [] if block is None else block.append(delta.name, delta.fields)
 
     def annotation(self, delta: Annotation) -> list[Event]:
         """Add a citation to the open message, or to the next one."""
@@ -258,6 +266,11 @@ class ResponseMachine:
         """Update the token counts, without an event; missing counts keep their earlier values."""
         self._expect_output("usage")
         self._usage_counter.feed(usage)
+        return []
+
+    def service_tier(self, tier: str) -> list[Event]:
+        """Report the service tier that the provider used, in the next snapshot."""
+        self._response = msgspec.structs.replace(self._response, service_tier=tier)
         return []
 
     def defer_finish(self, reason: str | None) -> list[Event]:
@@ -278,13 +291,14 @@ class ResponseMachine:
         self._expect_output("delta")
         return []
 
-    # Rounds
-
     def end_round(self) -> list[Event]:
         """Close every item but a call that a filter holds back for the next round."""
         self._expect_output("end of a round")
         for call in self._calls.values():
             call.end_round()
+        for item in self._raw_items.values():
+            item.abandon()
+        self._raw_items.clear()
         events = self._add_block(self._new_reasoning_block()) if self._pending_states else []
         return events + self._sequencer.close_finished()
 
@@ -307,7 +321,7 @@ class ResponseMachine:
         ended_well = ending.status == "completed"
         events: list[Event] = []
         if ended_well:
-            self._reject_unfinished_calls()
+            self._sequencer.reject_unfinished_calls()
             if self._pending_states:
                 events += self._add_block(self._new_reasoning_block())
         last: Status = "completed" if ending.whole else "incomplete"
@@ -332,17 +346,11 @@ class ResponseMachine:
             completed_at=self._now() if ending.status == "completed" else None,
             incomplete_details=IncompleteDetails(reason) if reason else None,
             error=ResponseError(code, ending.message or "") if code else None,
+            output_text=join_output_text(self._sequencer.output),
         )
         self._usage_counter.feed(Usage())  # zeros, if the provider sent no counts
         self.phase, event = phase, TERMINALS[phase](self.snapshot)  # last: it may raise until here
         return event
-
-    def _reject_unfinished_calls(self) -> None:
-        for block in self._sequencer.open_blocks:
-            if isinstance(block, CallBlock) and (block.is_nameless or block.is_unfinished):
-                raise IncompleteToolCall(
-                    f"toolCall: the provider did not complete call {block.index}"
-                )
 
     # Adding blocks
 
@@ -356,26 +364,12 @@ class ResponseMachine:
     def _enqueue(self, block: Block) -> None:
         """Add a block to the queue, after the provider state that came before it."""
         if self._pending_states:
-            sealed = block if isinstance(block, ReasoningBlock) else self._new_reasoning_block()
-            for state in self._pending_states:
-                sealed.add_state(state)
-            self._pending_states.clear()
-            if sealed is not block:
-                self._sequencer.enqueue(sealed)
+            self._sequencer.seal_states(self._pending_states, block, self._new_reasoning_block)
         self._sequencer.enqueue(block)
-
-    # Phase checks
 
     def _expect_output(self, what: str) -> None:
         if self.phase is not Phase.IN_PROGRESS:
-            raise self._phase_error(what)
-
-    def _phase_error(self, what: str) -> BridgeError:
-        if self.phase is Phase.IDLE:
-            return OutputBeforeStart(f"{what}: the response has not started")
-        if self.phase is Phase.IN_PROGRESS:
-            return InvalidTransition(f"{what}: the response has already started")
-        return DeltaAfterTerminal(f"{what}: the response is already {self.phase.value}")
+            raise phase_error(self.phase, what)
 
 
 # A table, so that the cost of a delta does not depend on its type.
@@ -388,13 +382,17 @@ _FEEDERS: Mapping[type[Delta], Callable[[ResponseMachine, Any], list[Event]]] = 
     Finish: lambda machine, delta: machine.defer_finish(delta.reason),
     Failure: lambda machine, delta: machine.fail(delta.fault),
     Annotation: ResponseMachine.annotation,
-    RawItem: lambda machine, delta: machine.raw_item(delta.document),
+    RawItem: ResponseMachine.raw_item,
+    RawItemStarted: ResponseMachine.start_raw_item,
+    RawItemEvent: ResponseMachine.raw_item_event,
+    EmptyReasoning: ResponseMachine.empty_reasoning,
     ItemEnd: lambda machine, delta: machine.item_end(delta.phase),
     ToolRevision: ResponseMachine.tool_revision,
     SearchStarted: ResponseMachine.search,
     SearchEnded: ResponseMachine.search,
     ToolEnd: lambda machine, delta: machine.tool_end(delta.index, complete=delta.complete),
     ReasoningState: ResponseMachine.reasoning_state,
+    ServiceTier: lambda machine, delta: machine.service_tier(delta.tier),
     Start: ResponseMachine.ignore,
     Extra: ResponseMachine.ignore,
 }

@@ -33,6 +33,7 @@ from antiphon.dialects.json_input import (
     nonempty_string,
     report_unreadable,
 )
+from antiphon.dialects.service_tier import read_service_tier
 from antiphon.dialects.usage import read_logprobs, read_usage
 from antiphon.wire.sse import Frame
 
@@ -91,6 +92,7 @@ class _ChatChunk(Struct):
     citations: Any = None
     search_results: Any = None
     web_search: Any = None
+    service_tier: Any = None
 
 
 _decode_chunk = msgspec.json.Decoder(_ChatChunk).decode
@@ -105,10 +107,12 @@ class ChatDecoder:
         """`implied_finish`: the finish reason of providers that send `[DONE]` without one."""
         self._implied_finish = implied_finish
         self._calls: CallTracker | None = None
+        self._sends_tool_calls = False
         self._search_results: SearchResults | None = None
         self._started = False
         self._finished = False
         self._has_output = False
+        self._service_tier: Any = None
         self.ended = False
         """The provider has marked the end of the stream; nothing more will come."""
 
@@ -144,6 +148,8 @@ class ChatDecoder:
         if not self._started and (chunk.model or chunk.choices):
             self._started = True
             deltas.append(Start(nonempty_string(chunk.model), nonempty_string(chunk.id)))
+        if chunk.service_tier != self._service_tier:
+            deltas += self._report_service_tier(chunk.service_tier)
         if chunk.usage or chunk.x_groq:
             deltas += _chunk_usage(chunk)  # first: usage counts even if the choice failed
         if chunk.web_search or chunk.search_results or chunk.citations:
@@ -154,6 +160,11 @@ class ChatDecoder:
         if chunk.choices is None or chunk.error or chunk.base_resp:
             deltas += _failure(data)
         return deltas
+
+    def _report_service_tier(self, tier: Any) -> Iterator[Delta]:
+        """The tier of this chunk; most servers that report one do so in every chunk."""
+        self._service_tier = tier
+        return read_service_tier(tier)
 
     def _choice_deltas(self, choice: _ChatChoice) -> list[Delta]:
         if choice.index:
@@ -180,12 +191,20 @@ class ChatDecoder:
         if message.refusal and isinstance(message.refusal, str):
             deltas.append(Refusal(message.refusal))
         if message.tool_calls or message.function_call:
-            self._calls = self._calls or CallTracker()
-            for fragment, signature in _call_fragments(message):
-                deltas += signature
-                deltas.append(self._calls.feed(fragment))
+            deltas += self._call_deltas(message)
         deltas += _annotations_and_extras(message)
         return deltas
+
+    def _call_deltas(self, message: _ChatMessage) -> Iterator[Delta]:
+        self._calls = self._calls or CallTracker()
+        self._sends_tool_calls = self._sends_tool_calls or bool(message.tool_calls)
+        if self._sends_tool_calls:
+            # llama-cpp-python 0.3 sends each piece of a call in both forms:
+            # {"function_call": {"arguments": "{"}, "tool_calls": [{"arguments": "{", …}]}
+            message.function_call = None
+        for fragment, signature in _call_fragments(message):
+            yield from signature
+            yield self._calls.feed(fragment)
 
 
 def decode(body: bytes) -> list[Delta]:
@@ -195,6 +214,7 @@ def decode(body: bytes) -> list[Delta]:
     except UNREADABLE:
         return [Failure(classify(200, {}, body))]
     deltas: list[Delta] = [Start(nonempty_string(chunk.model), nonempty_string(chunk.id))]
+    deltas += read_service_tier(chunk.service_tier)
     deltas += _chunk_usage(chunk)
     deltas += _cite_search_results(chunk, SearchResults())
     for choice in chunk.choices or ():
@@ -293,7 +313,7 @@ def _call_fragments(message: _ChatMessage) -> Iterator[tuple[CallFragment, list[
             _signature(call.extra_content, "tool"),
         )
     legacy = message.function_call
-    if legacy is not None and (legacy.name or legacy.arguments):
+    if legacy and (legacy.name or legacy.arguments) and not message.tool_calls:
         yield CallFragment(0, None, nonempty_string(legacy.name), _arguments(legacy.arguments)), []
 
 

@@ -30,6 +30,7 @@ from antiphon.dialects.chat.reasoning_state import (
     text_signature,
 )
 from antiphon.dialects.message_writer import join_text
+from antiphon.dialects.placeholders import NO_TEXT
 from antiphon.dialects.reasoning import reasoning_text, replays_reasoning
 from antiphon.wire.items import Document
 
@@ -37,8 +38,10 @@ _IMAGE_DETAILS = {"low", "high", "auto"}
 
 
 def write_messages(plan: Plan, quirks: ChatQuirks) -> list[Document]:
-    """The messages of a request."""
-    messages = [*_system_message(plan), *_history_messages(plan, quirks)]
+    """The messages of a request. Servers refuse a request without any, and many chat templates one
+    without a user message."""
+    history = [*_history_messages(plan, quirks)] or [{"role": "user", "content": NO_TEXT}]
+    messages = [*_system_message(plan), *history]
     return flatten_messages(messages) if quirks.plain_dialogue else messages
 
 
@@ -69,7 +72,9 @@ def _assistant_message(
     calls = [_tool_call(step, plan.identities, ids) for step in call_steps]
     if not texts and not calls:
         return
-    message: Document = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
+    message: Document = {"role": "assistant"}
+    if texts or quirks.content_beside_calls:
+        message["content"] = "\n\n".join(texts) if texts else None
     message |= _reasoning(steps, plan, quirks, has_calls=bool(calls))
     if quirks.replay_signatures:
         message |= text_signature(steps)
