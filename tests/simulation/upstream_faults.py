@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -23,6 +24,8 @@ class Step(NamedTuple):
 
 Script = list[Step]
 _LAST_CHUNK = b"0\r\n\r\n"
+CHECKS_REUSE = find_spec("antiphon.engine.connections") is not None
+"""Whether a connection with unexpected bytes is not used again."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,16 @@ def slow_close(draft: Draft) -> Script:
     return [_begin(draft), *_send(draft, draft.answer.data)]
 
 
+def second_answer(draft: Draft) -> Script:
+    """Send a second answer together with the end of the first, on a connection that may be reused:
+    it must not become the answer to another request."""
+    script = no_fault(draft)
+    if CHECKS_REUSE:
+        surplus = b"".join(step.data for step in script)
+        script[-1] = script[-1]._replace(data=script[-1].data + surplus)
+    return script
+
+
 def late_head(draft: Draft) -> Script:
     script = no_fault(draft)
     script[0] = script[0]._replace(delay_s=draft.rng.choice((0.5, 3.0, 8.0, 20.0)))
@@ -242,6 +255,7 @@ FAULTS: Mapping[str, tuple[int, Fault]] = {
     "lost frame": (3, lost_frame),
     "late usage": (3, late_usage),
     "connection left open": (3, slow_close),
+    "a second answer": (2, second_answer),
     "late head": (3, late_head),
     "closed without an answer": (3, no_answer),
     "no answer at all": (1, silence),
