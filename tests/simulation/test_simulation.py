@@ -67,6 +67,7 @@ def test_one_seed_is_shown_with_its_time_line(capsys: pytest.CaptureFixture[str]
 # stands for changes with the actors.
 REGRESSIONS = {
     2: "an answer without a finish reason had no reason in log and trace",
+    7: "text that is not UTF-8, in a field that is not read, was an internal error",
     14: "a chunk that could not be parsed was an internal error",
     105: "a retry used a key that another request was told to leave alone",
 }

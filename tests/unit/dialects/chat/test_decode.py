@@ -279,6 +279,7 @@ UNREADABLE = [
     b"[" * 100_000,
     b"[]",
     b"<html>",
+    b'{"unknown":"\xcc"}',
 ]
 
 
