@@ -103,7 +103,7 @@ class HTTPUpstream:
         except aiohttp.ConnectionTimeoutError as error:
             raise UpstreamError(timeout_fault("connect")) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise _connection_error(error) from error
+            raise _connection_error(error) from _without_frames(error)
         return _HTTPAnswer(response, self._max_body_bytes)
 
     async def close(self) -> None:
@@ -156,6 +156,12 @@ def _connection_error(error: Exception) -> UpstreamError:
     return UpstreamError(connection_fault(explain_connection_error(error)))
 
 
+def _without_frames(error: Exception) -> Exception:
+    """Return an error without its traceback. aiohttp (3.14) raises one and the same exception for
+    every connection that we close: it would keep the frames of all of them."""
+    return error.with_traceback(None)
+
+
 class _HTTPAnswer:
     def __init__(self, response: aiohttp.ClientResponse, max_body_bytes: int) -> None:
         self._response = response
@@ -171,13 +177,13 @@ class _HTTPAnswer:
         try:
             return await content.readany()
         except RuntimeError as error:  # aiohttp 3.14, after a chunk that it could not parse
-            raise _connection_error(error) from error
+            raise _connection_error(error) from _without_frames(error)
         except _ERRORS as error:
             # aiohttp drops received bytes when the connection breaks (3.14); the end of the
             # answer may be among them.
             if not isinstance(error, OSError) and (received := content._read_nowait(-1)):
                 return received
-            raise _connection_error(error) from error
+            raise _connection_error(error) from _without_frames(error)
 
     async def read(self) -> bytes:
         body = bytearray()

@@ -131,14 +131,15 @@ async def test_an_error_body_has_a_limit() -> None:
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
 async def test_a_whole_body_beyond_the_limit_is_too_large(compressed: bool) -> None:
-    async def endless(request: ReceivedRequest, client: Connection) -> None:
+    async def too_long(request: ReceivedRequest, client: Connection) -> None:
         packer = zlib.compressobj(wbits=31)
         await client.head(200, content_encoding="gzip" if compressed else "identity")
-        while True:
+        for _ in range(10):
             piece = b"x" * 1_000_000
             await client.send(packer.compress(piece) + packer.flush(2) if compressed else piece)
+        await client.wait_disconnected()
 
-    async with upstream(endless) as server, http_upstream(max_body_bytes=3_000_000) as subject:
+    async with upstream(too_long) as server, http_upstream(max_body_bytes=3_000_000) as subject:
         answer = await subject.open(provider_at(server.url), OUTBOUND, "sk-key")
         with pytest.raises(UpstreamError, match=r"\[limits\] body_bytes = 3000000") as caught:
             await answer.read()
@@ -217,3 +218,22 @@ async def test_the_echo_answers_with_chat_completions_bytes() -> None:
     again.close()
     assert await again.next() == b""
     await subject.close()
+
+
+async def test_an_error_of_a_closed_connection_keeps_no_frames() -> None:
+    """aiohttp raises the same exception object each time, so that its frames would pile up."""
+
+    async def stall(request: ReceivedRequest, client: Connection) -> None:
+        await client.head()
+        await client.send(HELLO[0])
+        await client.wait_disconnected()
+
+    async with opened(stall) as (answer, _):
+        assert await answer.next() == HELLO[0]
+        reading = asyncio.ensure_future(answer.next())
+        await asyncio.sleep(0)
+        answer.close()
+        with pytest.raises(UpstreamError) as raised:
+            await reading
+    assert raised.value.__cause__ is not None
+    assert raised.value.__cause__.__traceback__ is None
