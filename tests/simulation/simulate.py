@@ -28,6 +28,7 @@ from tests.simulation.check import Report, run_seed
 from tests.simulation.results import Result, append_result, summarize_file
 
 _BATCH = 10  # seeds that a worker takes at a time
+_BATCHES_OF_A_WORKER = 50  # then it is replaced, so that its memory stays small
 _SHOWN_LINES = 25  # of the time line of a violated seed
 
 
@@ -116,7 +117,9 @@ def _run_in_workers(
     total: Total, batches: Iterator[list[int]], arguments: argparse.Namespace
 ) -> None:
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(arguments.workers, context, _stop_collection) as pool:
+    with ProcessPoolExecutor(
+        arguments.workers, context, _stop_collection, max_tasks_per_child=_BATCHES_OF_A_WORKER
+    ) as pool:
         pending: set[Future[list[Report]]] = {
             pool.submit(run_seeds, batch, arguments.corpus)
             for batch in islice(batches, arguments.workers)

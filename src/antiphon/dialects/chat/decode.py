@@ -371,6 +371,7 @@ def _cite_search_results(chunk: _ChatChunk, results: SearchResults) -> list[Delt
 
 
 def _failure(data: bytes) -> list[Delta]:
-    """The error of a chunk that carries one, or that has no known member."""
-    fault = classify_document(_decode_document(data))
+    """The error of a chunk that carries one, or that has no known member. The members that are not
+    known have not been decoded before, and may need a repair."""
+    fault = classify_document(decode_repaired(_decode_document, data)[0])
     return [] if fault is None else [Failure(fault)]
