@@ -74,7 +74,7 @@ def test_a_whole_answer_may_come_as_one_delta() -> None:
     assert decode(json.dumps(body).encode())[1:] == [Usage(), Text("a"), Finish("stop")]
 
 
-UNREADABLE = [b"", b"<html>", b"\xff", b"[]", b"[" * 100_000, b'{"choices":1}', b'{"x":"\xcc"}']
+UNREADABLE = [b"", b"<html>", b"\xff", b"[]", b"[" * 100_000, b'{"choices":1}']
 
 
 @pytest.mark.parametrize("body", UNREADABLE)
