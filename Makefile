@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install -qq --disable-pip-version-check
 PURE := src/antiphon/wire/**,src/antiphon/core/**,src/antiphon/dialects/**
 
-.PHONY: help setup serve test check clients golden bench load format clean
+.PHONY: help setup serve test check clients golden bench load simulate mutants faults fuzz mutation format clean
 help: ## list these targets (the default)
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 setup: .venv/dev ## create .venv with all development tools
@@ -27,6 +27,20 @@ bench: .venv/runtime ## measure the CPU time per chunk of the pure layers
 	$(BIN)/python bench/core.py $(ARGS)
 load: .venv/runtime ## measure the gateway under load, next to nginx (needs nginx, a C compiler and ../shared/bench)
 	$(BIN)/python bench/gateway.py $(ARGS)
+simulate: .venv/dev ## simulate the gateway in a faulty world (SEEDS, FIRST, SEED, MINUTES, WORKERS, CORPUS=1, RESULTS)
+	@$(BIN)/python -m tests.simulation.simulate $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
+		$(if $(FIRST),--first $(FIRST)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(WORKERS),--workers $(WORKERS)) \
+		$(if $(CORPUS),--corpus) $(if $(RESULTS),--results $(RESULTS)) $(ARGS)
+mutants: .venv/dev ## plant defects one by one; the simulation must find each of them
+	@$(BIN)/python -m tests.simulation.mutants $(ARGS)
+faults: .venv/dev ## let every file operation of the stores fail once (needs Linux and a C compiler)
+	ANTIPHON_FAULT_STRIDE=1 $(BIN)/pytest -q tests/e2e/test_disk_faults.py $(ARGS)
+fuzz: .venv/dev ## feed mutated recordings to every framer and decoder (MINUTES, SEED, TARGET)
+	@$(BIN)/python -m tests.support.fuzzing.run $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(TARGET),--target $(TARGET)) $(ARGS)
+mutation: .venv/dev ## change core/stream and wire in small ways; a unit test must fail (COUNT, SEED, MINUTES)
+	@$(BIN)/python -m tests.support.mutation $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 format: .venv/dev ## format, and apply automatic lint fixes
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
