@@ -3,9 +3,9 @@
     python -m tests.support.mutation [--count N] [--seed N] [--minutes M] [PATH …]
 
 Changes comparisons, conditions, constants and arithmetic of `core/stream` and `wire`, one at a
-time, in a copy of the source, and runs the unit tests of the changed module. A mutant that no test
-notices survives; it is printed as a diff. The exit status is 1 if one survives that is not listed
-in `EQUIVALENT` of `tests/support/mutation_survivors.py`.
+time, in a copy of the source, and runs the unit tests of the changed module and of its package. A
+mutant that no test notices survives, and is printed. The exit status is 1 if one survives that is
+not in `EQUIVALENT` of `tests/support/mutation_survivors.py`.
 """
 
 from __future__ import annotations
@@ -134,7 +134,14 @@ def tests_of(path: str) -> list[str]:
 
 
 def survives(copy: Path, path: str, text: str) -> bool:
-    """Whether the unit tests of a module pass with this source.
+    """Whether all tests pass with this source: those of the module, then those of its package."""
+    folder = Path(tests_of(path)[0]).parent
+    package = sorted(str(each) for each in folder.glob("test_*.py"))
+    return all(passes(copy, path, text, tests) for tests in (tests_of(path), package))
+
+
+def passes(copy: Path, path: str, text: str, tests: list[str]) -> bool:
+    """Whether these tests pass with this source of a module.
 
     They run in a fork of this process, which has loaded everything but the package itself.
     """
@@ -145,7 +152,7 @@ def survives(copy: Path, path: str, text: str) -> bool:
     try:
         process = os.fork()
         if process == 0:
-            _run_tests(copy, tests_of(path))
+            _run_tests(copy, tests)
         return os.waitpid(process, 0)[1] == 0
     finally:
         target.write_bytes(original)

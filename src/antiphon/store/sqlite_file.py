@@ -88,9 +88,10 @@ def is_damaged(path: Path) -> bool:
         with path.open("rb") as file:
             while file.read(_READ_BYTES):
                 pass
-        with closing(connect_reader(path)) as connection:
+        location = f"{path.absolute().as_uri()}?mode=rw"  # not created; its log is removed
+        with closing(sqlite3.connect(location, uri=True, timeout=BUSY_S)) as connection:
             return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
-    except (OSError, StoreError):
+    except OSError:
         return False
     except sqlite3.Error as error:
         return is_damage(error)

@@ -218,3 +218,22 @@ def test_a_body_of_exactly_the_limit_is_accepted() -> None:
     assert decode_body(body, BodyLimits(max_body_bytes=len(body))) == {"a": 1}
     with pytest.raises(InvalidRequest, match="max_body_bytes"):
         decode_body(body, BodyLimits(max_body_bytes=len(body) - 1))
+
+
+def test_a_body_as_deep_as_the_limit_is_accepted() -> None:
+    limits = BodyLimits(max_body_depth=4)
+    for body in (b'{"a": [[[]]]}', b'{"a": {"b": {"c": {}}}}'):
+        assert decode_body(body, limits) == json.loads(body)
+    for body in (b'{"a": [[[[]]]]}', b'{"a": {"b": {"c": {"d": {}}}}}'):
+        with pytest.raises(InvalidRequest, match="max_body_depth"):
+            decode_body(body, limits)
+
+
+def test_the_default_limit_of_a_body_is_64_mib() -> None:
+    assert BodyLimits().max_body_bytes == 64 * 2**20
+
+
+def test_a_comma_at_the_beginning_of_a_container_is_an_error_where_a_fragment_may_end() -> None:
+    decoder = BodyDecoder()
+    with pytest.raises(InvalidRequest, match="JSON"):
+        decode_pieces(decoder, b'{"p": "' + b"x" * 20_000 + b'", "a": [,1]}', 20_018)

@@ -107,3 +107,10 @@ def test_an_unsupported_value_is_quoted_with_the_closest_supported_one() -> None
 def test_a_quoted_value_is_cut_if_it_is_too_long() -> None:
     assert validate.quote_briefly("x" * 64) == f"'{'x' * 64}'"
     assert validate.quote_briefly("x" * 65) == f"'{'x' * 64}…'"
+
+
+def test_integers_are_limited_to_those_that_every_client_can_represent() -> None:
+    read = validate.integer(0)
+    assert read(2**53 - 1, "n") == 2**53 - 1
+    with pytest.raises(InvalidRequest):
+        read(2**53, "n")
