@@ -229,8 +229,24 @@ def test_a_body_as_deep_as_the_limit_is_accepted() -> None:
             decode_body(body, limits)
 
 
-def test_the_default_limit_of_a_body_is_64_mib() -> None:
-    assert BodyLimits().max_body_bytes == 64 * 2**20
+def test_the_default_limits_are_whole_mebibytes() -> None:
+    limits = BodyLimits()
+    sizes = (limits.max_body_bytes, limits.max_text_bytes, limits.max_settings_bytes)
+    assert sizes == (64 * 2**20, 10 * 2**20, 8 * 2**20)
+
+
+def test_settings_of_exactly_the_limit_are_accepted() -> None:
+    document = {"model": "abc", "input": "not counted"}
+    check_settings(document, BodyLimits(max_settings_bytes=5))
+    with pytest.raises(InvalidRequest, match="max_settings_bytes"):
+        check_settings(document, BodyLimits(max_settings_bytes=4))
+
+
+def test_the_size_of_a_string_begins_with_its_own_first_byte() -> None:
+    decoder = BodyDecoder(BodyScanner(BodyLimits(max_text_bytes=8)))
+    for piece in (b'{"a": ["', "ééé".encode(), b'",', b'"', "ééé".encode(), b'"]}'):
+        decoder.feed(piece)
+    assert decoder.close() == {"a": ["ééé", "ééé"]}
 
 
 def test_a_comma_at_the_beginning_of_a_container_is_an_error_where_a_fragment_may_end() -> None:

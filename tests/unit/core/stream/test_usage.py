@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from antiphon.core.stream.deltas import Usage
-from antiphon.core.stream.usage import UsageCounter, estimate_usage, wire_usage
+from antiphon.core.stream.usage import UsageCounter, add_usage, estimate_usage, wire_usage
 from antiphon.wire.items import (
     ApplyPatchCall,
     CustomToolCall,
@@ -97,3 +97,16 @@ def test_a_missing_total_is_the_sum_on_the_wire() -> None:
     usage = wire_usage(Usage(input_tokens=3, output_tokens=2, cached_tokens=1, reasoning_tokens=1))
     assert (usage.total_tokens, usage.input_tokens_details.cached_tokens) == (5, 1)
     assert usage.output_tokens_details.reasoning_tokens == 1
+
+
+def test_every_count_is_added_over_rounds() -> None:
+    round_usage = Usage(
+        input_tokens=5,
+        output_tokens=4,
+        cached_tokens=3,
+        cache_write_tokens=2,
+        reasoning_tokens=1,
+        total_tokens=9,
+    )
+    total = add_usage(round_usage, round_usage)
+    assert msgspec.structs.astuple(total)[:6] == (10, 8, 6, 4, 2, 18)
