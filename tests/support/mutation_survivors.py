@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _UNOBSERVABLE = "replaced before it is read"
+_SIZE = "the first byte of a length is 0: no frame may be that large"
 _SPEED = "decides when work is done in steps, never its result"
 
 EQUIVALENT: Mapping[str, str] = {
     "antiphon/wire/validate.py: near = get_close_matches(value[:_MAX_QUOTED_CHARS], supported, 1):"
     " 1 -> 2": "only the first match is used",
-    "antiphon/wire/eventstream.py: end = _PRELUDE_BYTES + _read_uint(message[4:8]): 4 -> 5": (
-        "the first byte of a length is 0: no frame may be that large"
-    ),
+    "antiphon/wire/eventstream.py: end = _PRELUDE_BYTES + _read_uint(message[4:8]): 4 -> 5": _SIZE,
     "antiphon/wire/eventstream.py: total, headers = _read_uint(prelude[:4]),"
-    " _read_uint(prelude[4:8]): 4 -> 5": "the first byte of a length is 0: no frame may be that large",
+    " _read_uint(prelude[4:8]): 4 -> 5": _SIZE,
     'antiphon/wire/sse.py: elif line[:5] == b"data:":: 5 -> 6': (
         "`_read_field` reads the line in the same way, only slower"
     ),
