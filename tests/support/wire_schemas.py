@@ -296,7 +296,7 @@ def check_item(item: Mapping[str, Any], where: str) -> None:
 
 
 def is_known_item(item: Mapping[str, Any]) -> bool:
-    """Whether the API documents the type; an item of any other type passes as the server sent it."""
+    """Whether the API documents the type. Any other item passes as the server sent it."""
     return str(item.get("type")) in _ITEMS
 
 
