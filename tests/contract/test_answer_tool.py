@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -98,7 +99,10 @@ def test_an_invalid_answer_is_repaired_in_the_same_thread(
     items = tuple(msgspec.to_builtins(item) for item in bridge.round_items)
     sealer = Sealer(["a key"], new_nonce=bytes, now=lambda: 1)
     then = plan_next_round(
-        plan, FinishedRound(items, bridge.follow_up), issuer=scripted.name, unseal=sealer.open
+        plan,
+        FinishedRound(items, bridge.follow_up),
+        issuer=scripted.name,
+        unseal=partial(sealer.open, "local"),
     )
     assert then.tool_choice == plan.tool_choice
     body = scripted.dialect.encode(then, stream=True).body

@@ -71,7 +71,7 @@ class Thread:
             model="m",
             capabilities=scripted.capabilities,
             issuer=scripted.name,
-            unseal=self._sealer.open,
+            unseal=partial(self._sealer.open, "local"),
         )
         return scripted.dialect.encode(self.plan, stream=True).body
 
@@ -82,7 +82,7 @@ class Thread:
             new_id=self._new_id,
             now=lambda: 2,
             tools=self.plan.identities,
-            seal=partial(self._sealer.seal, scripted.name, "m"),
+            seal=partial(self._sealer.seal, "local", scripted.name, "m"),
             empty_arguments="{}",
         )
         bridge = Bridge(machine, scripted.dialect)

@@ -231,17 +231,70 @@ async def test_output_items_are_preferred_to_input_items(backend: Backend) -> No
     assert await store.load_items(["x", "y"]) == {"x": item("x", "repeated again"), "y": item("y")}
 
 
-async def test_input_items_are_found_only_for_the_client_that_sent_them(
-    backend: Backend,
-) -> None:
+async def test_items_are_found_only_by_the_owner_of_their_turn(backend: Backend) -> None:
     store = await backend.open()
     mine, theirs = item("msg_1", "mine"), item("msg_1", "theirs")
     await store.save(turn("a", client="me", input=(mine,), output=(item("said"),)))
     await store.save(turn("b", client="them", input=(theirs,)))
     wanted = ["msg_1", "said"]
     assert await store.load_items(wanted, client="me") == {"msg_1": mine, "said": item("said")}
-    assert await store.load_items(wanted, client="them") == {"msg_1": theirs, "said": item("said")}
-    assert await store.load_items(wanted) == {"said": item("said")}
+    assert await store.load_items(wanted, client="them") == {"msg_1": theirs}
+    assert await store.load_items(wanted) == {}
+
+
+async def test_an_output_item_of_another_owner_does_not_hide_an_input_item(
+    backend: Backend,
+) -> None:
+    store = await backend.open()
+    await store.save(turn("a", client="me", input=(item("x", "mine"),)))
+    await store.save(turn("b", client="them", output=(item("x", "theirs"),)))
+    assert await store.load_items(["x"], client="me") == {"x": item("x", "mine")}
+
+
+# --- owners ---------------------------------------------------------------------------------------
+
+
+async def test_a_turn_is_found_only_by_its_owner(backend: Backend) -> None:
+    store = await backend.open()
+    await store.save(turn("a", client="me"))
+    for other in ("them", "", "ME", "me ", "m"):
+        assert await store.load("a", client=other) is None
+        assert await store.delete("a", client=other) is False
+        with pytest.raises(ChainNotFound):
+            await store.chain("a", client=other)
+    assert await store.load("a") is None
+    assert await store.load("a", client="me") is not None
+    assert [one.id for one in await store.chain("a", client="me")] == ["a"]
+    assert await store.delete("a", client="me") is True
+
+
+async def test_a_chain_ends_where_a_turn_has_another_owner(backend: Backend) -> None:
+    store = await backend.open()
+    await store.save(turn("a", client="them"))
+    await store.save(turn("b", "a", client="me"))
+    with pytest.raises(ChainNotFound) as caught:
+        await store.chain("b", client="me")
+    assert caught.value.response_id == "a"
+
+
+async def test_a_turn_without_an_owner_is_found_by_every_client(backend: Backend) -> None:
+    store = await backend.open()
+    await store.save(turn("a", output=(item("said"),)))
+    await store.save(turn("b", "a", client="me"))
+    for client in ("me", "them", ""):
+        assert await store.load("a", client=client) is not None
+        assert await store.load_items(["said"], client=client) == {"said": item("said")}
+    assert [one.id for one in await store.chain("b", client="me")] == ["a", "b"]
+
+
+async def test_an_owner_may_have_any_name(backend: Backend) -> None:
+    store = await backend.open()
+    names = ["me", "Me", "'; DROP TABLE turn", "ключ", "%", "_", "me\x00"]
+    for name in names:
+        await store.save(turn(f"of {name}", client=name))
+    for name in names:
+        found = [other for other in names if await store.load(f"of {other}", client=name)]
+        assert found == [name]
 
 
 async def test_items_that_exceed_the_limit_in_total_are_refused(

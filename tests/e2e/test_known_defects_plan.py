@@ -71,7 +71,7 @@ async def test_invalid_output_of_the_model_is_not_a_client_error(tmp_path: Path)
             assert (response["status"], response["error"]["code"]) == ("failed", "server_error")
             assert response["usage"]["total_tokens"] == 20, "it was asked for once more"
             assert text(response) == "not JSON"
-            kept = await setup.gateway.engine.services.store.load(response["id"])
+            kept = await setup.gateway.engine.services.store.load(response["id"], client="local")
             assert kept is not None
             assert kept.status == "failed"
         logged = [e.facts for e in setup.gateway.log if e.event == "response.finished"]

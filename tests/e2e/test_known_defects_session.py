@@ -110,7 +110,9 @@ async def test_a_turn_is_saved_before_its_terminal_event_leaves(tmp_path: Path) 
             while b"event: response.completed" not in received:
                 received += await response.content.readany()
             parent = final_response(events_of(received.partition(b"data: [DONE]")[0]))["id"]
-            assert await setup.gateway.engine.services.store.load(parent) is not None
+            assert (
+                await setup.gateway.engine.services.store.load(parent, client="local") is not None
+            )
             again = await setup.whole(previous_response_id=parent)
         assert (again["previous_response_id"], text(again)) == (parent, "Hello, world")
 
@@ -176,7 +178,7 @@ async def test_a_busy_database_delays_one_save_and_no_other_request(tmp_path: Pa
                 assert text(await setup.whole(store=False)) == "Hello, world"
             assert not waiting.done()
             other.execute("ROLLBACK")
-        kept = await setup.gateway.engine.services.store.load((await waiting)["id"])
+        kept = await setup.gateway.engine.services.store.load((await waiting)["id"], client="local")
         assert kept is not None
 
 

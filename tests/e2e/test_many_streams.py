@@ -75,5 +75,8 @@ async def test_every_finished_stream_is_already_stored(tmp_path: Path) -> None:
             *(shared_gateway.post_request(script, stream=True) for _ in range(STREAMS))
         )
         ids = [answer.response["id"] for answer in answers]
-        turns = [await shared_gateway.gateway.engine.services.store.chain(each) for each in ids]
+        turns = [
+            await shared_gateway.gateway.engine.services.store.chain(each, client="local")
+            for each in ids
+        ]
     assert [turn[-1].id for turn in turns] == ids

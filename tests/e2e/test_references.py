@@ -156,7 +156,9 @@ async def test_a_stored_turn_has_the_items_and_not_the_references(tmp_path: Path
         second = (
             await post_items(checked_gateway, input=[reference(references), user("Second.")])
         ).response
-        assert await checked_gateway.gateway.engine.services.store.delete(first["id"])
+        assert await checked_gateway.gateway.engine.services.store.delete(
+            first["id"], client="local"
+        )
         third = await post_items(checked_gateway, input="Third.", previous_response_id=second["id"])
         assert role_texts(checked_gateway) == [
             ("assistant", "Hello, world"),

@@ -123,7 +123,7 @@ class Run:
             new_id=new_id,
             now=lambda: NOW,
             tools=self.plan.identities,
-            seal=partial(self._sealer.seal, "i", "m"),
+            seal=partial(self._sealer.seal, "local", "i", "m"),
             empty_arguments="{}",
         )
         filters = make_filters(self.plan, PROFILES[self.profile], new_id)
@@ -157,7 +157,7 @@ class Run:
                 self.plan,
                 FinishedRound(tuple(items), follow_up),
                 issuer="i",
-                unseal=self._sealer.open,
+                unseal=partial(self._sealer.open, "local"),
             )
             assert problems(ChatDialect().encode(self.plan, stream=True).body) == []
             bridge.begin_next_round()

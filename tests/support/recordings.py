@@ -66,7 +66,7 @@ def history_of(case: Case) -> tuple[Step, ...]:
     """The history of the next request: a message, the recorded answer, and another message."""
     sealer = Sealer(["key"], new_nonce=bytes, now=lambda: 0)
     bridge = Bridge(
-        machine((), seal=partial(sealer.seal, "p", "m")), resolve(case.meta["protocol"])
+        machine((), seal=partial(sealer.seal, "local", "p", "m")), resolve(case.meta["protocol"])
     )
     streamed = case in streams([case])
     events = bridge.feed(case.data) + bridge.close() if streamed else bridge.feed_whole(case.data)
@@ -81,6 +81,6 @@ def history_of(case: Case) -> tuple[Step, ...]:
     hi, go_on = ({"role": "user", "content": text} for text in ("hi", "go on"))
     items = [hi, *output, *results, go_on]
     steps, _ = read_items(items, inputs=frozenset({"text"}), tool_output_images=False)
-    steps, lost = unseal_history(steps, issuer="p", model="m", unseal=sealer.open)
+    steps, lost = unseal_history(steps, issuer="p", model="m", unseal=partial(sealer.open, "local"))
     assert not lost
     return pair_calls(steps)[0]

@@ -130,7 +130,8 @@ class Answer:
         return Bridge(machine, target.provider.dialect, filters, guards=target.capabilities.guards)
 
     def _seal(self, target: Target) -> Seal:
-        return partial(self._services.sealer.seal, target.provider.issuer, target.model)
+        owner = self._prepared.caller.client
+        return partial(self._services.sealer.seal, owner, target.provider.issuer, target.model)
 
     def read_whole(self, body: bytes) -> list[Event]:
         """Read a whole body. Some servers stream although a whole answer was requested."""

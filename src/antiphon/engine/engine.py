@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from antiphon.core.faults.fault import shutdown_fault
+from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.content import NO_DESCRIPTIONS
 from antiphon.core.history.read_items import has_only_messages
 from antiphon.core.plan.plan import Plan
@@ -49,16 +51,18 @@ class Engine:
         descriptions = NO_DESCRIPTIONS
         if self.describe_images is not None:
             descriptions = await self.describe_images([*items, *request.input], targets[0])
-        plans = {targets[0].name: self._plan(request, items, descriptions, targets[0])}
+        unseal = partial(services.sealer.open, caller.client)
+        plan = partial(_plan, request, items, descriptions, unseal)
+        plans = {targets[0].name: plan(targets[0])}
         for target in targets[1:]:
             with suppress(InvalidRequest):  # then this target is no fallback
-                plans[target.name] = self._plan(request, items, descriptions, target)
+                plans[target.name] = plan(target)
         runtime = services.runtime
         response = create_response(
             request, response_id=runtime.new_id("resp"), created_at=runtime.now()
         )
         planned = tuple(target for target in targets if target.name in plans)
-        return Run(services, PreparedRequest(request, caller, response, planned, plans))
+        return Run(services, PreparedRequest(request, caller, response, planned, plans, unseal))
 
     async def _load_history(
         self, request: Request, caller: Caller
@@ -69,25 +73,8 @@ class Engine:
             request = await resolve_references(request, store, caller.client)
         if request.previous_response_id is None:
             return request, ()
-        return request, build_history(await store.chain(request.previous_response_id))
-
-    def _plan(
-        self,
-        request: Request,
-        items: Sequence[Document],
-        descriptions: Mapping[str, str],
-        target: Target,
-    ) -> Plan:
-        return make_plan(
-            request,
-            items,
-            provider=target.provider.name,
-            model=target.model,
-            capabilities=target.capabilities,
-            issuer=target.provider.issuer,
-            unseal=self.services.sealer.open,
-            descriptions=descriptions,
-        )
+        turns = await store.chain(request.previous_response_id, client=caller.client)
+        return request, build_history(turns)
 
     def stop_all(self) -> None:
         """End every active run with a terminal event: the process is shutting down."""
@@ -99,6 +86,25 @@ class Engine:
         await services.in_process.close()
         await services.store.close()
         services.tracer.close()
+
+
+def _plan(
+    request: Request,
+    items: Sequence[Document],
+    descriptions: Mapping[str, str],
+    unseal: Unseal,
+    target: Target,
+) -> Plan:
+    return make_plan(
+        request,
+        items,
+        provider=target.provider.name,
+        model=target.model,
+        capabilities=target.capabilities,
+        issuer=target.provider.issuer,
+        unseal=unseal,
+        descriptions=descriptions,
+    )
 
 
 def _reject_background(request: Request) -> None:

@@ -107,7 +107,7 @@ class Run:
             self._lease.acquire()
             self._trace = trace
             self._encoding = RequestEncoding(
-                prepared.plans, services.rejected, services.sealer.open, prepared.request.stream
+                prepared.plans, services.rejected, prepared.unseal, prepared.request.stream
             )
             self._answer = Answer(services, prepared, trace, self._next.target)
             undo.pop_all()

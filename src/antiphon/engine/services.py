@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from antiphon.config import AttemptConfig
 from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.faults.fault import ProviderFault
-from antiphon.core.history.capsule import Sealer
+from antiphon.core.history.capsule import Sealer, Unseal
 from antiphon.core.plan.plan import Plan
 from antiphon.engine.health import HealthRegistry
 from antiphon.engine.rejected_parameters import RejectedParameters
@@ -98,6 +98,8 @@ class PreparedRequest:
     targets: tuple[Target, ...]
     plans: Mapping[tuple[str, str], Plan]
     """By the names of provider and model."""
+    unseal: Unseal
+    """Opens the capsules of the caller."""
 
     def facts(self) -> dict[str, Any]:
         """Return the names and numbers that may be logged; never content."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,10 +19,10 @@ from antiphon.engine.searches import find_nothing
 from antiphon.engine.services import Caller, Services
 from antiphon.engine.tracing import open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
-from antiphon.errors import ConfigError
 from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.search.searcher import open_searcher
+from antiphon.server.capsule_key import FILE_NAME, read_or_create_key
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store
 
@@ -94,24 +92,6 @@ def _make_store(config: Config, data: Path, runtime: Runtime) -> Store:
 
 
 def _make_sealer(config: Config, data: Path, runtime: Runtime) -> Sealer:
-    keys = config.capsule.keys or [_read_or_create_key(data / "capsule.key", runtime)]
+    keys = config.capsule.keys or [read_or_create_key(data / FILE_NAME, runtime.new_nonce)]
     ttl_s = config.capsule.ttl_s
     return Sealer(keys, new_nonce=runtime.new_nonce, now=runtime.now, ttl_s=ttl_s)
-
-
-def _read_or_create_key(path: Path, runtime: Runtime) -> str:
-    """Read the capsule key from its file, created on first use: capsules survive a restart."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError), open(path, "x", opener=_open_private) as file:
-            file.write(runtime.new_nonce(32).hex())
-        return path.read_text()
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: the capsule key cannot be saved ({error.strerror}); set [capsule] keys."
-        ) from error
-
-
-def _open_private(path: str, flags: int) -> int:
-    """Open a file that only its owner can read."""
-    return os.open(path, flags, 0o600)

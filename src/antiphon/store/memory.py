@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -69,17 +70,19 @@ class MemoryStore:
             self._turns_by_item[item_id, location.is_input][turn.id] = None
         self._evict()
 
-    async def load(self, response_id: str) -> Turn | None:
-        entry = self._find(response_id)
+    async def load(self, response_id: str, *, client: str = "") -> Turn | None:
+        entry = self._find(response_id, client)
         return None if entry is None else decode_turn(entry.body, entry.expires_at)
 
-    async def delete(self, response_id: str) -> bool:
-        found = self._find(response_id) is not None
+    async def delete(self, response_id: str, *, client: str = "") -> bool:
+        if self._find(response_id, client) is None:
+            return False
         self._drop(response_id)
-        return found
+        return True
 
-    async def chain(self, response_id: str) -> list[Turn]:
-        links = follow_chain(response_id, self._find, self._limits.max_chain)
+    async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
+        find = partial(self._find, client=client)
+        links = follow_chain(response_id, find, self._limits.max_chain)
         self._renew(links)
         turns = []
         for number, entry in enumerate(links.values(), 1):
@@ -107,14 +110,15 @@ class MemoryStore:
         """Return the turn to take an item from: output before input, newer before older."""
         for is_input in (False, True):
             for response_id in reversed(self._turns_by_item.get((item_id, is_input), {})):
-                entry = self._find(response_id)
-                if entry and (not is_input or entry.client == client):
+                if self._find(response_id, client) is not None:
                     return response_id
         return None
 
-    def _find(self, response_id: str) -> _StoredTurn | None:
+    def _find(self, response_id: str, client: str) -> _StoredTurn | None:
         entry = self._entries.get(response_id)
-        return None if entry is None or _is_expired(entry, self._now()) else entry
+        if entry is None or entry.client not in ("", client) or _is_expired(entry, self._now()):
+            return None
+        return entry
 
     def _renew(self, response_ids: Iterable[str]) -> None:
         now = self._now()

@@ -91,25 +91,32 @@ SCHEMA = DatabaseSchema(
             END
             """,
         ),
+        # Who sent the turn: of turns without an owner, input items are found by this client only.
         ("ALTER TABLE turn ADD COLUMN client TEXT NOT NULL DEFAULT ''",),
+        (
+            # NULL: stored before turns had an owner, found by every client.
+            "ALTER TABLE turn ADD COLUMN owner TEXT",
+            "CREATE INDEX turn_without_owner ON turn (expires_at) WHERE owner IS NULL",
+        ),
     ),
 )
 
 _ALIVE = "(turn.expires_at IS NULL OR turn.expires_at > :now)"
+_FOUND = f"{_ALIVE} AND (turn.owner = :client OR turn.owner IS NULL)"
 _SAVE = """
-    INSERT INTO turn (id, previous_response_id, expires_at, client, body) VALUES (?, ?, ?, ?, ?)
+    INSERT INTO turn (id, previous_response_id, expires_at, owner, body) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET previous_response_id = excluded.previous_response_id,
-        expires_at = excluded.expires_at, client = excluded.client, body = excluded.body
+        expires_at = excluded.expires_at, owner = excluded.owner, body = excluded.body
 """
-_DELETE = f"DELETE FROM turn WHERE id = :id AND {_ALIVE}"
-_LOAD = f"SELECT body, expires_at FROM turn WHERE id = :id AND {_ALIVE}"
+_DELETE = f"DELETE FROM turn WHERE id = :id AND {_FOUND}"
+_LOAD = f"SELECT body, expires_at FROM turn WHERE id = :id AND {_FOUND}"
 # UNION drops duplicates, so a cycle terminates; `follow_chain` then reports it.
 _CHAIN = f"""
     WITH RECURSIVE link (seq, parent) AS (
-        SELECT seq, previous_response_id FROM turn WHERE id = :id AND {_ALIVE}
+        SELECT seq, previous_response_id FROM turn WHERE id = :id AND {_FOUND}
         UNION
         SELECT turn.seq, turn.previous_response_id
-        FROM link JOIN turn ON turn.id = link.parent WHERE {_ALIVE}
+        FROM link JOIN turn ON turn.id = link.parent WHERE {_FOUND}
         LIMIT :limit
     )
     SELECT turn.id, turn.body, turn.expires_at FROM link JOIN turn ON turn.seq = link.seq
@@ -120,7 +127,8 @@ _SAVE_ITEM = """
 """
 FIND_ITEM = f"""
     SELECT turn.seq, item.is_input, item.position FROM item JOIN turn ON turn.seq = item.turn
-    WHERE item.id = :id AND {_ALIVE} AND (NOT item.is_input OR turn.client = :client)
+    WHERE item.id = :id AND {_FOUND}
+        AND (turn.owner IS NOT NULL OR turn.client IN ('', :client) OR NOT item.is_input)
     ORDER BY item.is_input, item.turn DESC LIMIT 1
 """
 _BODY = "SELECT body FROM turn WHERE seq = ?"
@@ -167,21 +175,22 @@ class SQLiteStore:
         expires_at = turn.expires_at
         if expires_at is None:
             expires_at = self._limits.expiry(self._now())
+        owner = turn.client or None
         items = [
             (id, location.is_input, turn.id, location.position)
             for id, location in locate_items(turn).items()
         ]
 
         def job(connection: sqlite3.Connection) -> None:
-            row = (turn.id, turn.previous_response_id, expires_at, turn.client, _compress(body))
+            row = (turn.id, turn.previous_response_id, expires_at, owner, _compress(body))
             connection.execute(_SAVE, row)
             connection.executemany(_SAVE_ITEM, items)
             _evict(connection, self._limits)
 
         await self._writer.run(job)
 
-    async def load(self, response_id: str) -> Turn | None:
-        key = {"id": _searchable_id(response_id), "now": self._now()}
+    async def load(self, response_id: str, *, client: str = "") -> Turn | None:
+        key = {"id": _searchable_id(response_id), "client": client, "now": self._now()}
 
         def job(connection: sqlite3.Connection) -> Turn | None:
             row = connection.execute(_LOAD, key).fetchone()
@@ -189,16 +198,16 @@ class SQLiteStore:
 
         return await self._read(job)
 
-    async def delete(self, response_id: str) -> bool:
-        key = {"id": _searchable_id(response_id), "now": self._now()}
+    async def delete(self, response_id: str, *, client: str = "") -> bool:
+        key = {"id": _searchable_id(response_id), "client": client, "now": self._now()}
         return await self._writer.run(
             lambda connection: connection.execute(_DELETE, key).rowcount > 0
         )
 
-    async def chain(self, response_id: str) -> list[Turn]:
+    async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
         limit, now = self._limits.max_chain, self._now()
         max_rows = -1 if limit is None else limit
-        key = {"id": _searchable_id(response_id), "now": now, "limit": max_rows}
+        key = {"id": _searchable_id(response_id), "client": client, "now": now, "limit": max_rows}
 
         def job(connection: sqlite3.Connection) -> list[Turn]:
             turns = {

@@ -29,7 +29,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     model: str
     provider: str
     client: str = ""
-    """The name of the client key that the request was authenticated with."""
+    """Its owner: the name of the client key that the request was authenticated with. Empty: no
+    owner, found by every client."""
     input: tuple[Document, ...] = ()
     output: tuple[Document, ...] = ()
     response: Document
@@ -63,7 +64,11 @@ class StoreLimits(Struct, frozen=True, kw_only=True):
 
 
 class Store(Protocol):
-    """Turns by response id. Raises `StoreError`; for broken chains, `InvalidRequest`."""
+    """Turns by response id. Raises `StoreError`; for broken chains, `InvalidRequest`.
+
+    A turn is found by its owner alone, or by every `client` if it has none: without a `client`,
+    only turns without an owner are found (docs/adr/0036-keys-divide-the-store.md).
+    """
 
     async def open(self) -> None:
         """Open files and start threads; raises if the store cannot be used."""
@@ -71,13 +76,13 @@ class Store(Protocol):
     async def save(self, turn: Turn) -> None:
         """Insert or replace a turn; durable on return if the backend is durable."""
 
-    async def load(self, response_id: str) -> Turn | None:
+    async def load(self, response_id: str, *, client: str = "") -> Turn | None:
         """Return the turn, or None if it does not exist or has expired."""
 
-    async def delete(self, response_id: str) -> bool:
+    async def delete(self, response_id: str, *, client: str = "") -> bool:
         """Delete a turn; False if there was none."""
 
-    async def chain(self, response_id: str) -> list[Turn]:
+    async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
         """Return the turn and its ancestors, oldest first, whatever their status."""
 
     async def load_items(
@@ -85,9 +90,7 @@ class Store(Protocol):
     ) -> dict[str, Document]:
         """Return stored items by item id; unknown ids are left out.
 
-        Output items are preferred to input items, newer turns to older ones. Ids of output items
-        are generated here and cannot be guessed. Ids of input items are chosen by the client, so
-        they are found only in turns of the same `client`.
+        Output items are preferred to input items, newer turns to older ones.
         """
 
     async def close(self) -> None:

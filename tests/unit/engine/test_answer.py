@@ -15,6 +15,7 @@ from antiphon.config import StoreConfig
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import internal_fault, timeout_fault
+from antiphon.core.history.capsule import Unopened
 from antiphon.core.planning.make_plan import make_plan
 from antiphon.engine.answer import Answer, log_fields
 from antiphon.engine.routing import Target
@@ -60,7 +61,8 @@ def prepare(locale: str = "en", **fields: Any) -> PreparedRequest:
     )
     response = Response(id="resp_1", created_at=0, model="m")
     caller = Caller("alice", "req_1", locale=locale)
-    return PreparedRequest(request, caller, response, (TARGET,), {TARGET.name: plan})
+    plans = {TARGET.name: plan}
+    return PreparedRequest(request, caller, response, (TARGET,), plans, lambda _: Unopened.FOREIGN)
 
 
 class Subject:
@@ -148,7 +150,7 @@ async def test_a_retry_drops_the_events_and_the_fault_of_the_attempt_before(tmp_
 async def test_the_turn_is_stored_before_the_terminal_event_is_returned(tmp_path: Path) -> None:
     async with open_answer(tmp_path) as subject:
         await subject.answer.release(subject.answer.read_whole(WHOLE))
-        [turn] = await subject.store.chain("resp_1")
+        [turn] = await subject.store.chain("resp_1", client="alice")
         assert (turn.client, turn.provider, turn.status) == ("alice", "it", "completed")
         assert turn.output[0]["content"][0]["text"] == "Hello, world"
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -44,7 +45,9 @@ OUTBOUND = Outbound(path="/chat/completions", body=b"{}")
 def encoding(rejected: RejectedParameters | None = None, **request: Any) -> RequestEncoding:
     plan = make_request_plan(TARGET.provider, TARGET.model, **request)
     plans = {TARGET.name: plan}
-    return RequestEncoding(plans, rejected or RejectedParameters(), SEALER.open, stream=True)
+    return RequestEncoding(
+        plans, rejected or RejectedParameters(), partial(SEALER.open, "local"), stream=True
+    )
 
 
 def encode(subject: RequestEncoding) -> tuple[Plan, dict[str, Any]]:

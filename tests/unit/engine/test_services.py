@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from antiphon.core.faults.fault import ProviderFault, shutdown_fault
+from antiphon.core.history.capsule import Unopened
 from antiphon.core.plan.plan import Plan
 from antiphon.engine.routing import Target
 from antiphon.engine.services import ActiveRuns, Caller, PreparedRequest
@@ -62,6 +63,7 @@ def test_the_facts_of_a_request_are_names_and_never_content() -> None:
         Response(id="resp_1", created_at=0, model="fast"),
         (target,),
         {target.name: Plan(provider="it", model="deepseek-chat", instructions=secret)},
+        lambda _: Unopened.FOREIGN,
     )
     assert prepared.facts() == {
         "request_id": "req_1",

@@ -29,7 +29,7 @@ def ignore(entry: Entry) -> None:
 async def seal(home: Path) -> str:
     """Seal some reasoning with the key below this directory."""
     async with open_engine(WITHOUT_KEY, {"XDG_DATA_HOME": str(home)}, ignore) as engine:
-        return engine.services.sealer.seal("issuer", "model", [], "reasoning")
+        return engine.services.sealer.seal("local", "issuer", "model", [], "reasoning")
 
 
 async def test_the_capsule_key_is_created_once_and_only_its_owner_can_read_it(
@@ -39,7 +39,7 @@ async def test_the_capsule_key_is_created_once_and_only_its_owner_can_read_it(
     path = tmp_path / "antiphon" / "capsule.key"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     async with open_engine(WITHOUT_KEY, {"XDG_DATA_HOME": str(tmp_path)}, ignore) as engine:
-        assert engine.services.sealer.open(sealed) is not None
+        assert engine.services.sealer.open("local", sealed) is not None
 
 
 async def test_a_capsule_key_that_cannot_be_saved_is_a_configuration_error(tmp_path: Path) -> None:

@@ -354,6 +354,25 @@ async def test_finding_and_deleting_items_needs_no_table_scan(
             assert [step for step in steps if not step.startswith("SEARCH")] == []
 
 
+async def test_turns_of_the_version_before_owners_are_found_by_every_client(path: Path) -> None:
+    before = DatabaseSchema(SCHEMA.application_id, SCHEMA.migrations[:3])
+    old = connect(path, before, synchronous="FULL")
+    said = {**ITEM, "id": "y"}
+    body = msgspec.json.encode(turn("old", client="me", input=(ITEM,), output=(said,)))
+    old.execute("INSERT INTO turn (id, client, body) VALUES ('old', 'me', ?)", (body,))
+    old.execute("INSERT INTO item VALUES ('x', 1, 1, 0), ('y', 0, 1, 0)")
+    old.close()
+    store = SQLiteStore(path, now=Clock())
+    await store.open()
+    for client in ("me", "them"):
+        assert await store.load("old", client=client) is not None
+        assert len(await store.chain("old", client=client)) == 1
+    # Clients choose the ids of input items, so these stay with the client that sent them.
+    assert await store.load_items(["x", "y"], client="me") == {"x": ITEM, "y": said}
+    assert await store.load_items(["x", "y"], client="them") == {"y": said}
+    await store.close()
+
+
 async def test_a_file_of_the_first_version_is_migrated(path: Path) -> None:
     before = DatabaseSchema(SCHEMA.application_id, SCHEMA.migrations[:1])
     old = connect(path, before, synchronous="FULL")

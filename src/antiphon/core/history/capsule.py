@@ -2,10 +2,12 @@
 
 1. A capsule holds what its provider needs in the next turn: reasoning text, signatures, blobs.
 2. It is bound to the provider and model that made it; only the gateway can decrypt it.
-3. Opening never raises: it returns the reason instead, and the plan works without the state.
+3. It is bound to its owner, the client key it was made for (ADR 0036).
+4. Opening never raises: it returns the reason instead, and the plan works without the state.
 
-A sealed capsule is `ap1.` and, in base64url: 4 bytes that name the key, a 12-byte nonce, and the
-AES-GCM ciphertext of the compressed JSON.
+A sealed capsule is `ap2.` and, in base64url: 4 bytes that name the key, a 12-byte nonce, and the
+AES-GCM ciphertext of the compressed JSON. The authenticated data are `ap2.` and the owner. Capsules
+with `ap1.`, of earlier versions, have no owner: any client can use them until they expire.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from msgspec import Struct
 
 from antiphon.core.stream.deltas import ReasoningState
 
-_PREFIX = "ap1."
+_PREFIX = "ap2."
+_PREFIX_WITHOUT_OWNER = "ap1."
 _NONCE_BYTES = 12
 _KEY_ID_BYTES = 4
 _MAX_BYTES = 16 * 1024 * 1024  # of one decompressed capsule: protects against zip bombs
@@ -45,7 +48,7 @@ class Unopened(StrEnum):
     """Why a capsule could not be opened."""
 
     FOREIGN = "foreign"  # not a capsule: `encrypted_content` of another server
-    TAMPERED = "tampered"  # a capsule that was modified or truncated
+    TAMPERED = "tampered"  # modified, truncated, or sealed for another owner
     UNKNOWN_KEY = "unknown_key"  # sealed with a key that is no longer configured
     EXPIRED = "expired"
 
@@ -74,18 +77,25 @@ class Sealer:
         self._now = now
         self._ttl_s = ttl_s
 
-    def seal(self, issuer: str, model: str, states: Sequence[ReasoningState], text: str) -> str:
+    def seal(
+        self, owner: str, issuer: str, model: str, states: Sequence[ReasoningState], text: str
+    ) -> str:
+        """Return `encrypted_content` that only `owner`, a client key by its name, can use."""
         capsule = Capsule(
             issuer=issuer, model=model, sealed_at=self._now(), text=text, states=tuple(states)
         )
         nonce = self._new_nonce(_NONCE_BYTES)
         packed = zlib.compress(_encode(capsule))
-        sealed = self._ciphers[self._current].encrypt(nonce, packed, _PREFIX.encode())
+        sealed = self._ciphers[self._current].encrypt(nonce, packed, _authenticated(owner))
         return _PREFIX + base64.urlsafe_b64encode(self._current + nonce + sealed).decode()
 
-    def open(self, text: str) -> Opened:
+    def open(self, owner: str, text: str) -> Opened:
         """Open the capsule in `encrypted_content`, or return why it cannot be opened."""
-        if not text.startswith(_PREFIX):
+        if text.startswith(_PREFIX):
+            authenticated = _authenticated(owner)
+        elif text.startswith(_PREFIX_WITHOUT_OWNER):
+            authenticated = _PREFIX_WITHOUT_OWNER.encode()
+        else:
             return Unopened.FOREIGN
         try:
             data = base64.b64decode(text[len(_PREFIX) :].encode(), altchars=b"-_", validate=True)
@@ -94,18 +104,22 @@ class Sealer:
         cipher = self._ciphers.get(data[:_KEY_ID_BYTES])
         if cipher is None:
             return Unopened.UNKNOWN_KEY
-        return self._decrypt(cipher, data[_KEY_ID_BYTES:])
+        return self._decrypt(cipher, data[_KEY_ID_BYTES:], authenticated)
 
-    def _decrypt(self, cipher: AESGCM, data: bytes) -> Opened:
+    def _decrypt(self, cipher: AESGCM, data: bytes, authenticated: bytes) -> Opened:
         try:
             nonce, sealed = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
-            packed = cipher.decrypt(nonce, sealed, _PREFIX.encode())
+            packed = cipher.decrypt(nonce, sealed, authenticated)
             capsule = _decode(zlib.decompressobj().decompress(packed, _MAX_BYTES))
         except (InvalidTag, ValueError, zlib.error, msgspec.DecodeError):
             return Unopened.TAMPERED
         if self._ttl_s is not None and capsule.sealed_at + self._ttl_s < self._now():
             return Unopened.EXPIRED
         return capsule
+
+
+def _authenticated(owner: str) -> bytes:
+    return _PREFIX.encode() + owner.encode()
 
 
 def _key_id(key: bytes) -> bytes:

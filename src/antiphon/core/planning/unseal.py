@@ -51,7 +51,7 @@ def _open_step(
 
 _REASONS = {
     Unopened.FOREIGN: "was created by another provider or model",
-    Unopened.TAMPERED: "was modified or truncated",
+    Unopened.TAMPERED: "was modified or truncated, or belongs to another client key",
     Unopened.UNKNOWN_KEY: "was sealed with a key that is no longer configured",
     Unopened.EXPIRED: "has expired",
 }

@@ -26,21 +26,48 @@ def sealer(*keys: str, at: int = 1000, ttl_s: int | None = None) -> Sealer:
 
 
 def sealed(by: Sealer | None = None) -> str:
-    return (by or sealer()).seal("somebody", "a-model", STATES, "Let me think.")
+    return (by or sealer()).seal("alice", "somebody", "a-model", STATES, "Let me think.")
 
 
 def test_a_sealed_capsule_opens_with_its_full_content() -> None:
-    assert sealer().open(sealed()) == Capsule(
+    assert sealer().open("alice", sealed()) == Capsule(
         issuer="somebody", model="a-model", sealed_at=1000, text="Let me think.", states=STATES
     )
 
 
 def test_a_sealed_capsule_reveals_none_of_its_content() -> None:
     text = sealed()
-    assert text.startswith("ap1.")
+    assert text.startswith("ap2.")
     inside = base64.urlsafe_b64decode(text[4:])
     assert b"think" not in inside
     assert b"somebody" not in inside
+
+
+def test_a_capsule_opens_only_for_its_owner() -> None:
+    text = sealed()
+    assert isinstance(sealer().open("alice", text), Capsule)
+    for other in ("bob", "", "Alice", "alice ", "alic"):
+        assert sealer().open(other, text) is Unopened.TAMPERED
+
+
+def test_a_capsule_with_an_owner_cannot_pass_as_one_without() -> None:
+    text = sealed().replace("ap2.", "ap1.", 1)
+    assert sealer().open("alice", text) is Unopened.TAMPERED
+    assert sealer().open("", text) is Unopened.TAMPERED
+
+
+SEALED_BY_AN_EARLIER_VERSION = (
+    "ap1.MAIiKAAAAAAAAAAAAAAAAQTF8N3Cy8plwjlUQVwOpb3g7qEgj7X-8CjBD-0nl4hBQbGFdlOh633oNaqf"
+    "OvKpDw24Jg8z5Dx2wq8xTPJ0T_gulHjrfkHzJHhfOO5ivQ6R6E5SelcSmI4PSvCgHfcS2GBZk6Q0N4Q5mI4R"
+    "fDG4Xkzrdq60xvO5wQVj_qEJKHSdwT5PizbAL6pGiaZ8f6zi3c1VYESbuT6tVCht5KeRiZrcTwPeZcbSCg=="
+)
+
+
+def test_a_capsule_of_an_earlier_version_opens_for_every_owner() -> None:
+    for owner in ("alice", "bob"):
+        assert sealer().open(owner, SEALED_BY_AN_EARLIER_VERSION) == Capsule(
+            issuer="somebody", model="a-model", sealed_at=1000, text="Let me think.", states=STATES
+        )
 
 
 def test_sealing_the_same_state_twice_gives_different_capsules() -> None:
@@ -51,47 +78,49 @@ def test_sealing_the_same_state_twice_gives_different_capsules() -> None:
 def test_an_old_key_still_opens_what_it_sealed() -> None:
     text = sealed(sealer("old"))
     rotated = sealer("new", "old")
-    assert isinstance(rotated.open(text), Capsule)
-    assert sealer("new").open(sealed(rotated)) == rotated.open(sealed(rotated))
+    assert isinstance(rotated.open("alice", text), Capsule)
+    assert sealer("new").open("alice", sealed(rotated)) == rotated.open("alice", sealed(rotated))
 
 
 def test_a_capsule_of_a_removed_key_reports_an_unknown_key() -> None:
-    assert sealer("new").open(sealed(sealer("old"))) is Unopened.UNKNOWN_KEY
+    assert sealer("new").open("alice", sealed(sealer("old"))) is Unopened.UNKNOWN_KEY
 
 
-@pytest.mark.parametrize("text", ["", "gAAAAABo-another-server", "rs_123", "ap2.AAAA"])
+@pytest.mark.parametrize("text", ["", "gAAAAABo-another-server", "rs_123", "ap3.AAAA"])
 def test_encrypted_content_of_another_server_is_foreign(text: str) -> None:
-    assert sealer().open(text) is Unopened.FOREIGN
+    assert sealer().open("alice", text) is Unopened.FOREIGN
 
 
-@pytest.mark.parametrize("broken", ["ap1.!!", "ap1.é", "ap1.QUJD=A"])
+@pytest.mark.parametrize("broken", ["ap2.!!", "ap2.é", "ap2.QUJD=A"])
 def test_invalid_base64_is_reported_as_tampered(broken: str) -> None:
-    assert sealer().open(broken) is Unopened.TAMPERED
+    assert sealer().open("alice", broken) is Unopened.TAMPERED
 
 
 @given(place=st.integers(0, 400), change=st.integers(1, 255))
 def test_a_modified_capsule_cannot_be_opened(place: int, change: int) -> None:
     data = bytearray(base64.urlsafe_b64decode(sealed()[4:]))
     data[place % len(data)] ^= change
-    assert isinstance(sealer().open("ap1." + base64.urlsafe_b64encode(data).decode()), Unopened)
+    assert isinstance(
+        sealer().open("alice", "ap2." + base64.urlsafe_b64encode(data).decode()), Unopened
+    )
 
 
 @given(length=st.integers(0, 180))
 def test_a_truncated_capsule_cannot_be_opened(length: int) -> None:
     data = base64.urlsafe_b64decode(sealed()[4:])[:length]
-    opened = sealer().open("ap1." + base64.urlsafe_b64encode(data).decode())
+    opened = sealer().open("alice", "ap2." + base64.urlsafe_b64encode(data).decode())
     assert opened in (Unopened.TAMPERED, Unopened.UNKNOWN_KEY)
 
 
 def test_a_capsule_expires_after_its_ttl() -> None:
     text = sealed(sealer(at=1000))
-    assert isinstance(sealer(at=1100, ttl_s=100).open(text), Capsule)
-    assert sealer(at=1101, ttl_s=100).open(text) is Unopened.EXPIRED
+    assert isinstance(sealer(at=1100, ttl_s=100).open("alice", text), Capsule)
+    assert sealer(at=1101, ttl_s=100).open("alice", text) is Unopened.EXPIRED
 
 
 @given(text=st.text(), value=st.dictionaries(st.text(), st.text() | st.integers()))
 def test_any_state_survives_sealing_and_opening(text: str, value: dict[str, str | int]) -> None:
     states = (ReasoningState("any", value, "turn"),)
-    capsule = sealer().open(sealer().seal("a", "b", states, text))
+    capsule = sealer().open("alice", sealer().seal("alice", "a", "b", states, text))
     assert isinstance(capsule, Capsule)
     assert (capsule.text, capsule.states) == (text, states)
