@@ -14,7 +14,7 @@ from rich.text import Text
 from antiphon.cli.terminal import is_terminal, make_console, write_json_lines
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.errors import UnreadableFile
-from antiphon.replay import replay
+from antiphon.library.replay import replay
 
 _STYLES: Mapping[str, str] = {
     "response.created": "cyan",
