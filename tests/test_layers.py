@@ -441,7 +441,7 @@ TABLE = "TABLE = {\n" + "    1: 1,\n" * (2 * FUNCTION_LINES) + "}\n"
             "def f():\n    import antiphon.core",
             "wire/a.py:2: wire imports",
         ),
-        (layer_offences, "replay.py", "import antiphon.engine", "replay imports antiphon.engine"),
+        (layer_offences, "library/a.py", "import antiphon.cli", "library imports antiphon.cli"),
         (
             layer_offences,
             "engine/a.py",
@@ -557,8 +557,8 @@ def test_a_class_name_defined_twice_is_detected() -> None:
             "cli/a.py",
             "from antiphon import __version__, replay\nimport antiphon.engine",
         ),
-        (layer_offences, "replay.py", "from antiphon.pipeline.bridge import Bridge"),
-        (layer_offences, "__init__.py", "from .replay import replay\n__version__ = '1'"),
+        (layer_offences, "library/replay.py", "from antiphon.pipeline.bridge import Bridge"),
+        (layer_offences, "__init__.py", "from .library.replay import replay\n__version__ = '1'"),
         (layer_offences, "core/a.py", "import antiphonal.engine"),
         (
             core_order_offences,

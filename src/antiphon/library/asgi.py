@@ -55,8 +55,10 @@ class ASGIApplication:
             remote=(scope.get("client") or ("",))[0],
             read_body=partial(_read_body, receive),
         )
-        answering = asyncio.ensure_future(application.handle(request))
-        response = await answering
+        try:
+            response = await application.handle(request)
+        except ConnectionError:
+            return  # the client is gone: there is nobody to answer
         await _start(response, send)
         if isinstance(response.body, bytes):
             await send({"type": "http.response.body", "body": response.body})

@@ -5,12 +5,12 @@ Ids come from counters and times are 0, so the same recording always gives the s
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
 from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.dialect import Dialect, Framer, resolve
 from antiphon.pipeline.bridge import Bridge
@@ -39,7 +39,7 @@ def replay(
 def _replay_events(
     data: bytes, dialect: Dialect, request: Mapping[str, Any], cuts: Iterable[int]
 ) -> list[Event]:
-    new_id = _make_id_counter()
+    new_id = number_ids()
     response = Response(id=new_id("resp"), created_at=0, model=_model_of(request))
     machine = ResponseMachine(
         response, new_id=new_id, now=lambda: 0, tools=_read_declared_tools(request)
@@ -69,16 +69,6 @@ def _split_at(data: bytes, cuts: Iterable[int]) -> Iterator[bytes]:
     offsets = sorted({min(max(cut, 0), len(data)) for cut in cuts} | {0, len(data)})
     for begin, end in pairwise(offsets):
         yield data[begin:end]
-
-
-def _make_id_counter() -> Callable[[str], str]:
-    counts: Counter[str] = Counter()
-
-    def new_id(prefix: str) -> str:
-        counts[prefix] += 1
-        return f"{prefix}_{counts[prefix]:04d}"
-
-    return new_id
 
 
 def _read_declared_tools(request: Mapping[str, Any]) -> ToolIdentityMap:

@@ -19,7 +19,7 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.filters.order import make_filters
 from antiphon.core.history.capsule import Opened, Unopened
-from antiphon.core.plan.plan import Capabilities, Plan
+from antiphon.core.plan.plan import Plan
 from antiphon.core.planning.make_plan import make_plan
 from antiphon.core.planning.next_round import FinishedRound, plan_next_round
 from antiphon.core.stream.machine import ResponseMachine
@@ -74,23 +74,34 @@ class Translator:
         self._dialect: Dialect = build(
             self._spec.dialect, quirks=self._spec.quirks, implied_finish=self._spec.implied_finish
         )
-        self._new_id = new_id or number_ids()
         self._follow_ups = follow_ups
-        capabilities = self._spec.capabilities_of(model or self._request.model)
-        self._plan = make_plan(
-            self._request,
-            history,
-            provider=provider,
-            model=model or self._request.model,
-            capabilities=capabilities,
-            issuer=provider,
-            unseal=_open_nothing,
-        )
-        self._bridge = self._make_bridge(capabilities, now)
+        self._plan = self._make_plan(history, provider, model or self._request.model)
+        self._bridge = self._make_bridge(new_id or number_ids(), now)
         self._pipeline = Pipeline(_make_stages(self._plan))
         self._sequence_number = 0
         self._response: Response | None = None
         self._outbound = self._encode()
+
+    def _make_plan(self, history: Sequence[Mapping[str, Any]], provider: str, model: str) -> Plan:
+        return make_plan(
+            self._request,
+            history,
+            provider=provider,
+            model=model,
+            capabilities=self._spec.capabilities_of(model),
+            issuer=provider,
+            unseal=_open_nothing,
+        )
+
+    def _make_bridge(self, new_id: Callable[[str], str], now: Callable[[], int]) -> Bridge:
+        plan = self._plan
+        response = create_response(self._request, response_id=new_id("resp"), created_at=now())
+        machine = ResponseMachine(
+            response, new_id=new_id, now=now, tools=plan.identities, empty_arguments="{}"
+        )
+        filters = make_filters(plan, OTHER, new_id, reminders=self._follow_ups)
+        guards = self._spec.capabilities_of(plan.model).guards
+        return Bridge(machine, self._dialect, filters, guards=guards)
 
     @property
     def outbound(self) -> OutboundRequest:
@@ -128,20 +139,6 @@ class Translator:
     def fail(self, message: str) -> list[dict[str, Any]]:
         """End the response with an error: the connection to the provider broke."""
         return self._release(self._bridge.connection_lost(protocol_fault(message)))
-
-    def _make_bridge(self, capabilities: Capabilities, now: Callable[[], int]) -> Bridge:
-        response = create_response(
-            self._request, response_id=self._new_id("resp"), created_at=now()
-        )
-        machine = ResponseMachine(
-            response,
-            new_id=self._new_id,
-            now=now,
-            tools=self._plan.identities,
-            empty_arguments="{}",
-        )
-        filters = make_filters(self._plan, OTHER, self._new_id, reminders=self._follow_ups)
-        return Bridge(machine, self._dialect, filters, guards=capabilities.guards)
 
     def _encode(self) -> OutboundRequest:
         outbound = self._dialect.encode(self._plan, stream=self._request.stream)

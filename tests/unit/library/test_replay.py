@@ -44,7 +44,7 @@ def test_importing_the_package_loads_no_server_store_or_cryptography() -> None:
     script = "import antiphon, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     loaded = set(done.stdout.decode().split())
-    assert "antiphon.replay" in loaded
+    assert "antiphon" in loaded
     assert not loaded & {"aiohttp", "asyncio", "cryptography", "llguidance", "sqlite3"}
 
 
