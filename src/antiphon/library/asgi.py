@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from antiphon.library.application_host import ApplicationHost
 from antiphon.library.settings import ConfigLike
-from antiphon.server.http import HTTPRequest, HTTPResponse
+from antiphon.server.http import HTTPRequest, HTTPResponse, StreamingBody
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -48,22 +48,25 @@ class ASGIApplication:
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         application = await self._host.open()
-        request = HTTPRequest(
-            method=scope["method"],
-            path=scope["path"].removeprefix(scope.get("root_path", "")),
-            headers=_read_headers(scope["headers"]),
-            remote=(scope.get("client") or ("",))[0],
-            read_body=partial(_read_body, receive),
-        )
         try:
-            response = await application.handle(request)
+            response = await application.handle(_read_request(scope, receive))
         except ConnectionError:
             return  # the client is gone: there is nobody to answer
         await _start(response, send)
         if isinstance(response.body, bytes):
             await send({"type": "http.response.body", "body": response.body})
         else:
-            await _stream(response, receive, send)
+            await _stream(response.body, receive, send)
+
+
+def _read_request(scope: Message, receive: Receive) -> HTTPRequest:
+    return HTTPRequest(
+        method=scope["method"],
+        path=scope["path"].removeprefix(scope.get("root_path", "")),
+        headers=_read_headers(scope["headers"]),
+        remote=(scope.get("client") or ("",))[0],
+        read_body=partial(_read_body, receive),
+    )
 
 
 async def _start(response: HTTPResponse, send: Send) -> None:
@@ -71,25 +74,24 @@ async def _start(response: HTTPResponse, send: Send) -> None:
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
 
 
-async def _stream(response: HTTPResponse, receive: Receive, send: Send) -> None:
+async def _stream(body: StreamingBody, receive: Receive, send: Send) -> None:
     """Send a streaming body; a client that disconnects ends it."""
-    assert not isinstance(response.body, bytes)
 
     async def write(data: bytes) -> None:
         await send({"type": "http.response.body", "body": data, "more_body": True})
 
-    writing = asyncio.ensure_future(response.body.write_to(write))
-    leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
+    writing = asyncio.ensure_future(body.write_to(write))
+    tasks = (writing, asyncio.ensure_future(_wait_for_disconnect(receive)))
     try:
-        await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if writing.done():
             await writing
             await send({"type": "http.response.body", "body": b""})
     finally:
-        writing.cancel()
-        leaving.cancel()
-        await asyncio.gather(writing, leaving, return_exceptions=True)
-        await response.body.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await body.close()
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

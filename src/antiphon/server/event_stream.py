@@ -95,7 +95,7 @@ class EventStream:
             queue.put_nowait(data)
             await taken.acquire()
 
-        writing = asyncio.get_running_loop().create_task(self.write_to(write))
+        writing = asyncio.ensure_future(self.write_to(write))
         writing.add_done_callback(lambda _: queue.put_nowait(None))
         try:
             while (data := await queue.get()) is not None:
