@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from antiphon.config import Config, load_config
+    from antiphon.config import Config
     from antiphon.core.faults.classify import classify
     from antiphon.core.faults.fault import ProviderFault
     from antiphon.core.stream.deltas import (
@@ -67,7 +67,7 @@ __version__ = "0.1.0"
 
 # The module of each public name; a name after a colon is the name in that module.
 _MODULES = {
-    "antiphon.config": "Config load_config",
+    "antiphon.config": "Config",
     "antiphon.core.faults.classify": "classify",
     "antiphon.core.faults.fault": "ProviderFault",
     "antiphon.core.stream.deltas": (
@@ -141,7 +141,6 @@ __all__ = [
     "aiohttp_app",
     "asgi_app",
     "classify",
-    "load_config",
     "map_finish_reason",
     "open",
     "open_blocking",
