@@ -171,6 +171,13 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     keepalive: Literal["event", "comment"] | None = None
 
 
+class PipelineConfig(Struct, frozen=True, kw_only=True):
+    """Stages of other packages that every answer passes."""
+
+    stages: list[Annotated[str, Meta(min_length=1)]] = field(default_factory=list)
+    """Names of entry points of the group `antiphon.stages`, in the order of the stages."""
+
+
 class LogConfig(Struct, frozen=True, kw_only=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "text", "json"] = "auto"
@@ -192,6 +199,7 @@ class Config(Struct, frozen=True, kw_only=True):
     vision: VisionConfig = VisionConfig()
     clients: dict[str, ClientConfig] = field(default_factory=dict)
     """By profile name (`codex` …); `*` applies to every client."""
+    pipeline: PipelineConfig = PipelineConfig()
     log: LogConfig = LogConfig()
     source: ConfigSource | None = None
     """The file it was read from, so that later checks can name the line. Not a key."""

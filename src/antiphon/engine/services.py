@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from antiphon.engine.rejected_parameters import RejectedParameters
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import Search, find_nothing
+from antiphon.engine.stage_plugins import StageFactory
 from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
 from antiphon.pipeline.log import Entry
@@ -74,6 +75,8 @@ class Services:
     rejected: RejectedParameters = field(default_factory=RejectedParameters)
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)
+    stages: Sequence[StageFactory] = ()
+    """Stages of other packages, made for each answer."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.engine.engine import Engine
 from antiphon.engine.run import Run
 from antiphon.engine.services import Caller
+from antiphon.engine.stage_plugins import StageFactory
 from antiphon.errors import InvalidRequest
 from antiphon.library.response_stream import ResponseStream
 from antiphon.library.settings import ConfigLike, resolve_config, write_log
@@ -33,17 +34,20 @@ _DIAGNOSED_RESPONSES = 1000
 
 @asynccontextmanager
 async def open_gateway(
-    config: ConfigLike = None, *, environment: Mapping[str, str] | None = None
+    config: ConfigLike = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    stages: Sequence[StageFactory] = (),
 ) -> AsyncIterator[Gateway]:
     """Open a gateway in this process: `async with antiphon.open() as gateway`.
 
     `config` is a `Config` or the path of an `antiphon.toml`. Without one, the providers are those
     whose keys are in the environment. Nothing is written to the disk unless the configuration names
-    a store, a trace or keys.
+    a store, a trace or keys. `stages` make the caller's own stages, which every answer passes.
     """
     environment = os.environ if environment is None else environment
     resolved = resolve_config(config, environment)
-    async with open_engine(resolved, environment, write_log) as engine:
+    async with open_engine(resolved, environment, write_log, stages=stages) as engine:
         yield Gateway(engine)
 
 

@@ -24,12 +24,12 @@ from antiphon.core.planning.make_plan import make_plan
 from antiphon.core.planning.next_round import FinishedRound, plan_next_round
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.numbered_ids import number_ids
-from antiphon.dialects.dialect import Dialect, build
 from antiphon.errors import InvalidRequest
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.contract import ContractStage
 from antiphon.pipeline.pipeline import Pipeline
 from antiphon.pipeline.stage import Batch, Stage
+from antiphon.providers.dialect_plugins import make_dialect
 from antiphon.providers.registry import known_specs
 from antiphon.providers.spec import Spec
 from antiphon.wire.events import Event
@@ -71,9 +71,7 @@ class Translator:
         """
         self._request = Request.parse(msgspec.json.encode(request))
         self._spec = _find_spec(provider)
-        self._dialect: Dialect = build(
-            self._spec.dialect, quirks=self._spec.quirks, implied_finish=self._spec.implied_finish
-        )
+        self._dialect = make_dialect(self._spec)
         self._follow_ups = follow_ups
         self._plan = self._make_plan(history, provider, model or self._request.model)
         self._bridge = self._make_bridge(new_id or number_ids(), now)

@@ -83,14 +83,17 @@ def build_pipeline(
     describe: Callable[[ProviderFault], str],
     elapsed_ms: Callable[[], float],
     store: bool,
+    stages: Sequence[Stage] = (),
 ) -> Pipeline:
-    """Build the stages behind the bridge that this answer needs, in the order of docs/stages."""
-    stages: list[Stage] = []
+    """Build the stages behind the bridge that this answer needs, in the order of docs/stages.
+
+    `stages` are those of other packages: they come before what traces, logs and saves."""
+    made: list[Stage] = []
     if plan.contract.requested != "text":
-        stages.append(ContractStage(plan.contract, provider=plan.provider))
+        made.append(ContractStage(plan.contract, provider=plan.provider))
     if profile.permanent_errors != "exact":
-        stages.append(ProfileStage(profile))
-    stages += [trace, LogStage(emit, elapsed_ms=elapsed_ms)]
+        made.append(ProfileStage(profile))
+    made += [*stages, trace, LogStage(emit, elapsed_ms=elapsed_ms)]
     if store:
-        stages.append(PersistStage())
-    return Pipeline([*stages, DiagnosticsStage(emit)], describe)
+        made.append(PersistStage())
+    return Pipeline([*made, DiagnosticsStage(emit)], describe)

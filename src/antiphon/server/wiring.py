@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from antiphon.engine.routing import make_router
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.services import Caller, Services
+from antiphon.engine.stage_plugins import StageFactory, load_stages
 from antiphon.engine.tracing import open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.pipeline.log import Entry
@@ -33,6 +34,7 @@ async def open_engine(
     environment: Mapping[str, str],
     emit: Callable[[Entry], None],
     runtime: Runtime | None = None,
+    stages: Sequence[StageFactory] = (),
 ) -> AsyncIterator[Engine]:
     """Build and open everything that lives as long as the process; close it in the end.
 
@@ -40,6 +42,7 @@ async def open_engine(
     """
     providers = build_providers(config, environment)
     router = make_router(config, providers)
+    stages = [*load_stages(config), *stages]
     runtime = runtime or Runtime()
     data = data_directory(environment)
     sealer = _make_sealer(config, data, runtime)
@@ -58,6 +61,7 @@ async def open_engine(
             health=HealthRegistry(config.attempts, runtime.monotonic),
             attempts=config.attempts,
             runtime=runtime,
+            stages=stages,
         )
         engine = Engine(router, services)
         try:
