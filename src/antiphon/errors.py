@@ -17,6 +17,7 @@ Errors that reach a client, an operator or a caller of the library:
     - ChainTooDeep           previous_response_chain_too_deep: the chain exceeds the limit
   - ConfigError            config.invalid: antiphon.toml is invalid, with file, line and key
   - StoreError             store.failed: a store cannot be opened, read or written
+    - StoreDamaged           store.damaged: the content of a database file is damaged
     - StoreRefused           store.refused: one response is too large, or cannot be encoded
   - UpstreamError          upstream: a provider failed before the client received any output
     - RateLimited            the provider's rate limit is exceeded; see `retry_after_s`
@@ -187,6 +188,12 @@ class StoreError(AntiphonError):
     """A store cannot be opened, read or written; the message names the file."""
 
     code = "store.failed"
+
+
+class StoreDamaged(StoreError):
+    """The content of a database file is damaged; the message names the file."""
+
+    code = "store.damaged"
 
 
 class StoreRefused(StoreError):

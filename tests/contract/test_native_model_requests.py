@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.errors import InvalidRequest
 from tests.support.outbound_requests import TOOL, configured, encode_request, make_request_plan
 
 FORCED = {"type": "function", "name": "get_weather"}
@@ -89,8 +90,8 @@ def test_only_ai_studio_supports_search_together_with_functions() -> None:
     tools = [TOOL, {"type": "web_search"}]
     studio = encode_request(configured("gemini"), "gemini-3.8-flash", tools=tools)
     assert "googleSearch" in str(studio["tools"])
-    vertex = encode_request(configured("vertex"), "gemini-3.8-flash", tools=tools)
-    assert "googleSearch" not in str(vertex["tools"])
+    with pytest.raises(InvalidRequest, match="together with functions"):
+        encode_request(configured("vertex"), "gemini-3.8-flash", tools=tools)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import pytest
 
 from antiphon.config import Config
 from antiphon.core.filters.order import GUARDS
+from antiphon.core.planning.hosted_tools import HostedToolPolicy
 from antiphon.core.planning.make_plan import EFFORTS
 from antiphon.core.planning.parameters import PARAMETERS, Rule
 from antiphon.core.stream.deltas import Delta, Failure, Finish, Reasoning, Text, ToolCall, Usage
@@ -55,6 +56,7 @@ VALIDATORS: dict[str, Callable[[bytes], list[str]]] = {
     "ollama": ollama_request_validator.problems,
     "responses": responses_request_validator.problems,
 }
+IGNORE = HostedToolPolicy("ignore")
 TEMPLATE = "unknown key chat_template_kwargs"
 DEVIATIONS: dict[str, set[str]] = {
     "deepseek": {"unknown key thinking", "unknown key user_id", "bad tool choice None"},
@@ -417,6 +419,7 @@ def test_a_request_with_everything_is_valid_for_the_dialect(
     }
     if not provider.capabilities(model).tools:
         del request["tool_choice"]  # requires a tool choice
+    request |= {"input": full_request.SERVABLE_ITEMS, "hosted_tools": IGNORE}
     assert_well_formed(name, encode_request(provider, model, stream=stream, **request))
 
 
@@ -434,7 +437,8 @@ def test_echo_answers_every_request() -> None:
     for model, stream, choice in product(
         provider.models(), (False, True), ("auto", "none", "required")
     ):
-        request: Document = {"input": full_request.ITEMS, "tools": full_request.TOOLS}
+        request: Document = {"input": full_request.SERVABLE_ITEMS, "tools": full_request.TOOLS}
+        request["hosted_tools"] = IGNORE
         body = encode_request(provider, model, stream=stream, tool_choice=choice, **request)
         answered = echo.answer(json.dumps(body).encode())
         assert answered.chunks

@@ -151,14 +151,14 @@ async def test_theme_20_unsupported_parameters_have_a_diagnostic(tmp_path: Path)
     assert "param.ignored:truncation" in header
 
 
-async def test_theme_20_a_tool_with_an_unsupported_restriction_is_ignored(
+async def test_theme_20_a_tool_with_an_unsupported_restriction_is_refused(
     tmp_path: Path,
 ) -> None:
     tool = {"type": "web_search", "external_web_access": False}
     async with configured(tmp_path, send_json(200, WHOLE), web_search="native") as setup:
-        header = await diagnostics_header(setup, tools=[tool])
-        assert "tools" not in setup.last_body
-    assert "tool.ignored:web_search" in header
+        status, _, document = await setup.post(tools=[tool])
+        assert (status, setup.upstream.requests) == (400, [])
+    assert "`external_web_access`" in document["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,6 @@ async def test_a_null_tool_choice_is_the_same_as_absent(tmp_path: Path) -> None:
 
 
 HISTORIC: tuple[Document, ...] = (
-    {"type": "item_reference", "id": "msg_unknown"},
     {"type": "mcp_call", "server_label": "s", "name": "f", "arguments": "{}", "id": "m"},
     {"type": "mcp_list_tools", "server_label": "s", "tools": [], "id": "m"},
     {"type": "mcp_approval_request", "server_label": "s", "name": "f", "arguments": "{}"},

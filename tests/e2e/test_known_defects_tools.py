@@ -228,8 +228,8 @@ def searching(*names: str) -> Sequence[bytes]:
 async def test_an_ignored_web_search_tool_does_not_disturb_the_answer(tmp_path: Path) -> None:
     """Managed search comes with the issue about clients; until then the tool is left out, and
     the client is told."""
-    async with checked_gateway(
-        tmp_path, send_frames((*HELLO, chunk({}, "stop"), usage(), DONE))
+    async with configured(
+        tmp_path, send_frames((*HELLO, chunk({}, "stop"), usage(), DONE)), web_search="ignore"
     ) as setup:
         status, headers, whole = await setup.post(tools=[SEARCH])
         assert (status, text(whole)) == (200, "Hello")
@@ -251,7 +251,7 @@ async def test_a_search_can_be_refused_by_configuration(tmp_path: Path) -> None:
 @row(17)
 async def test_calls_beside_a_search_keep_their_own_arguments(tmp_path: Path) -> None:
     frames = call_script(opened(0, "get_weather", PARIS), opened(1, "get_time", '{"city":"Rome"}'))
-    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+    async with configured(tmp_path, send_frames(frames), web_search="ignore") as setup:
         tools = [WEATHER, SEARCH, CLOCK]
         first = final_response(await setup.stream(tools=tools))
         answers = [
@@ -285,7 +285,7 @@ async def test_every_tool_call_sent_upstream_has_a_result(tmp_path: Path) -> Non
 @row(19)
 async def test_usage_of_a_turn_with_a_search_counts_all_rounds(tmp_path: Path) -> None:
     frames = (chunk({"reasoning_content": "Hm."}), *HELLO, chunk({}, "stop"), usage(70, 30), DONE)
-    async with checked_gateway(tmp_path, send_frames(frames)) as setup:
+    async with configured(tmp_path, send_frames(frames), web_search="ignore") as setup:
         response = final_response(await setup.stream(tools=[SEARCH]))
         assert response["usage"]["total_tokens"] == 100
         assert [item["type"] for item in response["output"]] == ["reasoning", "message"]
@@ -296,7 +296,9 @@ async def test_usage_of_a_turn_with_a_search_counts_all_rounds(tmp_path: Path) -
 async def test_a_client_function_named_web_search_is_left_to_the_client(
     tmp_path: Path, beside: list[Document]
 ) -> None:
-    async with checked_gateway(tmp_path, send_frames(searching("web_search"))) as setup:
+    async with configured(
+        tmp_path, send_frames(searching("web_search")), web_search="ignore"
+    ) as setup:
         events = await setup.stream(tools=[{**WEATHER, "name": "web_search"}, *beside])
         (call,) = items_of_type(events, "function_call")
         assert (call["name"], call["arguments"]) == ("web_search", '{"query":"x"}')

@@ -176,27 +176,17 @@ async def test_a_stored_turn_has_the_items_and_not_the_references(tmp_path: Path
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
-async def test_an_unresolved_reference_is_left_out_with_a_diagnostic(
+async def test_an_unresolved_reference_is_refused_and_nothing_is_sent(
     tmp_path: Path, store: str
 ) -> None:
     url = "memory://" if store == "memory" else f"sqlite:///{tmp_path / 'turns.db'}"
     async with reference_gateway(tmp_path, url) as checked_gateway:
         first = (await post_items(checked_gateway, input="First.")).response
         known = reference(first["output"][0]["id"])
-        unknown = [reference("rs_nowhere"), reference("msg_nowhere", typed=False)]
-        answer = await post_items(
-            checked_gateway, input=[known, unknown[0], user("Second."), unknown[1]]
-        )
-        assert role_texts(checked_gateway) == [
-            ("assistant", "Hello, world"),
-            ("user", "Second."),
-        ]
-        assert answer.headers[HEADER] == f"2; codes={UNRESOLVED}:item_reference"
-        [entry] = [
-            entry for entry in checked_gateway.gateway.log if entry.event == "response.diagnostics"
-        ]
-        found = entry.facts["diagnostics"]
-        assert found == [f"{UNRESOLVED}:input[{index}]" for index in (1, 3)]
+        for unknown in (reference("rs_nowhere"), reference("msg_nowhere", typed=False)):
+            answer = await post_items(checked_gateway, input=[known, unknown, user("Second.")])
+            assert (answer.status, answer.error["param"]) == (400, "input[1].id")
+        assert len(checked_gateway.upstream.requests) == 1
 
 
 async def test_an_item_that_was_not_stored_cannot_be_referenced(tmp_path: Path) -> None:
@@ -204,8 +194,7 @@ async def test_an_item_that_was_not_stored_cannot_be_referenced(tmp_path: Path) 
         first = (await post_items(checked_gateway, input="First.", store=False)).response
         references = [reference(item["id"]) for item in first["output"]]
         answer = await post_items(checked_gateway, input=[*references, user("Second.")])
-        assert role_texts(checked_gateway) == [("user", "Second.")]
-        assert UNRESOLVED in answer.headers[HEADER]
+        assert (answer.status, answer.error["param"]) == (400, "input[0].id")
 
 
 async def test_a_reference_is_valid_as_long_as_the_turn_of_its_item(tmp_path: Path) -> None:
@@ -225,8 +214,7 @@ async def test_a_reference_is_valid_as_long_as_the_turn_of_its_item(tmp_path: Pa
             ]
             now += 1
             answer = await post_items(checked_gateway, input=items, store=False)
-            assert role_texts(checked_gateway) == [("user", "Second.")]
-            assert UNRESOLVED in answer.headers[HEADER]
+            assert (answer.status, answer.error["param"]) == (400, "input[0].id")
 
 
 async def test_input_items_of_another_client_cannot_be_referenced(
@@ -236,15 +224,14 @@ async def test_input_items_of_another_client_cannot_be_referenced(
     keys = {"me": "my-key", "them": "their-key"}
     async with checked_gateway(tmp_path, send_frames(HELLO_WORLD), api_keys=keys) as shared:
 
-        async def sent(client: str, *items: Document) -> str:
+        async def sent(client: str, *items: Document) -> int:
             body = {"model": "m", "stream": True, "input": [*items]}
             answer = await post_request(
                 shared.gateway, body, authorization=f"Bearer {keys[client]}"
             )
-            return answer.headers.get(HEADER, "")
+            return answer.status
 
         await sent("them", user("A secret.", id="msg_1"))
-        assert UNRESOLVED in await sent("me", reference("msg_1"), user("Repeat that."))
-        assert role_texts(shared) == [("user", "Repeat that.")]
-        assert UNRESOLVED not in await sent("them", reference("msg_1"), user("Repeat that."))
+        assert await sent("me", reference("msg_1"), user("Repeat that.")) == 400
+        assert await sent("them", reference("msg_1"), user("Repeat that.")) == 200
         assert role_texts(shared) == [("user", "A secret."), ("user", "Repeat that.")]

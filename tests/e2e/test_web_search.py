@@ -417,12 +417,11 @@ async def test_only_results_of_allowed_domains_are_used(tmp_path: Path) -> None:
     assert final_response(events)["status"] == "completed"
 
 
-async def test_a_search_without_web_access_is_ignored_with_a_diagnostic(tmp_path: Path) -> None:
+async def test_a_search_without_web_access_is_refused_with_the_reason(tmp_path: Path) -> None:
     async with search_gateway(tmp_path, [text_delta("So.")]) as setup:
-        status, headers, _ = await setup.post(tools=[{**SEARCH, "external_web_access": False}])
-    assert status == 200
-    assert "tools" not in setup.last_body
-    assert "tool.ignored:web_search" in headers["antiphon-diagnostics"]
+        status, _, document = await setup.post(tools=[{**SEARCH, "external_web_access": False}])
+        assert (status, setup.upstream.requests) == (400, [])
+    assert "`external_web_access`" in document["error"]["message"]
 
 
 async def test_a_search_that_may_not_be_called_is_never_made(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_a_body_that_ends_with_a_client_message_is_a_prefix_of_the_next(
 ) -> None:
     steps = read(past)
     assume(is_answered(past))
-    assume(not steps or is_clients(steps[-1]))
+    assume(bool(steps) and is_clients(steps[-1]))  # without any, a placeholder is sent
     body = rendered(steps)
     assert rendered(read([*past, *more])).startswith(body.removesuffix(b"]}"))
 

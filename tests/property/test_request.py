@@ -24,8 +24,8 @@ Steps = tuple[str | int, ...]
 slow = settings(deadline=None)  # the official client's types are built when first used
 
 DOCUMENTS: list[dict[str, Any]] = [FULL, *captured.bodies().values()]
-DOCUMENTS += [{"model": "m", "tool_choice": choice} for choice in CHOICES]
-DOCUMENTS += [{"model": "m", "tools": [tool]} for tool in TOOLS]
+DOCUMENTS += [{"model": "m", "input": "", "tool_choice": choice} for choice in CHOICES]
+DOCUMENTS += [{"model": "m", "input": "", "tools": [tool]} for tool in TOOLS]
 DOCUMENTS += [{"model": "m", "input": [item]} for item in ITEMS]
 DOCUMENTS += [{"model": "m", "conversation": {"id": "conv_1"}}, {"model": "m", "input": "hello"}]
 
@@ -74,7 +74,7 @@ def check(document: dict[str, Any], parent: str = "") -> None:
         param = outcome.param or ""
         assert (outcome.status, bool(outcome.wire_code)) == (400, True)
         assert param.startswith(parent)
-        assert param.split(".")[0].split("[")[0] in {*document, "model"}
+        assert param.split(".")[0].split("[")[0] in {*document, "model", "input"}
         return
     assert outcome.raw == document
     response = create_response(outcome, response_id="resp_1", created_at=1)
@@ -92,7 +92,7 @@ def test_any_bytes_parse_or_raise_invalid_request(body: bytes) -> None:
 @slow
 @given(st.dictionaries(st.sampled_from(sorted(FULL)) | words | st.text(), json_values))
 def test_any_object_parses_or_is_rejected_with_its_parameter(document: dict[str, Any]) -> None:
-    check({"model": "m", **document})
+    check({"model": "m", "input": "Hello?", **document})
 
 
 def paths(value: Any, path: Steps = ()) -> Iterator[Steps]:
@@ -137,7 +137,9 @@ def test_one_change_in_a_valid_request_is_accepted_or_rejected_with_its_path(
 @given(st.integers(1, 100_000), st.sampled_from([("[", "]"), ('{"a":', "}")]), st.booleans())
 def test_nesting_is_bounded(depth: int, brackets: tuple[str, str], closed: bool) -> None:
     nested = brackets[0] * depth + ("1" + brackets[1] * depth if closed else "")
-    outcome = parsed(f'{{"model": "m", "extra": {nested}{"}" if closed else ""}'.encode())
+    outcome = parsed(
+        f'{{"model": "m", "input": "", "extra": {nested}{"}" if closed else ""}'.encode()
+    )
     assert isinstance(outcome, Request) == (closed and depth < MAX_DEPTH)
 
 

@@ -76,6 +76,9 @@ ITEMS: list[Document] = [
     {"type": "weather_report", "sky": "blue"},
 ]
 
+SERVABLE_ITEMS = [item for item in ITEMS if item.get("type") != "compaction_trigger"]
+"""Items that a request may have: a compaction is refused."""
+
 _CALLERS = ["direct", "programmatic"]
 _NETWORK: Document = {
     "type": "allowlist",

@@ -8,6 +8,7 @@ from typing import Any
 
 from antiphon.config import Config, ProviderConfig
 from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.hosted_tools import REFUSE, HostedToolPolicy
 from antiphon.core.planning.make_plan import make_plan
 from antiphon.providers.registry import SPECS, Provider, build_providers
 from antiphon.wire.request import Request
@@ -50,7 +51,13 @@ def first_model(provider: Provider) -> str:
     return (provider.models() or ["some-model"])[0]
 
 
-def make_request_plan(provider: Provider, model: str | None = None, **request: Any) -> Plan:
+def make_request_plan(
+    provider: Provider,
+    model: str | None = None,
+    *,
+    hosted_tools: HostedToolPolicy = REFUSE,
+    **request: Any,
+) -> Plan:
     model = model or first_model(provider)
     document = {"model": "m", "input": "hello", **request}
     return make_plan(
@@ -59,6 +66,7 @@ def make_request_plan(provider: Provider, model: str | None = None, **request: A
         provider=provider.name,
         model=model,
         capabilities=provider.capabilities(model),
+        hosted_tools=hosted_tools,
     )
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
+from antiphon.cli.check_owners import check_files, describe_owners
 from antiphon.cli.load_config import (
     add_config_option,
     find_config_path,
@@ -94,6 +95,7 @@ def _check_config(explicit: str | None) -> CheckedConfig:
     make_profile_resolver(config)
     reject_open_bind(config.server.host, config.server.api_keys)
     open_store(resolve_store_url(config), now=lambda: 0)
+    check_files(config, os.environ)
     return CheckedConfig(find_config_path(explicit), config, list(providers.values()))
 
 
@@ -141,6 +143,7 @@ def _describe_settings(config: Config) -> list[tuple[str, str]]:
     return [
         ("server", f"{server.host} port {server.port}, clients: {clients}"),
         ("store", resolve_store_url(config)),
+        ("owners", describe_owners(config)),
         ("trace", f"{resolve_trace_path(config)}, {payloads}" if trace.enabled else "off"),
         ("log", f"{log.level}, {log.format}"),
     ]

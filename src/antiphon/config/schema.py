@@ -16,6 +16,7 @@ Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=7 * 24 * 3600)]
 Secret: TypeAlias = Annotated[str, Meta(min_length=1)]
 Address: TypeAlias = Annotated[str, Meta(pattern=r"^([a-z]+://\S*)?$")]
 TextLeak: TypeAlias = Literal["think", "think_open", "hermes", "qwen_xml", "kimi", "glm", "mistral"]
+HostedTool: TypeAlias = Literal["code_interpreter", "file_search", "image_generation", "mcp"]
 WebSearch: TypeAlias = Literal["native", "managed", "refuse", "ignore"]
 
 
@@ -77,6 +78,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     tool_output_images: bool | None = None
     replay_reasoning: Literal["never", "tool_turns", "always"] | None = None
     developer_role: bool | None = None
+    hosted_tools: list[HostedTool] | None = None
+    """Hosted tools that the provider runs itself; only for a Responses API."""
     guards: list[TextLeak] | None = None
     """Formats in which the model leaks reasoning or tool calls into its text."""
 
@@ -178,6 +181,13 @@ class PipelineConfig(Struct, frozen=True, kw_only=True):
     """Names of entry points of the group `antiphon.stages`, in the order of the stages."""
 
 
+class CompatibilityConfig(Struct, frozen=True, kw_only=True):
+    """Leniency towards requests that cannot be served in full."""
+
+    hosted_tools: Literal["refuse", "ignore"] = "refuse"
+    """A hosted tool that nobody can run: an error, or left out with a diagnostic."""
+
+
 class LogConfig(Struct, frozen=True, kw_only=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "text", "json"] = "auto"
@@ -200,6 +210,7 @@ class Config(Struct, frozen=True, kw_only=True):
     clients: dict[str, ClientConfig] = field(default_factory=dict)
     """By profile name (`codex` …); `*` applies to every client."""
     pipeline: PipelineConfig = PipelineConfig()
+    compatibility: CompatibilityConfig = CompatibilityConfig()
     log: LogConfig = LogConfig()
     source: ConfigSource | None = None
     """The file it was read from, so that later checks can name the line. Not a key."""

@@ -30,6 +30,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     refusals: Literal["refusal", "text"] = "refusal"
     permanent_errors: Literal["exact", "400"] = "exact"
     keepalive: Literal["event", "comment"] = "event"
+    optional_tools: frozenset[str] = frozenset()
+    """Hosted tools that the client sends unasked: left out, not refused, if nobody can run them."""
 
     def status(self, status: int, *, permanent: bool = False) -> int:
         """The HTTP status for this client; `permanent` where the status itself does not show it."""
@@ -47,6 +49,7 @@ _CODEX = Profile(
     name="codex",
     refusals="text",  # it drops a refusal message, and the turn ends without any output
     permanent_errors="400",  # it retries six times after other statuses and codes
+    optional_tools=frozenset({"web_search", "image_generation"}),
 )
 
 ClientPattern: TypeAlias = tuple[re.Pattern[str], Profile]

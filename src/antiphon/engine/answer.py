@@ -38,6 +38,7 @@ from antiphon.wire.events import (
 )
 from antiphon.wire.items import Item, Message, OutputText
 from antiphon.wire.response import Response
+from antiphon.wire.response_from_request import report_settings
 
 
 class Answer:
@@ -80,14 +81,16 @@ class Answer:
         self.fault = None
         self.early.clear()
         self.facts = {**self.facts, "provider": plan.provider, "provider_model": plan.model}
-        self.use_diagnostics(plan)
+        self.use_sent_plan(plan)
         if self._bridge is None or not self._bridge.rounds:
             self._bridge = None
         else:
             guards, dialect = target.capabilities.guards, target.provider.dialect
             self._bridge.use_dialect(dialect, guards, self._seal(target), self._describer())
 
-    def use_diagnostics(self, plan: Plan) -> None:
+    def use_sent_plan(self, plan: Plan) -> None:
+        """Report what this plan says: the target's, without what was left out of the request."""
+        self._used = plan.used
         self.diagnostics = (*plan.diagnostics, *self._found)
 
     def add_diagnostic(self, diagnostic: Diagnostic) -> None:
@@ -115,10 +118,9 @@ class Answer:
 
     def _make_bridge(self) -> Bridge:
         services, plan, target = self._services, self.plan, self._target
-        response, runtime = self._prepared.response, services.runtime
-        reasoning = {**(response.reasoning or {}), "effort": plan.effective_effort}
+        response, runtime = self._initial_response(), services.runtime
         machine = ResponseMachine(
-            msgspec.structs.replace(response, reasoning=reasoning),
+            response,
             new_id=runtime.new_id,
             now=runtime.now,
             tools=plan.identities,
@@ -129,6 +131,14 @@ class Answer:
         profile, reminders = self._prepared.caller.profile, services.attempts.reminders
         filters = make_filters(plan, profile, runtime.new_id, reminders=reminders)
         return Bridge(machine, target.provider.dialect, filters, guards=target.capabilities.guards)
+
+    def _initial_response(self) -> Response:
+        """The response before any output, with the settings that this attempt uses."""
+        prepared = self._prepared
+        if self._used == prepared.plans[prepared.targets[0].name].used:
+            return prepared.response  # that is where these are from
+        settings = report_settings(prepared.request, self._used)
+        return msgspec.structs.replace(prepared.response, **settings)
 
     def _seal(self, target: Target) -> Seal:
         owner = self._prepared.caller.client

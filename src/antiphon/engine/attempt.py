@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,6 +18,7 @@ from antiphon.engine.routing import Target
 from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.upstream import Upstream, UpstreamAnswer, error_body
 from antiphon.errors import UpstreamError
+from antiphon.wire.response_from_request import remove_settings
 
 _GRACE_S = 2.0  # how long usage may follow a finish reason
 
@@ -50,7 +51,7 @@ class RequestEncoding:
             outbound, diagnostics = self.rejected.apply(
                 provider.dialect, provider.name, plan.model, outbound, self._without
             )
-            plan = msgspec.structs.replace(plan, diagnostics=(*plan.diagnostics, *diagnostics))
+            plan = _report_left_out(plan, diagnostics)
         return plan, outbound
 
     def add_round(self, finished: FinishedRound) -> None:
@@ -79,6 +80,15 @@ class RequestEncoding:
     def leave_out_state(self) -> None:
         """Leave out the sealed reasoning state of earlier turns."""
         self._without_state = True
+
+
+def _report_left_out(plan: Plan, diagnostics: Sequence[Diagnostic]) -> Plan:
+    """Add diagnostics of parameters that were left out, which the response must not report."""
+    return msgspec.structs.replace(
+        plan,
+        diagnostics=(*plan.diagnostics, *diagnostics),
+        used=remove_settings(plan.used, [each.param for each in diagnostics]),
+    )
 
 
 def _remove_state(plan: Plan) -> Plan:

@@ -6,18 +6,22 @@ rejected is rejected here; nothing is acquired before the run is entered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from antiphon.core.faults.fault import shutdown_fault
 from antiphon.core.history.capsule import Unseal
-from antiphon.core.history.content import NO_DESCRIPTIONS
+from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
 from antiphon.core.history.read_items import has_only_messages
+from antiphon.core.history.text_files import is_pdf
 from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.hosted_tools import HostedToolPolicy
 from antiphon.core.planning.make_plan import make_plan
 from antiphon.engine.image_description import DescribeImages
+from antiphon.engine.pdf_text import ReadPDFs
 from antiphon.engine.routing import Router, Target
 from antiphon.engine.run import Run
 from antiphon.engine.services import ActiveRuns, Caller, PreparedRequest, Services
@@ -29,6 +33,16 @@ from antiphon.wire.request import Request
 from antiphon.wire.response_from_request import create_response
 
 
+class PlanInputs(NamedTuple):
+    """What a plan is made of besides the request and the target."""
+
+    history: Sequence[Document]
+    descriptions: Mapping[str, str]
+    file_texts: Mapping[str, str]
+    hosted_tools: HostedToolPolicy
+    unseal: Unseal
+
+
 @dataclass
 class Engine:
     """Creates runs. One per process."""
@@ -37,6 +51,8 @@ class Engine:
     services: Services
     describe_images: DescribeImages | None = None
     """Describes images for models that take none; None where no model is configured for it."""
+    read_pdfs: ReadPDFs | None = None
+    """Reads PDF files for models that take none; None where no PDF reader is installed."""
 
     @property
     def active(self) -> ActiveRuns:
@@ -48,18 +64,19 @@ class Engine:
         targets = self.router.targets(request.model)
         _reject_background(request)
         request, items = await self._load_history(request, caller)
-        descriptions = NO_DESCRIPTIONS
-        if self.describe_images is not None:
-            descriptions = await self.describe_images([*items, *request.input], targets[0])
+        media = await self._read_media([*items, *request.input], targets)
         unseal = partial(services.sealer.open, caller.client)
-        plan = partial(_plan, request, items, descriptions, unseal)
-        plans = {targets[0].name: plan(targets[0])}
+        inputs = PlanInputs(items, *media, self._tool_policy(caller), unseal)
+        plans = {targets[0].name: _plan(request, inputs, targets[0])}
         for target in targets[1:]:
             with suppress(InvalidRequest):  # then this target is no fallback
-                plans[target.name] = plan(target)
+                plans[target.name] = _plan(request, inputs, target)
         runtime = services.runtime
         response = create_response(
-            request, response_id=runtime.new_id("resp"), created_at=runtime.now()
+            request,
+            response_id=runtime.new_id("resp"),
+            created_at=runtime.now(),
+            used=plans[targets[0].name].used,
         )
         planned = tuple(target for target in targets if target.name in plans)
         return Run(services, PreparedRequest(request, caller, response, planned, plans, unseal))
@@ -76,6 +93,22 @@ class Engine:
         turns = await store.chain(request.previous_response_id, client=caller.client)
         return request, build_history(turns)
 
+    async def _read_media(
+        self, items: Sequence[Document], targets: Sequence[Target]
+    ) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Have images described and PDF files read, for models that take none."""
+        descriptions, file_texts = NO_DESCRIPTIONS, NO_TEXTS
+        if self.describe_images is not None:
+            descriptions = await self.describe_images(items, targets[0])
+        contents = _pdf_contents(items) if self.read_pdfs is not None else []
+        if self.read_pdfs is not None and contents and not all(map(_takes_pdfs, targets)):
+            file_texts = await self.read_pdfs(contents)
+        return descriptions, file_texts
+
+    def _tool_policy(self, caller: Caller) -> HostedToolPolicy:
+        unavailable = self.services.compatibility.hosted_tools
+        return HostedToolPolicy(unavailable, caller.profile.optional_tools)
+
     def stop_all(self) -> None:
         """End every active run with a terminal event: the process is shutting down."""
         self.active.stop(shutdown_fault())
@@ -88,22 +121,36 @@ class Engine:
         services.tracer.close()
 
 
-def _plan(
-    request: Request,
-    items: Sequence[Document],
-    descriptions: Mapping[str, str],
-    unseal: Unseal,
-    target: Target,
-) -> Plan:
+def _pdf_contents(items: Iterable[Document]) -> list[str]:
+    """The content (`file_data`) of all PDF files in these items, each once."""
+    contents = (
+        part["file_data"]
+        for item in items
+        for field in ("content", "output")
+        if isinstance(parts := item.get(field), list)
+        for part in parts
+        if isinstance(part, Mapping) and isinstance(part.get("file_data"), str)
+    )
+    return [*dict.fromkeys(filter(is_pdf, contents))]
+
+
+def _takes_pdfs(target: Target) -> bool:
+    capabilities = target.capabilities
+    return "file" in capabilities.inputs and capabilities.media.accepts_file_url("", ".pdf")
+
+
+def _plan(request: Request, inputs: PlanInputs, target: Target) -> Plan:
     return make_plan(
         request,
-        items,
+        inputs.history,
         provider=target.provider.name,
         model=target.model,
         capabilities=target.capabilities,
         issuer=target.provider.issuer,
-        unseal=unseal,
-        descriptions=descriptions,
+        unseal=inputs.unseal,
+        descriptions=inputs.descriptions,
+        file_texts=inputs.file_texts,
+        hosted_tools=inputs.hosted_tools,
     )
 
 

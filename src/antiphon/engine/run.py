@@ -304,7 +304,7 @@ class Run:
         """Encode the request, send it, and wait for the response head."""
         services, answer, target = self._services, self._answer, self._next.target
         plan, outbound = self._encoding.encode(target)
-        answer.use_diagnostics(plan)
+        answer.use_sent_plan(plan)
         answer.bridge.request_bytes = len(outbound.body)
         if self._trace.keeps_payloads:
             self._trace.outbound.feed(outbound.body)

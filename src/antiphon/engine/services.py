@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from antiphon.config import AttemptConfig
+from antiphon.config import AttemptConfig, CompatibilityConfig
 from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.history.capsule import Sealer, Unseal
@@ -72,6 +72,7 @@ class Services:
     health: HealthRegistry
     search: Search = find_nothing
     attempts: AttemptConfig = field(default_factory=AttemptConfig)
+    compatibility: CompatibilityConfig = field(default_factory=CompatibilityConfig)
     rejected: RejectedParameters = field(default_factory=RejectedParameters)
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)

@@ -36,7 +36,7 @@ _GEMMA = replace(
     formats=frozenset({"text"}),
     inputs=frozenset({"text", "image"}),
     tools=False,
-    web_search="ignore",
+    web_search="none",
     context_window=131_072,
     max_output_tokens=8_192,
 )

@@ -23,6 +23,7 @@ _PLAIN = Capabilities(
     web_search_limits=frozenset(
         "external_web_access filters user_location search_context_size search_content_types".split()
     ),
+    hosted_tools=frozenset("code_interpreter file_search image_generation mcp".split()),
     context_window=128_000,
     max_output_tokens=16_384,
 )
@@ -66,8 +67,7 @@ SPEC = Spec(
     models=(
         Model(id="gpt-6-astra", capabilities=_ALWAYS),
         Model(id="gpt-5.6", capabilities=_GPT_5_6),
-        Model(id="gpt-5.5", capabilities=_REASONS),
-        Model(id="gpt-5.4", capabilities=_REASONS),
+        *(Model(id=name, capabilities=_REASONS) for name in ("gpt-5.5", "gpt-5.4")),
         Model(id="gpt-5.3-codex", capabilities=_GPT_5_2),
         Model(id="gpt-5.2", capabilities=_GPT_5_2),
         Model(id="gpt-5.1", capabilities=_GPT_5_1),

@@ -37,7 +37,7 @@ SPEC = Spec(
         ),
         efforts=parse_efforts("none minimal low medium high xhigh xhigh"),
         inputs=frozenset({"text", "image", "file"}),
-        web_search="ignore",  # `native` works with every model, but is billed separately
+        web_search="none",  # `native` works with every model, but is billed separately
     ),
     quirks=ChatQuirks(
         fields={"usage": {"include": True}},

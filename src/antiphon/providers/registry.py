@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Literal
 from urllib.parse import urlencode
 
 import msgspec
@@ -129,11 +130,11 @@ class Provider(Struct, frozen=True, kw_only=True):
         override = self.overrides.get(model) or self.overrides.get("*")
         return found if override is None else _apply_override(found, override)
 
-    def _search_mode(self, found: Capabilities) -> WebSearch:
+    def _search_mode(self, found: Capabilities) -> WebSearch | Literal["none"]:
         """Return how to search: the gateway's own search replaces a missing one of the model."""
         if self.web_search is not None:
             return self.web_search
-        use_own = found.web_search == "ignore" and self.search_limits is not None
+        use_own = found.web_search == "none" and self.search_limits is not None
         return "managed" if use_own else found.web_search
 
 
@@ -200,6 +201,7 @@ def _build_provider(
     if entry.web_search == "managed" and search_limits is None:
         problem = '"managed" requires a search backend: set `backend` in [search]'
         raise config.error_at(("providers", name, "web_search"), problem)
+    _check_hosted_tools(name, entry, spec, config)
     keys = entry.api_keys or list(filter(None, map(environment.get, spec.api_key_env)))
     if spec.needs_key and not keys:
         problem = f"required: set an API key here or in {' or '.join(spec.api_key_env)}"
@@ -217,6 +219,13 @@ def _build_provider(
         web_search=entry.web_search,
         search_limits=search_limits,
     )
+
+
+def _check_hosted_tools(name: str, entry: ProviderConfig, spec: Spec, config: Config) -> None:
+    for model, override in entry.models.items():
+        if override.hosted_tools and spec.dialect != "responses":
+            problem = f"{name!r} is not a Responses API, so it cannot be sent hosted tools"
+            raise config.error_at(("providers", name, "models", model, "hosted_tools"), problem)
 
 
 def _find_spec(name: str, entry: ProviderConfig, config: Config) -> Spec:

@@ -20,5 +20,6 @@ SPEC = Spec(
         ),
         efforts={effort: effort for effort in EFFORTS},
         replay_reasoning="always",
+        hosted_tools=frozenset("code_interpreter file_search image_generation mcp".split()),
     ),
 )

@@ -35,6 +35,7 @@ _SEARCH: Mapping[str, str] = {
     "native": "by the provider",
     "refuse": "rejected",
     "ignore": "ignored",
+    "none": "by the gateway, if it has a search engine",
 }
 
 
@@ -82,6 +83,7 @@ def _list_facts(can: Capabilities) -> Mapping[str, str]:
         + ("" if can.formats_beside_tools else "; only without tools"),
         "Tools": f"{can.max_tools} at most{strict}{closed}" if can.tools else "none",
         "Web search": _SEARCH[can.web_search],
+        "Other hosted tools": _format_code(sorted(can.hosted_tools)),
         "Reasoning of earlier turns": _REPLAY[can.replay_reasoning],
         "Markup leaked into text": _format_code(can.guards),
     }

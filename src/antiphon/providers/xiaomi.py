@@ -39,7 +39,7 @@ _TEXT = Capabilities(
     closed_objects=False,
     guards=("qwen_xml",),
     web_search_limits=frozenset({"search_context_size.high"}),
-    web_search="ignore",  # `native` is a 400 unless enabled for the account
+    web_search="none",  # `native` is a 400 unless enabled for the account
     context_window=1_048_576,
     max_output_tokens=131_072,
 )

@@ -13,6 +13,7 @@ from antiphon.core.history.capsule import Sealer
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
 from antiphon.engine.image_description import CreateRun, make_image_describer
+from antiphon.engine.pdf_text import make_pdf_reader
 from antiphon.engine.routing import make_router
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
@@ -60,10 +61,11 @@ async def open_engine(
             sealer=sealer,
             health=HealthRegistry(config.attempts, runtime.monotonic),
             attempts=config.attempts,
+            compatibility=config.compatibility,
             runtime=runtime,
             stages=stages,
         )
-        engine = Engine(router, services)
+        engine = Engine(router, services, read_pdfs=make_pdf_reader())
         try:
             create = _create_own_run(engine)
             engine.describe_images = make_image_describer(config, router, create)

@@ -2,8 +2,9 @@
 
 A client that relies on stored turns sends `{"type": "item_reference", "id": …}` instead of an
 item. Each reference is replaced by exactly one item, so that indexes into `input` stay the same.
-A reference to an unknown id is left as it is. A reasoning item that has an id but no
-`encrypted_content` counts as a reference, too. All referenced items together may not exceed
+A reference to an unknown id rejects the request: without the item it would have another meaning. A
+reasoning item that has an id but no `encrypted_content` counts as a reference, too, but may stay
+as it is. All referenced items together may not exceed
 `MAX_BYTES`, the size of a request body.
 """
 
@@ -53,12 +54,24 @@ async def resolve_references(request: Request, store: Store, client: str = "") -
         if is_required:
             raise
         return request  # only reasoning without encrypted_content: the request works without it
+    _reject_unknown(request.input, found)
     _limit_repeated_references([id for id in lookup_ids if id is not None], found)
     items = [
         item if id is None else _substitute(item, found.get(id))
         for item, id in zip(request.input, lookup_ids, strict=True)
     ]
     return msgspec.structs.replace(request, input=tuple(items))
+
+
+def _reject_unknown(items: Sequence[Document], found: Mapping[str, Document]) -> None:
+    for index, item in enumerate(items):
+        id = read_reference_id(item)
+        if id is not None and id not in found:
+            raise InvalidRequest(
+                f"`input[{index}]` refers to the item {id!r}, which is not stored: its response was"
+                " created with `store`: false, or has expired. Send the item itself.",
+                param=f"input[{index}].id",
+            )
 
 
 def _limit_repeated_references(ids: Sequence[str], found: Mapping[str, Document]) -> None:

@@ -49,7 +49,14 @@ class MemoryStore:
         self._bytes = 0
         self._purged_at = now()
 
+    @property
+    def name(self) -> str:
+        return "memory"
+
     async def open(self) -> None:
+        pass
+
+    async def check(self) -> None:
         pass
 
     async def close(self) -> None:

@@ -19,9 +19,11 @@ from antiphon.store.chain import follow_chain
 from antiphon.store.item_references import ItemCollector, ItemLocation, locate_items
 from antiphon.store.sqlite_file import (
     DatabaseSchema,
+    WatchedConnection,
     connect,
     connect_reader,
     convert_errors,
+    create_directory,
     snapshot,
     vacuum,
 )
@@ -132,6 +134,7 @@ FIND_ITEM = f"""
     ORDER BY item.is_input, item.turn DESC LIMIT 1
 """
 _BODY = "SELECT body FROM turn WHERE seq = ?"
+_WRITE_SOMETHING = "UPDATE total SET turns = turns + ?"
 _RENEW = "UPDATE turn SET expires_at = ? WHERE id = ?"
 _OLDEST = "SELECT seq, length(body) FROM turn ORDER BY seq LIMIT ?"
 _PURGE = """
@@ -149,18 +152,22 @@ class SQLiteStore:
         self._limits = limits or StoreLimits()
         self._now = now
         self._purged_at: int | None = None
-        self._writer = BatchWriter(
-            str(path), lambda: connect(path, SCHEMA, synchronous="FULL"), self._purge
-        )
+        file = WatchedConnection(path, lambda: connect(path, SCHEMA, synchronous="FULL"))
+        self._writer = BatchWriter(path, file, self._purge)
         self._readers: ThreadPoolExecutor | None = None
-        self._idle: list[sqlite3.Connection] = []  # reader connections that are not in use
+        self._idle: list[WatchedConnection] = []  # reader connections that are not in use
 
     @property
     def transactions(self) -> int:
         """Number of transactions committed for saves and deletions."""
         return self._writer.transactions
 
+    @property
+    def name(self) -> str:
+        return self._path.name
+
     async def open(self) -> None:
+        await asyncio.to_thread(create_directory, self._path)
         await self._writer.open()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="antiphon-store")
 
@@ -188,6 +195,11 @@ class SQLiteStore:
             _evict(connection, self._limits)
 
         await self._writer.run(job)
+
+    async def check(self) -> None:
+        # Only a write shows that the disk is neither full nor read-only.
+        changes = [(1,), (-1,)]
+        await self._writer.run(lambda connection: connection.executemany(_WRITE_SOMETHING, changes))
 
     async def load(self, response_id: str, *, client: str = "") -> Turn | None:
         key = {"id": _searchable_id(response_id), "client": client, "now": self._now()}
@@ -259,13 +271,13 @@ class SQLiteStore:
     def _run_reader(self, job: Job[T]) -> T:
         with convert_errors(self._path):
             try:
-                connection = self._idle.pop()
+                file = self._idle.pop()
             except IndexError:
-                connection = connect_reader(self._path)
+                file = WatchedConnection(self._path, lambda: connect_reader(self._path))
             try:
-                return job(connection)
+                return job(file.get())
             finally:
-                self._idle.append(connection)
+                self._idle.append(file)
 
     def _close_readers(self, readers: ThreadPoolExecutor) -> None:
         readers.shutdown()

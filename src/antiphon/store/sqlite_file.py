@@ -1,19 +1,24 @@
-"""SQLite files: private permissions, ownership check, migrations, errors that name the file."""
+"""SQLite files: private permissions, ownership check, migrations, errors that name the file.
+
+A file may be moved, deleted or replaced while it is open. SQLite would go on with a file that
+nobody can find, so a `WatchedConnection` is opened again if another file is at its path.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import StoreError
+from antiphon.errors import StoreDamaged, StoreError
 
 BUSY_S = 5.0  # how long to wait for a lock held by another process
 _WAL_BYTES = 16 * 1024 * 1024  # size of the write-ahead log file after a checkpoint
@@ -31,20 +36,73 @@ def convert_errors(path: Path) -> Iterator[None]:
     """Convert every error of the file to a `StoreError` that names it."""
     try:
         yield
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror or error}") from error
-    except (sqlite3.Error, msgspec.MsgspecError, zlib.error) as error:
-        raise StoreError(f"{path}: {error}") from error
+    except (OSError, sqlite3.Error, msgspec.MsgspecError, zlib.error) as error:
+        raise to_store_error(path, error) from error
+
+
+def to_store_error(path: Path, error: Exception) -> StoreError:
+    """Return an error as one that names the file."""
+    if isinstance(error, StoreError):
+        return error
+    if is_damage(error):
+        return StoreDamaged(
+            f"{path}: the file is damaged ({error}). Restore it from a backup, or move it away"
+            " together with its -wal and -shm files: a new one is created."
+        )
+    return StoreError(f"{path}: {getattr(error, 'strerror', None) or error}")
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether the content of the file is damaged, rather than the file out of reach."""
+    return _result_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_file_failure(error: Exception) -> bool:
+    """Whether the file is damaged, full, read-only or out of reach, rather than locked or used in
+    a wrong way: a new connection may work when the file does again."""
+    return is_damage(error) or _result_code(error) in (
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+    )
+
+
+def _result_code(error: Exception) -> int:
+    """Return the primary result code of SQLite; 0 for an error that is not of SQLite itself."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def set_aside(path: Path, suffix: str) -> Path:
+    """Rename a file together with the files SQLite keeps beside it; return its new path.
+
+    The log is renamed first: SQLite would apply a log that is left behind to the next file.
+    """
+    aside = path.with_name(f"{path.name}.{suffix}")
+    with convert_errors(path):
+        for part in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.rename(f"{path}{part}", f"{aside}{part}")
+        os.rename(path, aside)
+    return aside
+
+
+def create_directory(path: Path) -> None:
+    """Create the directory of a file, when it is opened for the first time.
+
+    While the gateway runs, a directory that vanished is not created again: it may be the place of
+    a file system that is not mounted.
+    """
+    with convert_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def connect(
     path: Path, schema: DatabaseSchema, *, synchronous: Literal["FULL", "NORMAL"]
 ) -> sqlite3.Connection:
-    """Open a read-write connection; creates the file and its directory if missing."""
+    """Open a read-write connection; creates the file if it is missing."""
     with convert_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # SQLite creates its -wal and -shm files with the mode of the main file.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        _create_private(path)
         connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
         try:
             _check_ownership(connection, path, schema)
@@ -58,6 +116,69 @@ def connect(
             connection.close()
             raise
     return connection
+
+
+def _create_private(path: Path) -> None:
+    """Create a missing file that only its owner can access.
+
+    SQLite creates its -wal and -shm files with the mode of the main file. An existing file is not
+    opened: closing it would release the locks of other connections of this process.
+    """
+    _remove_leftovers(path)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the -wal and -shm files of a database that is gone: a new one must not share them
+    with connections to the old one that are still open."""
+    leftovers = [Path(f"{path}{part}") for part in ("-wal", "-shm")]
+    leftovers = [each for each in leftovers if each.exists()]
+    if leftovers and not path.exists():  # in this order: a file is older than its log
+        for each in leftovers:
+            each.unlink(missing_ok=True)
+
+
+class WatchedConnection:
+    """A connection to the file that is at a path now. Used by one thread at a time."""
+
+    def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._path = path
+        self._connect = connect
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+
+    def get(self) -> sqlite3.Connection:
+        """Return the connection, a new one if another file is at the path; raises `StoreError`."""
+        identity = _read_identity(self._path)
+        if self._connection is None or identity is None or identity != self._identity:
+            self.close()
+            self._connection = self._connect()
+            # A file that was created or replaced meanwhile may not be the one that was opened.
+            opened = _read_identity(self._path)
+            self._identity = opened if opened == identity else None
+        return self._connection
+
+    def close(self) -> None:
+        """Close the connection; `get` opens a new one. SQLite does not touch the files at the path
+        if they are not those that it opened."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _read_identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a file, None if it cannot be found."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:

@@ -1,7 +1,8 @@
 """Batching SQLite writer: one thread, one connection, one transaction for all queued jobs.
 
 Batching makes full durability cheap: a job completes when its commit is on disk, and a hundred
-jobs share one commit. A job that fails by itself does not fail the rest of its batch.
+jobs share one commit. A job that fails by itself does not fail the rest of its batch. After a
+failure of the file, each batch tries again with a new connection.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeAlias, TypeVar
@@ -17,7 +19,12 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Struct
 
 from antiphon.errors import StoreError
-from antiphon.store.sqlite_file import transaction
+from antiphon.store.sqlite_file import (
+    WatchedConnection,
+    is_file_failure,
+    to_store_error,
+    transaction,
+)
 
 T = TypeVar("T")
 Job: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -42,25 +49,25 @@ class _JobResult(Struct, frozen=True):
 class BatchWriter:
     """Runs jobs in a thread. `maintain` runs between batches; True asks for another run soon."""
 
-    def __init__(
-        self, name: str, connect: Callable[[], sqlite3.Connection], maintain: Job[bool]
-    ) -> None:
+    def __init__(self, path: Path, connection: WatchedConnection, maintain: Job[bool]) -> None:
         self.transactions = 0
         """Number of transactions committed for jobs."""
-        self._name = name
-        self._connect = connect
+        self._path = path
+        self._connection = connection
         self._maintain = maintain
         self._queue: SimpleQueue[_QueuedJob | None] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
-        """Start the thread; raises what `connect` raises."""
+        """Start the thread; raises what connecting raises."""
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
         opened: asyncio.Future[None] = self._loop.create_future()
         # A daemon thread, so that a process that exits without closing does not hang.
-        Thread(target=self._main, args=(opened, self._ended), name=self._name, daemon=True).start()
+        Thread(
+            target=self._main, args=(opened, self._ended), name=str(self._path), daemon=True
+        ).start()
         try:
             await opened
         except BaseException:
@@ -88,7 +95,7 @@ class BatchWriter:
 
     def _require_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            raise StoreError(f"{self._name}: the store is not open")
+            raise StoreError(f"{self._path}: the store is not open")
         return self._loop
 
     # --- in the thread ----------------------------------------------------------------------------
@@ -96,29 +103,27 @@ class BatchWriter:
     def _main(self, opened: asyncio.Future[None], ended: asyncio.Future[None]) -> None:
         loop = opened.get_loop()
         try:
-            connection = self._connect()
+            self._connection.get()
         except Exception as error:  # any error must reach the caller of `open`
             _deliver_results(loop, [_JobResult(opened, error=error)])
             return
         _deliver_results(loop, [_JobResult(opened)])
         try:
-            self._process_batches(connection, loop)
+            self._process_batches(loop)
         finally:
-            connection.close()
+            self._connection.close()
             _deliver_results(loop, [_JobResult(ended)])
 
-    def _process_batches(
-        self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def _process_batches(self, loop: asyncio.AbstractEventLoop) -> None:
         busy = True
         while True:
             taken = self._take_batch(0.0 if busy else IDLE_S)
             jobs = [queued for queued in taken if queued is not None]
             if jobs:
-                _deliver_results(loop, self._commit(connection, jobs))
+                _deliver_results(loop, self._commit(jobs))
             if len(jobs) < len(taken):
                 return
-            busy = self._run_maintenance(connection)
+            busy = self._run_maintenance()
 
     def _take_batch(self, timeout_s: float) -> list[_QueuedJob | None]:
         """Return everything that is queued now, up to `BATCH`; waits for the first."""
@@ -131,33 +136,44 @@ class BatchWriter:
             pass
         return taken
 
-    def _commit(self, connection: sqlite3.Connection, jobs: list[_QueuedJob]) -> list[_JobResult]:
+    def _commit(self, jobs: list[_QueuedJob]) -> list[_JobResult]:
         try:
-            with transaction(connection):
-                results = [queued.job(connection) for queued in jobs]
-        except sqlite3.OperationalError as error:  # locked, full, read-only: true of every job
+            results = self._run_jobs(jobs)
+        except (sqlite3.OperationalError, StoreError) as error:  # true of every job
             return [self._failure(queued, error) for queued in jobs]
         except Exception as error:  # one job is at fault: run each in its own transaction
             if len(jobs) == 1:
                 return [self._failure(jobs[0], error)]
-            return [each for queued in jobs for each in self._commit(connection, [queued])]
+            return [each for queued in jobs for each in self._commit([queued])]
         self.transactions += 1
         return [
             _JobResult(queued.future, result) for queued, result in zip(jobs, results, strict=True)
         ]
 
+    def _run_jobs(self, jobs: list[_QueuedJob]) -> list[Any]:
+        """Run jobs in one transaction. A failure of the file closes the connection: it may have
+        been opened when the file could not be written."""
+        connection = self._connection.get()
+        try:
+            with transaction(connection):
+                return [queued.job(connection) for queued in jobs]
+        except sqlite3.Error as error:
+            if is_file_failure(error):
+                self._connection.close()
+            raise
+
     def _failure(self, queued: _QueuedJob, error: Exception) -> _JobResult:
-        failure = StoreError(f"{self._name}: {error}")
-        failure.__cause__ = error
+        failure = to_store_error(self._path, error)
+        failure.__cause__ = error if failure is not error else error.__cause__
         if queued.future is None:
             _log.warning("%s", failure)
         return _JobResult(queued.future, error=failure)
 
-    def _run_maintenance(self, connection: sqlite3.Connection) -> bool:
+    def _run_maintenance(self) -> bool:
         try:
-            return self._maintain(connection)
-        except sqlite3.Error as error:  # retried in the next round; writes continue
-            _log.warning("%s: maintenance failed, will be retried: %s", self._name, error)
+            return self._maintain(self._connection.get())
+        except (sqlite3.Error, StoreError) as error:  # retried in the next round; writes continue
+            _log.warning("%s: maintenance failed, will be retried: %s", self._path, error)
             return False
 
 

@@ -70,6 +70,13 @@ class Store(Protocol):
     only turns without an owner are found (docs/adr/0036-keys-divide-the-store.md).
     """
 
+    @property
+    def name(self) -> str:
+        """Return the name of its file, without directories."""
+
+    async def check(self) -> None:
+        """Raise `StoreError` if a turn could not be saved now."""
+
     async def open(self) -> None:
         """Open files and start threads; raises if the store cannot be used."""
 

@@ -16,10 +16,15 @@ def open_store(url: str, *, now: Clock, limits: StoreLimits | None = None) -> St
     """Return the store for a URL. It accesses no file before its `open()`."""
     if url == "memory://":
         return MemoryStore(now=now, limits=limits)
-    path = url.removeprefix(_SQLITE)
-    if path and path != url and path != ":memory:":
-        return SQLiteStore(Path(path), now=now, limits=limits)
+    if (path := sqlite_path(url)) is not None:
+        return SQLiteStore(path, now=now, limits=limits)
     raise StoreError(
         f"{url!r} is not a supported store URL: use `sqlite:///FILE` (relative),"
         " `sqlite:////PATH/FILE` (absolute) or `memory://`."
     )
+
+
+def sqlite_path(url: str) -> Path | None:
+    """Return the file that a URL names; None if it is not the URL of a SQLite store."""
+    path = url.removeprefix(_SQLITE)
+    return Path(path) if path and path != url and path != ":memory:" else None

@@ -99,6 +99,7 @@ class Request(Struct, frozen=True, kw_only=True):
         values = _read_fields(_FIELDS, fields)
         _read_fields(_CHECKED_FIELDS, fields)
         _reject_conflicts(values)
+        _require_input(values)
         unknown = tuple(name for name in fields if name not in _KNOWN_FIELDS)
         return cls(raw=raw, unknown=unknown, **values, **_read_nested_fields(fields))
 
@@ -253,3 +254,14 @@ def _reject_conflicts(values: Document) -> None:
         )
     if values.get("background") and values.get("store") is False:
         raise invalid_value("background", "requires 'store' to be true.")
+
+
+_INSTEAD_OF_INPUT = frozenset({"previous_response_id", "conversation", "prompt"})
+"""Fields that a request may have in place of `input`."""
+
+
+def _require_input(values: Document) -> None:
+    """Reject a request that has nothing to answer. An empty string is accepted: Codex sends one to
+    warm up a model."""
+    if not values.get("input") and not _INSTEAD_OF_INPUT & values.keys():
+        raise missing_parameter("input", " with at least one item (or 'previous_response_id')")

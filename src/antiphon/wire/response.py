@@ -74,7 +74,7 @@ class Response(Struct, frozen=True, kw_only=True):
     store: bool = True
     temperature: float = 1.0
     text: Document = field(default_factory=_default_text)
-    tool_choice: str | Document = "auto"
+    tool_choice: str | Mapping[str, Any] = "auto"
     tools: Sequence[Document] = ()
     top_logprobs: int = 0
     top_p: float = 1.0

@@ -7,7 +7,11 @@ Secrets are left out as well, because responses are stored.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
+
+from msgspec import Struct, field, structs
 
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
@@ -19,8 +23,16 @@ _REPORTED_TIERS = {"auto": "default", "fast": "priority"}
 _FUNCTION_DEFAULTS = {"description": None, "parameters": None, "strict": None}
 
 
-def create_response(request: Request, *, response_id: str, created_at: int) -> Response:
-    """Build the response in progress, with every field that its request determines."""
+def create_response(
+    request: Request, *, response_id: str, created_at: int, used: UsedSettings | None = None
+) -> Response:
+    """Build the response in progress, with every field that its request determines; `used`: what
+    has become of its settings, if that is known."""
+    response = _repeat_request(request, response_id, created_at)
+    return response if used is None else structs.replace(response, **report_settings(request, used))
+
+
+def _repeat_request(request: Request, response_id: str, created_at: int) -> Response:
     return Response(
         id=response_id,
         created_at=created_at,
@@ -45,7 +57,7 @@ def create_response(request: Request, *, response_id: str, created_at: int) -> R
         temperature=1.0 if request.temperature is None else request.temperature,
         text={"format": request.text_format, "verbosity": request.verbosity or "medium"},
         tool_choice=_repeat_tool_choice(request.tool_choice),
-        tools=[_repeat_tool(tool) for tool in request.tools if tool["type"] in TOOLS],
+        tools=_repeat_tools(request.tools),
         top_logprobs=request.top_logprobs or 0,
         top_p=1.0 if request.top_p is None else request.top_p,
         truncation=request.truncation,
@@ -54,12 +66,24 @@ def create_response(request: Request, *, response_id: str, created_at: int) -> R
     )
 
 
-def _repeat_tool(tool: Document) -> Document:
+def _repeat_tools(
+    tools: Iterable[Document], unused: Collection[Mapping[str, Any]] = ()
+) -> list[Document]:
+    """The tools of a request as its response lists them, without those that are not used."""
+    return [
+        _repeat_tool(tool, unused)
+        for tool in tools
+        if tool["type"] in TOOLS and (not unused or tool not in unused)
+    ]
+
+
+def _repeat_tool(tool: Document, unused: Collection[Mapping[str, Any]]) -> Document:
     if tool["type"] == "function":
         return {"type": "function", "name": tool["name"], **_FUNCTION_DEFAULTS, **tool}
     if tool["type"] == "namespace":
-        inner = [_repeat_tool(each) for each in tool["tools"] if each["type"] in NAMESPACE_TOOLS]
-        return {**tool, "description": tool.get("description") or "", "tools": inner}
+        inner = [each for each in tool["tools"] if each["type"] in NAMESPACE_TOOLS]
+        described = {**tool, "description": tool.get("description") or ""}
+        return {**described, "tools": _repeat_tools(inner, unused)}
     if tool["type"] == "custom":
         return tool
     return _without_secrets(tool)  # type: ignore[no-any-return]
@@ -77,7 +101,7 @@ def _without_secrets(value: Any) -> Any:
     return value
 
 
-def _repeat_tool_choice(choice: str | Document) -> str | Document:
+def _repeat_tool_choice(choice: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
     """The API reports some choices in an equivalent form that its response types allow."""
     if isinstance(choice, str):
         return choice
@@ -86,3 +110,82 @@ def _repeat_tool_choice(choice: str | Document) -> str | Document:
     if choice["type"] == "allowed_tools" and choice["mode"] == "none":
         return "none"
     return choice
+
+
+# --- settings that are used -----------------------------------------------------------------------
+
+_DEFAULTS: Mapping[str, Any] = {
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "truncation": "disabled",
+    "service_tier": "default",
+}
+"""Parameters of providers that a response reports, with the API's defaults."""
+
+_OTHER_NAMES: Mapping[str, str] = {
+    "max_completion_tokens": "max_output_tokens",
+    "logprobs": "top_logprobs",
+    "reasoning_effort": "effort",
+    "reasoning": "effort",
+}
+"""Other names of settings in requests to providers, in snake case."""
+
+
+class UsedSettings(Struct, frozen=True, kw_only=True):
+    """The settings of a request that are used. Labels of the client, such as `metadata`, and the
+    model are not among them: a response repeats them as they were sent."""
+
+    parameters: Mapping[str, Any] = {}
+    """Parameters that are sent to the provider, or that the gateway applies itself."""
+    effort: str | None = None
+    text_format: Document = field(default_factory=lambda: {"type": "text"})
+    forces_call: bool = False
+    """Whether the provider has to call a tool."""
+    unused: Collection[Mapping[str, Any]] = ()
+    """Tools that cannot be called."""
+
+
+def report_settings(request: Request, used: UsedSettings) -> dict[str, Any]:
+    """The fields of a response that tell which settings are used, not which were requested. What is
+    not used has the API's default."""
+    parameters = used.parameters
+    reported = {name: parameters.get(name, default) for name, default in _DEFAULTS.items()}
+    summary = parameters.get("summary") or parameters.get("generate_summary")
+    tier = reported["service_tier"]
+    return reported | {
+        "service_tier": _REPORTED_TIERS.get(tier, tier),
+        "reasoning": {
+            "effort": used.effort,
+            "summary": summary or ("auto" if request.summary else None),
+        },
+        "text": {"format": used.text_format, "verbosity": parameters.get("verbosity", "medium")},
+        "tool_choice": _report_tool_choice(request.tool_choice, forces_call=used.forces_call),
+        "tools": _repeat_tools(request.tools, used.unused),
+    }
+
+
+def _report_tool_choice(choice: str | Document, *, forces_call: bool) -> str | Mapping[str, Any]:
+    """The choice, without its obligation to call a tool if that is not sent."""
+    nested = {} if isinstance(choice, str) else choice
+    is_list = nested.get("type") == "allowed_tools"
+    mode = nested.get("mode") if is_list else choice
+    if mode in ("auto", "none") or forces_call:
+        return _repeat_tool_choice(choice)
+    if isinstance(choice, str):
+        return "auto"
+    tools = choice["tools"] if is_list else [choice]
+    return {"type": "allowed_tools", "mode": "auto", "tools": tools}
+
+
+def remove_settings(used: UsedSettings, refused: Iterable[str]) -> UsedSettings:
+    """The settings after a provider has refused some of its parameters, by its names for them."""
+    snake_case = {re.sub(r"(?=[A-Z])", "_", name).lower() for name in refused}
+    names = {_OTHER_NAMES.get(name, name) for name in snake_case}
+    parameters = {name: value for name, value in used.parameters.items() if name not in names}
+    effort = None if "effort" in names else used.effort
+    return structs.replace(used, parameters=parameters, effort=effort)

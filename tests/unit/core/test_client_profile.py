@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from antiphon.core.client_profile import (
     OTHER,
@@ -60,14 +61,14 @@ def test_only_codex_has_a_profile_that_differs_from_the_default() -> None:
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
-        ({}, Profile(name="codex", refusals="text", permanent_errors="400")),
+        ({}, CODEX),
         (
             {"codex": {"refusals": "refusal", "permanent_errors": None, "keepalive": "comment"}},
-            Profile(name="codex", refusals="refusal", permanent_errors="400", keepalive="comment"),
+            structs.replace(CODEX, refusals="refusal", keepalive="comment"),
         ),
         (
             {"*": {"refusals": "refusal", "keepalive": "comment"}, "codex": {"keepalive": "event"}},
-            Profile(name="codex", refusals="refusal", permanent_errors="400", keepalive="event"),
+            structs.replace(CODEX, refusals="refusal", keepalive="event"),
         ),
         ({"opencode": {"keepalive": "comment"}}, CODEX),
     ],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import ProviderConfig, StoreConfig
+from antiphon.config import CompatibilityConfig, ProviderConfig, StoreConfig
 from antiphon.engine.engine import Engine
 from antiphon.engine.run import State
 from antiphon.engine.services import Caller
@@ -97,6 +97,7 @@ async def test_a_fallback_that_cannot_serve_the_request_is_no_target(tmp_path: P
         "providers": {"other": without_search},
         "default_provider": "",
         "fallbacks": {"echo/error-503": ["other/m"]},
+        "compatibility": CompatibilityConfig(hosted_tools="ignore"),
     }
     async with open_echo(tmp_path, **changes) as engine:
         fields = {"model": "echo/error-503", "tools": [{"type": "web_search"}]}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from antiphon.core.history.steps import MessageStep, ReasoningStep, TextPart, ToolCallStep
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import ReasoningState
+from antiphon.errors import InvalidRequest
 from tests.support.outbound_requests import configured, encode_request
 from tests.support.vendor_answers import STREAMED, WHOLE
 
@@ -53,6 +56,7 @@ def test_usage_with_cost_is_requested() -> None:
 
 def test_native_search_uses_openrouters_tool_if_configured() -> None:
     search = [{"type": "web_search"}]
-    assert "tools" not in encode_request(PROVIDER, tools=search)
+    with pytest.raises(InvalidRequest):
+        encode_request(PROVIDER, tools=search)
     native = configured("openrouter", web_search="native")
     assert encode_request(native, tools=search)["tools"] == [{"type": "openrouter:web_search"}]

@@ -220,7 +220,7 @@ def search_capabilities(
 
 
 def test_without_a_search_backend_capabilities_are_unchanged() -> None:
-    assert search_capabilities("chat", "m").web_search == "ignore"
+    assert search_capabilities("chat", "m").web_search == "none"
     assert search_capabilities("openai", "gpt-5.4").web_search == "native"
 
 

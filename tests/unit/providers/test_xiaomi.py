@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from antiphon.errors import InvalidRequest
 from tests.support.outbound_requests import (
     CALLED,
     TOOL,
@@ -99,7 +100,8 @@ def test_degraded_parameters_are_reported() -> None:
 
 def test_native_search_uses_the_vendors_tool_if_configured() -> None:
     search = [{"type": "web_search"}]
-    assert "tools" not in encode_request(PROVIDER, tools=search)
+    with pytest.raises(InvalidRequest):
+        encode_request(PROVIDER, tools=search)
     native = configured("xiaomi", web_search="native")
     assert encode_request(native, tools=search)["tools"] == [
         {"type": "web_search", "max_keyword": 3, "limit": 3}

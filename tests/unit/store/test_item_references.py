@@ -59,8 +59,21 @@ async def test_an_item_counts_as_often_as_it_is_referenced(
     store = MemoryStore(now=Clock())
     message = {"type": "message", "id": "msg_1", "role": "assistant", "content": "x" * 1000}
     await store.save(turn("a", output=(message,)))
-    few = await resolve_references(request(*[{"id": "msg_1"}] * 9, {"id": "unknown"}), store)
-    assert few.input == (*[message] * 9, {"id": "unknown"})
+    few = await resolve_references(request(*[{"id": "msg_1"}] * 9), store)
+    assert few.input == (*[message] * 9,)
     with pytest.raises(InvalidRequest) as caught:
         await resolve_references(request(*[{"id": "msg_1"}] * 10), store)
     assert (caught.value.status, caught.value.param) == (413, "input")
+
+
+async def test_a_reference_to_an_unknown_item_is_rejected_with_its_position() -> None:
+    store = MemoryStore(now=Clock())
+    with pytest.raises(InvalidRequest) as caught:
+        await resolve_references(request({"role": "user", "content": "Hi"}, {"id": "x"}), store)
+    assert (caught.value.status, caught.value.param) == (400, "input[1].id")
+    assert "'x'" in caught.value.message
+
+
+async def test_reasoning_that_is_not_stored_stays_as_it_is() -> None:
+    resolved = await resolve_references(request(REASONING), MemoryStore(now=Clock()))
+    assert resolved.input == (REASONING,)

@@ -16,7 +16,7 @@ import pytest
 
 from antiphon.errors import StoreError
 from antiphon.store.sqlite import FIND_ITEM, PURGE_EVERY_S, PURGE_TURNS, SCHEMA, SQLiteStore
-from antiphon.store.sqlite_file import DatabaseSchema, connect
+from antiphon.store.sqlite_file import DatabaseSchema, connect, create_directory
 from antiphon.store.store import StoreLimits
 from tests.support.turns import Clock, chain_ids, turn
 
@@ -356,6 +356,7 @@ async def test_finding_and_deleting_items_needs_no_table_scan(
 
 async def test_turns_of_the_version_before_owners_are_found_by_every_client(path: Path) -> None:
     before = DatabaseSchema(SCHEMA.application_id, SCHEMA.migrations[:3])
+    create_directory(path)
     old = connect(path, before, synchronous="FULL")
     said = {**ITEM, "id": "y"}
     body = msgspec.json.encode(turn("old", client="me", input=(ITEM,), output=(said,)))
@@ -375,6 +376,7 @@ async def test_turns_of_the_version_before_owners_are_found_by_every_client(path
 
 async def test_a_file_of_the_first_version_is_migrated(path: Path) -> None:
     before = DatabaseSchema(SCHEMA.application_id, SCHEMA.migrations[:1])
+    create_directory(path)
     old = connect(path, before, synchronous="FULL")
     body = msgspec.json.encode(turn("old"))
     old.execute("INSERT INTO turn (id, body) VALUES ('old', ?)", (body,))

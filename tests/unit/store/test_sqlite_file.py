@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.errors import StoreError
+from antiphon.errors import StoreDamaged, StoreError
 from antiphon.store.sqlite_file import (
     DatabaseSchema,
+    WatchedConnection,
     connect,
     connect_reader,
+    create_directory,
+    set_aside,
     snapshot,
     transaction,
     vacuum,
@@ -82,6 +85,8 @@ def test_vacuum_returns_free_pages_to_the_file_system(tmp_path: Path) -> None:
 def test_the_files_are_private_and_commits_are_durable(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "down" / "things.sqlite"
     schema = DatabaseSchema(1234, (FIRST,))
+    create_directory(path)
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     with closing(connect(path, schema, synchronous="FULL")) as connection:
         for file in path.parent.iterdir():
             assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
@@ -135,7 +140,78 @@ def test_a_file_that_cannot_be_used_is_named_and_not_changed(
 def test_a_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreError, match=r"things\.sqlite"):
-        things(tmp_path / "file" / "things.sqlite", FIRST)
+        create_directory(tmp_path / "file" / "things.sqlite")
+
+
+def test_a_damaged_file_is_told_apart_and_the_message_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "things.sqlite"
+    write_garbage(path)
+    with pytest.raises(StoreDamaged, match="Restore it from a backup, or move it away"):
+        things(path, FIRST)
+    path.unlink()
+    make_foreign_database(path)
+    with pytest.raises(StoreError) as caught:
+        things(path, FIRST)
+    assert not isinstance(caught.value, StoreDamaged)
+
+
+# --- files that are moved, replaced or set aside --------------------------------------------------
+
+
+def open_watched(path: Path) -> WatchedConnection:
+    schema = DatabaseSchema(1234, (FIRST,))
+    return WatchedConnection(path, lambda: connect(path, schema, synchronous="FULL"))
+
+
+def test_a_connection_is_kept_while_its_file_is_in_place(tmp_path: Path) -> None:
+    things(tmp_path / "things.sqlite", FIRST)
+    with closing(open_watched(tmp_path / "things.sqlite")) as watched:
+        assert watched.get() is watched.get()
+        watched.close()
+        assert watched.get().execute("SELECT count(*) FROM thing").fetchone() == (1,)
+
+
+def test_a_connection_to_a_replaced_file_is_opened_again_without_touching_its_log(
+    tmp_path: Path,
+) -> None:
+    path, moved = tmp_path / "data" / "things.sqlite", tmp_path / "moved"
+    create_directory(path)
+    with closing(open_watched(path)) as watched, closing(open_watched(path)) as other:
+        watched.get().execute("INSERT INTO thing VALUES ('in the first file')")
+        path.parent.rename(moved)
+        create_directory(path)
+        other.get().execute("INSERT INTO thing VALUES ('only in the log of the second file')")
+        rows = watched.get().execute("SELECT name FROM thing").fetchall()
+        assert rows == [("old",), ("only in the log of the second file",)]
+        assert path.with_name("things.sqlite-wal").stat().st_size > 0
+    assert things(moved / "things.sqlite", FIRST) == [("old",), ("in the first file",)]
+    assert things(path, FIRST) == rows
+
+
+def test_a_new_file_shares_nothing_with_connections_to_a_deleted_one(tmp_path: Path) -> None:
+    path = tmp_path / "things.sqlite"
+    with closing(open_watched(path)) as watched, closing(open_watched(path)) as other:
+        old = watched.get()
+        old.execute("INSERT INTO thing VALUES ('only in the log of the deleted file')")
+        path.unlink()  # and its log stays
+        other.get().execute("INSERT INTO thing VALUES ('in the new file')")
+        assert old.execute("SELECT count(*) FROM thing").fetchone() == (2,)
+        assert watched.get() is not old
+        watched.get().execute("INSERT INTO thing VALUES ('in the new file, too')")
+    rows = [("old",), ("in the new file",), ("in the new file, too",)]
+    assert things(path, FIRST) == rows
+
+
+def test_a_file_is_set_aside_together_with_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "things.sqlite"
+    with closing(open_watched(path)) as watched:
+        watched.get().execute("INSERT INTO thing VALUES ('only in the log')")
+        aside = set_aside(path, "damaged-1")
+        assert aside == tmp_path / "things.sqlite.damaged-1"
+        names = {file.name for file in tmp_path.iterdir()}
+        assert names == {f"things.sqlite.damaged-1{part}" for part in ("", "-wal", "-shm")}
+    assert things(path, FIRST) == [("old",)]
+    assert things(aside, FIRST) == [("old",), ("only in the log",)]
 
 
 def test_a_snapshot_does_not_see_later_writes(tmp_path: Path) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from antiphon.errors import StoreError
+from antiphon.errors import StoreDamaged, StoreError
+from antiphon.store.sqlite_file import WatchedConnection
 from antiphon.store.sqlite_writer import BATCH, BatchWriter, Job
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +23,7 @@ def writer_of(path: Path, maintain: Job[bool] = lambda _: False) -> BatchWriter:
         connection.execute("CREATE TABLE IF NOT EXISTS number (value INTEGER UNIQUE)")
         return connection
 
-    return BatchWriter("numbers", connect, maintain)
+    return BatchWriter(Path("numbers"), WatchedConnection(path, connect), maintain)
 
 
 @pytest.fixture
@@ -122,3 +124,51 @@ async def test_maintenance_runs_again_at_once_while_there_is_more_to_do(tmp_path
     await asyncio.wait_for(enough.wait(), 10)
     await writer.close()
     assert runs == 3
+
+
+# Failures of the file
+
+
+async def test_a_file_that_was_moved_is_not_written_any_more(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    writer = writer_of(tmp_path / "data" / "numbers.sqlite")
+    await writer.open()
+    await writer.run(insert(1))
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="numbers: unable to open database file"):
+        await writer.run(insert(2))
+    (tmp_path / "elsewhere").rename(tmp_path / "data")
+    await writer.run(insert(3))
+    assert await writer.run(count) == 2
+    await writer.close()
+
+
+async def test_a_connection_that_cannot_write_is_replaced_by_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE number (value INTEGER UNIQUE)")
+    modes = iter(["ro", "rw"])  # as if the file system was read-only at first
+
+    def connect() -> sqlite3.Connection:
+        url = f"{path.as_uri()}?mode={next(modes)}"
+        return sqlite3.connect(url, uri=True, isolation_level=None)
+
+    writer = BatchWriter(path, WatchedConnection(path, connect), lambda _: False)
+    await writer.open()
+    with pytest.raises(StoreError, match="attempt to write a readonly database"):
+        await writer.run(insert(1))
+    await writer.run(insert(2))
+    assert await writer.run(count) == 1
+    await writer.close()
+
+
+async def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.sqlite"
+    writer = BatchWriter(
+        path, WatchedConnection(path, lambda: sqlite3.connect(path)), lambda _: False
+    )
+    await writer.open()
+    path.write_bytes(b"no database at all, " * 100)
+    with pytest.raises(StoreDamaged, match=r"the file is damaged .* move it away"):
+        await writer.run(insert(1))
+    await writer.close()

@@ -12,9 +12,11 @@ from antiphon.errors import InvalidRequest
 from antiphon.wire.request import INCLUDE_VALUES, Request
 from tests.support.full_request import FULL, ITEMS, TOOLS
 
+GREETING = {"type": "input_text", "text": "Hello?"}
+
 
 def parse(**fields: Any) -> Request:
-    return Request.parse(json.dumps({"model": "m", **fields}).encode())
+    return Request.parse(json.dumps({"model": "m", "input": "Hello?", **fields}).encode())
 
 
 def refusal(body: bytes) -> InvalidRequest:
@@ -24,7 +26,7 @@ def refusal(body: bytes) -> InvalidRequest:
 
 
 def refused(**fields: Any) -> InvalidRequest:
-    return refusal(json.dumps({"model": "m", **fields}).encode())
+    return refusal(json.dumps({"model": "m", "input": "Hello?", **fields}).encode())
 
 
 # --- valid requests -------------------------------------------------------------------------------
@@ -32,9 +34,9 @@ def refused(**fields: Any) -> InvalidRequest:
 
 def test_absent_fields_have_the_defaults_of_the_api() -> None:
     assert parse() == Request(
-        raw={"model": "m"},
+        raw={"model": "m", "input": "Hello?"},
         model="m",
-        input=(),
+        input=({"type": "message", "role": "user", "content": [GREETING]},),
         stream=False,
         store=True,
         background=False,
@@ -71,10 +73,10 @@ def test_raw_is_the_document_unchanged() -> None:
     assert Request.parse(json.dumps(document).encode()).raw == document
 
 
-@pytest.mark.parametrize("name", sorted({*FULL, "conversation"} - {"model"}))
+@pytest.mark.parametrize("name", sorted({*FULL, "conversation"} - {"model", "input"}))
 def test_null_is_the_same_as_absent(name: str) -> None:
     given = parse(**{name: None})
-    assert given.raw == {"model": "m", name: None}
+    assert given.raw == {"model": "m", "input": "Hello?", name: None}
     fields = [name for name in Request.__struct_fields__ if name != "raw"]
     assert [getattr(given, each) for each in fields] == [getattr(parse(), each) for each in fields]
 
@@ -94,8 +96,15 @@ def test_an_empty_input_with_one_output_token_is_accepted() -> None:
     assert request.max_output_tokens == 1
 
 
-def test_an_empty_list_is_an_empty_input() -> None:
-    assert parse(input=[]).input == ()
+@pytest.mark.parametrize("input_items", [None, []])
+def test_a_request_without_input_is_rejected_unless_it_continues_something(
+    input_items: list[Any] | None,
+) -> None:
+    error = refused(input=input_items)
+    assert (error.param, error.wire_code) == ("input", "missing_required_parameter")
+    for field in ("previous_response_id", "conversation"):
+        assert parse(input=input_items, **{field: "resp_1"}).input == ()
+    assert parse(input=input_items, prompt={"id": "p"}).input == ()
 
 
 @pytest.mark.parametrize("given", ["conv_1", {"id": "conv_1"}, {"id": "conv_1", "more": 1}])

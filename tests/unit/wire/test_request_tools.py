@@ -14,7 +14,7 @@ from tests.support.full_request import CHOICES, TOOLS, Document
 
 
 def parse(**fields: Any) -> Request:
-    return Request.parse(json.dumps({"model": "m", **fields}).encode())
+    return Request.parse(json.dumps({"model": "m", "input": "Hello?", **fields}).encode())
 
 
 def refused(**fields: Any) -> InvalidRequest:

@@ -10,13 +10,13 @@ import pytest
 from openai.types.responses import Response as OfficialResponse
 
 from antiphon.wire.request import Request
-from antiphon.wire.response_from_request import create_response
+from antiphon.wire.response_from_request import UsedSettings, create_response, remove_settings
 from tests.support.full_request import CHOICES, FULL, TOOLS, Document
 
 
 def echo(**fields: Any) -> Document:
     """The created response as JSON, after the official client has validated it."""
-    request = Request.parse(json.dumps({"model": "m", **fields}).encode())
+    request = Request.parse(json.dumps({"model": "m", "input": "Hello?", **fields}).encode())
     response = create_response(request, response_id="resp_1", created_at=1700000000)
     document: Document = msgspec.json.decode(msgspec.json.encode(response))
     OfficialResponse.model_validate(document)
@@ -164,3 +164,52 @@ def test_creating_a_response_does_not_change_the_request() -> None:
     request = Request.parse(json.dumps(FULL).encode())
     create_response(request, response_id="resp_1", created_at=1)
     assert request.raw == FULL
+
+
+# --- settings that are used -----------------------------------------------------------------------
+
+
+def report(used: UsedSettings, **fields: Any) -> Document:
+    request = Request.parse(json.dumps({"model": "m", "input": "Hello?", **fields}).encode())
+    response = create_response(request, response_id="resp_1", created_at=1, used=used)
+    document: Document = msgspec.json.decode(msgspec.json.encode(response))
+    OfficialResponse.model_validate(document)
+    return document
+
+
+def test_a_setting_that_is_not_used_has_the_default_of_the_api() -> None:
+    document = report(UsedSettings(), temperature=0.3, truncation="auto", service_tier="flex")
+    assert (document["temperature"], document["truncation"]) == (1.0, "disabled")
+    assert document["service_tier"] == "default"
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", {"type": "function", "name": "f"}])
+def test_a_tool_choice_that_is_sent_is_reported_as_it_is(choice: Any) -> None:
+    forces_call = isinstance(choice, dict)
+    document = report(UsedSettings(forces_call=forces_call), tool_choice=choice)
+    assert document["tool_choice"] == choice
+
+
+def test_an_obligation_to_call_that_is_not_sent_is_not_reported() -> None:
+    named = {"type": "function", "name": "f"}
+    allowed = {"type": "allowed_tools", "mode": "required", "tools": [named]}
+    expected = {"type": "allowed_tools", "mode": "auto", "tools": [named]}
+    assert report(UsedSettings(), tool_choice="required")["tool_choice"] == "auto"
+    assert report(UsedSettings(), tool_choice=allowed)["tool_choice"] == expected
+    assert report(UsedSettings(), tool_choice=named)["tool_choice"] == expected
+
+
+def test_tools_that_cannot_be_called_are_not_listed() -> None:
+    function, mcp = {"type": "function", "name": "f"}, {"type": "mcp", "server_label": "s"}
+    group = {"type": "namespace", "name": "n", "description": "", "tools": [function]}
+    used = UsedSettings(unused=[mcp, function])
+    document = report(used, tools=[function, mcp, group])
+    assert [(tool["type"], tool["tools"]) for tool in document["tools"]] == [("namespace", [])]
+
+
+def test_refused_parameters_are_removed_by_the_names_of_the_provider() -> None:
+    used = UsedSettings(parameters={"top_p": 0.5, "max_output_tokens": 9}, effort="low")
+    assert remove_settings(used, ["topP"]).parameters == {"max_output_tokens": 9}
+    assert remove_settings(used, ["max_completion_tokens"]).parameters == {"top_p": 0.5}
+    assert remove_settings(used, ["reasoning_effort"]).effort is None
+    assert remove_settings(used, ["seed"]) == used

@@ -3,8 +3,8 @@
 A *round* is one request to the provider and its answer; most answers take one. A filter takes
 deltas and gives deltas, over all rounds of one answer. When a round is over, a filter may want a
 further one: the answer then goes on, in the same response, with the filter's steps added to the
-history. `Start`, `Usage` and `Extra` bypass the filters: they say who answers and what it costs,
-and have no position among the output items.
+history. `Start`, `Usage`, `ServiceTier` and `Extra` bypass the filters: they say who answers and
+what it costs, and have no position among the output items.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from antiphon.core.stream.deltas import (
     Extra,
     Reasoning,
     ReasoningState,
+    ServiceTier,
     Start,
     ToolCall,
     Usage,
@@ -35,7 +36,7 @@ from antiphon.core.stream.deltas import (
 from antiphon.core.tools.identity import NO_TOOLS
 from antiphon.errors import ConfigError
 
-BYPASS = frozenset({Start, Usage, Extra})
+BYPASS = frozenset({Start, Usage, ServiceTier, Extra})
 """Deltas that pass no filter: who answers, what it costs, and notes for the trace."""
 
 GUARDS: Sequence[str] = ("think", "think_open", *CALL_FORMATS)

@@ -24,11 +24,14 @@ from antiphon.core.history.steps import (
     RefusalPart,
     TextPart,
 )
+from antiphon.core.history.text_files import is_pdf, read_text
 
 Item: TypeAlias = Mapping[str, Any]
 
 NO_DESCRIPTIONS: Mapping[str, str] = MappingProxyType({})
 """Descriptions of images by their URLs; "" if an image could not be described."""
+NO_TEXTS: Mapping[str, str] = MappingProxyType({})
+"""Texts of PDF files by their `file_data`; "" if a file has no text that can be read."""
 ANY_MEDIA = MediaSupport()
 
 _WEB = ("https://", "http://")
@@ -62,6 +65,7 @@ class ContentReader:
         tool_output_images: bool,
         media: MediaSupport = ANY_MEDIA,
         descriptions: Mapping[str, str] = NO_DESCRIPTIONS,
+        file_texts: Mapping[str, str] = NO_TEXTS,
         model_name: str = "this model",
     ) -> None:
         self._model_name = model_name
@@ -69,6 +73,7 @@ class ContentReader:
         self._tool_output_images = tool_output_images
         self._media = media
         self._descriptions = descriptions
+        self._file_texts = file_texts
         self._param = ""
         self.subject = ""
         self.position = 0
@@ -172,6 +177,8 @@ class ContentReader:
         url = string(nested.get("url"))
         if "image" not in self._inputs:
             return self._describe_image(url)
+        if url is None and string(part.get("file_id")) is not None:
+            return self._replace_remote("image", _explain_file_id("image_url"))
         if url is None:
             return self._replace("image", "it came without an address or content")
         return self._check_image(ImagePart(url, string(nested.get("detail", part.get("detail")))))
@@ -218,14 +225,10 @@ class ContentReader:
             file = structs.replace(file, file_id=None)
         if file.url is not None and file.data is None and file.file_id is None:
             return self._check_file_url(file, file.url)
-        if "file" not in self._inputs:
-            return self._replace_unsupported("file", "files", name=file.filename)
-        if file == FilePart(filename=file.filename):
-            if string(part.get("file_id")) is None:
-                return self._replace("file", "it came without content", name=file.filename)
-            marker = _marker("file", "it is kept elsewhere", file.filename)
-            reason = f"{self._model_name} cannot read its `file_id`; send it as `file_data`"
-            return self._replace("file", reason, marker)
+        if file.data is None and string(part.get("file_id")) is None:
+            return self._replace("file", "it came without content", name=file.filename)
+        if file.data is None and (file.file_id is None or "file" not in self._inputs):
+            return self._replace_remote("file", _explain_file_id("file_data"), file.filename)
         return self._check_file(file)
 
     def _check_file_url(self, file: FilePart, url: str) -> Part:
@@ -237,24 +240,48 @@ class ContentReader:
         return self._replace("file", reason, f"[{name or 'file'}: {url}]")
 
     def _check_file(self, file: FilePart) -> Part:
-        """Replace a file if the provider does not support the type of its content."""
-        if file.data is None:
+        """Send the text of a file if the provider does not support the type of its content."""
+        data, name = file.data, file.filename
+        if data is None:
             return file
-        read = self._media.read(file.data, "file", file.filename or "")
+        if "file" not in self._inputs:
+            reason = f"{self._model_name} does not support files"
+            marker = _marker("file", "this model takes no files", name)
+            return self._inline_file(data, name, reason, marker)
+        read = self._media.read(data, "file", name or "")
         if isinstance(read, RejectedMedia):
-            return self._replace("file", read.reason, name=file.filename)
+            return self._inline_file(data, name, read.reason, _marker("file", read.reason, name))
         return structs.replace(file, data=read)
+
+    def _inline_file(self, data: str, name: str | None, reason: str, marker: str) -> Part:
+        """Replace a file by its text, if it has any; else by a marker."""
+        text = read_text(data, name or "") or self._file_texts.get(data)
+        if text:
+            message = f"The file was replaced by its text: {reason}."
+            self.report(HistoryCode.FILE_INLINED, Decision.DEGRADED, message)
+            title = f"file {name}" if name else "file"
+            return TextPart(f"[{title}]\n{text}\n[end of {title}]")
+        if not is_pdf(data):
+            return self._replace("file", reason, marker)
+        if text is None:
+            missing = "the gateway has no PDF reader (install the extra antiphon[pdf])"
+            return self._replace("file", f"{reason}, and {missing}", marker)
+        return self._replace("file", f"{reason}, and no text of this PDF can be read", marker)
 
     def _read_audio(self, part: Item) -> Part:
         if "audio" not in self._inputs:
-            return self._replace_unsupported("audio", "audio")
+            advice = "; send a transcript as `input_text` instead of `input_audio`"
+            return self._replace_unsupported("audio", "audio", advice)
         match part.get("input_audio"):
             case {"data": str(data), "format": str(form)} if data and form:
                 read = self._media.read(f"data:audio/{form};base64,{data}", "audio")
                 if isinstance(read, RejectedMedia):
                     return self._replace("audio", read.reason)
                 return AudioPart(data, form)
-        return self._replace("audio", "it came without content")
+        if string(part.get("audio_url")) is not None:
+            return self._replace_remote("audio", "`audio_url` is not fetched; send `input_audio`")
+        marker = _marker("audio", "it came without content", None)
+        return self._replace("audio", "`input_audio` needs `data` and `format`", marker)
 
     def _replace_unsupported(
         self, kind: str, plural: str, failed: str = "", *, name: str | None = None
@@ -263,12 +290,21 @@ class ContentReader:
         marker = _marker(kind, f"this model takes no {plural}", name)
         return self._replace(kind, f"{self._model_name} does not support {plural}{failed}", marker)
 
+    def _replace_remote(self, kind: str, reason: str, name: str | None = None) -> Part:
+        """Replace a part whose content is kept where neither provider nor gateway can read it."""
+        return self._replace(kind, reason, _marker(kind, "it is kept elsewhere", name))
+
     def _replace(
         self, kind: str, reason: str, text: str | None = None, *, name: str | None = None
     ) -> Part:
         message = f"The {kind} was replaced by a text: {reason}."
         self.report(HistoryCode(f"history.{kind}.replaced"), Decision.DEGRADED, message)
         return TextPart(text or _marker(kind, reason, name))
+
+
+def _explain_file_id(field: str) -> str:
+    """Why a file that is only named by its id is not sent; `field`: what to send instead."""
+    return f"its `file_id` is not known here: no files are stored; send its content as `{field}`"
 
 
 def _marker(kind: str, reason: str, name: str | None) -> str:

@@ -79,7 +79,7 @@ class MediaSupport(Struct, frozen=True, kw_only=True):
         if not self.types:
             return data
         declared, payload = _split_data_url(data)
-        content = _decode_base64(payload)
+        content = decode_base64(payload)
         if not content:
             return RejectedMedia(_UNREADABLE)
         # data:image/png;base64,…           the declared type
@@ -132,7 +132,8 @@ def _split_data_url(data: str) -> tuple[str, str]:
     return "image/jpeg" if declared == "image/jpg" else declared, payload
 
 
-def _decode_base64(payload: str) -> bytes:
+def decode_base64(payload: str) -> bytes:
+    """Decode base64; nothing if it is invalid."""
     try:
         return binascii.a2b_base64(payload, strict_mode=True)
     except ValueError:

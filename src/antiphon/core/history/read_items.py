@@ -15,6 +15,7 @@ from antiphon.core.history import read_tool_items as tool_item
 from antiphon.core.history.content import (
     ANY_MEDIA,
     NO_DESCRIPTIONS,
+    NO_TEXTS,
     ContentReader,
     Item,
     mapping,
@@ -54,19 +55,21 @@ def read_items(
     media: MediaSupport = ANY_MEDIA,
     param: str = "input",
     descriptions: Mapping[str, str] = NO_DESCRIPTIONS,
+    file_texts: Mapping[str, str] = NO_TEXTS,
     model_name: str = "this model",
 ) -> tuple[tuple[Step, ...], tuple[Diagnostic, ...]]:
     """Read items into steps, and report what had to change.
 
     `inputs` are the kinds of content that the model supports: text, image, file, audio, and
     file_url if a file may be sent as a URL; `media` are the supported types. `descriptions` are of
-    images, by their URLs.
+    images, by their URLs; `file_texts` are of PDF files, by their content.
     """
     reader = ContentReader(
         inputs,
         tool_output_images=tool_output_images,
         media=media,
         descriptions=descriptions,
+        file_texts=file_texts,
         model_name=model_name,
     )
     steps: list[Step] = []

@@ -31,6 +31,7 @@ class HistoryCode(StrEnum):
     IMAGE_DESCRIBED = "history.image.described"
     IMAGE_MOVED = "history.image.moved"
     FILE_REPLACED = "history.file.replaced"
+    FILE_INLINED = "history.file.inlined"
     FILE_MOVED = "history.file.moved"
     AUDIO_REPLACED = "history.audio.replaced"
     AUDIO_MOVED = "history.audio.moved"

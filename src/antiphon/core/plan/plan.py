@@ -18,6 +18,7 @@ from antiphon.core.history.steps import Step
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
 from antiphon.core.web_search.rules import SearchRules
+from antiphon.wire.response_from_request import UsedSettings
 
 __all__ = [
     "Capabilities",
@@ -83,10 +84,13 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     closed_objects: bool = True
     """False: the provider rejects `additionalProperties: false`, so it is removed from schemas."""
     max_tools: int = 128
-    web_search: Literal["native", "managed", "refuse", "ignore"] = "ignore"
-    """Who searches the web: the provider, the gateway, or nobody, with an error or without."""
+    web_search: Literal["native", "managed", "refuse", "ignore", "none"] = "none"
+    """Who searches the web: the provider, the gateway, or neither: with an error, without one, or
+    as for any other hosted tool that is not available."""
     web_search_limits: frozenset[str] = frozenset()
     """Fields of the search tool that are supported: external_web_access, filters, …"""
+    hosted_tools: frozenset[str] = frozenset()
+    """Types of other tools that the provider runs itself: code_interpreter, mcp, …"""
     search_beside_tools: bool = True
     """False: the provider rejects its own search beside functions, so the search is left out."""
     guards: tuple[str, ...] = ()
@@ -134,6 +138,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The provider's value for the reasoning effort; None: the field is left out."""
     effective_effort: str | None = None
     """The effort of the API that `effort` amounts to; None if effort has no effect."""
+    used: UsedSettings = UsedSettings()
+    """The settings that the response reports."""
     contract: OutputContract = OutputContract()
     include_reasoning_summary: bool = False
     """The client requested reasoning as a summary."""

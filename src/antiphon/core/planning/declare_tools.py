@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.history.steps import Step
 from antiphon.core.plan.plan import Capabilities, ToolChoice, ToolDeclaration
+from antiphon.core.planning.hosted_tools import REFUSE, HostedToolPolicy, refuse_search
 from antiphon.core.planning.parse_tool import ToolOffer, tool_ignored
 from antiphon.core.planning.tool_choice import Selection, select_tools
 from antiphon.core.planning.tool_registry import ToolRegistry
@@ -31,6 +32,8 @@ class DeclaredTools(Struct, frozen=True, kw_only=True):
     identities: ToolIdentityMap = NO_TOOLS
     tool_choice: ToolChoice = ToolChoice()
     search: SearchRules | None = None
+    unused: tuple[Mapping[str, Any], ...] = ()
+    """Tools of the client that cannot be called, as it declared them."""
     steps: tuple[Step, ...] = ()
     """The history; the identity map knows the tool of every call in it."""
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -42,13 +45,14 @@ def declare_tools(
     items: Sequence[JSONObject],
     steps: Sequence[Step],
     capabilities: Capabilities,
+    policy: HostedToolPolicy = REFUSE,
 ) -> DeclaredTools:
     """Declare the tools of the request and those that items of the input add."""
-    registry = ToolRegistry(capabilities)
+    registry = ToolRegistry(capabilities, policy)
     registry.add_request_tools(tools)
     registry.add_input_tools(items)
     selection, without_search = _drop_native_search(
-        select_tools(choice, registry, capabilities), capabilities
+        select_tools(choice, registry, capabilities), capabilities, policy
     )
     offers, over_limit = _limit_tools(selection, registry, capabilities)
     resolved = registry.resolve_calls(steps)
@@ -58,6 +62,7 @@ def declare_tools(
         identities=registry.identities(),
         tool_choice=selection.choice,
         search=_search_rules(selection, registry),
+        unused=_unused_tools(registry, capabilities, search_dropped=bool(without_search)),
         steps=resolved,
         diagnostics=(
             *registry.diagnostics,
@@ -81,6 +86,17 @@ def _search_rules(selection: Selection, registry: ToolRegistry) -> SearchRules |
     return rules if usable else structs.replace(rules, max_calls=0)
 
 
+def _unused_tools(
+    registry: ToolRegistry, capabilities: Capabilities, *, search_dropped: bool
+) -> tuple[JSONObject, ...]:
+    left_out = {"ignored", "native"} if search_dropped else {"ignored"}
+    return tuple(
+        offer.document
+        for offer in registry.all_offers()
+        if offer.handling in left_out or not capabilities.tools
+    )
+
+
 def _report_no_tools(registry: ToolRegistry, capabilities: Capabilities) -> list[Diagnostic]:
     if capabilities.tools or not registry.all_offers():
         return []
@@ -89,18 +105,17 @@ def _report_no_tools(registry: ToolRegistry, capabilities: Capabilities) -> list
 
 
 def _drop_native_search(
-    selection: Selection, capabilities: Capabilities
+    selection: Selection, capabilities: Capabilities, policy: HostedToolPolicy
 ) -> tuple[Selection, list[Diagnostic]]:
     """Drop the provider's own search if the provider rejects it beside functions."""
     functions = [offer for offer in selection.offers if offer.handling == "declared"]
     others = len(selection.offers) - len(functions)
     if capabilities.search_beside_tools or not functions or not others:
         return selection, []
-    message = (
-        f"Web search is not supported by {capabilities.model_name} together with functions;"
-        " ignored."
-    )
-    ignored = tool_ignored("web_search", "tools", message)
+    problem = f"web search is not supported by {capabilities.model_name} together with functions"
+    if policy.refuses(SEARCH):
+        raise refuse_search(SEARCH, "tools", problem, capabilities)
+    ignored = tool_ignored(SEARCH, "tools", f"Tool 'web_search' is ignored: {problem}.")
     return structs.replace(selection, offers=functions), [ignored]
 
 

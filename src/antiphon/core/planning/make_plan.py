@@ -15,10 +15,10 @@ from msgspec import structs
 
 from antiphon.core.diagnostic import Code, Diagnostic, diagnostics_header, ignored
 from antiphon.core.history.capsule import Unseal
-from antiphon.core.history.content import NO_DESCRIPTIONS
+from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
 from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.read_items import has_only_messages, read_items
-from antiphon.core.history.steps import Step
+from antiphon.core.history.steps import ReasoningStep, Step
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
 from antiphon.core.planning.effort import (
@@ -29,6 +29,7 @@ from antiphon.core.planning.effort import (
     resolve_effort,
     subject_of,
 )
+from antiphon.core.planning.hosted_tools import REFUSE, HostedToolPolicy
 from antiphon.core.planning.output_strategy import OutputStrategy, choose_output_strategy
 from antiphon.core.planning.parameters import SOURCES, decide_include, decide_parameters
 from antiphon.core.planning.unseal import unseal_history
@@ -36,6 +37,7 @@ from antiphon.core.structured_output.contract import OutputContract, check_schem
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest
 from antiphon.wire.request import Request
+from antiphon.wire.response_from_request import UsedSettings
 
 __all__ = ["EFFORTS", "diagnostics_header", "make_plan"]
 
@@ -54,18 +56,38 @@ def make_plan(
     issuer: str = "",
     unseal: Unseal | None = None,
     descriptions: Mapping[str, str] = NO_DESCRIPTIONS,
+    file_texts: Mapping[str, str] = NO_TEXTS,
+    hosted_tools: HostedToolPolicy = REFUSE,
 ) -> Plan:
-    """Decide everything. `issuer`: whose capsules are used; `descriptions`: of images, by URL."""
+    """Decide everything. `issuer`: whose capsules are used; `descriptions`: of images, by URL;
+    `file_texts`: of PDF files; `hosted_tools`: what becomes of those that nobody can run."""
+    _reject_compaction(request)
     capabilities = structs.replace(capabilities, model_name=f"{provider}/{model}")
     items = [*history, *request.input]
-    read, notes = _read_history(items, capabilities, issuer, model, unseal, descriptions)
-    tools, steps, tool_notes = _declare_tools(request, items, read, capabilities)
+    read, notes = _read_history(items, capabilities, descriptions, file_texts)
+    read, unused = _open_capsules(read, issuer, model, unseal)
+    plan = _decide(request, items, read, capabilities, hosted_tools)
+    found = _locate((*notes, *unused, *plan.diagnostics), history)
+    return structs.replace(plan, provider=provider, model=model, diagnostics=found)
+
+
+def _decide(
+    request: Request,
+    items: Sequence[Mapping[str, Any]],
+    read: tuple[Step, ...],
+    capabilities: Capabilities,
+    policy: HostedToolPolicy,
+) -> Plan:
+    """Decide everything that does not depend on the name of the target."""
+    tools, steps, tool_notes = _declare_tools(request, items, read, capabilities, policy)
     requested, effort, reduced = _decide_effort(request, items, steps, tools, capabilities)
     logprobs, parameters, unsent = _decide_parameters(request, tools, effort, capabilities)
     output = _decide_output(request, items, tools, effort, capabilities)
+    search = _search_rules(request, tools)
+    used_effort = effective_effort(requested, effort, capabilities)
     return Plan(
-        provider=provider,
-        model=model,
+        provider="",
+        model="",
         instructions=request.instructions,
         history=steps,
         declarations=output.tools.declarations,
@@ -73,17 +95,31 @@ def make_plan(
         identities=tools.identities,
         tool_choice=output.tools.tool_choice,
         single_call=request.parallel_tool_calls is False,
-        search=_search_rules(request, tools),
+        search=search,
         parameters=parameters,
         effort=effort,
-        effective_effort=effective_effort(requested, effort, capabilities),
+        effective_effort=used_effort,
+        used=_used_settings(request, tools, parameters, used_effort, output.text_format),
         contract=output.contract,
         replay_reasoning=capabilities.replay_reasoning,
         developer_role=capabilities.developer_role,
         include_logprobs=logprobs,
         include_reasoning_summary=bool(request.summary),
-        diagnostics=_locate((*notes, *tool_notes, *unsent, *reduced, *output.diagnostics), history),
+        diagnostics=(*tool_notes, *unsent, *reduced, *output.diagnostics),
     )
+
+
+def _reject_compaction(request: Request) -> None:
+    """Reject a request for a compaction: an ordinary answer would be taken for the summary."""
+    for index, item in enumerate(request.input):
+        if item.get("type") == "compaction_trigger":
+            raise InvalidRequest(
+                f"`input[{index}]` of type 'compaction_trigger' is not supported: the gateway does"
+                " not compact a history. Have the client summarize it; Codex does so with a"
+                " provider that is not named 'OpenAI'.",
+                param=f"input[{index}]",
+                code="unsupported_parameter",
+            )
 
 
 def _declare_tools(
@@ -91,11 +127,12 @@ def _declare_tools(
     items: Sequence[Mapping[str, Any]],
     steps: tuple[Step, ...],
     capabilities: Capabilities,
+    policy: HostedToolPolicy,
 ) -> tuple[DeclaredTools, tuple[Step, ...], list[Diagnostic]]:
     """Declare the tools, and pair the calls of the history with their results."""
     if not request.tools and request.tool_choice == "auto" and has_only_messages(items):
         return DeclaredTools(steps=steps), steps, []
-    tools = declare_tools(request.tools, request.tool_choice, items, steps, capabilities)
+    tools = declare_tools(request.tools, request.tool_choice, items, steps, capabilities, policy)
     paired, diagnostics = pair_calls(tools.steps)
     return tools, paired, [*diagnostics, *tools.diagnostics]
 
@@ -117,24 +154,28 @@ def _decide_parameters(
 def _read_history(
     items: Sequence[Mapping[str, Any]],
     capabilities: Capabilities,
-    issuer: str,
-    model: str,
-    unseal: Unseal | None,
     descriptions: Mapping[str, str],
+    file_texts: Mapping[str, str],
 ) -> tuple[tuple[Step, ...], Sequence[Diagnostic]]:
-    """Read items into steps, and open the capsules in them."""
-    steps, notes = read_items(
+    """Read items into steps for a model with these capabilities."""
+    return read_items(
         items,
         inputs=capabilities.inputs,
         tool_output_images=capabilities.tool_output_images,
         media=capabilities.media,
         descriptions=descriptions,
+        file_texts=file_texts,
         model_name=capabilities.model_name,
     )
-    if unseal is None or has_only_messages(items):
-        return steps, notes
-    steps, unused = unseal_history(steps, issuer=issuer, model=model, unseal=unseal)
-    return steps, [*notes, *unused]
+
+
+def _open_capsules(
+    steps: tuple[Step, ...], issuer: str, model: str, unseal: Unseal | None
+) -> tuple[tuple[Step, ...], Sequence[Diagnostic]]:
+    """Open the capsules in these steps; only reasoning has any."""
+    if unseal is None or not any(isinstance(step, ReasoningStep) for step in steps):
+        return steps, ()
+    return unseal_history(steps, issuer=issuer, model=model, unseal=unseal)
 
 
 def _not_applicable(tools: DeclaredTools, *, logprobs: bool) -> frozenset[str]:
@@ -160,6 +201,28 @@ def _search_rules(request: Request, tools: DeclaredTools) -> SearchRules | None:
         max_calls=min(limits, default=None),
         include_sources=SOURCES in request.include,
     )
+
+
+def _used_settings(
+    request: Request,
+    tools: DeclaredTools,
+    parameters: Mapping[str, Any],
+    effort: str | None,
+    text_format: Mapping[str, Any],
+) -> UsedSettings:
+    """The settings that the response reports: those that are sent, or that the gateway applies."""
+    return UsedSettings(
+        parameters={**parameters, **_counted_calls(request, tools)},
+        effort=effort,
+        text_format=dict(text_format),
+        forces_call=tools.tool_choice.mode in ("required", "function"),
+        unused=tools.unused,
+    )
+
+
+def _counted_calls(request: Request, tools: DeclaredTools) -> Mapping[str, Any]:
+    """The limit of tool calls, where the gateway counts its own searches."""
+    return {} if tools.search is None else {"max_tool_calls": request.max_tool_calls}
 
 
 def _locate(found: Iterable[Diagnostic], history: Sequence[Any]) -> tuple[Diagnostic, ...]:
@@ -238,10 +301,11 @@ def _decide_output(
         invalid = error.param or param
         message = f"{error.message} Ignored; the request's own `text.format` applies."
         notes = (ignored(Code.FORMAT_IGNORED, invalid, message, subject_of(invalid)),)
-        param = "text.format"
-        contract = _read_format(param, request.text_format)
+        param, form = "text.format", request.text_format
+        contract = _read_format(param, form)
     strategy = choose_output_strategy(contract, param, tools, effort, capabilities)
-    return structs.replace(strategy, diagnostics=(*notes, *strategy.diagnostics))
+    diagnostics = (*notes, *strategy.diagnostics)
+    return structs.replace(strategy, text_format=form, diagnostics=diagnostics)
 
 
 def _read_format(param: str, form: Any) -> OutputContract:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -32,6 +33,8 @@ class OutputStrategy(Struct, frozen=True, kw_only=True):
 
     contract: OutputContract
     tools: DeclaredTools
+    text_format: Mapping[str, Any] = MappingProxyType({"type": "text"})
+    """The format as it was requested, by the request or by an item of the input."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
 

@@ -1,8 +1,8 @@
 """Parsing of one tool: from the client's declaration to what can be declared to a provider.
 
 Every tool that the client runs itself becomes a function. A tool that neither the provider nor the
-gateway can run is ignored with a diagnostic; so is one with a restriction that could not be
-enforced, because a restriction is never widened.
+gateway can run is left out (`hosted_tools` decides whether that is an error); so is one with a
+restriction that could not be enforced, because a restriction is never widened.
 """
 
 from __future__ import annotations
@@ -15,6 +15,12 @@ from msgspec import Struct, structs
 from antiphon.core.diagnostic import Code, Diagnostic, degraded, ignored
 from antiphon.core.freeform.grammar import has_unknown_grammar
 from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.hosted_tools import (
+    family,
+    reason_unavailable,
+    refuse_search,
+    runs_in_container,
+)
 from antiphon.core.tools.identity import ToolType
 from antiphon.core.web_search.memory import HOSTED, SEARCH
 from antiphon.core.web_search.rules import (
@@ -45,6 +51,8 @@ class ToolOffer(Struct, frozen=True, kw_only=True):
     strict: bool | None = None
     document: JSONObject = {}
     origin: Origin = "request"
+    unavailable: str = ""
+    """Why nobody can run this hosted tool; "" for any other tool."""
 
     @property
     def key(self) -> Key:
@@ -59,14 +67,6 @@ class ToolOffer(Struct, frozen=True, kw_only=True):
         return (self.type, self.description, self.parameters, self.strict) == (
             (other.type, other.description, other.parameters, other.strict)
         )
-
-
-def family(kind: str) -> str:
-    """The type without its date or `preview`: `web_search_2025_08_26` is `web_search`."""
-    for stem in ("web_search", "computer"):
-        if kind.startswith(stem):
-            return stem
-    return kind
 
 
 ParsedTool: TypeAlias = tuple[ToolOffer, list[Diagnostic]]
@@ -88,6 +88,13 @@ def parse_tool(
     kind: str = tool["type"]
     if family(kind) == "web_search" and namespace is None:
         return _parse_web_search(tool, param, capabilities, origin)
+    if family(kind) in capabilities.hosted_tools and namespace is None:
+        return ToolOffer(type=kind, name=_label(tool), handling="native", document=tool), []
+    if kind not in _PARSERS and namespace is None:
+        return _unavailable(tool, param, reason_unavailable(kind))
+    if kind == "shell" and runs_in_container(tool):
+        # The client expects a sandbox: its commands must not run on the user's machine instead.
+        return _unavailable(tool, param, "the gateway has no containers")
     reason = _reason_to_ignore(tool, kind, namespace)
     if reason is not None:
         return _ignore(tool, param, reason, namespace)
@@ -96,11 +103,20 @@ def parse_tool(
 
 
 def _ignore(tool: JSONObject, param: str, reason: str, namespace: str | None = None) -> ParsedTool:
-    kind = tool["type"]
-    label = tool.get("name", tool.get("server_label"))
-    name = label if isinstance(label, str) else kind
+    kind, name = tool["type"], _label(tool)
     offer = ToolOffer(type=kind, name=name, namespace=namespace, handling="ignored", document=tool)
-    return offer, [tool_ignored(kind, param, f"Tool {offer.name!r} is ignored: {reason}.")]
+    return offer, [tool_ignored(kind, param, f"Tool {name!r} is ignored: {reason}.")]
+
+
+def _unavailable(tool: JSONObject, param: str, reason: str) -> ParsedTool:
+    """Leave out a hosted tool that nobody can run; the registry may refuse it."""
+    offer, diagnostics = _ignore(tool, param, reason)
+    return structs.replace(offer, unavailable=reason), diagnostics
+
+
+def _label(tool: JSONObject) -> str:
+    label = tool.get("name", tool.get("server_label"))
+    return label if isinstance(label, str) else str(tool["type"])
 
 
 def tool_ignored(kind: str, param: str, message: str) -> Diagnostic:
@@ -167,35 +183,16 @@ def open_objects(schema: Any) -> Any:
 
 # Tools that are ignored
 
-_HOSTED: Mapping[str, str] = {
-    "code_interpreter": "the gateway does not run code",
-    "computer": "the gateway does not support computer use",
-    "file_search": "the gateway has no vector stores",
-    "image_generation": "the gateway does not generate images",
-    "mcp": "the gateway does not connect to MCP servers",
-    "programmatic_tool_calling": "the gateway does not run programs",
-}
-
 
 def _reason_to_ignore(tool: JSONObject, kind: str, namespace: str | None) -> str | None:
     if namespace is not None and kind not in {"function", "custom"}:
         return "a namespace may contain only function and custom tools"
-    if kind not in _PARSERS:
-        return _HOSTED.get(family(kind), f"the tool type {kind!r} is unknown")
     callers = tool.get("allowed_callers")
     if isinstance(callers, list) and "direct" not in callers:
         return "only programs may call it, and the gateway does not run programs"
     if kind == "tool_search" and tool.get("execution") != "client":
         return "the gateway does not search tools; deferred tools are declared immediately"
-    if kind == "shell" and _environment(tool) != "local":
-        # The client expects a sandbox: its commands must not run on the user's machine instead.
-        return "the gateway has no containers"
     return None
-
-
-def _environment(tool: JSONObject) -> object:
-    environment = tool.get("environment")
-    return environment.get("type") if isinstance(environment, Mapping) else "local"
 
 
 # Web search, run by the provider or by the gateway
@@ -204,21 +201,19 @@ def _environment(tool: JSONObject) -> object:
 def _parse_web_search(
     tool: JSONObject, param: str, capabilities: Capabilities, origin: Origin
 ) -> ParsedTool:
+    missing = f"web search is not supported by {capabilities.model_name}"
     if capabilities.web_search == "refuse":
-        raise InvalidRequest(
-            f"Web search is not supported by {capabilities.model_name}. Remove the tool, or set"
-            " `backend` in [search] of the gateway.",
-            param=f"{param}.type",
-            code="unsupported_parameter",
-        )
+        raise refuse_search(tool["type"], f"{param}.type", missing, capabilities)
     if capabilities.web_search == "ignore":
-        return _ignore(tool, param, f"web search is not supported by {capabilities.model_name}")
+        return _ignore(tool, param, missing)
+    if capabilities.web_search == "none":
+        return _unavailable(tool, param, missing)
     if capabilities.web_search == "managed":
         return _parse_managed_search(tool, param, capabilities, origin)
     restriction = find_unsupported(tool, capabilities.web_search_limits)
     if restriction is not None:
         reason = f"web search of {capabilities.model_name} cannot be restricted by `{restriction}`"
-        return _ignore(tool, param, reason)
+        return _unavailable(tool, param, reason)
     offer = ToolOffer(type=tool["type"], name="web_search", handling="native", document=tool)
     fields = unsupported_hints(tool, capabilities.web_search_limits)
     return offer, _report_fields(offer, param, fields, capabilities)
@@ -231,7 +226,7 @@ def _parse_managed_search(
     restriction = find_unenforceable(tool)
     if restriction is not None:
         reason = f"the gateway's web search cannot be restricted by `{restriction}`"
-        return _ignore(tool, param, reason)
+        return _unavailable(tool, param, reason)
     offer = ToolOffer(
         type=SEARCH,
         name=SEARCH,

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.plan.plan import Capabilities, ToolChoice
-from antiphon.core.planning.parse_tool import ToolOffer, family
+from antiphon.core.planning.hosted_tools import family
+from antiphon.core.planning.parse_tool import ToolOffer
 from antiphon.core.planning.tool_registry import ToolRegistry
 from antiphon.core.web_search.rules import JSONObject
 from antiphon.errors import InvalidRequest

@@ -17,6 +17,7 @@ from antiphon.core.diagnostic import Code, Diagnostic, ignored
 from antiphon.core.freeform.grammar import declared_grammar
 from antiphon.core.history.steps import Step, ToolCallStep
 from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.hosted_tools import REFUSE, HostedToolPolicy, refuse_tool
 from antiphon.core.planning.parse_tool import (
     Key,
     Origin,
@@ -37,7 +38,7 @@ _MAX_GRAMMARS = 32
 class ToolRegistry:
     """The tools of one request, their names at the provider, and the diagnostics about them."""
 
-    def __init__(self, capabilities: Capabilities) -> None:
+    def __init__(self, capabilities: Capabilities, policy: HostedToolPolicy = REFUSE) -> None:
         self.offers: dict[Key, ToolOffer] = {}
         """The tools that can be declared."""
         self.hosted: list[ToolOffer] = []
@@ -47,6 +48,7 @@ class ToolRegistry:
         """Descriptions of namespaces."""
         self.diagnostics: list[Diagnostic] = []
         self._capabilities = capabilities
+        self._policy = policy
         self._taken: set[str] = set()
         self._grammars: set[str] = set()
 
@@ -96,6 +98,8 @@ class ToolRegistry:
         offer, diagnostics = parse_tool(
             tool, param, self._capabilities, namespace=namespace, origin=origin
         )
+        if origin == "request":
+            self._refuse_unavailable(offer, f"{param}.type")
         if offer in self.hosted:
             return
         if offer.handling != "declared":
@@ -108,6 +112,10 @@ class ToolRegistry:
         else:
             self._redeclare(known, offer, param)
         self.diagnostics += diagnostics
+
+    def _refuse_unavailable(self, offer: ToolOffer, param: str) -> None:
+        if offer.unavailable and self._policy.refuses(offer.type):
+            raise refuse_tool(offer.type, param, offer.unavailable, self._capabilities)
 
     def _count_grammar(self, tool: object, param: str) -> None:
         """Limit the grammars of a request: compiling one blocks all other requests."""

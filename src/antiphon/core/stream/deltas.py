@@ -125,6 +125,12 @@ class Usage(Struct, frozen=True, tag=True):
     total_tokens: int | None = None
 
 
+class ServiceTier(Struct, frozen=True, tag=True):
+    """The service tier that the provider used, by its name in the Responses API."""
+
+    tier: str
+
+
 class Finish(Struct, frozen=True, tag=True):
     """The provider's own finish reason; only `core.stream.finish` interprets it."""
 
@@ -162,6 +168,7 @@ Delta: TypeAlias = (
     | ToolRevision
     | SearchStarted
     | SearchEnded
+    | ServiceTier
 )
 
 

@@ -41,6 +41,7 @@ from antiphon.core.stream.deltas import (
     Refusal,
     SearchEnded,
     SearchStarted,
+    ServiceTier,
     Start,
     Text,
     ToolCall,
@@ -108,8 +109,6 @@ class ResponseMachine:
         self._round_start = 0
         self._annotations: list[Annotation] = []
         self._pending_states: list[ReasoningState] = []
-
-    # Reading
 
     @property
     def snapshot(self) -> Response:
@@ -260,6 +259,11 @@ class ResponseMachine:
         self._usage_counter.feed(usage)
         return []
 
+    def service_tier(self, tier: str) -> list[Event]:
+        """Report the service tier that the provider used, in the next snapshot."""
+        self._response = msgspec.structs.replace(self._response, service_tier=tier)
+        return []
+
     def defer_finish(self, reason: str | None) -> list[Event]:
         """Remember the finish reason until `finish`; the last one that is not empty counts."""
         self._expect_output("finish reason")
@@ -277,8 +281,6 @@ class ResponseMachine:
         """Accept a delta that has no output: the bridge and the trace read these."""
         self._expect_output("delta")
         return []
-
-    # Rounds
 
     def end_round(self) -> list[Event]:
         """Close every item but a call that a filter holds back for the next round."""
@@ -344,8 +346,6 @@ class ResponseMachine:
                     f"toolCall: the provider did not complete call {block.index}"
                 )
 
-    # Adding blocks
-
     def _new_reasoning_block(self) -> ReasoningBlock:
         return ReasoningBlock(self._new_id(ReasoningBlock.prefix), self.seal)
 
@@ -363,8 +363,6 @@ class ResponseMachine:
             if sealed is not block:
                 self._sequencer.enqueue(sealed)
         self._sequencer.enqueue(block)
-
-    # Phase checks
 
     def _expect_output(self, what: str) -> None:
         if self.phase is not Phase.IN_PROGRESS:
@@ -395,6 +393,7 @@ _FEEDERS: Mapping[type[Delta], Callable[[ResponseMachine, Any], list[Event]]] = 
     SearchEnded: ResponseMachine.search,
     ToolEnd: lambda machine, delta: machine.tool_end(delta.index, complete=delta.complete),
     ReasoningState: ResponseMachine.reasoning_state,
+    ServiceTier: lambda machine, delta: machine.service_tier(delta.tier),
     Start: ResponseMachine.ignore,
     Extra: ResponseMachine.ignore,
 }

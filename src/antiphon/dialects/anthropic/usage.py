@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from antiphon.core.stream.deltas import Delta, Usage
+from antiphon.dialects.service_tier import read_service_tier
 from antiphon.dialects.usage import count
 
 _COUNTS = (
@@ -32,8 +33,13 @@ class AnthropicUsage:
         match usage.get("output_tokens_details"):
             case {"thinking_tokens": tokens}:
                 self._thinking_tokens = count(tokens) or self._thinking_tokens
+        yield self._total()
+        yield from read_service_tier(usage.get("service_tier"))
+
+    def _total(self) -> Usage:
+        counts = self._counts
         cached, written = counts["cache_read_input_tokens"], counts["cache_creation_input_tokens"]
-        yield Usage(
+        return Usage(
             input_tokens=counts["input_tokens"] + cached + written,  # the API counts them apart
             output_tokens=counts["output_tokens"],
             cached_tokens=cached,

@@ -43,6 +43,7 @@ from antiphon.dialects.json_input import (
     decode_repaired,
     nonempty_string,
 )
+from antiphon.dialects.service_tier import read_service_tier
 from antiphon.wire.eventstream import BROKEN, EXCEPTION_PREFIX
 from antiphon.wire.items import Document
 from antiphon.wire.sse import Frame
@@ -158,7 +159,10 @@ class BedrockDecoder:
         """Usage: the last event of a stream, after the stop reason."""
         self.ended = True
         usage = document.get("usage")
-        deltas = [read_usage(usage)] if isinstance(usage, dict) else []
+        deltas: list[Delta] = [read_usage(usage)] if isinstance(usage, dict) else []
+        match document.get("serviceTier"):
+            case {"type": tier}:
+                deltas += read_service_tier(tier)
         return [*deltas, *_extra(document, "trace")]
 
     def _chunk(self, document: Document) -> list[Delta]:

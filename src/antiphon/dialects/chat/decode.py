@@ -33,6 +33,7 @@ from antiphon.dialects.json_input import (
     nonempty_string,
     report_unreadable,
 )
+from antiphon.dialects.service_tier import read_service_tier
 from antiphon.dialects.usage import read_logprobs, read_usage
 from antiphon.wire.sse import Frame
 
@@ -91,6 +92,7 @@ class _ChatChunk(Struct):
     citations: Any = None
     search_results: Any = None
     web_search: Any = None
+    service_tier: Any = None
 
 
 _decode_chunk = msgspec.json.Decoder(_ChatChunk).decode
@@ -109,6 +111,7 @@ class ChatDecoder:
         self._started = False
         self._finished = False
         self._has_output = False
+        self._service_tier: Any = None
         self.ended = False
         """The provider has marked the end of the stream; nothing more will come."""
 
@@ -144,6 +147,8 @@ class ChatDecoder:
         if not self._started and (chunk.model or chunk.choices):
             self._started = True
             deltas.append(Start(nonempty_string(chunk.model), nonempty_string(chunk.id)))
+        if chunk.service_tier != self._service_tier:
+            deltas += self._report_service_tier(chunk.service_tier)
         if chunk.usage or chunk.x_groq:
             deltas += _chunk_usage(chunk)  # first: usage counts even if the choice failed
         if chunk.web_search or chunk.search_results or chunk.citations:
@@ -154,6 +159,11 @@ class ChatDecoder:
         if chunk.choices is None or chunk.error or chunk.base_resp:
             deltas += _failure(data)
         return deltas
+
+    def _report_service_tier(self, tier: Any) -> Iterator[Delta]:
+        """The tier of this chunk; most servers that report one do so in every chunk."""
+        self._service_tier = tier
+        return read_service_tier(tier)
 
     def _choice_deltas(self, choice: _ChatChoice) -> list[Delta]:
         if choice.index:
@@ -195,6 +205,7 @@ def decode(body: bytes) -> list[Delta]:
     except UNREADABLE:
         return [Failure(classify(200, {}, body))]
     deltas: list[Delta] = [Start(nonempty_string(chunk.model), nonempty_string(chunk.id))]
+    deltas += read_service_tier(chunk.service_tier)
     deltas += _chunk_usage(chunk)
     deltas += _cite_search_results(chunk, SearchResults())
     for choice in chunk.choices or ():

@@ -30,6 +30,7 @@ from antiphon.dialects.chat.reasoning_state import (
     text_signature,
 )
 from antiphon.dialects.message_writer import join_text
+from antiphon.dialects.placeholders import NO_TEXT
 from antiphon.dialects.reasoning import reasoning_text, replays_reasoning
 from antiphon.wire.items import Document
 
@@ -37,8 +38,10 @@ _IMAGE_DETAILS = {"low", "high", "auto"}
 
 
 def write_messages(plan: Plan, quirks: ChatQuirks) -> list[Document]:
-    """The messages of a request."""
-    messages = [*_system_message(plan), *_history_messages(plan, quirks)]
+    """The messages of a request. Servers refuse a request without any, and many chat templates one
+    without a user message."""
+    history = [*_history_messages(plan, quirks)] or [{"role": "user", "content": NO_TEXT}]
+    messages = [*_system_message(plan), *history]
     return flatten_messages(messages) if quirks.plain_dialogue else messages
 
 

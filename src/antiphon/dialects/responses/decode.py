@@ -25,6 +25,7 @@ from antiphon.dialects.json_input import (
 )
 from antiphon.dialects.responses.items import Channel, OutputItems
 from antiphon.dialects.responses.usage import read_usage
+from antiphon.dialects.service_tier import read_service_tier
 from antiphon.wire.sse import Frame
 
 
@@ -38,6 +39,7 @@ class _UpstreamResponse(Struct):
     error: Any = None
     incomplete_details: Any = None
     usage: Any = None
+    service_tier: Any = None
     output: Any = None
 
 
@@ -109,6 +111,7 @@ class ResponsesDecoder:
         yield from self.items.reconcile(response.output)
         if isinstance(response.usage, dict):
             yield read_usage(response.usage)
+        yield from read_service_tier(response.service_tier)
         yield _final_delta(response, status)
 
 

@@ -12,6 +12,7 @@ from antiphon.engine.services import Caller
 from antiphon.errors import AntiphonError
 from antiphon.pipeline.log import Entry
 from antiphon.server.http import HTTPRequest, HTTPResponse
+from antiphon.server.store_check import StoreCheck
 
 
 @dataclass
@@ -22,6 +23,10 @@ class Service:
     config: ServerConfig
     ready: bool = True
     """Whether new responses are accepted; false while the process shuts down."""
+
+    def __post_init__(self) -> None:
+        services = self.engine.services
+        self.store_check = StoreCheck(services.store, services.runtime.monotonic, services.emit)
 
     def report_failure(self, error: Exception, request_id: str) -> None:
         """Log a failure of the gateway itself. Unexpected errors are logged by type alone: their

@@ -12,7 +12,11 @@ async def live(context: Context) -> HTTPResponse:
 
 
 async def ready(context: Context) -> HTTPResponse:
-    """200 while new requests are accepted, 503 during shutdown."""
-    if context.service.ready:
-        return json_response({"status": "ok"})
-    return json_response({"status": "shutting down"}, status=503)
+    """200 while new requests are accepted and stored, 503 otherwise."""
+    service = context.service
+    if not service.ready:
+        return json_response({"status": "shutting down"}, status=503)
+    if not await service.store_check.is_available():
+        unavailable = {"status": "store unavailable", "store": service.store_check.store.name}
+        return json_response(unavailable, status=503)
+    return json_response({"status": "ok"})

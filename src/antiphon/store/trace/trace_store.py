@@ -1,7 +1,8 @@
 """Request trace: a log of every request in its own SQLite file.
 
 Recording never blocks and never raises. One thread writes queued rows in batches and deletes rows
-beyond the retention limits; on a failure it counts the lost rows and continues.
+beyond the retention limits; on a failure it counts the lost rows and continues. A damaged file is
+renamed, and a new one is created: a trace must not keep the gateway from running.
 """
 
 from __future__ import annotations
@@ -16,9 +17,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.errors import StoreError
+from antiphon.errors import StoreDamaged, StoreError
 from antiphon.store.redact import Redactor
-from antiphon.store.sqlite_file import connect, transaction
+from antiphon.store.sqlite_file import (
+    WatchedConnection,
+    connect,
+    create_directory,
+    is_damage,
+    set_aside,
+    transaction,
+)
 from antiphon.store.trace.payload import add_counts, drop_payload, redact_and_truncate
 from antiphon.store.trace.queue import TimedRow, TraceQueue
 from antiphon.store.trace.rows import TraceLoss, TraceRow, TraceStream, decode_row
@@ -66,12 +74,13 @@ class TraceStore:
         )
         self._closing = Event()
         self._thread: Thread | None = None
-        self._connection: sqlite3.Connection | None = None  # used by the thread only
+        self._file = WatchedConnection(path, self._connect)  # used by the thread only
         self._unreported_loss = TraceLoss()  # losses not yet recorded in a row
         self._retained_at_ms: int | None = None
 
     def open(self) -> None:
         """Start writing queued rows; raises `StoreError` if the file cannot be used."""
+        create_directory(self._path)
         self._connect().close()
         self._thread = Thread(target=self._main, name="antiphon-trace", daemon=True)
         self._thread.start()
@@ -101,10 +110,19 @@ class TraceStore:
             busy = self._delete_old_rows()
             if closing:
                 break
-        self._disconnect()
+        self._file.close()
 
     def _write(self, records: Sequence[EncodedRow]) -> None:
-        connection = self._connection = self._connection or self._connect()
+        try:
+            self._insert(records)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            self._set_aside(error)
+            self._insert(records)
+
+    def _insert(self, records: Sequence[EncodedRow]) -> None:
+        connection = self._file.get()
         with transaction(connection):
             insert_rows(connection, records)
 
@@ -118,7 +136,7 @@ class TraceStore:
         try:
             self._write(self._encode_rows(entries))
         except Exception as error:  # any error: count the loss, the next flush may succeed
-            self._disconnect()
+            self._file.close()
             already_counted = self.lost.failed - failed_before
             self._count_loss(TraceLoss(failed=len(entries) - already_counted), str(error))
         else:
@@ -167,12 +185,14 @@ class TraceStore:
         if self._retained_at_ms is not None and now_ms - self._retained_at_ms < RETAIN_EVERY_MS:
             return False
         try:
-            connection = self._connection = self._connection or self._connect()
             limits = self.options.max_age_s, self.options.max_bytes
-            if delete_excess_rows(connection, now_ms, *limits):
+            if delete_excess_rows(self._file.get(), now_ms, *limits):
                 return True
         except (sqlite3.Error, StoreError) as error:
-            self._disconnect()
+            self._file.close()
+            if is_damage(error):
+                self._set_aside(error)
+                return False
             _log.warning(
                 "%s: old trace rows could not be deleted, will be retried: %s", self._path, error
             )
@@ -180,10 +200,18 @@ class TraceStore:
         return False
 
     def _connect(self) -> sqlite3.Connection:
-        return connect(self._path, SCHEMA, synchronous="NORMAL")
+        try:
+            return connect(self._path, SCHEMA, synchronous="NORMAL")
+        except StoreDamaged as error:
+            self._set_aside(error.__cause__ or error)
+            return connect(self._path, SCHEMA, synchronous="NORMAL")
 
-    def _disconnect(self) -> None:
-        """Close the connection; the next flush opens a new one, also after a failure."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def _set_aside(self, error: BaseException) -> None:
+        self._file.close()
+        aside = set_aside(self._path, f"damaged-{self._now_ms()}")
+        _log.warning(
+            "%s: the trace file is damaged (%s). It was renamed to %s; a new trace begins.",
+            self._path,
+            error,
+            aside.name,
+        )

@@ -106,17 +106,17 @@ def test_files_and_audio_are_read() -> None:
         (
             {"type": "input_image", "file_id": "file_1"},
             EVERYTHING,
-            "[image omitted: it came without an address or content]",
+            "[image omitted: it is kept elsewhere]",
             "history.image.replaced",
         ),
         (
-            {"type": "input_file", "filename": "a.pdf", "file_data": "data:,x"},
+            {"type": "input_file", "filename": "a.pdf", "file_data": "data:;base64,AA=="},
             TEXT,
             "[file a.pdf omitted: this model takes no files]",
             "history.file.replaced",
         ),
         (
-            {"type": "input_file", "file_data": "data:,x"},
+            {"type": "input_file", "file_data": "data:;base64,AA=="},
             TEXT,
             "[file omitted: this model takes no files]",
             "history.file.replaced",
@@ -213,6 +213,83 @@ def test_an_image_without_a_url_has_no_description() -> None:
     found = ContentReader(TEXT, tool_output_images=False, descriptions={"": "A red door."})
     [part] = found.read_parts([{"type": "input_image", "file_id": "file_1"}])
     assert part == TextPart("[image omitted: this model takes no images]")
+
+
+@pytest.mark.parametrize(
+    ("part", "inputs", "expected"),
+    [
+        ({"type": "input_file", "file_id": "f"}, TEXT, ("`file_id`", "`file_data`")),
+        ({"type": "input_image", "file_id": "f"}, EVERYTHING, ("`file_id`", "`image_url`")),
+        (
+            {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+            TEXT,
+            ("`input_audio`", "`input_text`"),
+        ),
+        ({"type": "input_audio", "audio_url": "https://x.test/a"}, EVERYTHING, ("`audio_url`",)),
+        ({"type": "input_audio", "input_audio": {}}, EVERYTHING, ("`input_audio`", "`format`")),
+        ({"type": "input_image"}, EVERYTHING, ("without an address",)),
+    ],
+)
+def test_a_diagnostic_of_lost_media_names_the_field_and_what_to_send(
+    part: Any, inputs: frozenset[str], expected: tuple[str, ...]
+) -> None:
+    found = reader(inputs)
+    found.read_parts([part])
+    [diagnostic] = found.diagnostics
+    assert [text for text in expected if text not in diagnostic.message] == []
+
+
+# --- files as text --------------------------------------------------------------------------------
+
+NOTES = "data:text/plain;base64,YWxwaGE="
+PDF = "data:application/pdf;base64,JVBERi0xLjQK"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.txt", "[file a.txt]\nalpha\n[end of file a.txt]"),
+        (None, "[file]\nalpha\n[end of file]"),
+    ],
+)
+def test_a_file_with_text_is_replaced_by_its_text(name: str | None, text: str) -> None:
+    found = reader(TEXT)
+    part = {"type": "input_file", "filename": name, "file_data": NOTES}
+    assert found.read_parts([part]) == (TextPart(text),)
+    assert codes(found) == ["history.file.inlined"]
+
+
+def test_a_file_of_an_unsupported_type_is_replaced_by_its_text() -> None:
+    pdf_only = MediaSupport(types=frozenset({"application/pdf"}))
+    found = ContentReader(EVERYTHING, tool_output_images=False, media=pdf_only)
+    part = {"type": "input_file", "filename": "a.txt", "file_data": NOTES}
+    assert "alpha" in str(found.read_parts([part]))
+    assert codes(found) == ["history.file.inlined"]
+
+
+def test_a_supported_file_is_not_replaced_by_its_text() -> None:
+    part = {"type": "input_file", "filename": "a.txt", "file_data": NOTES}
+    assert read([part]) == (FilePart(filename="a.txt", data=NOTES),)
+
+
+@pytest.mark.parametrize(
+    ("file_texts", "code", "message"),
+    [
+        ({PDF: "beta"}, "history.file.inlined", "replaced by its text"),
+        ({PDF: ""}, "history.file.replaced", "no text of this PDF can be read"),
+        ({}, "history.file.replaced", "antiphon[pdf]"),
+    ],
+    ids=["with text", "without text", "without a PDF reader"],
+)
+def test_a_pdf_is_replaced_by_its_text_if_that_was_read(
+    file_texts: dict[str, str], code: str, message: str
+) -> None:
+    found = ContentReader(TEXT, tool_output_images=False, file_texts=file_texts)
+    [part] = found.read_parts([{"type": "input_file", "filename": "a.pdf", "file_data": PDF}])
+    assert isinstance(part, TextPart)
+    assert ("beta" in part.text) is bool(file_texts.get(PDF))
+    assert codes(found) == [code]
+    assert message in found.diagnostics[0].message
 
 
 def test_a_content_part_of_unknown_type_is_ignored_with_a_diagnostic() -> None:

@@ -9,6 +9,7 @@ import pytest
 from antiphon.core.history.steps import ToolCallStep
 from antiphon.core.plan.plan import Capabilities, ToolChoice
 from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
+from antiphon.core.planning.hosted_tools import HostedToolPolicy
 from antiphon.errors import InvalidRequest
 
 NOW: dict[str, Any] = {"type": "function", "name": "now", "strict": True}
@@ -196,7 +197,26 @@ def test_native_search_is_dropped_beside_functions_where_both_are_rejected(
 ) -> None:
     given = [{"type": kind, **({"name": "f"} if kind == "function" else {})} for kind in tools]
     can = Capabilities(web_search="native", search_beside_tools=beside)
-    declared = declare_tools(given, "auto", [], [], can)
+    declared = declare_tools(given, "auto", [], [], can, HostedToolPolicy("ignore"))
     assert (len(declared.declarations), len(declared.native_tools)) == kept
     lost = sum(kept) < len(tools)
     assert [each.code for each in declared.diagnostics] == ["tool.ignored"] * lost
+
+
+def test_native_search_beside_functions_is_refused_where_both_are_rejected() -> None:
+    given = [{"type": "web_search"}, {"type": "function", "name": "f"}]
+    can = Capabilities(web_search="native", search_beside_tools=False)
+    with pytest.raises(InvalidRequest) as caught:
+        declare_tools(given, "auto", [], [], can)
+    assert "together with functions" in caught.value.message
+    assert caught.value.param == "tools"
+
+
+def test_tools_that_cannot_be_called_are_listed_as_unused() -> None:
+    mcp, search = {"type": "mcp", "server_label": "s"}, {"type": "web_search"}
+    ignore = HostedToolPolicy("ignore")
+    can = Capabilities(web_search="native", search_beside_tools=False)
+    unused = declare_tools([NOW, mcp, search], "auto", [], [], can, ignore).unused
+    assert list(unused) == [mcp, search]
+    assert list(declare_tools([NOW], "auto", [], [], Capabilities(tools=False)).unused) == [NOW]
+    assert declare_tools([NOW], "auto", [], [], Capabilities()).unused == ()

@@ -130,13 +130,13 @@ def test_a_web_search_tool_in_an_input_item_is_declared() -> None:
         ({"filters": {"languages": ["de"]}}, "filters.languages"),
     ],
 )
-def test_a_web_search_tool_with_an_unsupported_filter_is_ignored(
+def test_a_web_search_tool_with_an_unsupported_filter_is_refused(
     limit: dict[str, Any], field: str
 ) -> None:
-    plan = planned({**SEARCH, **limit})
-    assert (names(plan), plan.search) == ([], None)
-    assert codes(plan) == ["tool.ignored:web_search tools[0]"]
-    assert f"`{field}`" in plan.diagnostics[0].message
+    with pytest.raises(InvalidRequest) as caught:
+        planned({**SEARCH, **limit})
+    assert caught.value.param == "tools[0].type"
+    assert f"`{field}`" in caught.value.message
 
 
 def test_filters_are_in_the_plan_and_in_the_description() -> None:

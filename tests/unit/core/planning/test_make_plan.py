@@ -186,7 +186,7 @@ def test_every_kind_of_loss_has_a_diagnostic() -> None:
     plan = planned(
         can=Capabilities(formats=frozenset({"text"}), tool_choice=frozenset({"auto"})),
         input=[{"type": "web_search_call", "id": "ws_1", "status": "completed"}, user("hi")],
-        tools=[NOW, {"type": "image_generation"}],
+        tools=[NOW, {"type": "tool_search"}],
         tool_choice="required",
         truncation="auto",
         include=["web_search_call.results"],

@@ -10,7 +10,8 @@ import pytest
 
 from antiphon.core.diagnostic import Decision
 from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.parse_tool import ToolOffer, family, parse_tool
+from antiphon.core.planning.hosted_tools import family
+from antiphon.core.planning.parse_tool import ToolOffer, parse_tool
 from antiphon.core.tools.identity import ToolIdentity
 from antiphon.core.tools.restore import ProviderCall, restore_tool_call
 from antiphon.errors import InvalidRequest

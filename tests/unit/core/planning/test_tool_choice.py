@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.plan.plan import Capabilities, ToolChoice
+from antiphon.core.planning.hosted_tools import HostedToolPolicy
 from antiphon.core.planning.tool_choice import Selection, select_tools
 from antiphon.core.planning.tool_registry import ToolRegistry
 from antiphon.errors import InvalidRequest
@@ -34,7 +35,7 @@ def chosen(
     choice: str | dict[str, Any], *, tools: list[dict[str, Any]] = TOOLS, **capabilities: Any
 ) -> Selection:
     can = Capabilities(**{"web_search": "native", **capabilities})
-    registry = ToolRegistry(can)
+    registry = ToolRegistry(can, HostedToolPolicy("ignore"))
     registry.add_request_tools(tools)
     return select_tools(choice, registry, can)
 

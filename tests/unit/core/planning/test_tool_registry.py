@@ -9,6 +9,7 @@ import pytest
 
 from antiphon.core.history.steps import MessageStep, TextPart, ToolCallStep
 from antiphon.core.plan.plan import Capabilities
+from antiphon.core.planning.hosted_tools import HostedToolPolicy
 from antiphon.core.planning.tool_registry import ToolRegistry
 from antiphon.core.tools.identity import Grammar
 from antiphon.core.tools.naming import hashed_name, provider_name
@@ -26,7 +27,7 @@ def namespace(name: str, *tools: dict[str, Any], description: str = "") -> dict[
 
 
 def registry(*tools: dict[str, Any], items: list[dict[str, Any]] | None = None) -> ToolRegistry:
-    filled = ToolRegistry(Capabilities(web_search="native"))
+    filled = ToolRegistry(Capabilities(web_search="native"), HostedToolPolicy("ignore"))
     filled.add_request_tools(tools)
     filled.add_input_tools(items or [])
     return filled

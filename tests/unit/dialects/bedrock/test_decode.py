@@ -16,6 +16,7 @@ from antiphon.core.stream.deltas import (
     Finish,
     Reasoning,
     ReasoningState,
+    ServiceTier,
     Start,
     Text,
     ToolCall,
@@ -222,3 +223,8 @@ def test_a_block_may_lack_an_index() -> None:
 
 def test_metadata_may_lack_usage() -> None:
     assert read(("metadata", {"usage": None})) == []
+
+
+def test_the_service_tier_is_read_from_the_metadata() -> None:
+    document = {"usage": {"inputTokens": 1}, "serviceTier": {"type": "priority"}}
+    assert ServiceTier("priority") in BedrockDecoder().handle_event("metadata", document)

@@ -95,5 +95,5 @@ def test_a_missing_or_foreign_file_is_an_error_that_names_it(tmp_path: Path) -> 
     with pytest.raises(StoreError, match=r"none\.sqlite: unable to open"):
         list_requests(tmp_path / "none.sqlite")
     (tmp_path / "other.sqlite").write_bytes(b"something else entirely" * 100)
-    with pytest.raises(StoreError, match=r"other\.sqlite: file is not a database"):
+    with pytest.raises(StoreError, match=r"other\.sqlite: the file is damaged"):
         read_detail(tmp_path / "other.sqlite", "q1")

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.store.sqlite_file import connect
+from antiphon.store.sqlite_file import connect, create_directory
 from antiphon.store.trace.reader import list_requests, read_detail
 from antiphon.store.trace.rows import TraceError, TraceRow
 from antiphon.store.trace.table import (
@@ -31,6 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    create_directory(path)
     with closing(connect(path, SCHEMA, synchronous="NORMAL")) as connection:
         yield connection
 

@@ -249,3 +249,58 @@ def test_a_failed_deletion_is_logged_and_writing_continues(
     write_rows(trace_at(path), request("new"))
     assert len(list_requests(path)) == 2
     assert "old trace rows could not be deleted, will be retried: stuck" in caplog.text
+
+
+# --- damaged files --------------------------------------------------------------------------------
+
+
+def set_aside_files(path: Path) -> list[str]:
+    return sorted(file.name for file in path.parent.iterdir() if ".damaged-" in file.name)
+
+
+def test_a_damaged_file_is_set_aside_when_the_trace_is_opened(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.parent.mkdir()
+    garbage = b"this is no database at all, " * 100
+    path.write_bytes(garbage)
+    write_rows(trace_at(path), request("new"))
+    assert [one.request.request_id for one in list_requests(path)] == ["new"]
+    aside = f"trace.sqlite.damaged-{NOW_MS}"
+    assert set_aside_files(path) == [aside]
+    assert path.with_name(aside).read_bytes() == garbage
+    assert (
+        f"{path}: the trace file is damaged (file is not a database)."
+        f" It was renamed to {aside}; a new trace begins." in caplog.messages
+    )
+
+
+def damage_pages(path: Path) -> None:
+    """Overwrite everything behind the first page, which has the schema."""
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (size - 4096))
+
+
+def test_a_file_that_turns_out_damaged_later_is_set_aside_and_no_row_is_lost(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_rows(trace_at(path), *(request(f"old{number}") for number in range(100)))
+    damage_pages(path)
+    trace = trace_at(path)
+    write_rows(trace, request("new"))
+    assert [one.request.request_id for one in list_requests(path)] == ["new"]
+    assert set_aside_files(path) == [f"trace.sqlite.damaged-{NOW_MS}"]
+    assert "the trace file is damaged (database disk image is malformed)" in caplog.text
+    assert trace.lost == TraceLoss()
+
+
+def test_a_directory_that_vanished_is_not_created_again(path: Path) -> None:
+    trace = trace_at(path)
+    trace.open()
+    path.parent.rename(path.parent.with_name("elsewhere"))
+    trace.record(request("lost"))
+    trace.close()
+    assert not path.parent.exists()
+    assert trace.lost == TraceLoss(failed=1)
