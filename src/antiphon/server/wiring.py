@@ -12,9 +12,10 @@ from antiphon.config import Config, data_directory
 from antiphon.core.history.capsule import Sealer
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
-from antiphon.engine.image_description import CreateRun, make_image_describer
+from antiphon.engine.image_description import DescribeImages, make_image_describer
 from antiphon.engine.pdf_text import make_pdf_reader
 from antiphon.engine.routing import make_router
+from antiphon.engine.run import Run
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.services import Caller, Services
@@ -27,6 +28,7 @@ from antiphon.search.searcher import open_searcher
 from antiphon.server.capsule_key import FILE_NAME, read_or_create_key
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store
+from antiphon.wire.request import Request
 
 
 @asynccontextmanager
@@ -37,17 +39,15 @@ async def open_engine(
     runtime: Runtime | None = None,
     stages: Sequence[StageFactory] = (),
 ) -> AsyncIterator[Engine]:
-    """Build and open everything that lives as long as the process; close it in the end.
-
-    Whatever can fail because of the configuration is built before anything is opened.
-    """
+    """Build and open everything that lives as long as the process; close it in the end."""
+    # What can fail because of the configuration is built before anything is opened.
     providers = build_providers(config, environment)
     router = make_router(config, providers)
-    stages = [*load_stages(config), *stages]
     runtime = runtime or Runtime()
     data = data_directory(environment)
     sealer = _make_sealer(config, data, runtime)
     store = _make_store(config, data, runtime)
+    stages = [*load_stages(config), *stages]
     await store.open()
     tracer = open_tracer(config.trace, data, runtime, _list_secrets(config, providers))
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
@@ -67,8 +67,7 @@ async def open_engine(
         )
         engine = Engine(router, services, read_pdfs=make_pdf_reader())
         try:
-            create = _create_own_run(engine)
-            engine.describe_images = make_image_describer(config, router, create)
+            engine.describe_images = _make_image_describer(config, engine)
             yield engine
         finally:
             await engine.close()
@@ -80,10 +79,14 @@ def _list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str
     return [*keys, *config.server.api_keys.values(), *filter(None, [config.search.api_key])]
 
 
-def _create_own_run(engine: Engine) -> CreateRun:
-    """Return how the gateway itself creates a run, such as for image descriptions."""
-    new_id = engine.services.runtime.new_id
-    return lambda request: engine.create(request, Caller("antiphon", new_id("req")))
+def _make_image_describer(config: Config, engine: Engine) -> DescribeImages | None:
+    """Return how images are described for models without image input: by runs of the gateway."""
+
+    async def create(request: Request) -> Run:
+        request_id = engine.services.runtime.new_id("req")
+        return await engine.create(request, Caller("antiphon", request_id))
+
+    return make_image_describer(config, engine.router, create)
 
 
 def _make_store(config: Config, data: Path, runtime: Runtime) -> Store:
