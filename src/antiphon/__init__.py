@@ -8,6 +8,8 @@ Three ways to use it from Python, each described in docs/library.md:
 - `Translator` translates requests and answers, and leaves the HTTP to the caller. The parts under
   it are public as well: `ResponseMachine`, the deltas, tool restoration, contracts, faults, SSE.
 
+`Stage` is the class of a stage of one's own in the pipeline (docs/extend.md).
+
 Importing the package loads nothing but this file: each name is imported when it is first used.
 """
 
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from antiphon.library.replay import replay
     from antiphon.library.response_stream import ResponseStream
     from antiphon.library.translator import OutboundRequest, Translator
+    from antiphon.pipeline.stage import Batch, Stage
     from antiphon.wire.sse import SSEDecoder, SSEEncoder
 
 __version__ = "0.1.0"
@@ -91,6 +94,7 @@ _MODULES = {
     "antiphon.library.replay": "replay",
     "antiphon.library.response_stream": "ResponseStream",
     "antiphon.library.translator": "OutboundRequest Translator",
+    "antiphon.pipeline.stage": "Batch Stage",
     "antiphon.wire.sse": "SSEDecoder SSEEncoder",
 }
 _NAMES = {
@@ -102,6 +106,7 @@ _NAMES = {
 __all__ = [
     "AntiphonError",
     "AuthenticationFailed",
+    "Batch",
     "BlockingGateway",
     "BlockingStream",
     "BridgeError",
@@ -130,6 +135,7 @@ __all__ = [
     "ResponseStream",
     "SSEDecoder",
     "SSEEncoder",
+    "Stage",
     "Text",
     "ToolCall",
     "ToolIdentity",
