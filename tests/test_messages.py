@@ -34,12 +34,14 @@ NOT_OURS: dict[str, str] = {
     "cli/codex/gateway.py: _read_announced_url: message or 'the gateway could not be started: run"
     " `antiphon serve` to see why.'": "the error that `antiphon serve` printed",
     "cli/probe.py: _probe: message": DESCRIBED,
-    "config/load.py: _convert: _describe(problem, kind)": "the decoder's text, in TOML's words",
+    "cli/check.py: run: checked.problems": "errors of the configuration: see that section",
+    "cli/main.py: _report_error: line": "a line of an error: see the other sections",
+    "config/load.py: convert: text": "the decoder's text, in TOML's words",
+    "config/source.py: raise_problems: '\\n'.join((each.message for each in found))": "the"
+    " errors of the configuration, all of them",
     "core/faults/classify.py: _make_fault: reading.text": "the provider's own text, for the log",
-    "core/stream/machine.py: fail: message": DESCRIBED,
     "dialects/gemini/decode.py: _read_chunk: candidate": "the provider's own text, for the log",
     "engine/answer.py: end_after_crash: message": DESCRIBED,
-    "engine/upstream.py: _connection_error: type(error).__name__": "a class name, for the log",
     "providers/registry.py: _find_spec: installed_plugins().problems.get(kind, unknown)": "see"
     " providers/plugin.py",
     "search/searcher.py: __call__: str(found[0])": "a search error: see that section",

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
         parse_delta,
     )
     from antiphon.core.stream.finish import map_finish_reason
-    from antiphon.core.stream.machine import Phase, ResponseMachine
+    from antiphon.core.stream.machine import ResponseMachine
+    from antiphon.core.stream.phase import Phase
     from antiphon.core.structured_output.contract import OutputContract
     from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-    from antiphon.core.tools.restore import restore_tool_call
+    from antiphon.core.tools.restore import ProviderCall, restore_tool_call
     from antiphon.errors import (
         AntiphonError,
         AuthenticationFailed,
@@ -77,10 +78,11 @@ _MODULES = {
         "Delta Failure Finish Reasoning Refusal Text ToolCall Usage parse_delta"
     ),
     "antiphon.core.stream.finish": "map_finish_reason",
-    "antiphon.core.stream.machine": "Phase ResponseMachine",
+    "antiphon.core.stream.machine": "ResponseMachine",
+    "antiphon.core.stream.phase": "Phase",
     "antiphon.core.structured_output.contract": "OutputContract",
     "antiphon.core.tools.identity": "ToolIdentity ToolIdentityMap",
-    "antiphon.core.tools.restore": "restore_tool_call",
+    "antiphon.core.tools.restore": "ProviderCall restore_tool_call",
     "antiphon.errors": (
         "AntiphonError AuthenticationFailed BridgeError ConfigError ContentBlocked ContextTooLong"
         " InvalidRequest ModelNotFound ProviderTimeout ProviderUnavailable QuotaExceeded"
@@ -123,6 +125,7 @@ __all__ = [
     "OutboundRequest",
     "OutputContract",
     "Phase",
+    "ProviderCall",
     "ProviderFault",
     "ProviderTimeout",
     "ProviderUnavailable",

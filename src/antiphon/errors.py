@@ -8,6 +8,8 @@ Errors that reach a client, an operator or a caller of the library:
     - DeltaAfterTerminal     bridge.stream.delta_after_terminal: a delta comes after the end
     - InvalidTransition      bridge.stream.invalid_transition: a delta is malformed, or out of order
     - IncompleteToolCall     bridge.stream.incomplete_tool_call: the provider ended a call early
+    - InvalidToolArguments   bridge.stream.invalid_tool_arguments: a strict call is not JSON
+    - ResponseTooLarge       bridge.stream.response_too_large: an answer exceeds one of [limits]
     - InvalidOutputFormat    bridge.response.invalid_output_format: the output breaks its contract
     - ToolCollision          bridge.request.tool_collision: two tools get the same provider name
   - UnknownDialect         dialect.unknown: no dialect has this name
@@ -49,6 +51,7 @@ A `BridgeError` of a stream leaves the state of the object that raised it unchan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # errors.py is the lowest layer: at run time it imports nothing of Antiphon
@@ -91,6 +94,25 @@ class IncompleteToolCall(BridgeError):
     """The provider ended the stream before a tool call was complete."""
 
     code = "bridge.stream.incomplete_tool_call"
+
+
+class InvalidToolArguments(BridgeError):
+    """The finished arguments of a call of a strict tool cannot be parsed as JSON."""
+
+    code = "bridge.stream.invalid_tool_arguments"
+
+
+class ResponseTooLarge(BridgeError):
+    """An answer of a provider exceeds a limit of the configuration."""
+
+    code = "bridge.stream.response_too_large"
+
+    def __init__(self, key: str, limit: int) -> None:
+        super().__init__(
+            f"The provider's answer is larger than [limits] {key} = {limit} allows; raise it if"
+            " such answers are expected."
+        )
+        self.key = key
 
 
 class InvalidOutputFormat(BridgeError):
@@ -140,9 +162,14 @@ class InvalidRequest(AntiphonError):
 
 
 class ConfigError(AntiphonError):
-    """The configuration is invalid; the message names the file, the line and the key."""
+    """The configuration is invalid; each problem names the file, the line and the key."""
 
     code = "config.invalid"
+
+    def __init__(self, message: str, *, path: Sequence[str] = ()) -> None:
+        """`path` is the key that the problem is about. Several problems are lines of a message."""
+        super().__init__(message)
+        self.path = tuple(path)
 
 
 class ChainNotFound(InvalidRequest):

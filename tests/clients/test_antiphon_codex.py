@@ -82,6 +82,7 @@ async def test_a_running_gateway_is_used(tmp_path: Path) -> None:
             s, f"[server]\nport = {port}\n", *EXEC, "-m", "scripted", "How much?"
         )
         check(done, s, s.model)
+        assert list(s.home.rglob("codex-*.json")) == []  # it reads the catalog from the gateway
 
 
 async def test_a_gateway_is_started_if_none_runs(

@@ -19,6 +19,7 @@ import pytest
 
 from antiphon.config import Config
 from antiphon.core.filters.order import GUARDS
+from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.hosted_tools import HostedToolPolicy
 from antiphon.core.planning.make_plan import EFFORTS
 from antiphon.core.planning.parameters import PARAMETERS, Rule
@@ -28,6 +29,7 @@ from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.errors import InvalidRequest
 from antiphon.providers import cerebras, echo
 from antiphon.providers.registry import SPECS, Provider, build_providers
+from antiphon.providers.spec import Spec
 from tests.support import full_request
 from tests.support.outbound_requests import (
     CALLED,
@@ -375,8 +377,9 @@ def test_developer_messages_keep_their_position(name: str) -> None:
     text = json.dumps(body)
     assert text.index("first") < text.index("second") < text.index("third")
     if provider.spec.dialect == "chat" and not quirks_of(provider).plain_dialogue:
-        takes = provider.capabilities(first_model(provider)).developer_role
-        role = "developer" if takes else "system"
+        can = provider.capabilities(first_model(provider))
+        role = "developer" if can.developer_role else "system"
+        role = "user" if can.system_messages == "first" else role
         assert [message["role"] for message in body["messages"]] == ["user", role, "user"]
 
 
@@ -499,3 +502,59 @@ def test_known_errors_are_classified(name: str) -> None:
             fault = provider.dialect.classify(status, {}, body)
         assert kind in fault.type, (status, body)
         assert provider.dialect.describe(fault, "en")
+
+
+SYSTEM_MESSAGES = {
+    "after_user": "mistral",
+    "first": "fireworks huggingface llamacpp lmstudio nvidia ollama qwen sglang together vllm",
+    "anywhere": """
+    anthropic azure bedrock cerebras chat cohere deepseek echo gemini github groq minimax moonshot
+    openai openrouter perplexity responses vertex xai xiaomi zhipu
+    """,  # for Anthropic, Bedrock, Gemini, Vertex and Perplexity the dialect itself places them
+}
+
+
+def test_every_provider_states_where_it_accepts_system_messages() -> None:
+    stated = {name: where for where, names in SYSTEM_MESSAGES.items() for name in names.split()}
+    found = {
+        name: {can.system_messages for can in (spec.capabilities, *_model_capabilities(spec))}
+        for name, spec in SPECS.items()
+    }
+    assert found == {name: {where} for name, where in stated.items()}
+
+
+def _model_capabilities(spec: Spec) -> list[Capabilities]:
+    return [model.capabilities for model in spec.models if model.capabilities is not None]
+
+
+THREAD = [
+    {"role": "developer", "content": "one"},
+    {"role": "user", "content": "two"},
+    {"role": "developer", "content": "three"},
+    {"role": "assistant", "content": "four"},
+    {"role": "developer", "content": "five"},
+    {"role": "user", "content": "six"},
+    {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c", "output": "seven"},
+    {"role": "developer", "content": "eight"},
+]
+
+
+@every_provider
+def test_no_message_moves_ahead_of_an_earlier_one(name: str) -> None:
+    tools = [{"type": "function", "name": "look", "parameters": {}}]
+    text = json.dumps(encode_request(configured(name), input=THREAD, tools=tools))
+    words = "one two three four five six seven eight".split()
+    assert sorted(words, key=text.rindex) == words
+
+
+def test_a_server_of_open_models_gets_one_system_message_before_all_others() -> None:
+    body = encode_request(configured("vllm"), input=THREAD[:6], instructions="zero")
+    assert [(each["role"], each["content"]) for each in body["messages"]] == [
+        ("system", "zero\n\none"),
+        ("user", "two"),
+        ("user", "<system>\nthree\n</system>"),
+        ("assistant", "four"),
+        ("user", "<system>\nfive\n</system>"),
+        ("user", "six"),
+    ]

@@ -35,6 +35,7 @@ PROMPT = "canary-prompt-51ab"
 OUTPUT = "canary-output-e07d"
 SAID = f"{OUTPUT} and {PROMPT}"
 TOLD = f"Rejected {PROMPT!r} with key {KEY}; last output {OUTPUT}"
+REFUSED = f"Rejected {PROMPT!r} with key {KEY}"  # before there is output
 
 REQUEST: dict[str, Any] = {
     "instructions": f"Never repeat {PROMPT}.",
@@ -87,6 +88,7 @@ def call(arguments: str) -> bytes:
 
 
 ERROR = {"message": TOLD, "type": TOLD, "param": TOLD, "code": TOLD}
+REFUSAL = dict.fromkeys(ERROR, REFUSED)
 STOP = (chunk({}, "stop"), DONE)
 PATHS: Mapping[str, tuple[Script, dict[str, Any]]] = {
     "text": (streaming(chunk({"content": SAID}), *STOP), {}),
@@ -96,20 +98,20 @@ PATHS: Mapping[str, tuple[Script, dict[str, Any]]] = {
     "an unknown finish": (streaming(chunk({"content": SAID}), chunk({}, TOLD), DONE), {}),
     "a broken contract": (streaming(chunk({"content": SAID}), *STOP), {"text": {"format": SCHEMA}}),
     "an error inside": (streaming(chunk({"content": SAID}), frame({"error": ERROR})), {}),
-    "an error at once": (streaming(frame({"error": ERROR})), {}),
-    "an error that is text": (streaming(frame({"error": TOLD})), {}),
+    "an error at once": (streaming(frame({"error": REFUSAL})), {}),
+    "an error that is text": (streaming(frame({"error": REFUSED})), {}),
     "noise": (streaming(chunk({"content": SAID}), b"data: {" + TOLD.encode() + b"\n\n"), {}),
-    "noise at once": (streaming(b"data: {" + TOLD.encode() + b"\n\n"), {}),
+    "noise at once": (streaming(b"data: {" + REFUSED.encode() + b"\n\n"), {}),
     "odd types": (streaming(chunk({"content": {"text": TOLD}, "tool_calls": TOLD}), *STOP), {}),
     "a cut": (streaming(chunk({"content": SAID}), end=False), {}),
     "a silence": (stall_after, {}),
-    "a web page": (send_json(200, f"<html>{TOLD}</html>", content_type="text/html"), {}),
+    "a web page": (send_json(200, f"<html>{REFUSED}</html>", content_type="text/html"), {}),
     **{
-        str(status): (send_json(status, {"error": ERROR}, x_request_id=TOLD), {})
+        str(status): (send_json(status, {"error": REFUSAL}, x_request_id=REFUSED), {})
         for status in (302, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 503)
     },
-    "a plain 400": (send_json(400, TOLD, content_type="text/plain"), {}),
-    "fields of pydantic": (send_json(422, {"detail": [{"loc": [PROMPT], "input": TOLD}]}), {}),
+    "a plain 400": (send_json(400, REFUSED, content_type="text/plain"), {}),
+    "fields of pydantic": (send_json(422, {"detail": [{"loc": [PROMPT], "input": REFUSED}]}), {}),
 }
 
 
@@ -178,9 +180,9 @@ async def test_no_canary_is_in_the_log_an_error_or_the_trace(
     ("status", "document"),
     [
         (200, whole_answer(SAID)),
-        (200, {"error": ERROR}),
-        (400, {"error": ERROR}),
-        (401, {"error": TOLD}),
+        (200, {"error": REFUSAL}),
+        (400, {"error": REFUSAL}),
+        (401, {"error": REFUSED}),
     ],
     ids=["good", "an error in a 200", "400", "401"],
 )

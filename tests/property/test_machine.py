@@ -30,7 +30,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.core.stream.finish import FINISH_REASONS
-from antiphon.core.stream.machine import Phase
+from antiphon.core.stream.phase import Phase
 from antiphon.core.tools.identity import ToolIdentity
 from antiphon.errors import BridgeError
 from tests.support.machines import TOOLS, Document, documents, machine, run

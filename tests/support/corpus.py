@@ -1,6 +1,7 @@
 """Recordings of real providers, where there are any: they stay outside of the repository.
 
-`ANTIPHON_CORPUS` names their directory; without it they are looked for in `../shared/corpus`.
+`ANTIPHON_CORPUS` names their directory; without it they are looked for in `../shared/corpus`. Newer
+recordings in a directory `recordings` beside it are read as well.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def cases(protocol: str | None = None, *, wire: str | None = None) -> list[Case]
 def _all(directory: Path | None) -> tuple[Case, ...]:
     if directory is None:
         return ()
-    found = (_load(path) for path in directory.glob("*/*/*/meta.json"))
+    directories = (directory, directory.with_name("recordings"))
+    found = (_load(path) for each in directories for path in each.glob("*/*/*/meta.json"))
     return tuple(sorted(found, key=lambda case: case.id))
 
 

@@ -14,6 +14,7 @@ from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.dialects.dialect import Framer, StreamDecoder
 from antiphon.pipeline.bridge import Bridge
 from antiphon.wire.events import Event
+from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.wire.response import Response
 from antiphon.wire.sse import Frame, event_to_dict
 
@@ -47,6 +48,7 @@ def machine(
     model: str = "m",
     seal: Seal | None = None,
     empty_arguments: str = "",
+    limits: ResponseLimits = DEFAULT_LIMITS,
 ) -> ResponseMachine:
     return ResponseMachine(
         Response(id="resp_1", created_at=NOW - 100, model=model),
@@ -55,6 +57,7 @@ def machine(
         tools=ToolIdentityMap(tools),
         seal=seal,
         empty_arguments=empty_arguments,
+        limits=limits,
     )
 
 
@@ -99,7 +102,7 @@ class ScriptedDialect(ChatDialect):
         self._framer = framer or ReadFramer()
         self._decoder = decoder
 
-    def framer(self) -> Framer:
+    def framer(self, max_bytes: int = 0) -> Framer:
         return self._framer
 
     def decoder(self) -> StreamDecoder:

@@ -8,6 +8,12 @@ from collections.abc import Callable
 LIMIT_S = 10.0
 
 
+async def let_others_read() -> None:
+    """Let whoever runs in the same loop read what was written to a socket."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 async def until(condition: Callable[[], object], what: str) -> None:
     """Let other tasks run until the condition holds."""
     loop = asyncio.get_running_loop()

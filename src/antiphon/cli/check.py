@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from antiphon.cli.check_owners import check_files, describe_owners
 from antiphon.cli.load_config import (
     add_config_option,
     find_config_path,
-    load_config_or_default,
     resolve_store_url,
     resolve_trace_path,
 )
@@ -30,11 +29,11 @@ from antiphon.cli.terminal import (
     print_error,
     write_json_lines,
 )
-from antiphon.config import Config
+from antiphon.config import Config, inspect_config, suggest
 from antiphon.engine.image_description import check_vision_model
-from antiphon.engine.routing import make_router
-from antiphon.errors import AntiphonError
-from antiphon.providers.registry import Provider, build_providers
+from antiphon.engine.routing import inspect_routes, list_targets
+from antiphon.errors import AntiphonError, ConfigError
+from antiphon.providers.registry import Provider, inspect_providers
 from antiphon.server.auth import reject_open_bind
 from antiphon.server.clients import make_profile_resolver
 from antiphon.store.url import open_store
@@ -66,19 +65,22 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 class CheckedConfig(Struct, frozen=True):
-    """A valid configuration, the file it comes from, and the providers it enables."""
+    """A configuration, the file it comes from, the providers it enables, and what is wrong."""
 
     path: Path | None
     config: Config
     providers: Sequence[Provider]
+    problems: Sequence[str]
+    warnings: Sequence[str]
 
 
 def run(args: argparse.Namespace) -> int:
     try:
         checked = _check_config(args.config)
-    except AntiphonError as error:
-        print_error(error.message)
-        return 1
+    except AntiphonError as error:  # the file cannot be read, or is not TOML
+        return _report_problems([error.message])
+    if checked.problems:
+        return _report_problems(checked.problems)
     results = _probe_providers(checked) if args.live else []
     if is_terminal():
         _print_report(checked, results)
@@ -87,16 +89,73 @@ def run(args: argparse.Namespace) -> int:
     return 1 if any(result.ok is False for result in results) else 0
 
 
+def _report_problems(problems: Sequence[str]) -> int:
+    for problem in problems:
+        print_error(problem)
+    return 1
+
+
 def _check_config(explicit: str | None) -> CheckedConfig:
-    """Reject whatever `antiphon serve` would reject, without creating any file."""
-    config = load_config_or_default(explicit)
-    providers = build_providers(config, os.environ)
-    check_vision_model(config, make_router(config, providers))
-    make_profile_resolver(config)
-    reject_open_bind(config.server.host, config.server.api_keys)
-    open_store(resolve_store_url(config), now=lambda: 0)
-    check_files(config, os.environ)
-    return CheckedConfig(find_config_path(explicit), config, list(providers.values()))
+    """Find whatever `antiphon serve` would reject, all at once, without creating any file."""
+    path = find_config_path(explicit)
+    config, found = (Config(), []) if path is None else inspect_config(path, os.environ)
+    providers, invalid = inspect_providers(config, os.environ)
+    router, unroutable = inspect_routes(config, providers)
+    later = [*invalid, *unroutable]
+    for check in (
+        lambda: check_vision_model(config, router),
+        lambda: make_profile_resolver(config),
+        lambda: reject_open_bind(config.server.host, config.server.api_keys),
+        lambda: open_store(resolve_store_url(config), now=lambda: 0),
+        lambda: check_files(config, os.environ),
+    ):
+        later += _find_problem(check)
+    failed = {each.path[1] for each in [*found, *invalid] if each.path[:1] == ("providers",)}
+    problems = [*found, *(each for each in later if not _follows(each, found, failed, config))]
+    return CheckedConfig(
+        path,
+        config,
+        list(providers.values()),
+        list(dict.fromkeys(each.message for each in problems)),
+        list(_find_warnings(config, providers)),
+    )
+
+
+def _find_problem(check: Callable[[], object]) -> list[ConfigError]:
+    try:
+        check()
+    except ConfigError as error:
+        return [error]
+    except AntiphonError as error:  # such as a store whose URL has no scheme that is known
+        return [ConfigError(error.message)]
+    return []
+
+
+def _follows(
+    problem: ConfigError, found: Sequence[ConfigError], failed: Collection[str], config: Config
+) -> bool:
+    """Whether a problem only follows from others: a provider that is invalid is missing later."""
+    path = problem.path
+    if path[:1] == ("providers",):
+        return any(each.path[:2] == path[:2] for each in found)
+    if path == ("default_provider",):
+        return config.default_provider in failed
+    targets = {target for at, target in list_targets(config) if at == path}
+    return bool(targets) and all(target.partition("/")[0] in failed for target in targets)
+
+
+def _find_warnings(config: Config, providers: Mapping[str, Provider]) -> Iterator[str]:
+    """Find model names that the data of their provider does not know."""
+    targets = [*list_targets(config), (("vision", "model"), config.vision.model)]
+    for path, target in targets:
+        prefix, _, model = target.partition("/")
+        provider = providers.get(prefix)
+        if provider and model not in provider.models() and not provider.spec.knows(model):
+            problem = (
+                f"the data of {prefix} has no model {model!r}: its capabilities are a guess, and a"
+                f" request may fail; {suggest(model, provider.models())}"
+            )
+            yield config.error_at(path, problem).message
 
 
 def _probe_providers(checked: CheckedConfig) -> list[ProbeResult]:
@@ -115,6 +174,8 @@ def _make_documents(
 ) -> Iterable[dict[str, Any]]:
     config = checked.config
     yield {"check": "config", "ok": True, "file": str(checked.path) if checked.path else None}
+    for warning in checked.warnings:
+        yield {"check": "warning", "message": warning}
     for provider in checked.providers:
         yield {"check": "provider", **_describe_provider(provider)}
     for alias, target in config.models.items():
@@ -156,6 +217,8 @@ def _print_report(checked: CheckedConfig, results: Sequence[ProbeResult]) -> Non
     console = make_console()
     source = checked.path or "no configuration file; API keys in the environment enable providers"
     console.print(Text.assemble(("✓ ", "bold green"), str(source)), soft_wrap=True)
+    for warning in checked.warnings:
+        console.print(Text.assemble(("! ", "bold yellow"), warning), soft_wrap=True)
     _print_providers(console, checked)
     if checked.config.models:
         aliases = make_table("alias", "served by")

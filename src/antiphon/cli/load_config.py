@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from antiphon.config import Config, data_directory, find_config, load_config
@@ -28,9 +29,13 @@ def find_config_path(explicit: str | None, *, search_cwd: bool = True) -> Path |
     return find_config(explicit, os.environ, Path.cwd() if search_cwd else None)
 
 
-def load_config_or_default(explicit: str | None, *, search_cwd: bool = True) -> Config:
+def load_config_or_default(
+    explicit: str | None, *, search_cwd: bool = True, needs: Collection[str] | None = None
+) -> Config:
+    """Load the configuration. `needs` names the tables whose environment variables the command
+    needs (None: all); in others a variable that is not set does not matter."""
     path = find_config_path(explicit, search_cwd=search_cwd)
-    return Config() if path is None else load_config(path, os.environ)
+    return Config() if path is None else load_config(path, os.environ, needs=needs)
 
 
 def resolve_store_url(config: Config) -> str:

@@ -83,7 +83,8 @@ def _make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 def _report_error(message: str) -> int:
     from antiphon.cli.terminal import print_error
 
-    print_error(message)
+    for line in message.splitlines():  # a configuration may have several mistakes
+        print_error(line)
     return 2
 
 

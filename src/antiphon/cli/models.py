@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    config = load_config_or_default(args.config)
+    config = load_config_or_default(args.config, needs=("default_provider", "models", "fallbacks"))
     router = make_router(config, build_providers(config, os.environ))
     models = [_describe_model(router, name) for name in router.names()]
     if is_terminal():

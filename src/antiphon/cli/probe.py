@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.config import CapsuleConfig, Config, StoreConfig, TraceConfig
+from antiphon.engine.connection_errors import locate_fault
 from antiphon.engine.engine import Engine
 from antiphon.engine.services import Caller
 from antiphon.errors import AntiphonError, UpstreamError
@@ -76,7 +77,8 @@ async def _probe(engine: Engine, provider: Provider, model: str) -> ProbeResult:
     except UpstreamError as error:
         fault = f"{error.fault.type} · {error.fault.code}"
         message = provider.dialect.describe(error.fault, provider=provider.name)
-        reason = Redactor(provider.api_keys).redact_text(error.fault.message)[:_REASON_LENGTH]
+        text = locate_fault(error.fault, provider)
+        reason = Redactor(provider.api_keys).redact_text(text)[:_REASON_LENGTH]
     except TimeoutError:
         fault, message = "timeout · probe", f"{name} did not answer within {TIMEOUT_S:g} seconds."
     except AntiphonError as error:

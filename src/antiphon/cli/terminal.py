@@ -41,6 +41,13 @@ def write_json_lines(documents: Iterable[Any]) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
 
 
+def escape_controls(text: str) -> str:
+    """Make control characters visible, so that text of others cannot control the terminal."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
 def print_error(message: str) -> None:
     """Print a message as one line on standard error."""
     text = Text.assemble(("antiphon: ", "bold red"), message)

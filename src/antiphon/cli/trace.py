@@ -110,7 +110,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def _find_trace_file(args: argparse.Namespace) -> Path:
-    config = load_config_or_default(args.config)
+    config = load_config_or_default(args.config, needs=("trace",))
     path = Path(args.file) if args.file else resolve_trace_path(config)
     if not path.is_file():
         raise TraceNotFound(f"no trace file at {path}; {_suggest_fix(args, config)}")

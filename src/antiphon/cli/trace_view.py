@@ -11,9 +11,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from antiphon.cli.terminal import make_table
+from antiphon.cli.terminal import escape_controls, make_table
 from antiphon.store.trace.reader import TraceDetail, TraceSummary
-from antiphon.store.trace.rows import TraceFinish, TraceRequest, TraceUsage
+from antiphon.store.trace.rows import TraceFinish, TraceUsage
 
 _SHOWN_CHUNKS = 12
 _PREVIEW_BYTES = 120  # about one line
@@ -22,6 +22,7 @@ _STATUS_STYLES = {
     "completed": "green",
     "incomplete": "yellow",
     "cancelled": "yellow",
+    "rejected": "red",
     "failed": "bold red",
 }
 
@@ -37,8 +38,8 @@ def make_summary_document(summary: TraceSummary) -> dict[str, Any]:
         "at": _local_time(request.received_at_ms).isoformat(timespec="milliseconds"),
         "client": request.client,
         "model": request.model,
-        "provider": request.provider,
-        "provider_model": request.provider_model,
+        "provider": (finish and finish.provider) or request.provider,
+        "provider_model": (finish and finish.provider_model) or request.provider_model,
         "stream": request.stream,
         "status": _read_status(finish),
         "input_tokens": usage.input_tokens if usage else None,
@@ -57,7 +58,7 @@ def make_summary_table(summaries: Sequence[TraceSummary]) -> Table:
             Text(_local_time(each.request.received_at_ms).strftime("%m-%d %H:%M:%S"), style="dim"),
             each.request.request_id[:_SHORT_ID],
             Text(each.request.model, style="bold"),
-            each.request.provider or "-",
+            (each.finish and each.finish.provider) or each.request.provider or "-",
             _style_status(_read_status(each.finish)),
             f"{each.usage.input_tokens:,} → {each.usage.output_tokens:,}" if each.usage else "-",
             _format_duration(each.finish.duration_ms) if each.finish else "-",
@@ -79,6 +80,7 @@ def make_detail_document(detail: TraceDetail) -> dict[str, Any]:
 def make_detail_page(detail: TraceDetail) -> RenderableType:
     return Group(
         _make_overview(detail),
+        *_make_section("not tried", _format_skipped(detail)),
         *_make_section("attempts", _format_attempts(detail)),
         *_make_section("diagnostics", _format_diagnostics(detail)),
         *_make_section("errors", _format_errors(detail)),
@@ -107,22 +109,31 @@ def _overview_rows(detail: TraceDetail) -> Iterator[tuple[str, Text | str]]:
         yield "response", request.response_id or "-"
         yield "time", _local_time(request.received_at_ms).isoformat(" ", timespec="milliseconds")
         yield "client", request.client or "-"
-        yield "model", " → ".join(dict.fromkeys((request.model, _format_target(request))))
+        yield "model", " → ".join(dict.fromkeys((request.model, _format_target(detail))))
         yield "stream", "yes" if request.stream else "no"
-    yield "status", _format_finish(detail.finish)
+    finish = detail.finish
+    if finish is not None and finish.key_name:
+        yield "answered by", f"{finish.provider} ({finish.dialect}, {finish.key_name})"
+    yield "status", _format_finish(finish)
     if detail.usage is not None:
         yield "tokens", _format_usage(detail.usage)
 
 
-def _format_target(request: TraceRequest) -> str:
-    if not request.provider:
-        return request.model
+def _format_target(detail: TraceDetail) -> str:
+    """Return the target that answered; before the end, the first one."""
+    request, finish = detail.request, detail.finish
+    if finish is not None and finish.provider:
+        return f"{finish.provider}/{finish.provider_model}"
+    if request is None or not request.provider:
+        return request.model if request else ""
     return f"{request.provider}/{request.provider_model}"
 
 
 def _format_finish(finish: TraceFinish | None) -> Text:
     text = _style_status(_read_status(finish))
     if finish is not None:
+        if finish.http_status is not None:
+            text.append(f" with HTTP {finish.http_status}")
         text.append(f" after {_format_duration(finish.duration_ms)}, {finish.events:,} events")
     return text
 
@@ -132,6 +143,11 @@ def _format_usage(usage: TraceUsage) -> str:
         f"{usage.input_tokens:,} in ({usage.cached_tokens:,} cached),"
         f" {usage.output_tokens:,} out ({usage.reasoning_tokens:,} reasoning)"
     )
+
+
+def _format_skipped(detail: TraceDetail) -> Iterator[RenderableType]:
+    for each in detail.skipped:
+        yield Text.assemble(f"  {each.provider}/{each.model}  ", (each.reason, "yellow"))
 
 
 def _format_attempts(detail: TraceDetail) -> Iterator[RenderableType]:
@@ -144,6 +160,7 @@ def _format_attempts(detail: TraceDetail) -> Iterator[RenderableType]:
             if attempt.latency_ms is not None
             else "  ",
             (fault, "red"),
+            (f"  {escape_controls(attempt.reason)}" if attempt.reason else "", "dim"),
         )
 
 
@@ -156,7 +173,12 @@ def _format_diagnostics(detail: TraceDetail) -> Iterator[RenderableType]:
 
 def _format_errors(detail: TraceDetail) -> Iterator[RenderableType]:
     for each in detail.errors:
-        yield Text.assemble((f"  {each.code}", "bold red"), f"  {each.message}")
+        code, param = escape_controls(each.code), escape_controls(each.param or "")
+        head = " ".join(filter(None, (code, param)))
+        yield Text.assemble((f"  {head}", "bold red"), f"  {escape_controls(each.message)}")
+        if each.reason:
+            target = f"{each.provider}/{each.model}: "
+            yield Text.assemble(("    ", ""), (target, "dim"), escape_controls(each.reason))
 
 
 def _format_streams(detail: TraceDetail) -> Iterator[RenderableType]:

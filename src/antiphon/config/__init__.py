@@ -6,6 +6,7 @@ from antiphon.config.load import (
     config_directory,
     data_directory,
     find_config,
+    inspect_config,
     load_config,
     parse_config,
 )
@@ -17,6 +18,7 @@ from antiphon.config.schema import (
     CompatibilityConfig,
     Config,
     Count,
+    LimitConfig,
     LogConfig,
     ModelConfig,
     PipelineConfig,
@@ -33,7 +35,7 @@ from antiphon.config.schema import (
     VisionConfig,
     WebSearch,
 )
-from antiphon.config.source import ConfigSource, suggest
+from antiphon.config.source import ConfigSource, raise_problems, suggest
 
 __all__ = [
     "Address",
@@ -44,6 +46,7 @@ __all__ = [
     "Config",
     "ConfigSource",
     "Count",
+    "LimitConfig",
     "LogConfig",
     "ModelConfig",
     "PipelineConfig",
@@ -62,7 +65,9 @@ __all__ = [
     "config_directory",
     "data_directory",
     "find_config",
+    "inspect_config",
     "load_config",
     "parse_config",
+    "raise_problems",
     "suggest",
 ]

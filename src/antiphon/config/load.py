@@ -1,6 +1,7 @@
 """Reading of `antiphon.toml` into a `Config`.
 
-An error names the file, the line and the key, and suggests the nearest valid key or value.
+All problems of a file are found at once. Each names the file, the line and the key, and suggests
+the nearest valid key or value.
 `${NAME}` in a string is replaced by an environment variable, so that the file needs no secrets.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.config.schema import Config
-from antiphon.config.source import ConfigSource, suggest
+from antiphon.config.source import ConfigSource, raise_problems, suggest
 from antiphon.errors import ConfigError
 
 
@@ -49,63 +50,135 @@ def _user_directory(environment: Mapping[str, str], variable: str, default: str)
     return directory / "antiphon"
 
 
-def load_config(path: Path, environment: Mapping[str, str]) -> Config:
+def load_config(
+    path: Path, environment: Mapping[str, str], *, needs: Collection[str] | None = None
+) -> Config:
+    """Read the file; raises `ConfigError` with all problems. `needs`: see `read_config`."""
+    config, problems = read_config(_read_text(path), environment, name=str(path), needs=needs)
+    raise_problems(problems)
+    return config
+
+
+def parse_config(text: str, environment: Mapping[str, str], *, name: str) -> Config:
+    config, problems = read_config(text, environment, name=name)
+    raise_problems(problems)
+    return config
+
+
+def inspect_config(
+    path: Path, environment: Mapping[str, str]
+) -> tuple[Config, Sequence[ConfigError]]:
+    """Read what is valid in the file, and list what is not."""
+    return read_config(_read_text(path), environment, name=str(path))
+
+
+def _read_text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: not encoded in UTF-8") from error
-    return parse_config(text, environment, name=str(path))
 
 
-def parse_config(text: str, environment: Mapping[str, str], *, name: str) -> Config:
+def read_config(
+    text: str,
+    environment: Mapping[str, str],
+    *,
+    name: str,
+    needs: Collection[str] | None = None,
+) -> tuple[Config, Sequence[ConfigError]]:
+    """Read a configuration, and list its problems; what is invalid has its default.
+
+    `needs` names the tables whose environment variables must be set (None: all). In others a
+    variable that is not set stays as it is written.
+    """
     source = ConfigSource(name, text)
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise source.syntax_error(str(error)) from error
-    config = _convert(Config, _interpolate(document, environment, source), [], source)
+    reader = _ConfigReader(source, environment, needs)
+    config = reader.convert(Config, reader.interpolate(document, []), [])
     assert isinstance(config, Config)
-    return msgspec.structs.replace(config, source=source)
+    return msgspec.structs.replace(config, source=source), reader.problems
 
 
-def _interpolate(value: Any, environment: Mapping[str, str], source: ConfigSource) -> Any:
-    """Replace `${NAME}` in every string by the environment variable of this name."""
+_INVALID = object()
+"""In place of a value that is left out because of a problem."""
 
-    def walk(value: Any, path: list[str]) -> Any:
+
+class _ConfigReader:
+    """Converts the document of a file, and collects the problems in it."""
+
+    def __init__(
+        self, source: ConfigSource, environment: Mapping[str, str], needs: Collection[str] | None
+    ) -> None:
+        self._source = source
+        self._environment = environment
+        self._needs = needs
+        self._unset: set[tuple[str, ...]] = set()
+        """Keys with a variable that is not set."""
+        self.problems: list[ConfigError] = []
+
+    def interpolate(self, value: Any, path: list[str]) -> Any:
+        """Replace `${NAME}` in every string by the environment variable of this name."""
         if isinstance(value, str):
-            return re.sub(r"\$\{(\w+)\}", lambda found: look_up(found[1], path), value)
+            return re.sub(r"\$\{(\w+)\}", lambda found: self._look_up(found[1], path), value)
         if isinstance(value, dict):
-            return {key: walk(inner, [*path, key]) for key, inner in value.items()}
+            return {key: self.interpolate(inner, [*path, key]) for key, inner in value.items()}
         if isinstance(value, list):
-            return [walk(inner, path) for inner in value]
+            return [self.interpolate(inner, path) for inner in value]
         return value
 
-    def look_up(name: str, path: list[str]) -> str:
-        found = environment.get(name)
-        if not found:
+    def _look_up(self, name: str, path: list[str]) -> str:
+        found = self._environment.get(name)
+        if found:
+            return found
+        self._unset.add(tuple(path))
+        if self._needs is None or path[0] in self._needs:
             problem = "is empty" if found is not None else "is not set"
             advice = f"set it, or remove ${{{name}}}"
-            raise source.error_at(path, f"the environment variable {name} {problem}; {advice}")
-        return found
+            text = f"the environment variable {name} {problem}; {advice}"
+            self.problems.append(self._source.error_at(path, text))
+        return f"${{{name}}}"
 
-    return walk(value, [])
+    def convert(self, kind: Any, value: Any, path: list[str]) -> Any:
+        """Convert a value to a type, table by table, so that an error has an exact path."""
+        if isinstance(value, dict):
+            if isinstance(kind, type) and issubclass(kind, Struct):
+                return kind(**self._convert_table(kind, value, path))
+            if getattr(kind, "__origin__", None) is dict:
+                return self._convert_values(dict.fromkeys(value, kind.__args__[1]), value, path)
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            problem, _, inside = str(error).partition(" - at `$")
+            if tuple(path) not in self._unset:  # else the variable is the problem
+                text, inside = _describe(problem, kind), inside.rstrip("`")
+                self.problems.append(self._source.error_at(path, text, inside=inside))
+            return _INVALID
 
+    def _convert_table(
+        self, kind: type[Struct], value: dict[str, Any], path: list[str]
+    ) -> dict[str, Any]:
+        types = {known.name: known.type for known in msgspec.structs.fields(kind)}
+        types.pop("source", None)
+        for key in value:
+            if key not in types:
+                problem = f"unknown key; {suggest(key, types)}"
+                self.problems.append(self._source.error_at([*path, key], problem))
+        return self._convert_values(types, value, path)
 
-def _convert(kind: Any, value: Any, path: list[str], source: ConfigSource) -> Any:
-    """Convert a value to a type, table by table, so that an error has an exact path."""
-    if isinstance(value, dict):
-        if isinstance(kind, type) and issubclass(kind, Struct):
-            return _convert_table(kind, value, path, source)
-        if getattr(kind, "__origin__", None) is dict:
-            inner = kind.__args__[1]
-            return {key: _convert(inner, each, [*path, key], source) for key, each in value.items()}
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        problem, _, inside = str(error).partition(" - at `$")
-        raise source.error_at(path, _describe(problem, kind), inside=inside.rstrip("`")) from error
+    def _convert_values(
+        self, types: Mapping[str, Any], value: dict[str, Any], path: list[str]
+    ) -> dict[str, Any]:
+        converted = {
+            key: self.convert(types[key], each, [*path, key])
+            for key, each in value.items()
+            if key in types
+        }
+        return {key: each for key, each in converted.items() if each is not _INVALID}
 
 
 def _describe(problem: str, kind: Any) -> str:
@@ -137,16 +210,3 @@ def _allowed_values(kind: Any) -> list[str]:
     if get_origin(kind) is Literal:
         return [*get_args(kind)]
     return [value for inner in get_args(kind) for value in _allowed_values(inner)]
-
-
-def _convert_table(
-    kind: type[Struct], value: dict[str, Any], path: list[str], source: ConfigSource
-) -> Struct:
-    types = {known.name: known.type for known in msgspec.structs.fields(kind)}
-    types.pop("source", None)
-    for key in value:
-        if key not in types:
-            raise source.error_at([*path, key], f"unknown key; {suggest(key, types)}")
-    return kind(
-        **{key: _convert(types[key], each, [*path, key], source) for key, each in value.items()}
-    )

@@ -80,6 +80,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     developer_role: bool | None = None
     hosted_tools: list[HostedTool] | None = None
     """Hosted tools that the provider runs itself; only for a Responses API."""
+    system_messages: Literal["anywhere", "after_user", "first"] | None = None
     guards: list[TextLeak] | None = None
     """Formats in which the model leaks reasoning or tool calls into its text."""
 
@@ -130,6 +131,19 @@ class AttemptConfig(Struct, frozen=True, kw_only=True):
     breaker_rest_s: Seconds = 30.0
     reminders: bool = True
     """Whether a model that sent only reasoning, and no answer, gets one more request."""
+
+
+class LimitConfig(Struct, frozen=True, kw_only=True):
+    """The largest answer of a provider that is accepted. Bytes count after decompression."""
+
+    frame_bytes: Count = 16 * 1024 * 1024
+    body_bytes: Count = 32 * 1024 * 1024
+    stream_bytes: Count = 256 * 1024 * 1024
+    text_chars: Count = 4 * 1024 * 1024
+    reasoning_chars: Count = 4 * 1024 * 1024
+    argument_chars: Count = 4 * 1024 * 1024
+    calls: Count = 1024
+    items: Count = 4096
 
 
 class CapsuleConfig(Struct, frozen=True, kw_only=True):
@@ -202,6 +216,7 @@ class Config(Struct, frozen=True, kw_only=True):
     fallbacks: dict[str, list[str]] = field(default_factory=dict)
     """A name or `provider/model` → the models to try when it fails, in this order."""
     attempts: AttemptConfig = AttemptConfig()
+    limits: LimitConfig = LimitConfig()
     store: StoreConfig = StoreConfig()
     trace: TraceConfig = TraceConfig()
     capsule: CapsuleConfig = CapsuleConfig()

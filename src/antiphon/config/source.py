@@ -8,11 +8,25 @@ from collections.abc import Iterable
 
 from antiphon.errors import ConfigError
 
+_FEW = 6
+
 
 def suggest(value: str, known: Iterable[str]) -> str:
     """Suggest the known value nearest to an unknown one, or list all of them."""
     near = difflib.get_close_matches(value, choices := list(known), n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(choices)}"
+    listed = f"known: {', '.join(choices)}"
+    if not near:
+        return listed
+    return f"did you mean {near[0]!r}?" + (f" ({listed})" if len(choices) <= _FEW else "")
+
+
+def raise_problems(problems: Iterable[ConfigError]) -> None:
+    """Raise all problems as one error, if there are any."""
+    found = [*problems]
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        raise ConfigError("\n".join(each.message for each in found))
 
 
 class ConfigSource:
@@ -26,7 +40,8 @@ class ConfigSource:
         """Make the error about a key; `inside` locates it within the value: `[1]` of a list."""
         line = f":{number}" if (number := self._find_line(path)) else ""
         location = f"{self._name}{line}: " if self._name else ""
-        return ConfigError(f"{location}{'.'.join(map(_quote_key, path))}{inside}: {problem}")
+        key = ".".join(map(_quote_key, path))
+        return ConfigError(f"{location}{key}{inside}: {problem}", path=path)
 
     def syntax_error(self, problem: str) -> ConfigError:
         found = re.search(r" \(at line (\d+), column \d+\)$", problem)

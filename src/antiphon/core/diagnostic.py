@@ -48,6 +48,8 @@ class Code(StrEnum):
     TOOL_CHOICE_DEGRADED = "tool_choice.degraded"
     CAPSULE_UNUSED = "capsule.unused"
     CALL_DROPPED = "call.dropped"
+    CALL_DEGRADED = "call.degraded"
+    CALL_INVALID = "call.invalid"
     ANSWER_REMINDED = "answer.reminded"
     ANSWER_EMPTY = "answer.empty"
     USAGE_ESTIMATED = "usage.estimated"

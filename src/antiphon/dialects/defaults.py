@@ -13,6 +13,7 @@ from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Outbound
 from antiphon.core.stream.deltas import Delta
 from antiphon.dialects.parameters import ParameterFields, list_removable, remove_parameter
+from antiphon.wire.limits import DEFAULT_LIMITS
 from antiphon.wire.sse import Frame, SSEDecoder
 
 
@@ -41,8 +42,8 @@ class DialectDefaults:
 
     parameter_fields: ClassVar[ParameterFields]
 
-    def framer(self) -> Framer:
-        return SSEDecoder()
+    def framer(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> Framer:
+        return SSEDecoder(max_bytes)
 
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
         return classify.classify(status, headers, body)

@@ -24,6 +24,7 @@ from antiphon.dialects.ollama.quirks import OllamaQuirks
 from antiphon.dialects.responses.dialect import ResponsesDialect
 from antiphon.dialects.responses.quirks import ResponsesQuirks
 from antiphon.errors import UnknownDialect
+from antiphon.wire.limits import DEFAULT_LIMITS
 
 __all__ = ["DIALECTS", "Dialect", "Framer", "StreamDecoder", "build", "resolve"]
 
@@ -35,7 +36,10 @@ class Dialect(Protocol):
         """The request for a plan."""
         ...
 
-    def framer(self) -> Framer: ...
+    def framer(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> Framer:
+        """What splits a stream into frames of at most `max_bytes`."""
+        ...
+
     def decoder(self) -> StreamDecoder: ...
     def decode(self, body: bytes) -> list[Delta]:
         """The deltas of a whole answer."""

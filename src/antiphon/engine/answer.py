@@ -13,19 +13,21 @@ from typing import Any
 import msgspec
 
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.faults.fault import ProviderFault, protocol_fault
+from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
 from antiphon.core.filters.order import make_filters
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.machine import ResponseMachine
+from antiphon.engine.fault_report import FaultReport, clean_text, is_bug, report_fault
 from antiphon.engine.routing import Target
 from antiphon.engine.services import PreparedRequest, Services
-from antiphon.engine.tracing import RunTrace
+from antiphon.engine.tracing import AttemptRecord, FailureRecord, RunTrace
 from antiphon.errors import AntiphonError
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.log import Entry
 from antiphon.pipeline.pipeline import build_pipeline
 from antiphon.pipeline.stage import Batch, failed, terminal
+from antiphon.store.quoted_text import RequestTexts, read_texts
 from antiphon.store.store import Turn
 from antiphon.wire.events import (
     TERMINAL_EVENTS,
@@ -57,6 +59,11 @@ class Answer:
         """Diagnostics of the current plan, then those of the answer itself."""
         self._found: list[Diagnostic] = []
         self.upstream_latency_ms: float | None = None
+        self.sent = b""
+        """The body of the last request to a provider."""
+        self._reports: dict[ProviderFault, FaultReport] = {}
+        self._logged_bugs: set[ProviderFault] = set()
+        self._failure: FailureRecord | None = None
         self._event_count = 0
         self._is_announced = False
         self._bridge: Bridge | None = None
@@ -127,10 +134,12 @@ class Answer:
             seal=self._seal(target),
             describe=self._describer(),
             empty_arguments="{}",
+            limits=services.limits,
         )
         profile, reminders = self._prepared.caller.profile, services.attempts.reminders
         filters = make_filters(plan, profile, runtime.new_id, reminders=reminders)
-        return Bridge(machine, target.provider.dialect, filters, guards=target.capabilities.guards)
+        dialect, guards = target.provider.dialect, target.capabilities.guards
+        return Bridge(machine, dialect, filters, guards=guards, limits=services.limits)
 
     def _initial_response(self) -> Response:
         """The response before any output, with the settings that this attempt uses."""
@@ -205,8 +214,9 @@ class Answer:
             events = [*events[:-1], _not_stored(events[-1])]
         return events
 
-    async def end_after_crash(self, fault: ProviderFault) -> list[Event]:
+    async def end_after_crash(self, error: Exception) -> list[Event]:
         """End the answer after an unexpected error, also where its terminal event was lost."""
+        fault = self.report_bug(error)
         events = self.bridge.fail(fault)
         if terminal(events) is None:
             message = self.describe(fault)
@@ -257,26 +267,73 @@ class Answer:
             return False
         return True
 
+    # Failures, for the operator
+
+    def record_failed_attempt(
+        self, record: AttemptRecord, fault: ProviderFault, status: int | None, ms: float
+    ) -> None:
+        report = self._report(fault)
+        self._trace.attempt(record, fault, report.reason, status, ms)
+        if not is_bug(fault):
+            facts = {"attempt": record.number, "key": record.key_name, **report.facts}
+            self._services.emit(Entry("attempt.failed", "warning", {**self.facts, **facts}))
+
+    def report_bug(self, error: Exception) -> ProviderFault:
+        """Log an unexpected exception in the gateway's own code; return it as a fault."""
+        fault = internal_fault(error)
+        self._log_bug(fault)
+        return fault
+
+    def _log_bug(self, fault: ProviderFault) -> None:
+        if fault not in self._logged_bugs:  # else it was logged when it was raised
+            self._logged_bugs.add(fault)
+            facts = {**self.facts, **self._report(fault).facts}
+            self._services.emit(Entry("gateway.bug", "error", facts))
+
+    def _report(self, fault: ProviderFault) -> FaultReport:
+        """Report a fault without what it quotes of the request or the answer."""
+        if fault not in self._reports:
+            redactor, provider = self._services.redactor, self._target.provider
+            report = report_fault(fault, redactor, self._read_texts(), provider)
+            self._reports[fault] = report
+        return self._reports[fault]
+
+    def _read_texts(self) -> RequestTexts:
+        output = () if self._bridge is None else self._bridge.snapshot.output
+        bodies = self.sent or msgspec.json.encode(self._prepared.request.raw)
+        return read_texts(bodies, msgspec.json.encode(output))
+
     def close(self) -> None:
         """Write the log of an answer that is over, or that nobody waits for."""
         self._pipeline.close(self._batch([]))
-        if self.fault is not None:
-            facts = {**self.facts, **log_fields(self.fault)}
+        fault = self.fault
+        if fault is not None and is_bug(fault):
+            self._log_bug(fault)
+        elif fault is not None:
+            facts = {**self.facts, **self._report(fault).facts}
             self._services.emit(Entry("upstream.failed", "warning", facts))
+        self._failure = self._find_failure()
+        if fault is None and self._failure is not None:
+            facts = {**self.facts, "code": self._failure.code, "reason": self._failure.message}
+            self._services.emit(Entry("response.failed", "warning", facts))
+
+    def _find_failure(self) -> FailureRecord | None:
+        """Return why the answer failed: a fault, or what the gateway found wrong with it."""
+        if self.fault is not None:
+            report = self._report(self.fault)
+            return FailureRecord(report.code, self.describe(self.fault), report.reason)
+        response = self._trace.transformed.response
+        if response is None or response.error is None:
+            return None
+        message = clean_text(response.error.message, self._services.redactor, self._read_texts())
+        return FailureRecord(response.error.code, message)
 
     def finish_trace(self) -> None:
         """Write the end of the trace row, after `close`."""
-        self._trace.finish(self.fault, self.upstream_latency_ms, self.diagnostics)
-
-
-def log_fields(fault: ProviderFault) -> dict[str, Any]:
-    """Return what may be logged of a fault: our own codes, never the provider's text."""
-    return {
-        "fault": fault.type,
-        "code": fault.code,
-        "status": fault.status,
-        "retry_after_s": fault.retry_after_s,
-    }
+        failure, fault = self._failure, self.fault
+        if failure is None and fault is not None:  # `close` was interrupted
+            failure = FailureRecord(fault.code, fault.type)
+        self._trace.finish(failure, self.upstream_latency_ms, self.diagnostics)
 
 
 def _not_stored(ending: Event) -> Event:

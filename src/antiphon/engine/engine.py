@@ -7,7 +7,6 @@ rejected is rejected here; nothing is acquired before the run is entered.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -67,10 +66,7 @@ class Engine:
         media = await self._read_media([*items, *request.input], targets)
         unseal = partial(services.sealer.open, caller.client)
         inputs = PlanInputs(items, *media, self._tool_policy(caller), unseal)
-        plans = {targets[0].name: _plan(request, inputs, targets[0])}
-        for target in targets[1:]:
-            with suppress(InvalidRequest):  # then this target is no fallback
-                plans[target.name] = _plan(request, inputs, target)
+        plans, skipped = _make_plans(request, inputs, targets)
         runtime = services.runtime
         response = create_response(
             request,
@@ -79,7 +75,8 @@ class Engine:
             used=plans[targets[0].name].used,
         )
         planned = tuple(target for target in targets if target.name in plans)
-        return Run(services, PreparedRequest(request, caller, response, planned, plans, unseal))
+        prepared = PreparedRequest(request, caller, response, planned, plans, unseal, skipped)
+        return Run(services, prepared)
 
     async def _load_history(
         self, request: Request, caller: Caller
@@ -137,6 +134,21 @@ def _pdf_contents(items: Iterable[Document]) -> list[str]:
 def _takes_pdfs(target: Target) -> bool:
     capabilities = target.capabilities
     return "file" in capabilities.inputs and capabilities.media.accepts_file_url("", ".pdf")
+
+
+def _make_plans(
+    request: Request, inputs: PlanInputs, targets: Sequence[Target]
+) -> tuple[dict[tuple[str, str], Plan], list[tuple[Target, str]]]:
+    """Make a plan for each target; the second list has fallbacks that cannot serve the request."""
+    plans = {targets[0].name: _plan(request, inputs, targets[0])}
+    skipped: list[tuple[Target, str]] = []
+    for target in targets[1:]:
+        try:
+            plans[target.name] = _plan(request, inputs, target)
+        except InvalidRequest as error:
+            reason = f"it cannot serve this request: {error.param} ({error.wire_code})"
+            skipped.append((target, reason))
+    return plans, skipped
 
 
 def _plan(request: Request, inputs: PlanInputs, target: Target) -> Plan:

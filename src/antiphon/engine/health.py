@@ -132,6 +132,14 @@ class ProviderHealth:
             return None
         return self.keyring.pick(model=model)
 
+    def explain_refusal(self, model: str) -> str:
+        """Explain why `pick_key` found no key for a model."""
+        if self.missing.get(model, 0.0) > self.clock():
+            return "the provider reported that it has no such model"
+        if not self.breaker.allows():
+            return "its circuit breaker is open"
+        return "every API key is cooling down or was rejected"
+
 
 class Lease:
     """A key in use and, at a half-open circuit, the trial request; released exactly once."""

@@ -56,6 +56,8 @@ class RetryPolicy:
     clock: Callable[[], float]
     random: Callable[[], float]
     """Between 0 and 1, for the jitter of pauses."""
+    on_skip: Callable[[Target, str], None] = lambda target, reason: None
+    """Called with each target that is not tried, and why."""
     _position: int = 0
     """Index of the current target."""
     _number: int = 0
@@ -89,7 +91,12 @@ class RetryPolicy:
 
         From here on, only targets that understand the answer so far remain as fallbacks."""
         after = self._position + 1
-        remaining = [target for target in self.targets[after:] if can_take_over(target)]
+        remaining: list[Target] = []
+        for target in self.targets[after:]:
+            if can_take_over(target):
+                remaining.append(target)
+            else:
+                self.on_skip(target, "it cannot continue an answer that another model began")
         self.targets = [*self.targets[:after], *remaining]
         self._earlier_rounds, self._same_target = self._number, 0
         self._tried_keys.clear()
@@ -177,6 +184,7 @@ class RetryPolicy:
             self._same_target = 0
             self._tried_keys.clear()
             if window is not None and self._context_window() <= window:
+                self.on_skip(self.targets[self._position], "its context window is not larger")
                 continue
             if (attempt := self._current_target()) is not None:
                 return attempt
@@ -184,8 +192,12 @@ class RetryPolicy:
 
     def _current_target(self) -> NextAttempt | None:
         target = self.targets[self._position]
-        key = self.health.of(target.provider).pick_key(target.model)
-        return None if key is None else NextAttempt(self._number + 1, target, key)
+        health = self.health.of(target.provider)
+        key = health.pick_key(target.model)
+        if key is None:
+            self.on_skip(target, health.explain_refusal(target.model))
+            return None
+        return NextAttempt(self._number + 1, target, key)
 
     def _has_next(self) -> bool:
         return self._position + 1 < len(self.targets)

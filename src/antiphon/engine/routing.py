@@ -7,16 +7,16 @@ default provider's first; the alias `*`; the default provider, for a name withou
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
 from msgspec import Struct
 
-from antiphon.config import Config, suggest
+from antiphon.config import Config, raise_problems, suggest
 from antiphon.core.plan.plan import Capabilities
-from antiphon.errors import InvalidRequest
-from antiphon.providers.registry import Provider
+from antiphon.errors import ConfigError, InvalidRequest
+from antiphon.providers.registry import Provider, known_specs
 
 _MAX_UNLISTED = 256
 
@@ -44,8 +44,12 @@ class Router:
         aliases: Mapping[str, str],
         default_provider: str = "",
         fallbacks: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        *,
+        discovers: bool = True,
     ) -> None:
-        """Without `default_provider`, the first provider is the default."""
+        """Without `default_provider`, the first provider is the default. `discovers`: an API key in
+        the environment enables its provider."""
+        self._discovers = discovers
         self._fallbacks = fallbacks
         self._providers = providers
         self._aliases = aliases
@@ -64,7 +68,7 @@ class Router:
         target = self._known(name) or self._fallback(name)
         if target is None:
             raise InvalidRequest(
-                f"The model {name!r} does not exist.{self._suggestion(name)}",
+                self._describe_unknown_model(name),
                 param="model",
                 code="model_not_found",
                 status=404,
@@ -120,32 +124,77 @@ class Router:
             return None
         return Target(self._default, name)
 
-    def _suggestion(self, name: str) -> str:
+    def _describe_unknown_model(self, name: str) -> str:
+        missing = _explain_missing_provider(name, self._providers, discovers=self._discovers)
+        if missing:
+            return f"The model {name!r} is not available: {missing}."
         near = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.4)
-        return f" Did you mean {', '.join(near)}?" if near else " GET /v1/models lists the models."
+        if near:
+            return f"The model {name!r} does not exist. Did you mean {', '.join(near)}?"
+        return f"The model {name!r} does not exist. GET /v1/models lists the models."
 
 
 def make_router(config: Config, providers: Mapping[str, Provider]) -> Router:
     """Make the router of a configuration; a name in it without a target raises `ConfigError`."""
-    default = config.default_provider
-    if default and default not in providers:
-        problem = f"there is no provider {default!r}; {suggest(default, providers)}"
-        raise config.error_at(("default_provider",), problem)
-    router = Router(providers, config.models, default, config.fallbacks)
-    for name, following in config.fallbacks.items():
-        for target in following:
-            if router.direct(target) is None:
-                raise config.error_at(("fallbacks", name), _explain_unknown(target, providers))
-    for alias, target in config.models.items():
-        if router.direct(target) is None:
-            raise config.error_at(("models", alias), _explain_unknown(target, providers))
+    router, problems = inspect_routes(config, providers)
+    raise_problems(problems)
     return router
 
 
-def _explain_unknown(target: str, providers: Mapping[str, Provider]) -> str:
+def inspect_routes(
+    config: Config, providers: Mapping[str, Provider]
+) -> tuple[Router, Sequence[ConfigError]]:
+    """Make a router, and list the names in the configuration that have no target."""
+    default, problems = config.default_provider, list[ConfigError]()
+    if default and default not in providers:
+        problem = f"there is no provider {default!r}; {suggest(default, providers)}"
+        problems.append(config.error_at(("default_provider",), problem))
+        default = ""
+    discovers = not config.providers
+    router = Router(providers, config.models, default, config.fallbacks, discovers=discovers)
+    for path, target in list_targets(config):
+        if router.direct(target) is None:
+            problem = _explain_unknown(target, providers, discovers=discovers)
+            problems.append(config.error_at(path, problem))
+    return router, problems
+
+
+def list_targets(config: Config) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield every `provider/model` of the aliases and fallbacks, with the key that it stands at."""
+    for alias, target in config.models.items():
+        yield ("models", alias), target
+    for name, following in config.fallbacks.items():
+        for target in following:
+            yield ("fallbacks", name), target
+
+
+def _explain_missing_provider(
+    name: str, providers: Mapping[str, Provider], *, discovers: bool
+) -> str | None:
+    """Explain how to enable the known provider that a name belongs to; None if there is none."""
+    prefix = name.partition("/")[0]
+    specs = [spec for spec in known_specs().values() if spec.name not in providers]
+    listed = (s for s in specs if any(m.id == name for m in s.models))
+    spec = next((each for each in specs if each.name == prefix), None) or next(listed, None)
+    if spec is None:
+        return None
+    keys = " or ".join(spec.api_key_env)
+    if discovers and keys and spec.base_url and not spec.ambient_key:
+        return f"the provider {spec.name} has no API key: set {keys} and restart the gateway"
+    advice = f"add [providers.{spec.name}] to the configuration"
+    if keys:
+        return f"the provider {spec.name} is not configured: {advice}, and set {keys}"
+    return f"the provider {spec.name} is not configured: {advice}"
+
+
+def _explain_unknown(target: str, providers: Mapping[str, Provider], *, discovers: bool) -> str:
     prefix, _, model = target.partition("/")
     if not model:
         return f"{target!r} is not of the form provider/model"
+    if prefix not in providers and (
+        missing := _explain_missing_provider(target, providers, discovers=discovers)
+    ):
+        return missing
     if prefix not in providers:
         return f"there is no provider {prefix!r}; {suggest(prefix, providers)}"
     return f"{prefix!r} has no model {model!r}; {suggest(model, providers[prefix].models())}"

@@ -27,14 +27,13 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import (
     FaultType,
     ProviderFault,
-    internal_fault,
     protocol_fault,
     timeout_fault,
 )
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.planning.next_round import FinishedRound
-from antiphon.engine.answer import Answer, log_fields
+from antiphon.engine.answer import Answer
 from antiphon.engine.attempt import Attempt, RequestEncoding
 from antiphon.engine.health import Lease
 from antiphon.engine.retry import Change, NextAttempt, RetryPolicy
@@ -44,7 +43,6 @@ from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.tracing import AttemptRecord, RunTrace
 from antiphon.errors import UpstreamError
 from antiphon.pipeline.bridge import Bridge
-from antiphon.pipeline.log import Entry
 from antiphon.pipeline.stage import terminal
 from antiphon.wire.events import Event
 from antiphon.wire.response import Response
@@ -97,9 +95,14 @@ class Run:
             began = clock()
             trace = RunTrace(services.tracer, prepared.facts(), lambda: (clock() - began) * 1000)
             undo.callback(trace.abort)
-            trace.begin()
+            trace.begin(prepared.skipped)
             self._policy = RetryPolicy(
-                prepared.targets, services.health, services.attempts, clock, services.runtime.random
+                prepared.targets,
+                services.health,
+                services.attempts,
+                clock,
+                services.runtime.random,
+                trace.skip_target,
             )
             self._next = self._policy.first()
             self._lease = Lease(services.health.of(self._next.target.provider), self._next.key)
@@ -128,8 +131,7 @@ class Run:
                 if self._deadline is not None:
                     release.callback(self._deadline.cancel)
         except Exception as error:  # the answer is over: only the log can report it
-            facts = {**self._answer.facts, "error": type(error).__name__}
-            self._services.emit(Entry("run.close_failed", "error", facts))
+            self._answer.report_bug(error)
 
     def stop(self, fault: ProviderFault) -> None:
         """End the answer from outside: disconnect, and let the reader find the fault."""
@@ -172,8 +174,7 @@ class Run:
                 if events:
                     events = await answer.release(events)
             except Exception as error:  # a bug is no reason to leave a client without an end
-                self._log_crash(error)
-                events = await answer.end_after_crash(internal_fault(error))
+                events = await answer.end_after_crash(error)
             if events:
                 yield events
 
@@ -289,8 +290,7 @@ class Run:
         except UpstreamError as error:
             raise self._opening_failed(self._stopped or error.fault) from error
         except Exception as error:  # a bug is no reason to leave a client without an answer
-            self._log_crash(error)
-            raise self._opening_failed(internal_fault(error)) from error
+            raise self._opening_failed(self._answer.report_bug(error)) from error
         finally:
             self._opening = None
 
@@ -305,7 +305,7 @@ class Run:
         services, answer, target = self._services, self._answer, self._next.target
         plan, outbound = self._encoding.encode(target)
         answer.use_sent_plan(plan)
-        answer.bridge.request_bytes = len(outbound.body)
+        answer.bridge.plan, answer.sent = plan, outbound.body
         if self._trace.keeps_payloads:
             self._trace.outbound.feed(outbound.body)
         upstream = services.in_process if target.provider.spec.in_process else services.http
@@ -343,14 +343,14 @@ class Run:
         self._answer.use_target(following.target)
 
     def _record_attempt(self, began: float, fault: ProviderFault | None) -> None:
-        plan, number, key_name = self._answer.plan, self._next.number, self._lease.key_name
+        target, number, key_name = self._next.target, self._next.number, self._lease.key_name
         status = None if self._attempt is None else self._attempt.status
         latency_ms = (self._services.runtime.monotonic() - began) * 1000
-        record = AttemptRecord(number, plan.provider, plan.model, key_name)
-        self._trace.attempt(record, fault, status, latency_ms)
-        if fault is not None:
-            facts = {"attempt": number, "key": key_name, **log_fields(fault)}
-            self._services.emit(Entry("attempt.failed", "info", {**self._answer.facts, **facts}))
+        record = AttemptRecord(number, *target.name, key_name, target.provider.spec.dialect)
+        if fault is None:
+            self._trace.attempt(record, None, None, status, latency_ms)
+        else:
+            self._answer.record_failed_attempt(record, fault, status, latency_ms)
 
     # Between rounds
 
@@ -363,13 +363,7 @@ class Run:
                 return await self._search()
             return await self._next_round(follow_up, open_round)
         except Exception as error:  # a bug is no reason to leave a client without an end
-            self._log_crash(error)
-            return bridge.fail(internal_fault(error))
-
-    def _log_crash(self, error: Exception) -> None:
-        """Log the type of an unexpected error; its text may hold content."""
-        facts = {**self._answer.facts, "error": type(error).__name__}
-        self._services.emit(Entry("run.crashed", "error", facts))
+            return bridge.fail(self._answer.report_bug(error))
 
     async def _search(self) -> list[Event]:
         bridge = self._answer.bridge

@@ -17,11 +17,13 @@ from antiphon.engine.rejected_parameters import RejectedParameters
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import Search, find_nothing
-from antiphon.engine.stage_plugins import StageFactory
 from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
 from antiphon.pipeline.log import Entry
+from antiphon.pipeline.stage import StageFactory
+from antiphon.store.redact import Redactor
 from antiphon.store.store import Store
+from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 
@@ -73,7 +75,10 @@ class Services:
     search: Search = find_nothing
     attempts: AttemptConfig = field(default_factory=AttemptConfig)
     compatibility: CompatibilityConfig = field(default_factory=CompatibilityConfig)
+    limits: ResponseLimits = DEFAULT_LIMITS
     rejected: RejectedParameters = field(default_factory=RejectedParameters)
+    redactor: Redactor = field(default_factory=Redactor)
+    """Takes the configured secrets out of what is logged."""
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)
     stages: Sequence[StageFactory] = ()
@@ -104,6 +109,8 @@ class PreparedRequest:
     """By the names of provider and model."""
     unseal: Unseal
     """Opens the capsules of the caller."""
+    skipped: Sequence[tuple[Target, str]] = ()
+    """Fallbacks that cannot serve this request, and why."""
 
     def facts(self) -> dict[str, Any]:
         """Return the names and numbers that may be logged; never content."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from antiphon.config import TraceConfig
 from antiphon.core.faults.fault import ProviderFault
-from antiphon.core.faults.messages import describe
 from antiphon.core.plan.plan import Diagnostic
+from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
 from antiphon.pipeline.trace import PayloadTraceStage, RawTap, TraceStage
 from antiphon.store.redact import Redactor
@@ -21,6 +21,7 @@ from antiphon.store.trace.rows import (
     TraceFinish,
     TraceRequest,
     TraceRow,
+    TraceSkip,
     TraceStream,
     TraceUsage,
 )
@@ -57,6 +58,16 @@ class AttemptRecord:
     provider: str
     model: str
     key_name: str
+    dialect: str = ""
+
+
+@dataclass(frozen=True)
+class FailureRecord:
+    """Why a response failed: as its client reads it, and in the provider's own words."""
+
+    code: str
+    message: str
+    reason: str | None = None
 
 
 class RunTrace:
@@ -78,19 +89,28 @@ class RunTrace:
         """The provider's bytes: of each round, those of the attempt that succeeded."""
         self.transformed = PayloadTraceStage(elapsed_ms) if keep else TraceStage()
         self.facts = facts
+        self._answered: AttemptRecord | None = None
+        """The attempt that answered; without one, the last that failed."""
+        self._has_output = False
 
-    def begin(self) -> None:
-        """Record the request; `finish` or `abort` must follow."""
+    def begin(self, skipped: Iterable[tuple[Target, str]] = ()) -> None:
+        """Record the request, and targets that cannot serve it; `finish` or `abort` must follow."""
         self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **self.facts))
+        for target, reason in skipped:
+            self.skip_target(target, reason)
 
     def attempt(
         self,
         attempt: AttemptRecord,
         fault: ProviderFault | None,
+        reason: str | None,
         status: int | None,
         latency_ms: float,
     ) -> None:
         """Record an attempt that failed, or whose output has begun."""
+        if fault is None or not self._has_output:
+            self._answered = attempt
+        self._has_output = self._has_output or fault is None
         self._tracer.record(
             TraceAttempt(
                 request_id=self._id,
@@ -101,13 +121,21 @@ class RunTrace:
                 status=status,
                 fault_type=fault.type if fault else None,
                 fault_code=fault.code if fault else None,
+                reason=reason,
                 latency_ms=round(latency_ms),
             )
         )
 
+    def skip_target(self, target: Target, reason: str) -> None:
+        """Record a target that was not tried."""
+        provider, model = target.name
+        self._tracer.record(
+            TraceSkip(request_id=self._id, provider=provider, model=model, reason=reason)
+        )
+
     def finish(
         self,
-        fault: ProviderFault | None,
+        failure: FailureRecord | None,
         latency_ms: float | None,
         diagnostics: Sequence[Diagnostic],
     ) -> None:
@@ -123,12 +151,23 @@ class RunTrace:
                     message=each.message,
                 )
             )
-        if fault is not None:
-            # Providers quote the prompt in their errors: their text is as private as the prompt.
-            message = fault.message if self._tracer.keeps_payloads else describe(fault)
-            self._tracer.record(TraceError(request_id=self._id, code=fault.code, message=message))
+        if failure is not None:
+            self._record_failure(failure)
         self._record_streams()
-        self._record_end(self.transformed.response, latency, failed=fault is not None)
+        self._record_end(self.transformed.response, latency, failed=failure is not None)
+
+    def _record_failure(self, failure: FailureRecord) -> None:
+        answered = self._answered
+        self._tracer.record(
+            TraceError(
+                request_id=self._id,
+                code=failure.code,
+                message=failure.message,
+                reason=failure.reason,
+                provider=answered.provider if answered else self.facts["provider"],
+                model=answered.model if answered else self.facts["provider_model"],
+            )
+        )
 
     def abort(self) -> None:
         """Record the end of a run that could not be entered."""
@@ -165,6 +204,7 @@ class RunTrace:
             status: str = response.status
         else:
             status = "failed" if failed else "cancelled"
+        answered = self._answered
         self._tracer.record(
             TraceFinish(
                 request_id=self._id,
@@ -172,6 +212,10 @@ class RunTrace:
                 duration_ms=round(self.elapsed_ms()),
                 upstream_latency_ms=latency,
                 events=self.transformed.event_count,
+                provider=answered.provider if answered else "",
+                provider_model=answered.model if answered else "",
+                dialect=answered.dialect if answered else "",
+                key_name=answered.key_name if answered else None,
             )
         )
 
@@ -189,9 +233,7 @@ def _encode_events(stage: PayloadTraceStage) -> tuple[bytes, list[tuple[int, flo
     return b"".join(pieces), offsets
 
 
-def open_tracer(
-    config: TraceConfig, data: Path, runtime: Runtime, secrets: Sequence[str]
-) -> Tracer:
+def open_tracer(config: TraceConfig, data: Path, runtime: Runtime, redactor: Redactor) -> Tracer:
     if not config.enabled:
         return Tracer(None, runtime.now_ms)
     options = TraceOptions(
@@ -201,7 +243,6 @@ def open_tracer(
         max_bytes=config.max_bytes,
     )
     path = Path(config.path) if config.path else data / "trace.db"
-    redactor = Redactor(secrets)
     store = TraceStore(path, now_ms=runtime.now_ms, redactor=redactor, options=options)
     store.open()
     return Tracer(store, runtime.now_ms)

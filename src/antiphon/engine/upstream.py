@@ -10,16 +10,22 @@ from contextlib import suppress
 from typing import Protocol
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
 from antiphon.config import TimeoutConfig
-from antiphon.core.faults.fault import connection_fault, timeout_fault
+from antiphon.core.faults.fault import connection_fault, protocol_fault, timeout_fault
+from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.plan.plan import Outbound
-from antiphon.errors import UpstreamError
+from antiphon.engine.connection_errors import explain_connection_error
+from antiphon.engine.connections import open_session
+from antiphon.errors import ResponseTooLarge, UpstreamError
 from antiphon.providers import echo
 from antiphon.providers.registry import Provider
+from antiphon.wire.limits import DEFAULT_LIMITS
 
 _HEADER_LIMIT = 64 * 1024  # some providers send many headers
 _ERROR_BODY_LIMIT = 1024 * 1024
+_READ_BYTES = 64 * 1024  # what is read and decoded at once: the event loop is not blocked for long
 
 
 class UpstreamAnswer(Protocol):
@@ -40,11 +46,11 @@ class UpstreamAnswer(Protocol):
 
 async def error_body(answer: UpstreamAnswer) -> bytes:
     """Read the body of an error answer, up to a limit; a broken connection ends it."""
-    pieces: list[bytes] = []
+    body = bytearray()
     with suppress(UpstreamError):
-        while sum(map(len, pieces)) < _ERROR_BODY_LIMIT and (piece := await answer.next()):
-            pieces.append(piece)
-    return b"".join(pieces)[:_ERROR_BODY_LIMIT]
+        while len(body) < _ERROR_BODY_LIMIT and (piece := await answer.next()):
+            body += piece
+    return bytes(body[:_ERROR_BODY_LIMIT])
 
 
 class Upstream(Protocol):
@@ -55,13 +61,12 @@ class Upstream(Protocol):
 class HTTPUpstream:
     """Providers on the network, through one connection pool."""
 
-    def __init__(self) -> None:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
-            timeout=aiohttp.ClientTimeout(total=None, sock_read=None),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=True,
-            max_field_size=_HEADER_LIMIT,
+    def __init__(self, max_body_bytes: int = DEFAULT_LIMITS.body_bytes) -> None:
+        """`max_body_bytes` limits whole answers, after decompression."""
+        self._max_body_bytes = max_body_bytes
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=None)
+        self._session = open_session(
+            timeout=timeout, max_field_size=_HEADER_LIMIT, read_bufsize=_READ_BYTES
         )
 
     async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
@@ -84,7 +89,7 @@ class HTTPUpstream:
             raise UpstreamError(timeout_fault("connect")) from error
         except (aiohttp.ClientError, OSError) as error:
             raise _connection_error(error) from error
-        return _HTTPAnswer(response)
+        return _HTTPAnswer(response, self._max_body_bytes)
 
     async def close(self) -> None:
         await self._session.close()
@@ -100,33 +105,46 @@ def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)
 
 
+_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
+_BROKEN_FRAMING = (aiohttp.ClientResponseError, HttpProcessingError)
+
+
 def _connection_error(error: Exception) -> UpstreamError:
-    """Map an error of the HTTP library to a connection fault."""
-    return UpstreamError(connection_fault(type(error).__name__))
+    """Map an error of the HTTP library to a fault: of the connection, or of what it delivered."""
+    if isinstance(error, _BROKEN_FRAMING):
+        return UpstreamError(protocol_fault(f"the HTTP framing is broken: {error.message}"))
+    return UpstreamError(connection_fault(explain_connection_error(error)))
 
 
 class _HTTPAnswer:
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, max_body_bytes: int) -> None:
         self._response = response
+        self._max_body_bytes = max_body_bytes
+        self._is_compressed = "content-encoding" in response.headers
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
 
     async def next(self) -> bytes:
         content = self._response.content
+        if self._is_compressed:  # reading never waits while there is something to decompress
+            await asyncio.sleep(0)
         try:
             return await content.readany()
-        except (aiohttp.ClientError, OSError) as error:
+        except _ERRORS as error:
             # aiohttp drops received bytes when the connection breaks (3.14); the end of the
             # answer may be among them.
-            if isinstance(error, aiohttp.ClientError) and (received := content._read_nowait(-1)):
+            if not isinstance(error, OSError) and (received := content._read_nowait(-1)):
                 return received
             raise _connection_error(error) from error
 
     async def read(self) -> bytes:
-        try:
-            return await self._response.read()
-        except (aiohttp.ClientError, OSError) as error:
-            raise _connection_error(error) from error
+        body = bytearray()
+        while piece := await self.next():
+            body += piece
+            if len(body) > self._max_body_bytes:
+                error = ResponseTooLarge("body_bytes", self._max_body_bytes)
+                raise UpstreamError(protocol_fault(error.message, FaultKind.RESPONSE_TOO_LARGE))
+        return bytes(body)
 
     def close(self) -> None:
         self._response.close()

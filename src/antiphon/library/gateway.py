@@ -18,11 +18,11 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.engine.engine import Engine
 from antiphon.engine.run import Run
 from antiphon.engine.services import Caller
-from antiphon.engine.stage_plugins import StageFactory
 from antiphon.errors import InvalidRequest
 from antiphon.library.response_stream import ResponseStream
 from antiphon.library.settings import ConfigLike, resolve_config, write_log
 from antiphon.library.typed_errors import typed_errors
+from antiphon.pipeline.stage import StageFactory
 from antiphon.server.model_catalog import model_list
 from antiphon.server.wiring import open_engine
 from antiphon.wire.items import Document

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
 from antiphon.core.filters.chain import FilterChain
 from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.filters.order import BYPASS
 from antiphon.core.plan.follow_up import FollowUp
+from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.measure_input import measure_input
 from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.deltas import (
     Delta,
     Failure,
-    RawItem,
     Reasoning,
     Refusal,
     Start,
@@ -30,15 +31,18 @@ from antiphon.core.stream.deltas import (
     ToolCall,
 )
 from antiphon.core.stream.finish import map_finish_reason
-from antiphon.core.stream.machine import Phase, ResponseMachine
-from antiphon.core.stream.usage import estimate_usage
+from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.stream.phase import Phase
+from antiphon.core.stream.usage import estimate_usage, usage_estimated
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
-from antiphon.dialects.dialect import Dialect
-from antiphon.errors import BridgeError
+from antiphon.dialects.dialect import Dialect, Framer
+from antiphon.errors import BridgeError, ResponseTooLarge
 from antiphon.wire.events import Event
-from antiphon.wire.items import Item, Message
+from antiphon.wire.items import Item, ReasoningItem
+from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.wire.response import Response
 from antiphon.wire.sse import Frame
+from antiphon.wire.surrogates import SurrogateJoiner
 
 _MAX_ROUNDS = 24  # far beyond what any filter wants: every answer ends
 
@@ -53,20 +57,23 @@ class Bridge:
         filters: Sequence[DeltaFilter] = (),
         *,
         guards: Sequence[str] = (),
+        limits: ResponseLimits = DEFAULT_LIMITS,
     ) -> None:
         """`guards` names the markup that this model is known to leak into its text."""
         self._machine = machine
+        self._limits = limits
+        self._stream_bytes = self._text_chars = self._reasoning_chars = self._argument_chars = 0
         self._chain = FilterChain(filters)
-        self.diagnostics: list[Diagnostic] = self._chain.diagnostics
-        """Diagnostics of the answer that nobody has collected yet."""
+        self.diagnostics: list[Diagnostic] = machine.diagnostics
+        """Diagnostics of the answer that nobody has collected yet: of its calls and filters."""
+        self._chain.diagnostics = self.diagnostics
         self.rounds = 0
         """Number of further rounds begun: 0 in the first."""
-        self.request_bytes = 0
-        """Length of this round's request. If known, usage that is not reported is estimated."""
-        self._earlier_request_bytes = 0
+        self.plan: Plan | None = None
+        """The plan of this round's request. If known, usage that is not reported is estimated."""
+        self._earlier_plans: list[Plan] = []
         self.refused = False
         """The model has refused, in this round or an earlier one."""
-        self._lacks_message = False
         self._is_round_required = False
         self.use_dialect(dialect, guards)
 
@@ -84,7 +91,8 @@ class Bridge:
         self._machine.seal = seal or self._machine.seal
         self._machine.describe = describe or self._machine.describe
         self._dialect = dialect
-        self._framer = dialect.framer()
+        self._framer: Framer = dialect.framer(self._limits.frame_bytes)
+        self._joins_surrogates = False
         self._decoder = dialect.decoder()
         self._chain.use_guards(guards)
         self.frame_count = 0
@@ -136,14 +144,14 @@ class Bridge:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events of one read of the network."""
-        return self._collect(lambda events: self._read(self._framer.feed(chunk), events))
+        return self._collect(lambda events: self._read_chunk(chunk, events))
 
     def close(self) -> list[Event]:
         """End the round: the upstream has closed the stream."""
         return self._collect(self._close)
 
     def feed_whole(self, body: bytes) -> list[Event]:
-        """Return the events of a whole (not streamed) answer. It has a message, if an empty one."""
+        """Return the events of a whole (not streamed) answer."""
         return self._collect(lambda events: self._read_whole(body, events))
 
     def fail(self, fault: ProviderFault) -> list[Event]:
@@ -174,12 +182,22 @@ class Bridge:
             events += self.fail(internal_fault(error))
         return events
 
+    def _read_chunk(self, chunk: bytes, events: list[Event]) -> None:
+        self._stream_bytes += len(chunk)
+        if self._stream_bytes > self._limits.stream_bytes:
+            raise ResponseTooLarge("stream_bytes", self._limits.stream_bytes)
+        if not self._joins_surrogates and (b"\\u" in chunk or chunk[-1:] == b"\\"):
+            self._framer, self._joins_surrogates = SurrogateJoiner(self._framer), True
+        self._read(self._framer.feed(chunk), events)
+
     def _read(self, frames: Sequence[Frame], events: list[Event]) -> None:
         self.frame_count += len(frames)
         for frame in frames:
             if self._is_over:
                 break
             deltas: Sequence[Delta] = self._decoder.feed(frame)
+            if deltas:
+                self._count(deltas)
             if self._chain.has_markup:
                 deltas = self._chain.filter_markup(deltas)
             self._take(deltas, events)
@@ -196,21 +214,39 @@ class Bridge:
 
     def _finish_stream(self, events: list[Event]) -> None:
         if not self._is_over:
-            deltas = self._chain.filter_markup(self._decoder.close())
-            self._take([*deltas, *self._chain.close_markup()], events)
+            if last := self._decoder.close():
+                self._count(last)
+            self._take([*self._chain.filter_markup(last), *self._chain.close_markup()], events)
         if not self._is_over:
             events += self.start()
             self._end_round(events)
 
     def _read_whole(self, body: bytes, events: list[Event]) -> None:
-        deltas = self._chain.filter_whole(self._dialect.decode(body))
+        self._count(decoded := self._dialect.decode(body))
+        deltas = self._chain.filter_whole(decoded)
         self._take(deltas, events)
         if not self._is_over:
             events += self.start()
-            self._lacks_message = not any(map(_makes_answer, deltas))
             self._end_round(events)
 
     # Deltas
+
+    def _count(self, deltas: Sequence[Delta]) -> None:
+        """Count what the answer keeps in memory; raises `ResponseTooLarge`."""
+        limits = self._limits
+        for delta in deltas:
+            if isinstance(delta, _MESSAGE_TEXT):
+                self._text_chars += len(delta.text)
+            elif isinstance(delta, Reasoning):
+                self._reasoning_chars += len(delta.text)
+            elif isinstance(delta, ToolCall):
+                self._argument_chars += len(delta.arguments) + len(delta.name or "")
+        if self._text_chars > limits.text_chars:
+            raise ResponseTooLarge("text_chars", limits.text_chars)
+        if self._reasoning_chars > limits.reasoning_chars:
+            raise ResponseTooLarge("reasoning_chars", limits.reasoning_chars)
+        if self._argument_chars > limits.argument_chars:
+            raise ResponseTooLarge("argument_chars", limits.argument_chars)
 
     def _take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         """Pass decoded deltas through the filters to the machine."""
@@ -270,9 +306,13 @@ class Bridge:
     @property
     def _may_continue(self) -> bool:
         """Whether a further round is possible: an answer that was cut off or failed has none."""
+        return self._is_complete() and self.rounds < _MAX_ROUNDS
+
+    def _is_complete(self, reason: str | None = None) -> bool:
+        """Whether the answer ended well, by `reason` or the provider's finish reason."""
         finish = self._machine.pending_finish
-        is_complete = map_finish_reason(finish.reason if finish else None).status == "completed"
-        return is_complete and self.rounds < _MAX_ROUNDS
+        reason = reason or (finish.reason if finish else None)
+        return map_finish_reason(reason).status == "completed"
 
     def _conclude(self, events: list[Event]) -> None:
         """End the answer, or wait for what a filter wants first."""
@@ -285,15 +325,20 @@ class Bridge:
 
     def _end(self, events: list[Event], reason: str | None = None) -> None:
         response = self._machine.snapshot
-        if self._lacks_message and not (
-            response.output and isinstance(response.output[-1], Message)
-        ):
-            events += self._machine.empty_message()
-        request_bytes = self._earlier_request_bytes + self.request_bytes
-        if request_bytes and response.usage is None:
-            self._machine.usage(estimate_usage(request_bytes, response.output))
-            self.diagnostics.append(_usage_estimated(response.model))
+        last = response.output[-1] if response.output else None
+        if (last is None or isinstance(last, ReasoningItem)) and self._is_complete(reason):
+            events += self._machine.complete_answer()
+        if response.usage is None:
+            self._estimate_usage(response)
         events += self._machine.finish(reason)
+
+    def _estimate_usage(self, response: Response) -> None:
+        """Estimate the token counts: the provider sent none."""
+        plans = [*self._earlier_plans, *([self.plan] if self.plan is not None else [])]
+        if plans:
+            input_bytes = sum(map(measure_input, plans))
+            self._machine.usage(estimate_usage(input_bytes, response.output))
+            self.diagnostics.append(usage_estimated(response.model))
 
     # Between rounds
 
@@ -322,7 +367,8 @@ class Bridge:
         """Go on: the request in `follow_up` is about to be sent."""
         self.rounds += 1
         self._round_over = False
-        self._earlier_request_bytes += self.request_bytes
+        if self.plan is not None:
+            self._earlier_plans.append(self.plan)
         self._is_round_required = self._chain.begin_next_round()
         self._machine.next_round()
 
@@ -334,7 +380,7 @@ class Bridge:
         return self._collect(self._give_up_round)
 
     def _give_up_round(self, events: list[Event]) -> None:
-        self.request_bytes = 0  # it was not answered, so it costs nothing
+        self.plan = None  # it was not answered, so it costs nothing
         self._feed_machine(self._chain.give_up(), events)
         if not self.ended:
             self._end(events, "stop")
@@ -349,19 +395,4 @@ class Bridge:
 
 _IDLE, _IN_PROGRESS = Phase.IDLE, Phase.IN_PROGRESS
 _TEXTUAL = Text | Reasoning | Refusal
-
-
-def _usage_estimated(model: str) -> Diagnostic:
-    return Diagnostic(
-        code=Code.USAGE_ESTIMATED,
-        decision=Decision.DEGRADED,
-        param="usage",
-        message=f"The provider reported no token counts for {model}; `usage` is an estimate.",
-    )
-
-
-def _makes_answer(delta: Delta) -> bool:
-    """Whether a delta makes a message, a call or another item that answers the request."""
-    if isinstance(delta, Text | Refusal):
-        return bool(delta.text)
-    return isinstance(delta, ToolCall | RawItem)
+_MESSAGE_TEXT = (Text, Refusal)

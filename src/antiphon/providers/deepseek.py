@@ -38,6 +38,7 @@ SPEC = Spec(
         Model(id="deepseek-v4-flash", capabilities=_VISION),  # the older name of deepseek-flash
     ),
     quirks=ChatQuirks(
+        content_beside_calls=True,
         thinking_on={"thinking": {"type": "enabled"}},
         thinking_off={"thinking": {"type": "disabled"}},
         free_choice=None,  # auto is the default; thinking may refuse the field itself

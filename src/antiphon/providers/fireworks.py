@@ -17,6 +17,7 @@ _ANY = Capabilities(
     ),
     formats_beside_tools=False,
     strict_tools=False,
+    system_messages="first",  # the chat templates of some models reject any other (2026-09)
 )
 _REASONS = replace(
     _ANY,
@@ -40,5 +41,8 @@ SPEC = Spec(
         Model(id="gpt-oss-", capabilities=_OSS, family=True),
         Model(id="deepseek-r1", capabilities=replace(_ANY, guards=("think",)), family=True),
     ),
-    quirks=ChatQuirks(only_streams=True),  # without streaming, a long answer is refused
+    quirks=ChatQuirks(
+        content_beside_calls=True,
+        only_streams=True,  # without streaming, a long answer is refused
+    ),
 )

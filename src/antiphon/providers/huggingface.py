@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.open_model import HOSTED, gpt_oss
 from antiphon.providers.spec import Spec
 
@@ -14,4 +15,5 @@ SPEC = Spec(
     ambient_key=True,
     capabilities=HOSTED,
     models=gpt_oss(HOSTED),
+    quirks=ChatQuirks(content_beside_calls=True),
 )

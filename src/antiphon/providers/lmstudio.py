@@ -19,6 +19,7 @@ SPEC = Spec(
         tool_choice=frozenset({"auto", "none", "required"}),
         formats=frozenset({"text", "json_schema"}),  # `json_object` is refused
         strict_tools=False,
+        system_messages="first",  # the chat templates of some models reject any other (2026-09)
     ),
     quirks=ChatQuirks(user_field=None),
 )

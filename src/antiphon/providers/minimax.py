@@ -40,6 +40,7 @@ SPEC = Spec(
         Model(id="MiniMax-M2", capabilities=_M2),
     ),
     quirks=ChatQuirks(
+        content_beside_calls=True,
         # Otherwise reasoning is part of the text, between <think> tags.
         fields={"reasoning_split": True},
         max_tokens_field="max_completion_tokens",

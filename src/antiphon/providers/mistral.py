@@ -30,6 +30,7 @@ _TEXT = Capabilities(
     ranges={"temperature": (0, 1.5)},
     tool_choice=frozenset({"auto", "none", "required"}),  # no choice of a single tool
     inputs=frozenset({"text"}),
+    system_messages="after_user",  # mistral-common 1.13 rejects the others (2026-11)
     strict_tools=False,
     closed_objects=False,
     context_window=131_072,

@@ -55,6 +55,7 @@ _CODE = replace(  # thinking cannot be disabled, `tool_choice` not set (2026-06)
     efforts=parse_efforts("- enabled enabled enabled enabled enabled enabled"),
     tool_choice=frozenset({"auto"}),
 )
+_QUIRKS = ChatQuirks(content_beside_calls=True, effort_field=None, user_field=None)
 
 SPEC = Spec(
     name="moonshot",
@@ -70,9 +71,8 @@ SPEC = Spec(
         Model(id="kimi-k2.5", capabilities=_K2),
         Model(id="moonshot-v1", capabilities=_TEXT, family=True),
     ),
-    quirks=ChatQuirks(
-        effort_field=None,
-        user_field=None,
+    quirks=replace(
+        _QUIRKS,
         reasoning_required=True,
         lost_reasoning=" ",  # an empty string counts as missing
         patch=_patch,

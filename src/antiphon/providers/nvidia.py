@@ -11,6 +11,7 @@ _ANY = Capabilities(
     # `parallel_tool_calls: true` is refused for some models (2026-07), so it is never sent.
     parameters=frozenset({"temperature", "top_p", "max_output_tokens"}),
     strict_tools=False,
+    system_messages="first",  # the chat templates of some models reject any other (2026-09)
 )
 
 SPEC = Spec(
@@ -21,5 +22,5 @@ SPEC = Spec(
     api_key_env=("NVIDIA_API_KEY",),
     capabilities=_ANY,
     models=gpt_oss(_ANY),
-    quirks=ChatQuirks(user_field=None),
+    quirks=ChatQuirks(content_beside_calls=True, user_field=None),
 )

@@ -23,6 +23,7 @@ _PLAIN = Capabilities(
     media=ACCEPTED_MEDIA,
     replay_reasoning="tool_turns",
     strict_tools=False,
+    system_messages="first",  # the chat templates of some models reject any other (2026-09)
 )
 _THINKS = replace(_PLAIN, efforts=parse_efforts("false true true true true true true"))
 _OSS = replace(_PLAIN, efforts=parse_efforts("- low low medium high high high"))

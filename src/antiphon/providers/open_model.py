@@ -12,6 +12,7 @@ HOSTED = Capabilities(
         "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
     ),
     strict_tools=False,
+    system_messages="first",  # the chat templates of some models reject any other (2026-09)
 )
 """Capabilities common to all models of a typical host."""
 

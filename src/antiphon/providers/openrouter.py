@@ -40,6 +40,7 @@ SPEC = Spec(
         web_search="none",  # `native` works with every model, but is billed separately
     ),
     quirks=ChatQuirks(
+        content_beside_calls=True,
         fields={"usage": {"include": True}},
         effort_field="reasoning.effort",
         replay_details=True,

@@ -30,6 +30,7 @@ _TEXT = Capabilities(
     tool_choice=frozenset({"auto", "none", "function"}),
     formats=frozenset({"text", "json_object"}),
     inputs=frozenset({"text"}),
+    system_messages="first",  # the templates of Qwen 3.5 and later reject any other (2026-09)
     strict_tools=False,
     context_window=1_000_000,
     max_output_tokens=65_536,
@@ -61,5 +62,11 @@ SPEC = Spec(
         Model(id="qwen3-coder", capabilities=_TEXT, family=True),
         Model(id="qwen-plus", capabilities=replace(_HYBRID, max_output_tokens=32_768)),
     ),
-    quirks=ChatQuirks(effort_field=None, user_field=None, only_streams=True, patch=_patch),
+    quirks=ChatQuirks(
+        content_beside_calls=True,
+        effort_field=None,
+        user_field=None,
+        only_streams=True,
+        patch=_patch,
+    ),
 )

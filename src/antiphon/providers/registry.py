@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Literal
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.config import Config, ModelConfig, ProviderConfig, TimeoutConfig, WebSearch, suggest
+from antiphon.config import (
+    Config,
+    ModelConfig,
+    ProviderConfig,
+    TimeoutConfig,
+    WebSearch,
+    raise_problems,
+    suggest,
+)
 from antiphon.core.plan.plan import Capabilities, Outbound
 from antiphon.dialects.dialect import Dialect
+from antiphon.errors import ConfigError
 from antiphon.providers import (
     anthropic,
     azure,
@@ -88,6 +97,13 @@ class Provider(Struct, frozen=True, kw_only=True):
         return f"Provider({self.name!r})"  # keeps keys out of tracebacks and logs
 
     @property
+    def address(self) -> str:
+        """Host and port of the server, for messages: no credentials, no path."""
+        parts = urlsplit(self.base_url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        return f"{parts.hostname}:{port}"
+
+    @property
     def issuer(self) -> str:
         """The owner of provider state in responses: a known provider, or one particular server."""
         return self.spec.name if self.spec.base_url else f"{self.spec.name} {self.base_url}"
@@ -152,12 +168,26 @@ def build_providers(config: Config, environment: Mapping[str, str]) -> dict[str,
 
     The echo provider is always added.
     """
+    providers, problems = inspect_providers(config, environment)
+    raise_problems(problems)
+    return providers
+
+
+def inspect_providers(
+    config: Config, environment: Mapping[str, str]
+) -> tuple[dict[str, Provider], Sequence[ConfigError]]:
+    """Build the providers whose configuration is valid, and list the problems of the others."""
     entries = config.providers or _discover_providers(environment)
     if echo.SPEC.name not in entries:
         entries = {**entries, echo.SPEC.name: ProviderConfig()}
-    return {
-        name: _build_provider(name, entry, config, environment) for name, entry in entries.items()
-    }
+    providers: dict[str, Provider] = {}
+    problems: list[ConfigError] = []
+    for name, entry in entries.items():
+        try:
+            providers[name] = _build_provider(name, entry, config, environment)
+        except ConfigError as error:
+            problems.append(error)
+    return providers, problems
 
 
 @cache

@@ -13,5 +13,5 @@ SPEC = Spec(
     base_url="http://localhost:30000/v1",
     needs_key=False,
     capabilities=CAPABILITIES,
-    quirks=ChatQuirks(thinking_off=NO_THINKING),
+    quirks=ChatQuirks(content_beside_calls=True, thinking_off=NO_THINKING),
 )

@@ -73,6 +73,10 @@ class Spec(Struct, frozen=True, kw_only=True):
         best = max(matching, key=lambda known: len(known.id), default=None)
         return (best and best.capabilities) or self.capabilities
 
+    def knows(self, model: str) -> bool:
+        """Whether the data has a model; data without any models knows nothing to the contrary."""
+        return not self.models or any(_matches_name(known.id, model) for known in self.models)
+
 
 def _matches_name(known: str, model: str) -> bool:
     """Whether a model name begins with a known one, optionally after a region or an owner."""

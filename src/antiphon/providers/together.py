@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.open_model import HOSTED, gpt_oss
 from antiphon.providers.spec import Model, Spec
 
@@ -18,4 +19,5 @@ SPEC = Spec(
         *gpt_oss(HOSTED),
         Model(id="deepseek-r1", capabilities=replace(HOSTED, guards=("think",)), family=True),
     ),
+    quirks=ChatQuirks(content_beside_calls=True),
 )

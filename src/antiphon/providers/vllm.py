@@ -15,6 +15,7 @@ CAPABILITIES = Capabilities(
     ),
     efforts=parse_efforts("none low low medium high high high"),
     replay_reasoning="tool_turns",
+    system_messages="first",  # templates of Qwen 3.5 and later reject any other (2026-09)
     strict_tools=False,
 )
 NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
@@ -26,5 +27,5 @@ SPEC = Spec(
     base_url="http://localhost:8000/v1",
     needs_key=False,
     capabilities=CAPABILITIES,
-    quirks=ChatQuirks(thinking_off=NO_THINKING),
+    quirks=ChatQuirks(content_beside_calls=True, thinking_off=NO_THINKING),
 )

@@ -58,6 +58,7 @@ SPEC = Spec(
         Model(id="mimo-v2.5", capabilities=_SEES),
     ),
     quirks=ChatQuirks(
+        content_beside_calls=True,
         max_tokens_field="max_completion_tokens",
         thinking_on={"thinking": {"type": "enabled"}},
         thinking_off={"thinking": {"type": "disabled"}},

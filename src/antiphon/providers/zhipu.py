@@ -54,6 +54,7 @@ _TEXT = Capabilities(
 _LONG = replace(_TEXT, context_window=1_048_576)
 _SMALL = replace(_TEXT, context_window=131_072, max_output_tokens=98_304)
 _SEES = replace(_SMALL, inputs=frozenset({"text", "image"}), max_output_tokens=32_768)
+_QUIRKS = ChatQuirks(content_beside_calls=True, effort_field=None, user_field="user_id")
 
 SPEC = Spec(
     name="zhipu",
@@ -71,5 +72,5 @@ SPEC = Spec(
         Model(id="glm-4.5", capabilities=_SMALL),
         Model(id="glm-4.5v", capabilities=replace(_SEES, context_window=65_536)),
     ),
-    quirks=ChatQuirks(effort_field=None, user_field="user_id", stream_usage=False, patch=_patch),
+    quirks=replace(_QUIRKS, stream_usage=False, patch=_patch),
 )

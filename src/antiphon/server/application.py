@@ -13,7 +13,7 @@ from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.server.auth import Authenticator
 from antiphon.server.clients import make_profile_resolver
 from antiphon.server.endpoints import health, models, responses
-from antiphon.server.endpoints.context import Context, Endpoint, Service
+from antiphon.server.endpoints.context import Context, Endpoint, Received, Service
 from antiphon.server.errors import (
     adapt_status,
     fault_response,
@@ -23,6 +23,7 @@ from antiphon.server.errors import (
     no_route_response,
 )
 from antiphon.server.http import HTTPRequest, HTTPResponse
+from antiphon.server.rejections import record_rejection
 
 _ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
     "/v1/responses": {
@@ -59,30 +60,34 @@ class Application:
         Returns as soon as the answer may begin. A streaming body must be closed by the caller.
         """
         request_id = self._service.engine.services.runtime.new_id("req")
-        headers = http.headers
+        headers, received = http.headers, Received()
         profile = self._profile(headers.get("originator", ""), headers.get("user-agent", ""))
         locale = self._negotiate_locale(http.headers)
+        has_run = False
         try:
-            response = await self._respond(http, request_id, profile, locale)
+            response = await self._respond(http, request_id, profile, locale, received)
         except InvalidRequest as error:
             response = invalid_request_response(error)
         except UpstreamError as error:
+            has_run = True
             response = fault_response(error.fault, profile, error.description)
         except ConnectionError:
             raise  # the client is gone: there is nobody to answer
         except Exception as error:
-            self._service.report_failure(error, request_id)
+            self._service.report_failure(error, request_id, received.body)
             response = internal_error_response(error, locale)
         if response.status >= 400:
             adapt_status(response, profile)
+            if not has_run and http.path not in _PUBLIC_PATHS:
+                record_rejection(self._service.engine.services, request_id, received, response)
         response.headers["x-request-id"] = request_id
         return response
 
     async def _respond(
-        self, http: HTTPRequest, request_id: str, profile: Profile, locale: str
+        self, http: HTTPRequest, request_id: str, profile: Profile, locale: str, received: Received
     ) -> HTTPResponse:
         is_public = http.path in _PUBLIC_PATHS
-        client = "" if is_public else self._authenticator.authenticate(http)
+        client = received.client = "" if is_public else self._authenticator.authenticate(http)
         methods = _ROUTES.get(http.path)
         if methods is None:
             return no_route_response(http)
@@ -90,7 +95,7 @@ class Application:
         if endpoint is None:
             return method_not_allowed_response(http, methods)
         caller = Caller(client, request_id, profile, locale)
-        return await endpoint(Context(self._service, http, caller))
+        return await endpoint(Context(self._service, http, caller, received))
 
     def _negotiate_locale(self, headers: Mapping[str, str]) -> str:
         """Choose the language of fault descriptions: Accept-Language, else `[server] locale`."""

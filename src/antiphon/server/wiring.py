@@ -6,28 +6,32 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import aiohttp
+import msgspec
 
 from antiphon.config import Config, data_directory
 from antiphon.core.history.capsule import Sealer
+from antiphon.engine.connections import open_session
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
-from antiphon.engine.image_description import DescribeImages, make_image_describer
+from antiphon.engine.image_description import make_image_describer
 from antiphon.engine.pdf_text import make_pdf_reader
-from antiphon.engine.routing import make_router
+from antiphon.engine.routing import Router, make_router
 from antiphon.engine.run import Run
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.services import Caller, Services
-from antiphon.engine.stage_plugins import StageFactory, load_stages
 from antiphon.engine.tracing import open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.pipeline.log import Entry
+from antiphon.pipeline.stage import StageFactory
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.search.searcher import open_searcher
 from antiphon.server.capsule_key import FILE_NAME, read_or_create_key
+from antiphon.server.stage_plugins import load_stages
+from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store
+from antiphon.wire.limits import ResponseLimits
 from antiphon.wire.request import Request
 
 
@@ -49,44 +53,52 @@ async def open_engine(
     store = _make_store(config, data, runtime)
     stages = [*load_stages(config), *stages]
     await store.open()
-    tracer = open_tracer(config.trace, data, runtime, _list_secrets(config, providers))
-    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+    redactor = Redactor(_list_secrets(config, providers))
+    async with open_session() as session:
         services = Services(
             search=open_searcher(config, session) or find_nothing,
-            http=HTTPUpstream(),
+            http=HTTPUpstream(config.limits.body_bytes),
             in_process=EchoUpstream(),
             store=store,
-            tracer=tracer,
+            tracer=open_tracer(config.trace, data, runtime, redactor),
             emit=emit,
             sealer=sealer,
             health=HealthRegistry(config.attempts, runtime.monotonic),
             attempts=config.attempts,
             compatibility=config.compatibility,
+            limits=ResponseLimits(**msgspec.structs.asdict(config.limits)),
+            redactor=redactor,
             runtime=runtime,
             stages=stages,
         )
-        engine = Engine(router, services, read_pdfs=make_pdf_reader())
+        engine = _make_engine(config, router, services)
         try:
-            engine.describe_images = _make_image_describer(config, engine)
             yield engine
         finally:
             await engine.close()
 
 
 def _list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]:
-    """Every API key, for the redaction of traces."""
+    """Every secret of the configuration, for the redaction of log and trace.
+
+    A SigV4 key is a key pair: a provider may quote either half."""
     keys = [key for provider in providers.values() for key in provider.api_keys]
-    return [*keys, *config.server.api_keys.values(), *filter(None, [config.search.api_key])]
+    halves = [half for key in keys for half in key.split(":")]
+    headers = [text for entry in config.providers.values() for text in entry.headers.values()]
+    own = [*config.server.api_keys.values(), *config.capsule.keys, config.search.api_key]
+    return [*filter(None, [*keys, *halves, *headers, *own])]
 
 
-def _make_image_describer(config: Config, engine: Engine) -> DescribeImages | None:
-    """Return how images are described for models without image input: by runs of the gateway."""
+def _make_engine(config: Config, router: Router, services: Services) -> Engine:
+    """Make the engine; images for models without image input are described by runs of its own."""
+    engine = Engine(router, services, read_pdfs=make_pdf_reader())
 
     async def create(request: Request) -> Run:
         request_id = engine.services.runtime.new_id("req")
         return await engine.create(request, Caller("antiphon", request_id))
 
-    return make_image_describer(config, engine.router, create)
+    engine.describe_images = make_image_describer(config, router, create)
+    return engine
 
 
 def _make_store(config: Config, data: Path, runtime: Runtime) -> Store:

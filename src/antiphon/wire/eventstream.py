@@ -17,7 +17,8 @@ from zlib import crc32
 
 import msgspec
 
-from antiphon.errors import BrokenEventStream
+from antiphon.errors import BrokenEventStream, ResponseTooLarge
+from antiphon.wire.limits import DEFAULT_LIMITS
 from antiphon.wire.sse import Frame
 
 HeaderValue: TypeAlias = bool | int | str | bytes
@@ -29,16 +30,18 @@ EXCEPTION_PREFIX = "exception:"
 
 _PRELUDE_BYTES = 12
 _CHECKSUM_BYTES = 4
-# The protocol's own limits: a length beyond them is an error.
-_MAX_HEADER_BYTES = 128 * 1024
-_MAX_PAYLOAD_BYTES = 24 * 1024 * 1024
+_MAX_HEADER_BYTES = 128 * 1024  # the protocol's own limit: a length beyond it is an error
 
 
 class EventStreamDecoder:
-    """Incremental decoder. A frame is named by its event type, or `exception:` and its type."""
+    """Incremental decoder. A frame is named by its event type, or `exception:` and its type.
 
-    def __init__(self) -> None:
+    A message of more than `max_bytes` raises `ResponseTooLarge`.
+    """
+
+    def __init__(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> None:
         self._buffer = bytearray()
+        self._max_bytes = max_bytes
         self._need = _PRELUDE_BYTES  # the length of the next prelude, or of the whole message
         self._broken = False
 
@@ -67,12 +70,16 @@ class EventStreamDecoder:
         """Decode every complete message in the buffer, and remove it from there."""
         start = 0
         while len(self._buffer) - start >= self._need:
-            if self._need == _PRELUDE_BYTES:  # every message is longer than its prelude
-                self._need = _message_length(bytes(self._buffer[start : start + _PRELUDE_BYTES]))
-                continue
-            frames.append(_decode_message(bytes(self._buffer[start : start + self._need])))
-            start += self._need
-            self._need = _PRELUDE_BYTES
+            piece = bytes(self._buffer[start : start + self._need])
+            if self._need != _PRELUDE_BYTES:  # every message is longer than its prelude
+                frames.append(_decode_message(piece))
+                start, self._need = start + self._need, _PRELUDE_BYTES
+            elif (length := _message_length(piece)) <= self._max_bytes:
+                self._need = length
+            elif frames:  # they are delivered first; the next chunk raises
+                break
+            else:
+                raise ResponseTooLarge("frame_bytes", self._max_bytes)
         del self._buffer[:start]
 
 
@@ -86,7 +93,7 @@ def _message_length(prelude: bytes) -> int:
         raise BrokenEventStream("The checksum of a message's prelude is wrong.")
     total, headers = _read_uint(prelude[:4]), _read_uint(prelude[4:8])
     payload = total - headers - _PRELUDE_BYTES - _CHECKSUM_BYTES
-    if headers > _MAX_HEADER_BYTES or not 0 <= payload <= _MAX_PAYLOAD_BYTES:
+    if headers > _MAX_HEADER_BYTES or payload < 0:
         raise BrokenEventStream("The length of a message is invalid.")
     return total
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from antiphon.wire.items import Document, Item
 
@@ -29,6 +29,8 @@ class ResponseUsage(Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
     output_tokens_details: OutputTokensDetails = OutputTokensDetails()
     total_tokens: int = 0
+    estimated: bool | UnsetType = UNSET
+    """True: the provider sent no counts, and these are estimated by length. Not in the API."""
 
 
 class ResponseError(Struct, frozen=True):

@@ -13,7 +13,9 @@ from functools import cache
 
 import msgspec
 
+from antiphon.errors import ResponseTooLarge
 from antiphon.wire.items import Document
+from antiphon.wire.limits import DEFAULT_LIMITS
 
 DONE = b"data: [DONE]\n\n"
 
@@ -32,8 +34,9 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 class _LineSplitter:
     """Incremental splitter of bytes into complete lines, without line ends or a leading BOM."""
 
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []  # of the incomplete line, joined when it is complete
+    def __init__(self, max_bytes: int) -> None:
+        self._rest = bytearray()  # of the incomplete line
+        self._max_bytes = max_bytes
         self._at_start = True
         self._after_cr = False
 
@@ -49,21 +52,23 @@ class _LineSplitter:
             self._after_cr = True
         elif last != _LF:
             return self._join(lines[:-1], rest=lines[-1])
-        if self._pieces or self._at_start:
+        if self._rest or self._at_start:
             return self._join(lines)
         return lines
 
     def _join(self, lines: list[bytes], rest: bytes = b"") -> list[bytes]:
-        """Prepend the buffered pieces to the first complete line; buffer the rest."""
+        """Prepend the buffered bytes to the first complete line; buffer the rest."""
         if lines:
-            self._pieces.append(lines[0])
-            lines[0] = b"".join(self._pieces)
-            self._pieces.clear()
+            if self._rest:
+                lines[0] = bytes(self._rest) + lines[0]
+                self._rest = bytearray()
             if self._at_start:
                 self._at_start = False
                 lines[0] = lines[0].removeprefix(_BOM)
-        if rest:
-            self._pieces.append(rest)
+        self._rest += rest
+        if len(self._rest) > self._max_bytes:
+            self._rest = bytearray()
+            raise ResponseTooLarge("frame_bytes", self._max_bytes)
         return lines
 
 
@@ -72,11 +77,15 @@ class SSEDecoder:
 
     The last event needs no blank line. An event whose data is empty is dropped like one without
     data: some servers send such events as keep-alives.
+
+    A line or an event of more than `max_bytes` raises `ResponseTooLarge`.
     """
 
-    def __init__(self) -> None:
-        self._lines = _LineSplitter()
+    def __init__(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> None:
+        self._lines = _LineSplitter(max_bytes)
+        self._max_bytes = max_bytes
         self._data: list[bytes] = []
+        self._held = bytearray()  # data lines of earlier chunks, each with a line end
         self._event = ""
 
     def feed(self, chunk: bytes) -> list[Frame]:
@@ -84,32 +93,53 @@ class SSEDecoder:
         data = self._data
         for line in self._lines.feed(chunk):
             if not line:
-                if payload := b"\n".join(data):
+                payload = self._take_held() if self._held else b"\n".join(data)
+                if payload:
                     frames.append(Frame(payload, self._event))
                 data.clear()
                 self._event = ""
             elif line[:6] == b"data: ":
                 data.append(line[6:])
+            elif line[:5] == b"data:":
+                data.append(line[5:])
             else:
                 self._read_field(line)
+        if data:
+            self._hold()
         return frames
+
+    def _hold(self) -> None:
+        """Keep the data of an unfinished event as one piece, however many lines it has."""
+        self._held += b"\n".join(self._data) + b"\n"
+        self._data.clear()
+        if len(self._held) > self._max_bytes:
+            self._held = bytearray()
+            raise ResponseTooLarge("frame_bytes", self._max_bytes)
+
+    def _take_held(self) -> bytes:
+        """The data of an event that began in an earlier chunk."""
+        held, self._held = self._held, bytearray()
+        return bytes(held) + b"\n".join(self._data) if self._data else bytes(held[:-1])
 
     def close(self) -> list[Frame]:
         return self.feed(b"\n\n")  # end an incomplete last line, and its frame
 
     def _read_field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
-        if name == b"data":
-            self._data.append(value.removeprefix(b" "))
+        if name == b"data":  # without a colon: an empty line
+            self._data.append(value)
         elif name == b"event":
             self._event = value.removeprefix(b" ").decode("utf-8", "replace")
 
 
 class NDJSONDecoder:
-    """Decoder of newline-delimited JSON: every line that is not blank is a frame."""
+    """Decoder of newline-delimited JSON: every line that is not blank is a frame.
 
-    def __init__(self) -> None:
-        self._lines = _LineSplitter()
+    A line of more than `max_bytes` raises `ResponseTooLarge`.
+    """
+
+    def __init__(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> None:
+        self._lines = _LineSplitter(max_bytes)
 
     def feed(self, chunk: bytes) -> list[Frame]:
         return [Frame(line) for line in self._lines.feed(chunk) if line.strip()]

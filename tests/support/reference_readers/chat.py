@@ -114,6 +114,8 @@ def _read_whole(body: Document) -> RecordedResponse:
             recorded.blocks.append(Block("text"))
         _read_rest(recorded, choice)
     _read_rest(recorded, body)
+    if recorded.status != "completed":  # only a complete answer without text has a message
+        recorded.blocks = [each for each in recorded.blocks if each.kind != "text" or each.text]
     recorded.error = recorded.error or not body.get("choices")
     return recorded
 

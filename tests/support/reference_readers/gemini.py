@@ -36,7 +36,7 @@ class RecordedResponse:
     @property
     def output(self) -> list[Block]:
         # A whole response has a message even if it is empty.
-        silence = [Block("text")] if self.whole and self.status != "failed" else []
+        silence = [Block("text")] if self.whole and self.status == "completed" else []
         return merge_adjacent(map(_output_block, self.parts)) or silence
 
     @property

@@ -38,7 +38,11 @@ class ScriptedChat:
         counting: bool = False,
     ) -> None:
         """`silence` is the `content` of a turn without text."""
-        quirks = ChatQuirks(reasoning_required=replay != "never", replay_details=details)
+        quirks = ChatQuirks(
+            content_beside_calls=True,
+            reasoning_required=replay != "never",
+            replay_details=details,
+        )
         self.name = name
         self.dialect = ChatDialect(quirks)
         self.capabilities = Capabilities(efforts={"high": "high"}, replay_reasoning=replay)

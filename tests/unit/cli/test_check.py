@@ -146,3 +146,82 @@ def test_live_requests_a_model_that_the_configuration_declares(
     write(home, dead_url, target="echo/echo", models='[providers.lab.models."tiny"]')
     assert main(["check", "--live"]) == 1
     assert documents(capsys, "live")[0]["model"] == "tiny"
+
+
+# --- all mistakes in one go -----------------------------------------------------------------------
+
+MISTAKES = """
+default_provider = "lab"
+[server]
+port = 99999
+locale = 7
+colour = "red"
+[log]
+format = "xml"
+[providers.lab]
+kind = "chatt"
+[providers.shop]
+kind = "chat"
+base_url = "${SHOP_URL}"
+api_keys = ["${SHOP_KEY}"]
+[providers.deepseek]
+[models]
+fast = "nobody/m"
+good = "shop/m"
+[fallbacks]
+fast = ["elsewhere/m"]
+[clients.codexx]
+"""
+
+
+def test_every_mistake_is_reported_in_one_go(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "antiphon.toml").write_text(MISTAKES)
+    assert main(["check"]) == 1
+    output = capsys.readouterr()
+    reported = [line.partition(": ")[2] for line in output.err.splitlines()]
+    for part in (
+        "antiphon.toml:4: server.port: must be",
+        "antiphon.toml:5: server.locale: must be a string",
+        "antiphon.toml:6: server.colour: unknown key",
+        "antiphon.toml:8: log.format: 'xml' is not supported; known: auto, text, json",
+        "antiphon.toml:10: providers.lab.kind: unknown kind 'chatt'; did you mean 'chat'?",
+        "antiphon.toml:13: providers.shop.base_url: the environment variable SHOP_URL is not set",
+        "antiphon.toml:14: providers.shop.api_keys: the environment variable SHOP_KEY is not set",
+        "antiphon.toml:15: providers.deepseek.api_keys: required: set an API key here or in",
+        "antiphon.toml:17: models.fast: there is no provider 'nobody'",
+        "antiphon.toml:20: fallbacks.fast: there is no provider 'elsewhere'",
+        "antiphon.toml:21: clients.codexx: there is no such profile",
+    ):
+        assert [line for line in reported if part in line], part
+    assert len(reported) == 11  # nothing that only follows from another mistake
+    assert output.out == ""
+
+
+def test_a_model_that_the_provider_s_data_does_not_know_is_a_warning(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "antiphon.toml").write_text(
+        '[providers.deepseek]\napi_keys = ["k"]\n[providers.lab]\nkind = "chat"\n'
+        'base_url = "http://127.0.0.1:9/v1"\n'
+        '[models]\nfast = "deepseek/deepseek-v44"\nfree = "lab/whatever"\n'
+        'good = "deepseek/deepseek-v4-pro"\n'
+    )
+    assert main(["check"]) == 0
+    [warning] = documents(capsys, "warning")
+    assert (
+        "antiphon.toml:7: models.fast: the data of deepseek has no model 'deepseek-v44'"
+        in (warning["message"])
+    )
+    assert "did you mean 'deepseek-v4-" in warning["message"]
+
+
+def test_a_warning_is_shown_on_a_terminal(home: Path) -> None:
+    (home / "antiphon.toml").write_text(
+        '[providers.deepseek]\napi_keys = ["k"]\n[models]\nfast = "deepseek/gpt"\n'
+    )
+    screen = Screen()
+    assert screen.run("check") == 0
+    assert "! " in screen.plain
+    assert "models.fast: the data of deepseek has no model 'gpt'" in " ".join(screen.plain.split())

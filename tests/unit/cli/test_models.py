@@ -68,3 +68,12 @@ def test_a_terminal_gets_a_table(screen: Screen) -> None:
     assert rows["lab/tiny"] == ["lab/tiny", "lab", "4,096", "text", "low", "high", "max", "no"]
     assert rows["gpt-5.5"][1:3] == ["lab/big", "?"]
     assert rows["gpt-5.5"][-4:] == ["low", "…", "high", "yes"]
+
+
+def test_an_unset_variable_does_not_keep_models_from_being_listed(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = '[providers.deepseek]\napi_keys = ["${NOT_SET}"]\n[server.api_keys]\na = "${NEITHER}"\n'
+    (home / "antiphon.toml").write_text(text)
+    assert main(["models"]) == 0
+    assert "deepseek/deepseek-v4-pro" in capsys.readouterr().out

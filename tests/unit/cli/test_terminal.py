@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from antiphon.cli.terminal import (
+    escape_controls,
     is_terminal,
     make_console,
     make_table,
@@ -60,3 +61,7 @@ def test_number_columns_are_aligned_to_the_right() -> None:
     Console(file=output, width=40).print(table)
     rows = [line.strip() for line in output.getvalue().splitlines()]
     assert [row for row in rows if row.startswith(("a", "b"))] == ["a          1", "b      1,000"]
+
+
+def test_control_characters_are_made_visible() -> None:
+    assert escape_controls("a\x1b[2J\nb é\u202e") == "a\\x1b[2J\\nb é\\u202e"

@@ -16,7 +16,7 @@ from antiphon.store.trace.rows import (
     TraceUsage,
 )
 from tests.support.commands import Screen
-from tests.support.traces import NOW_MS, request, stream, trace_at, write_rows
+from tests.support.traces import NOW_MS, finish, request, stream, trace_at, write_rows
 
 RAW = b"data: one\n\ndata: two\n\n"
 
@@ -205,3 +205,17 @@ def test_a_file_that_is_not_a_trace_is_named(
     (home / "t.db").write_text("not a database, but long enough to be taken for one" * 20)
     assert main(["trace", "list", "--file", "t.db"]) == 2
     assert capsys.readouterr().err.startswith("antiphon: t.db: ")
+
+
+def test_an_unset_variable_outside_of_the_trace_section_does_not_matter(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = home / "trace.db"
+    write_rows(trace_at(path), request("req_1"), finish("req_1"))
+    text = f'[providers.deepseek]\napi_keys = ["${{NOT_SET}}"]\n[trace]\npath = "{path}"\n'
+    (home / "antiphon.toml").write_text(text)
+    assert main(["trace", "list"]) == 0
+    assert "req_1" in capsys.readouterr().out
+    (home / "antiphon.toml").write_text('[trace]\npath = "${NOT_SET}/trace.db"\n')
+    assert main(["trace", "list"]) == 2
+    assert "the environment variable NOT_SET is not set" in capsys.readouterr().err

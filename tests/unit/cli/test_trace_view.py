@@ -21,6 +21,7 @@ from antiphon.store.trace.rows import (
     TraceDiagnostic,
     TraceError,
     TraceFinish,
+    TraceSkip,
     TraceUsage,
 )
 from tests.support.traces import NOW_MS, request, stream
@@ -129,3 +130,45 @@ def test_a_detail_document_has_the_text_of_a_stream_instead_of_its_bytes() -> No
     [shown] = document["streams"]
     assert shown["text"] == "a\ufffdb"
     assert "blob" not in shown
+
+
+def test_the_page_shows_who_answered_and_who_was_not_tried() -> None:
+    detail = TraceDetail(
+        request=request("req_1", model="fast", provider="one", provider_model="m"),
+        skipped=(
+            TraceSkip(request_id="req_1", provider="one", model="m", reason="its breaker is open"),
+        ),
+        finish=TraceFinish(
+            request_id="req_1",
+            status="completed",
+            duration_ms=5,
+            provider="two",
+            provider_model="n",
+            dialect="gemini",
+            key_name="key 2",
+        ),
+    )
+    lines = render(make_detail_page(detail))
+    assert "model fast → two/n" in lines
+    assert "answered by two (gemini, key 2)" in lines
+    assert "one/m its breaker is open" in lines
+    summary = TraceSummary(request=request("req_1", provider="one"), finish=detail.finish)
+    assert make_summary_document(summary)["provider"] == "two"
+    assert render(make_summary_table([summary]))[-1].split()[4] == "two"
+
+
+def test_the_words_of_a_provider_are_shown_and_cannot_control_the_terminal() -> None:
+    error = TraceError(
+        request_id="req_1",
+        code="rejected",
+        message="No.",
+        param="input",
+        reason="red \x1b[31m\nalert",
+        provider="up",
+        model="m",
+    )
+    finish = TraceFinish(request_id="req_1", status="rejected", http_status=400, duration_ms=0)
+    lines = render(make_detail_page(TraceDetail(errors=(error,), finish=finish)))
+    assert "rejected input No." in lines
+    assert r"up/m: red \x1b[31m\nalert" in lines
+    assert "status rejected with HTTP 400 after 0 ms, 0 events" in lines

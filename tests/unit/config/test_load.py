@@ -118,7 +118,8 @@ def test_an_empty_file_means_the_defaults() -> None:
         ),
         (
             "[providers.chat.timeouts]\n# seconds\nidel_s = 3",
-            "antiphon.toml:3: providers.chat.timeouts.idel_s: unknown key; did you mean 'idle_s'?",
+            "antiphon.toml:3: providers.chat.timeouts.idel_s: unknown key; did you mean 'idle_s'?"
+            " (known: connect_s, first_token_s, idle_s, total_s)",
         ),
         (
             '[providers.chat.models."a/b.c"]\ncontxt_window = 3',
@@ -158,14 +159,16 @@ def test_an_unknown_key_at_any_depth_is_rejected_with_a_suggestion(text: str, me
         ("[trace]\nenabled = 'yes'", "2: trace.enabled: must be true or false, not a string"),
         (
             "[log]\nlevel = 'wrning'",
-            "2: log.level: 'wrning' is not supported; did you mean 'warning'?",
+            "2: log.level: 'wrning' is not supported; did you mean 'warning'?"
+            " (known: debug, info, warning, error)",
         ),
         ("providers = 3", "1: providers: must be a table, not an integer"),
         ("[providers]\nchat = 'x'", "2: providers.chat: must be a table, not a string"),
         ("[models]\nfast = 3", "2: models.fast: must be a string, not an integer"),
         (
             "[providers.chat.models]\nx.inputs = ['text', 'imgae']",
-            "2: providers.chat.models.x.inputs[1]: 'imgae' is not supported; did you mean 'image'?",
+            "2: providers.chat.models.x.inputs[1]: 'imgae' is not supported; did you mean 'image'?"
+            " (known: text, image, file, file_url, audio)",
         ),
         (
             "[providers.chat]\nbase_url = 'localhost:8000'",
@@ -257,7 +260,8 @@ def test_invalid_toml_is_rejected_with_its_line(text: str, place: str) -> None:
         ),
         (
             "[models]\nfast = 'ech/echo'",
-            "2: models.fast: there is no provider 'ech'; did you mean 'echo'?",
+            "2: models.fast: there is no provider 'ech'; did you mean 'echo'?"
+            " (known: deepseek, echo)",
         ),
         (
             "[models]\n'gpt-5.5' = 'echo'",
@@ -330,3 +334,26 @@ def test_user_directories_follow_the_xdg_variables(tmp_path: Path) -> None:
     relative = {"HOME": "/home/alice", "XDG_DATA_HOME": "data"}
     assert data_directory(relative) == Path("/home/alice/.local/share/antiphon")
     assert data_directory({}).is_absolute()
+
+
+def test_all_problems_of_a_file_are_one_error() -> None:
+    text = "[server]\nport = 'x'\nprot = 1\n[log]\nlevel = '${NOTHING}'\n"
+    assert [line.partition(": ")[0] for line in error_message(text).splitlines()] == [
+        "antiphon.toml:5",  # variables are looked up first
+        "antiphon.toml:3",
+        "antiphon.toml:2",
+    ]
+
+
+def test_a_variable_that_is_not_needed_stays_as_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "antiphon.toml"
+    path.write_text(
+        "[providers.chat]\nbase_url = '${NOTHING}'\napi_keys = ['${NOTHING}']\n"
+        "[trace]\npath = '${HERE}/trace.db'\n"
+    )
+    config = load_config(path, {"HERE": "/here"}, needs=["trace"])
+    assert config.trace.path == "/here/trace.db"
+    assert config.providers["chat"].api_keys == ["${NOTHING}"]
+    assert config.providers["chat"].base_url == ""  # what is written is no URL
+    with pytest.raises(ConfigError, match="HERE is not set"):
+        load_config(path, {}, needs=["trace"])

@@ -20,6 +20,7 @@ from antiphon.wire.items import Message, OutputText
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 from tests.support.gateways import replaced, settings
+from tests.support.traces import read_trace
 
 CALLER = Caller("alice", "req_1")
 
@@ -106,6 +107,9 @@ async def test_a_fallback_that_cannot_serve_the_request_is_no_target(tmp_path: P
             with pytest.raises(UpstreamError) as caught:
                 await run.response()
         assert caught.value.fault.status == 503
+    [row] = read_trace(tmp_path / "trace.db", CALLER.request_id).skipped
+    assert (row.provider, row.model) == ("other", "m")
+    assert row.reason == "it cannot serve this request: tools[0].type (unsupported_parameter)"
 
 
 async def test_stopping_all_ends_every_active_run(tmp_path: Path) -> None:

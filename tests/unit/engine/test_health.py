@@ -210,3 +210,14 @@ def test_the_only_target_is_not_marked_as_missing_a_model() -> None:
     health = ProviderHealth(Keyring(["a"], clock), CircuitBreaker(clock), clock)
     leased(health).fail(UNKNOWN_MODEL, "m", has_other_targets=False)
     assert health.pick_key("m") == "a"
+
+
+def test_a_refusal_is_explained() -> None:
+    clock = Clock()
+    health = ProviderHealth(Keyring(["a"], clock), CircuitBreaker(clock, threshold=1), clock)
+    health.keyring.cool_down("a", 5)
+    assert health.explain_refusal("m") == "every API key is cooling down or was rejected"
+    health.breaker.record_failure()
+    assert health.explain_refusal("m") == "its circuit breaker is open"
+    health.missing["m"] = clock() + 1
+    assert health.explain_refusal("m") == "the provider reported that it has no such model"

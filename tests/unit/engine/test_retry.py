@@ -70,9 +70,20 @@ class Request:
 
     def __init__(self, world: World, targets: Sequence[Target]) -> None:
         self._world = world
-        self._policy = RetryPolicy(targets, world.health, world.config, world.clock, lambda: 1.0)
+        self.skipped: list[tuple[str, str]] = []
+        self._policy = RetryPolicy(
+            targets, world.health, world.config, world.clock, lambda: 1.0, self._on_skip
+        )
         self.attempt: NextAttempt | None = None
         self.lease: Lease | None = None
+
+    def _on_skip(self, target: Target, reason: str) -> None:
+        self.skipped.append((target.provider.name, reason))
+
+    def go_on(self) -> None:
+        """Begin a further round that no other target can take over."""
+        assert self.attempt is not None
+        self._take(self._policy.next_round(self.attempt, lambda target: False))
 
     def first(self) -> tuple[str, str] | None:
         return self._take(self._policy.first())
@@ -318,3 +329,15 @@ def test_a_first_token_timeout_leaves_time_for_the_next_target() -> None:
     world.now += 300
     assert request.after(timeout_fault("first_token")) == ONE
     assert request.after(timeout_fault("first_token")) == TWO
+
+
+def test_a_target_that_is_passed_over_is_reported_with_the_reason() -> None:
+    world = World()
+    world.of("one").missing["m"] = 10.0
+    request = world.request("one", "two")
+    assert request.first() == TWO
+    assert request.skipped == [("one", "the provider reported that it has no such model")]
+    request = world.request("two", "one")
+    request.first()
+    request.go_on()
+    assert request.skipped == [("one", "it cannot continue an answer that another model began")]

@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.config import Config, ModelConfig, ProviderConfig
 from antiphon.engine.routing import Router, make_router
-from antiphon.errors import InvalidRequest
+from antiphon.errors import ConfigError, InvalidRequest
 from antiphon.providers.registry import build_providers
 
 KEYS = {"DEEPSEEK_API_KEY": "d", "ZHIPU_API_KEY": "z"}
@@ -120,3 +120,37 @@ def test_the_default_name_is_listed_even_if_the_default_provider_lists_none() ->
         models={"mine": "bare/m"},
     )
     assert router(bare).default_name() == "mine"
+
+
+@pytest.mark.parametrize("name", ["deepseek/deepseek-v4-pro", "deepseek-v4-pro"])
+def test_a_model_of_a_provider_without_a_key_names_the_variable(name: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        router(Config(), {}).resolve(name)
+    assert caught.value.message == (
+        f"The model {name!r} is not available: the provider deepseek has no API key: set"
+        " DEEPSEEK_API_KEY and restart the gateway."
+    )
+    assert (caught.value.status, caught.value.wire_code) == (404, "model_not_found")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        (
+            "deepseek/m",
+            "the provider deepseek is not configured: add [providers.deepseek] to the"
+            " configuration, and set DEEPSEEK_API_KEY",
+        ),
+        ("vllm/m", "the provider vllm is not configured: add [providers.vllm] to the"),
+    ],
+)
+def test_a_model_of_a_provider_that_is_not_in_the_file_names_the_table(
+    name: str, advice: str
+) -> None:
+    config = Config(providers={"echo": ProviderConfig()}, models={"fast": name})
+    with pytest.raises(InvalidRequest) as caught:
+        router(Config(providers={"echo": ProviderConfig()}), {}).resolve(name)
+    assert advice in caught.value.message
+    with pytest.raises(ConfigError) as rejected:
+        make_router(config, build_providers(config, {}))
+    assert rejected.value.message.startswith(f"models.fast: {advice}")

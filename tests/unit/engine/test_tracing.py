@@ -10,12 +10,13 @@ import pytest
 from antiphon.config import TraceConfig
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.classify import classify
-from antiphon.core.faults.messages import describe
 from antiphon.core.stream.deltas import Text, Usage
+from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
-from antiphon.engine.tracing import AttemptRecord, RunTrace, Tracer, open_tracer
+from antiphon.engine.tracing import AttemptRecord, FailureRecord, RunTrace, Tracer, open_tracer
 from antiphon.pipeline.pipeline import Pipeline
 from antiphon.pipeline.stage import Batch
+from antiphon.store.redact import Redactor
 from antiphon.store.trace.reader import TraceDetail
 from antiphon.store.trace.rows import (
     TraceAttempt,
@@ -27,8 +28,10 @@ from antiphon.store.trace.rows import (
 )
 from tests.support.gateways import events_of
 from tests.support.machines import machine
+from tests.support.outbound_requests import configured
 from tests.support.traces import read_trace
 
+FOUR = Target(configured("chat"), "p")
 NOW_MS = 1_700_000_000_000
 FACTS: dict[str, Any] = {
     "request_id": "req_1",
@@ -40,6 +43,7 @@ FACTS: dict[str, Any] = {
     "stream": True,
 }
 BAD_KEY = classify(401, {}, b'{"error":{"message":"the prompt was: secret plans"}}')
+FAILURE = FailureRecord("invalid_api_key", "up rejected the API key.", "no such key")
 DIAGNOSTIC = Diagnostic(
     code=Code.PARAM_IGNORED, decision=Decision.IGNORED, param="top_p", message="Ignored."
 )
@@ -52,7 +56,7 @@ class Recorder:
         self._path = path / "trace.db"
         config = TraceConfig(path=str(self._path), payloads=payloads)
         runtime = Runtime(now_ms=lambda: NOW_MS)
-        self._tracer = open_tracer(config, path, runtime, ["sk-secret"])
+        self._tracer = open_tracer(config, path, runtime, Redactor(["sk-secret"]))
         self.trace = RunTrace(self._tracer, FACTS, lambda: 12.6)
         self.trace.begin()
 
@@ -77,8 +81,8 @@ def test_the_request_is_recorded_first(tmp_path: Path) -> None:
 
 def test_attempts_are_recorded_with_their_fault_and_status(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
-    recorder.trace.attempt(AttemptRecord(1, "up", "m", "key 1"), BAD_KEY, 401, 3.4)
-    recorder.trace.attempt(AttemptRecord(2, "up", "m", "key 2"), None, 200, 5.6)
+    recorder.trace.attempt(AttemptRecord(1, "up", "m", "key 1"), BAD_KEY, "no", 401, 3.4)
+    recorder.trace.attempt(AttemptRecord(2, "up", "m", "key 2", "chat"), None, None, 200, 5.6)
     common: dict[str, Any] = {"request_id": "req_1", "provider": "up", "model": "m"}
     assert recorder.read().attempts == (
         TraceAttempt(
@@ -87,6 +91,7 @@ def test_attempts_are_recorded_with_their_fault_and_status(tmp_path: Path) -> No
             status=401,
             fault_type=BAD_KEY.type,
             fault_code=BAD_KEY.code,
+            reason="no",
             latency_ms=3,
             **common,
         ),
@@ -117,7 +122,7 @@ def test_a_completed_run_has_usage_diagnostics_and_an_end(tmp_path: Path) -> Non
     assert detail.finish.upstream_latency_ms == 3
 
 
-@pytest.mark.parametrize(("fault", "status"), [(None, "cancelled"), (BAD_KEY, "failed")])
+@pytest.mark.parametrize(("fault", "status"), [(None, "cancelled"), (FAILURE, "failed")])
 def test_a_run_without_a_response_is_cancelled_or_failed(
     tmp_path: Path, fault: Any, status: str
 ) -> None:
@@ -134,16 +139,44 @@ def test_a_run_that_could_not_be_entered_is_failed(tmp_path: Path) -> None:
     assert finish.status == "failed"
 
 
-@pytest.mark.parametrize(
-    ("payloads", "message"), [(False, describe(BAD_KEY)), (True, BAD_KEY.message)]
-)
-def test_the_text_of_a_provider_is_recorded_only_with_payloads(
-    tmp_path: Path, *, payloads: bool, message: str
+@pytest.mark.parametrize("payloads", [False, True])
+def test_a_failure_is_recorded_with_its_reason_payloads_or_not(
+    tmp_path: Path, *, payloads: bool
 ) -> None:
     recorder = Recorder(tmp_path, payloads=payloads)
-    recorder.trace.finish(BAD_KEY, None, [])
-    [error] = recorder.read().errors
-    assert error == TraceError(request_id="req_1", code=BAD_KEY.code, message=message)
+    recorder.trace.finish(FAILURE, None, [])
+    assert recorder.read().errors == (
+        TraceError(
+            request_id="req_1",
+            code="invalid_api_key",
+            message="up rejected the API key.",
+            reason="no such key",
+            provider="up",
+            model="m",
+        ),
+    )
+
+
+def test_the_end_names_the_attempt_that_answered(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.trace.attempt(AttemptRecord(1, "up", "m", "key 1", "chat"), BAD_KEY, "", 401, 3.4)
+    recorder.trace.attempt(AttemptRecord(2, "two", "n", "key 2", "gemini"), None, None, 200, 5.6)
+    later = AttemptRecord(3, "three", "o", "key 1", "chat")  # a further round that was given up
+    recorder.trace.attempt(later, BAD_KEY, "", 401, 3.4)
+    recorder.trace.skip_target(FOUR, "its circuit breaker is open")
+    recorder.trace.finish(None, None, [])
+    detail = recorder.read()
+    assert detail.finish is not None
+    found = detail.finish
+    assert (found.provider, found.provider_model, found.dialect, found.key_name) == (
+        "two",
+        "n",
+        "gemini",
+        "key 2",
+    )
+    assert [(each.provider, each.reason) for each in detail.skipped] == [
+        ("it", "its circuit breaker is open")
+    ]
 
 
 def feed_streams(trace: RunTrace) -> None:
@@ -173,7 +206,7 @@ def test_without_payloads_no_stream_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_disabled_trace_writes_no_file(tmp_path: Path) -> None:
-    tracer = open_tracer(TraceConfig(enabled=False), tmp_path, Runtime(), [])
+    tracer = open_tracer(TraceConfig(enabled=False), tmp_path, Runtime(), Redactor())
     assert not tracer.keeps_payloads
     RunTrace(tracer, FACTS, lambda: 0.0).finish(None, None, [])
     tracer.close()
@@ -181,6 +214,6 @@ def test_a_disabled_trace_writes_no_file(tmp_path: Path) -> None:
 
 
 def test_the_default_trace_file_is_in_the_data_directory(tmp_path: Path) -> None:
-    tracer: Tracer = open_tracer(TraceConfig(), tmp_path, Runtime(), [])
+    tracer: Tracer = open_tracer(TraceConfig(), tmp_path, Runtime(), Redactor())
     tracer.close()
     assert (tmp_path / "trace.db").exists()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -30,8 +32,8 @@ OUTBOUND = Outbound(path="/chat/completions", headers={"x-extra": "1"}, body=b'{
 
 
 @asynccontextmanager
-async def http_upstream() -> AsyncIterator[HTTPUpstream]:
-    subject = HTTPUpstream()
+async def http_upstream(**options: int) -> AsyncIterator[HTTPUpstream]:
+    subject = HTTPUpstream(**options)
     try:
         yield subject
     finally:
@@ -122,6 +124,46 @@ async def test_an_error_body_has_a_limit() -> None:
     async with opened(endless) as (answer, _):
         assert len(await error_body(answer)) == 1024 * 1024
         answer.close()
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
+async def test_a_whole_body_beyond_the_limit_is_too_large(compressed: bool) -> None:
+    async def endless(request: ReceivedRequest, client: Connection) -> None:
+        packer = zlib.compressobj(wbits=31)
+        await client.head(200, content_encoding="gzip" if compressed else "identity")
+        while True:
+            piece = b"x" * 1_000_000
+            await client.send(packer.compress(piece) + packer.flush(2) if compressed else piece)
+
+    async with upstream(endless) as server, http_upstream(max_body_bytes=3_000_000) as subject:
+        answer = await subject.open(provider_at(server.url), OUTBOUND, "sk-key")
+        with pytest.raises(UpstreamError, match=r"\[limits\] body_bytes = 3000000") as caught:
+            await answer.read()
+        answer.close()
+    assert caught.value.fault.code == "response_too_large"
+
+
+async def test_decompressing_lets_other_tasks_run() -> None:
+    async def bomb(request: ReceivedRequest, client: Connection) -> None:
+        await client.head(content_encoding="gzip")
+        await client.send(gzip.compress(b"x" * 50_000_000))
+        await client.end()
+
+    turns: list[None] = []
+
+    async def count() -> None:
+        while True:
+            turns.append(None)
+            await asyncio.sleep(0)
+
+    async with opened(bomb) as (answer, _):
+        counting = asyncio.create_task(count())
+        pieces = 0
+        while piece := await answer.next():
+            pieces += 1
+            assert len(piece) <= 1_000_000
+        counting.cancel()
+    assert len(turns) >= pieces > 50
 
 
 async def test_closing_an_answer_disconnects() -> None:

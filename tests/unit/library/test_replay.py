@@ -139,6 +139,22 @@ def test_a_complete_answer_without_text_has_an_empty_message(content: object) ->
     assert message["content"][0]["text"] == ""
 
 
+@pytest.mark.parametrize("reason", ["stop", "length", "content_filter", None])
+@pytest.mark.parametrize("message", [{}, {"content": ""}, {"reasoning_content": "Hm."}])
+def test_an_empty_answer_is_the_same_streamed_and_whole(
+    message: dict[str, Any], reason: str | None
+) -> None:
+    choice = {"index": 0, "delta": message, "finish_reason": reason}
+    stream = (
+        b"data: %b\n\ndata: [DONE]\n\n"
+        % json.dumps({"model": "answering", "choices": [choice]}).encode()
+    )
+    streamed = replay(stream)[-1]["response"]
+    assert streamed == replay_body(message, reason)[-1]["response"]
+    has_message = "message" in [item["type"] for item in streamed["output"]]
+    assert has_message == (reason == "stop")
+
+
 def test_a_complete_answer_with_only_calls_has_no_message() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     [item] = replay_body({"content": None, "tool_calls": [call]}, "tool_calls")[-1]["response"][

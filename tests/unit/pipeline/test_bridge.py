@@ -8,10 +8,20 @@ from typing import Any
 import pytest
 
 from antiphon.core.faults.fault import protocol_fault, timeout_fault
-from antiphon.core.stream.deltas import Failure, Finish, Reasoning, Refusal, Start, Text, ToolCall
+from antiphon.core.stream.deltas import (
+    Delta,
+    Failure,
+    Finish,
+    Reasoning,
+    Refusal,
+    Start,
+    Text,
+    ToolCall,
+)
 from antiphon.dialects.dialect import resolve
 from antiphon.errors import InvalidTransition
 from antiphon.pipeline.bridge import Bridge
+from antiphon.wire.limits import ResponseLimits
 from tests.support.machines import (
     Document,
     ScriptedDecoder,
@@ -38,6 +48,61 @@ def answer_whole(*deltas: Any) -> list[Document]:
 
 def kinds(events: list[Document]) -> list[str]:
     return [item["type"] for item in events[-1]["response"]["output"]]
+
+
+# Limits
+
+LIMITS = ResponseLimits(
+    stream_bytes=50, text_chars=5, reasoning_chars=5, argument_chars=20, calls=2, items=3
+)
+TOO_LARGE: dict[str, list[Delta]] = {
+    "stream_bytes": [Text("")] * 51,
+    "text_chars": [Text("abc"), Text("def")],
+    "text_chars ": [Text("abc"), Refusal("def")],
+    "reasoning_chars": [Reasoning("abc"), Reasoning("def", "summary")],
+    "argument_chars": [ToolCall(0, "call_0", "f", "["), ToolCall(0, arguments="1," * 10)],
+    "calls": [ToolCall(n, f"call_{n}", "f", "{}") for n in range(3)],
+    "items": [Text("a"), Reasoning("b"), Text("c"), Reasoning("d")],
+}
+
+
+def limited_bridge(*steps: Step) -> Bridge:
+    limited = machine(limits=LIMITS)
+    return Bridge(limited, ScriptedDialect(ScriptedDecoder(steps)), limits=LIMITS)
+
+
+@pytest.mark.parametrize("limit", TOO_LARGE)
+def test_a_stream_beyond_a_limit_fails_with_one_terminal_event(limit: str) -> None:
+    bridge = limited_bridge(*[[delta] for delta in TOO_LARGE[limit]])
+    events = [event for _ in TOO_LARGE[limit] for event in bridge.feed(b"x")]
+    check(documents(events))
+    assert bridge.fault is not None
+    assert (bridge.fault.code, bridge.fault.retryable) == ("response_too_large", False)
+    assert f"[limits] {limit.strip()} =" in bridge.fault.message
+    assert not bridge.feed(b"more") + bridge.close()
+
+
+@pytest.mark.parametrize("limit", [name for name in TOO_LARGE if name != "stream_bytes"])
+def test_a_whole_answer_beyond_a_limit_fails(limit: str) -> None:
+    bridge = limited_bridge(TOO_LARGE[limit])
+    check(documents(bridge.feed_whole(b"{}")))
+    assert bridge.fault is not None
+    assert bridge.fault.code == "response_too_large"
+
+
+def test_an_answer_up_to_every_limit_is_accepted() -> None:
+    call = ToolCall(0, "c", "f", "1" * 19)
+    bridge = limited_bridge([Text("abcde"), Reasoning("abcde"), call, Finish("stop")])
+    events = documents(bridge.feed(b"x" * 50) + bridge.close())
+    assert events[-1]["type"] == "response.completed"
+
+
+def test_a_line_beyond_the_limit_fails_before_it_is_complete() -> None:
+    bridge = Bridge(machine(), resolve("chat"), limits=ResponseLimits(frame_bytes=100))
+    events = documents(bridge.feed(b"data: " + b"x" * 101))
+    assert [event["type"] for event in events][-1] == "response.failed"
+    assert bridge.fault is not None
+    assert bridge.fault.code == "response_too_large"
 
 
 # Streams
@@ -169,7 +234,8 @@ def test_a_failure_from_outside_ends_the_answer(fed: bool) -> None:
         ([Finish("stop")], ["message"]),
         ([Text(""), Finish("stop")], ["message"]),
         ([Refusal(""), Finish("stop")], ["message"]),
-        ([Reasoning("a"), Finish("length")], ["reasoning", "message"]),
+        ([Reasoning("a"), Finish("stop")], ["reasoning", "message"]),
+        ([Reasoning("a"), Finish("length")], ["reasoning"]),
         ([Text("a"), Finish("stop")], ["message"]),
         ([Refusal("a"), Finish("stop")], ["message"]),
         ([ToolCall(0, "a", "f", "{}"), Finish("stop")], ["function_call"]),
@@ -179,7 +245,7 @@ def test_a_failure_from_outside_ends_the_answer(fed: bool) -> None:
         ),
     ],
 )
-def test_a_whole_answer_has_a_message_unless_it_only_calls(
+def test_a_complete_whole_answer_has_a_message_unless_it_only_calls(
     deltas: list[Any], expected: list[str]
 ) -> None:
     assert kinds(answer_whole(*deltas)) == expected
@@ -188,7 +254,7 @@ def test_a_whole_answer_has_a_message_unless_it_only_calls(
 def test_an_empty_whole_answer_fails_like_a_stream() -> None:
     events = answer_whole()
     assert events[-1]["response"]["error"]["message"] == "Provider returned no finish reason."
-    assert kinds(events) == ["message"]
+    assert kinds(events) == []
 
 
 def test_a_whole_answer_that_is_an_error_has_no_output() -> None:

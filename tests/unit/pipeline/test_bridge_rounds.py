@@ -13,7 +13,7 @@ from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.filters.structured_output import StructuredOutputFilter
 from antiphon.core.history.steps import MessageStep, TextPart
 from antiphon.core.plan.follow_up import FollowUp
-from antiphon.core.plan.plan import ToolChoice
+from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.stream.deltas import (
     Delta,
     Failure,
@@ -251,13 +251,14 @@ def test_a_whole_answer_without_its_next_round_still_has_a_message() -> None:
 
 def test_estimated_usage_counts_the_requests_that_were_answered() -> None:
     bridge = Bridge(machine(), script_of(Text("a"), Finish("stop")), [AskingFilter(1)])
-    bridge.request_bytes = 400
+    bridge.plan = Plan(provider="p", model="m", instructions="x" * 400)
     events = read(bridge, 2)
     bridge.begin_next_round()
     for _ in range(3):  # the first two are refused
         bridge.use_dialect(script_of(Text("b"), Finish("stop")))
-        bridge.request_bytes = 800
-    assert check_response(events + read(bridge, 2))["usage"]["input_tokens"] == 300
+        bridge.plan = Plan(provider="p", model="m", instructions="x" * 800)
+    usage = check_response(events + read(bridge, 2))["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"], usage["estimated"]) == (300, 1, True)
 
 
 def test_the_bridge_awaits_a_round_only_between_rounds() -> None:

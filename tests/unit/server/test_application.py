@@ -127,16 +127,18 @@ async def test_a_permanent_error_is_a_400_for_codex() -> None:
     assert "404" in response.headers["antiphon-diagnostics"]
 
 
-async def test_a_crash_is_a_500_and_is_logged_by_type_alone() -> None:
+async def test_a_crash_is_a_500_and_is_logged_as_a_bug_without_secrets() -> None:
     async def fail() -> NoReturn:
-        raise RuntimeError("sk-secret")
+        raise RuntimeError("bad key sk-secret-0123456789")
 
     async with open_application() as opened:
         http = HTTPRequest("POST", "/v1/responses", LOCAL, "127.0.0.1", fail)
         response = await opened.application.handle(http)
     assert (response.status, error_of(response)["code"]) == (500, "server_error")
     [entry] = opened.log
-    assert (entry.event, entry.facts["error"]) == ("request.crashed", "RuntimeError")
+    assert (entry.event, entry.facts["error"]) == ("gateway.bug", "RuntimeError")
+    assert entry.facts["message"] == "bad key «redacted»"
+    assert entry.facts["traceback"][-1].endswith(".fail")
     assert entry.facts["request_id"] == response.headers["x-request-id"]
     assert "sk-secret" not in str(response.body) + str(entry)
 

@@ -241,7 +241,7 @@ async def test_a_crash_inside_of_a_stream_is_logged_and_raised() -> None:
         with pytest.raises(RuntimeError, match="a bug"):
             await response.body.write_to(crash)
         await response.body.close()
-    crashes = [entry for entry in opened.log if entry.event == "request.crashed"]
+    crashes = [entry for entry in opened.log if entry.event == "gateway.bug"]
     assert [entry.facts["request_id"] for entry in crashes] == [response.headers["x-request-id"]]
 
 

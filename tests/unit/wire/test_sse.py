@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
 import msgspec
 import pytest
 
+from antiphon.errors import ResponseTooLarge
 from antiphon.wire.sse import (
     DONE,
     Frame,
@@ -40,6 +42,47 @@ def read_lines(*chunks: bytes) -> list[Frame]:
 
 def bytewise(data: bytes) -> Iterable[bytes]:
     return (data[i : i + 1] for i in range(len(data)))
+
+
+# --- Limits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("opening", [b"data: ", b"data:", b": ", b"event: ", b"x"])
+def test_a_line_beyond_the_limit_is_too_large(opening: bytes, size: int) -> None:
+    decoder = SSEDecoder(max_bytes=100)
+    line = opening + b"x" * 101
+    pieces = [line[start : start + size] for start in range(0, len(line), size)]
+    with pytest.raises(ResponseTooLarge, match="frame_bytes"):
+        deque(map(decoder.feed, pieces))
+
+
+def test_an_event_of_many_lines_beyond_the_limit_is_too_large() -> None:
+    decoder = SSEDecoder(max_bytes=100)
+    with pytest.raises(ResponseTooLarge, match="frame_bytes"):
+        deque(map(decoder.feed, [b"data: x\n"] * 51))
+
+
+def test_events_up_to_the_limit_are_read_again_and_again() -> None:
+    decoder = SSEDecoder(max_bytes=100)
+    line = b"data: " + b"x" * 94 + b"\n"
+    for _ in range(3):
+        frames = [frame for piece in bytewise(line + b"\n") for frame in decoder.feed(piece)]
+        assert frames == [Frame(b"x" * 94)]
+
+
+@pytest.mark.parametrize("data", [b"data:\n", b"data:\ndata:\n", b"data: a\ndata:\ndata: b\n"])
+def test_an_event_in_several_chunks_is_the_same_as_in_one(data: bytes) -> None:
+    assert read(*bytewise(data + b"\n")) == read(data + b"\n")
+    assert read(data, b"\n") == read(data + b"\n")
+
+
+def test_a_json_line_beyond_the_limit_is_too_large() -> None:
+    decoder = NDJSONDecoder(max_bytes=100)
+    assert decoder.feed(b"x" * 100 + b"\n") == [Frame(b"x" * 100)]
+    decoder.feed(b"x" * 60)
+    with pytest.raises(ResponseTooLarge, match="frame_bytes = 100"):
+        decoder.feed(b"x" * 60)
 
 
 # --- SSE in ---------------------------------------------------------------------------------------

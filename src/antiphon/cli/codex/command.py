@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,8 @@ from types import FrameType
 from typing import NoReturn, Self
 from urllib.parse import urlsplit
 
+import msgspec
+
 from antiphon.cli.codex import setup as codex_setup
 from antiphon.cli.codex.config import KEY_VARIABLE, CodexSettings
 from antiphon.cli.codex.files import replace_file
@@ -28,10 +31,15 @@ from antiphon.cli.codex.gateway import (
     find_gateway,
     start_gateway,
 )
-from antiphon.cli.codex.setup import choose_model, find_codex_config
+from antiphon.cli.codex.setup import choose_model, find_codex_config, has_catalog_file
 from antiphon.cli.load_config import add_config_option, load_config_or_default
+from antiphon.cli.terminal import print_error
 from antiphon.config import data_directory
 from antiphon.errors import CodexNotFound
+from antiphon.providers import echo
+
+_FIRST_WITH_CATALOG_URL = (0, 166)
+_VERSION_TIMEOUT_S = 10.0
 
 _USAGE = """\
 antiphon codex [--config FILE] [--model NAME] [arguments of codex …]
@@ -122,15 +130,43 @@ def _find_codex(environment: Mapping[str, str]) -> str:
 def _build_command(
     program: str, gateway: RunningGateway, catalog: Path, args: argparse.Namespace
 ) -> list[str]:
-    """Write the model catalog, and return the command line that refers to it."""
-    replace_file(catalog, encode_catalog(gateway.catalog))
+    """Return the command line. Codex reads the model catalog from the gateway; for a version that
+    cannot, it is written to the file `catalog`."""
+    _warn_without_provider(gateway)
+    config = find_codex_config(os.environ)
     settings = CodexSettings(
         base_url=gateway.base_url,
-        model=args.model or choose_model(gateway.catalog, find_codex_config(os.environ)),
-        catalog=str(catalog),
+        model=args.model or choose_model(gateway.catalog, config),
+        catalog_url=f"{gateway.base_url}/models",
         requires_key=True,
     )
+    if has_catalog_file(config) or not _reads_catalog_url(program):
+        replace_file(catalog, encode_catalog(gateway.catalog))
+        settings = msgspec.structs.replace(settings, catalog=str(catalog), catalog_url="")
     return [program, *settings.command_options(), *args.codex_arguments]
+
+
+def _reads_catalog_url(program: str) -> bool:
+    """Whether this Codex reads the catalog from `model_catalog_url`, as 0.166 does."""
+    command = [program, "--version"]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    found = re.search(rb"(\d+)\.(\d+)\.\d+", done.stdout)
+    return found is not None and (int(found[1]), int(found[2])) >= _FIRST_WITH_CATALOG_URL
+
+
+def _warn_without_provider(gateway: RunningGateway) -> None:
+    """Say so if the gateway has nothing but the built-in test models."""
+    if all(entry["owned_by"] == echo.SPEC.name for entry in gateway.catalog["data"]):
+        print_error(
+            "no provider is configured: Codex runs with the built-in echo model, which only repeats"
+            " its input. Set an API key such as DEEPSEEK_API_KEY, or run `antiphon init`, and"
+            " restart the gateway."
+        )
 
 
 def _build_environment(gateway: RunningGateway) -> dict[str, str]:

@@ -34,17 +34,21 @@ class CodexSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     base_url: str
     model: str
-    catalog: str
-    """Path of the model catalog."""
+    catalog: str = ""
+    """Path of the model catalog; empty if Codex reads it from `catalog_url`."""
+    catalog_url: str = ""
     requires_key: bool = False
 
     def top_level_keys(self) -> dict[str, str]:
         values = (PROVIDER, self.model, self.catalog)
-        return dict(zip(_TOP_LEVEL_KEYS, values, strict=True))
+        keys = dict(zip(_TOP_LEVEL_KEYS, values, strict=True))
+        return {key: value for key, value in keys.items() if value}
 
     def provider_table(self) -> dict[str, str]:
         key = {"env_key": KEY_VARIABLE} if self.requires_key else {}
-        return {"name": "Antiphon", "base_url": self.base_url, "wire_api": "responses", **key}
+        url = {"model_catalog_url": self.catalog_url} if self.catalog_url else {}
+        table = {"name": "Antiphon", "base_url": self.base_url, "wire_api": "responses"}
+        return {**table, **url, **key}
 
     def command_options(self) -> list[str]:
         """Return the settings as `-c` options for one run; the user's options come later and win.

@@ -65,14 +65,23 @@ def find_codex_config(environment: Mapping[str, str]) -> Path:
 
 def choose_model(catalog: Mapping[str, Any], path: Path) -> str:
     """Choose the model of Codex's configuration if the gateway lists it, else the default one."""
-    configured: object = None
-    with suppress(OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):  # Codex reports these
-        configured = tomllib.loads(path.read_text(encoding="utf-8")).get("model")
+    configured = _read_setting(path, "model")
     names = [entry["slug"] for entry in catalog["models"]]
     if isinstance(configured, str) and configured in names:
         return configured
     default: str = catalog["antiphon"]["default_model"]
     return default
+
+
+def has_catalog_file(path: Path) -> bool:
+    """Whether Codex's configuration names a catalog file, which would replace any other catalog."""
+    return _read_setting(path, "model_catalog_json") is not None
+
+
+def _read_setting(path: Path, key: str) -> object:
+    with suppress(OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):  # Codex reports these
+        return tomllib.loads(path.read_text(encoding="utf-8")).get(key)
+    return None
 
 
 def run_setup(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 from antiphon.core.faults.body import TEXT_LIMIT
@@ -27,6 +28,7 @@ __all__ = [
     "fault_of_kind",
     "internal_fault",
     "is_permanent",
+    "list_frames",
     "normalize_code",
     "protocol_fault",
     "shutdown_fault",
@@ -46,7 +48,8 @@ class UpstreamDetails(Struct, frozen=True, kw_only=True):
 class ProviderFault(Struct, frozen=True, kw_only=True):
     """A normalized failure of a provider.
 
-    `message` and `original` are the provider's text and may hold secrets: they are for logs.
+    `message` and `original` are the provider's text and may hold secrets and content: they are for
+    log and trace, which keep them without either.
     `public_code` is the `error.code` of a failed response, `http_status` the gateway's status for
     a client that has received nothing yet.
     """
@@ -91,8 +94,10 @@ def cooldown_s(fault: ProviderFault) -> float | None:
 
 
 def protocol_fault(message: str, code: str = FaultKind.INVALID_CHUNK) -> ProviderFault:
-    """The provider broke its own protocol."""
-    return fault_of_kind(FaultKind.INVALID_CHUNK, message, code)
+    """The provider broke its own protocol, or its answer exceeds a limit."""
+    is_too_large = code == FaultKind.RESPONSE_TOO_LARGE
+    kind = FaultKind.RESPONSE_TOO_LARGE if is_too_large else FaultKind.INVALID_CHUNK
+    return fault_of_kind(kind, message, code)
 
 
 def timeout_fault(kind: Literal["connect", "first_token", "idle", "total"]) -> ProviderFault:
@@ -116,8 +121,20 @@ def blocked_fault(code: str) -> ProviderFault:
 
 
 def internal_fault(error: BaseException) -> ProviderFault:
-    """An unexpected exception in the gateway."""
-    return fault_of_kind(FaultKind.INTERNAL, f"{type(error).__name__}: {error}")
+    """An unexpected exception in the gateway; `original` is where it was raised, line by line."""
+    fault = fault_of_kind(FaultKind.INTERNAL, f"{type(error).__name__}: {error}")
+    return msgspec.structs.replace(fault, original="\n".join(list_frames(error)))
+
+
+def list_frames(error: BaseException) -> list[str]:
+    """List the places of a traceback, the innermost last: files, lines and names, no values."""
+    frames: list[str] = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        frames.append(f"{code.co_filename}:{traceback.tb_lineno} in {code.co_qualname}")
+        traceback = traceback.tb_next
+    return frames[-_MAX_FRAMES:]
 
 
 def shutdown_fault() -> ProviderFault:
@@ -125,6 +142,7 @@ def shutdown_fault() -> ProviderFault:
     return fault_of_kind(FaultKind.SHUTDOWN, "the gateway is shutting down")
 
 
+_MAX_FRAMES = 40
 _CODE_SHAPED = re.compile("[A-Za-z][A-Za-z0-9_]{0,63}|[0-9]{3}")
 
 

@@ -71,6 +71,7 @@ class FaultKind(StrEnum):
     REDIRECTED = "redirected"
     TOOL_USE_FAILED = "tool_use_failed"
     INVALID_CHUNK = "invalid_chunk"
+    RESPONSE_TOO_LARGE = "response_too_large"
     CANCELLED = "cancelled"
     INTERNAL = "internal_error"
     SHUTDOWN = "shutting_down"
@@ -125,6 +126,8 @@ FAULT_KINDS: Mapping[str, FaultKindRow] = {
     # The model wrote a call that its server could not parse; the next sample may be valid.
     _K.TOOL_USE_FAILED: _Row(_T.api_error, True, _S.model, "server_error", 502),
     _K.INVALID_CHUNK: _Row(_T.protocol, True, _S.provider, "server_error", 502),
+    # Never retried at the same provider: the next answer to the same request is as large.
+    _K.RESPONSE_TOO_LARGE: _Row(_T.protocol, False, _S.provider, "server_error", 502),
     _K.CANCELLED: _Row(_T.cancelled, False, _S.client, "server_error", 499),
     _K.INTERNAL: _Row(_T.api_error, False, _S.request, "server_error", 500),
     _K.SHUTDOWN: _Row(_T.api_error, True, _S.request, "server_error", 503),

@@ -43,8 +43,8 @@ _ENGLISH: Mapping[str, str] = {
     "Check its base URL in the gateway's configuration.",
     "api_error/tool_use_failed": "{provider} could not parse a tool call that the model wrote. "
     "Send the request again.",
-    "api_error/internal_error": "The gateway failed on this request because of an internal error. "
-    "See its log for the details.",
+    "api_error/internal_error": "The request failed because of a defect of the gateway, not of the "
+    "provider. See `gateway.bug` in the gateway's log, and report it.",
     "api_error/shutting_down": "The gateway is restarting. Send the request again.",
     "rate_limit": "{provider}'s rate limit was reached. Send fewer requests, or add another key.",
     "content_blocked": "{provider}'s content filter blocked the request or its answer. "
@@ -82,6 +82,10 @@ _ENGLISH: Mapping[str, str] = {
     "Send the request again.",
     "protocol/incomplete_tool_call": "{provider} ended its answer inside a tool call. "
     "Send the request again.",
+    "protocol/invalid_tool_arguments": "The model called a strict tool with arguments that are not "
+    "valid JSON. Send the request again.",
+    "protocol/response_too_large": "{provider} sent a larger answer than the gateway accepts. "
+    "Request a shorter answer, or raise the limits in [limits] of the gateway's configuration.",
     "protocol/invalid_output_format": "The model's answer does not match the requested format. "
     "Send the request again, or simplify the schema.",
     "connection": "{provider} could not be reached, or closed the connection. "
@@ -102,7 +106,8 @@ _CHINESE: Mapping[str, str] = {
     "api_error/not_found": "{provider}在所配置的地址上没有 API，请检查网关配置中的 base URL。",
     "api_error/redirected": "{provider}返回了重定向，网关不会跟随，请检查网关配置中的 base URL。",
     "api_error/tool_use_failed": "{provider}无法解析模型生成的工具调用，请重新发送请求。",
-    "api_error/internal_error": "网关处理该请求时发生内部错误，详情见网关日志。",
+    "api_error/internal_error": "请求因网关自身的缺陷而失败，与服务商无关。"
+    "请查看网关日志中的 gateway.bug 并报告。",
     "api_error/shutting_down": "网关正在重启，请重新发送请求。",
     "rate_limit": "{provider}的速率限制已达到，请降低请求频率或增加其他密钥。",
     "content_blocked": "{provider}的内容过滤拦截了请求或回答，请修改措辞后重新发送。",
@@ -126,6 +131,10 @@ _CHINESE: Mapping[str, str] = {
     "context_length": "对话超出该模型的上下文长度，请缩短对话或换用上下文更长的模型。",
     "protocol": "{provider}的回答中断或无法解析，请重新发送请求。",
     "protocol/incomplete_tool_call": "{provider}的回答在工具调用中途结束，请重新发送请求。",
+    "protocol/invalid_tool_arguments": "模型调用 strict 工具时给出的参数不是有效的 JSON，"
+    "请重新发送请求。",
+    "protocol/response_too_large": "{provider}的回答超过网关允许的大小，请缩短回答，"
+    "或提高网关配置中 [limits] 的限制。",
     "protocol/invalid_output_format": "模型的回答不符合要求的格式，请重新发送请求或简化 schema。",
     "connection": "{provider}无法连接或关闭了连接，请检查网络和 base URL，或重新发送请求。",
     "cancelled": "请求已取消。",

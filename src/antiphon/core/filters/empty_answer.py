@@ -16,7 +16,7 @@ from antiphon.core.stream.finish import map_finish_reason
 
 _REMINDER = "You have thought, but neither answered nor called a tool. Please answer now."
 _REMINDED = "The model sent only reasoning; the request was repeated with a reminder to answer."
-_EMPTY = "The model sent reasoning, but no answer; the output has no message."
+_EMPTY = "The model sent reasoning, but no answer."
 
 
 class EmptyAnswerFilter(DeltaFilter):

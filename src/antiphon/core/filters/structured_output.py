@@ -82,11 +82,12 @@ class StructuredOutputFilter(DeltaFilter):
 
     def _begin_second_attempt(self) -> None:
         self._round = _AnswerRound()
-        message = "The answer did not match `text.format`; the model was asked to correct it."
-        self._note(Code.FORMAT_REPAIRED, _PARAM, message)
+        self._round.is_correction = True
 
     def _feed_text(self, delta: Text) -> list[Delta]:
         current = self._round
+        if current.is_correction:
+            current.correction.append(delta.text)
         if current.streams:
             return [delta]
         current.held.append(delta)
@@ -124,6 +125,8 @@ class StructuredOutputFilter(DeltaFilter):
             deltas += self._send_as_it_is()
         elif current.streams or map_finish_reason(current.reason).status != "completed":
             # It has been sent, or promises nothing: `{"city": "Ul` with finish reason `length`.
+            if current.is_correction and self._contract.is_valid("".join(current.correction)):
+                self._report_repair()
             deltas += self._send_unchecked()
         elif not final:  # another filter wants a round: the answer comes in that one
             deltas += self._send_as_reasoning([current.text, *current.arguments])
@@ -144,6 +147,8 @@ class StructuredOutputFilter(DeltaFilter):
         drafts = self._round.drafts()
         valid = find_valid_answers(self._contract, drafts)
         if len(valid) == 1:
+            if self._round.is_correction:
+                self._report_repair()
             deltas = self._send_answer(valid[0])
         elif self._has_asked:
             deltas = self._send_as_it_is()
@@ -153,6 +158,10 @@ class StructuredOutputFilter(DeltaFilter):
             return []
         self._round = _AnswerRound()
         return deltas
+
+    def _report_repair(self) -> None:
+        message = "The answer did not match `text.format`; the model has corrected it."
+        self._note(Code.FORMAT_REPAIRED, _PARAM, message)
 
     def _send_answer(self, answer: str) -> list[Delta]:
         current = self._round
@@ -203,6 +212,10 @@ class _AnswerRound:
         """Calls of the answer tool."""
         self.rejected = False
         """The answer is not valid, and the model is asked once more."""
+        self.is_correction = False
+        """The model has been asked once more, and this is its second answer."""
+        self.correction: list[str] = []
+        """The text of the second answer, also what has been sent of it."""
 
     @property
     def text(self) -> str:

@@ -31,6 +31,7 @@ __all__ = [
     "ToolDeclaration",
 ]
 
+SystemMessages: TypeAlias = Literal["anywhere", "after_user", "first"]
 ReplayReasoning: TypeAlias = Literal["never", "tool_turns", "always"]
 
 
@@ -76,6 +77,9 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Whether reasoning of earlier turns is sent: never, on turns that call tools, always."""
     developer_role: bool = False
     """False: `developer` messages become `system` messages, in place."""
+    system_messages: SystemMessages = "anywhere"
+    """Where the provider accepts system messages: anywhere, anywhere but right after an assistant
+    or tool message (`after_user`), or one before all others (`first`)."""
     tools: bool = True
     strict_tools: bool = True
     strict_together: bool = False

@@ -18,7 +18,7 @@ from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
 from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.read_items import has_only_messages, read_items
-from antiphon.core.history.steps import ReasoningStep, Step
+from antiphon.core.history.steps import MessageStep, ReasoningStep, Step
 from antiphon.core.plan.plan import Capabilities, Plan
 from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
 from antiphon.core.planning.effort import (
@@ -32,6 +32,7 @@ from antiphon.core.planning.effort import (
 from antiphon.core.planning.hosted_tools import REFUSE, HostedToolPolicy
 from antiphon.core.planning.output_strategy import OutputStrategy, choose_output_strategy
 from antiphon.core.planning.parameters import SOURCES, decide_include, decide_parameters
+from antiphon.core.planning.system_messages import place_system_messages
 from antiphon.core.planning.unseal import unseal_history
 from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.core.web_search.rules import SearchRules
@@ -79,7 +80,8 @@ def _decide(
     policy: HostedToolPolicy,
 ) -> Plan:
     """Decide everything that does not depend on the name of the target."""
-    tools, steps, tool_notes = _declare_tools(request, items, read, capabilities, policy)
+    tools, paired, found = _declare_tools(request, items, read, capabilities, policy)
+    instructions, steps, found = _place_system_messages(request, paired, capabilities, found)
     requested, effort, reduced = _decide_effort(request, items, steps, tools, capabilities)
     logprobs, parameters, unsent = _decide_parameters(request, tools, effort, capabilities)
     output = _decide_output(request, items, tools, effort, capabilities)
@@ -88,7 +90,7 @@ def _decide(
     return Plan(
         provider="",
         model="",
-        instructions=request.instructions,
+        instructions=instructions,
         history=steps,
         declarations=output.tools.declarations,
         native_tools=tools.native_tools,
@@ -105,7 +107,7 @@ def _decide(
         developer_role=capabilities.developer_role,
         include_logprobs=logprobs,
         include_reasoning_summary=bool(request.summary),
-        diagnostics=(*tool_notes, *unsent, *reduced, *output.diagnostics),
+        diagnostics=(*found, *unsent, *reduced, *output.diagnostics),
     )
 
 
@@ -120,6 +122,20 @@ def _reject_compaction(request: Request) -> None:
                 param=f"input[{index}]",
                 code="unsupported_parameter",
             )
+
+
+def _place_system_messages(
+    request: Request, steps: tuple[Step, ...], capabilities: Capabilities, notes: list[Diagnostic]
+) -> tuple[str | None, tuple[Step, ...], list[Diagnostic]]:
+    """Place system messages where the provider accepts them; most requests have none."""
+    if capabilities.system_messages == "anywhere" or not any(map(_is_system_message, steps)):
+        return request.instructions, steps, notes
+    instructions, steps, found = place_system_messages(request.instructions, steps, capabilities)
+    return instructions, steps, [*notes, *found]
+
+
+def _is_system_message(step: Step) -> bool:
+    return isinstance(step, MessageStep) and step.role in ("system", "developer")
 
 
 def _declare_tools(

@@ -189,7 +189,8 @@ class ToolRegistry:
         if offer is None:
             return ToolIdentity(known_as, name, "function", namespace)
         grammar = declared_grammar(offer.document)
-        return ToolIdentity(known_as, name, offer.tool_type, namespace, grammar)
+        strict = offer.document.get("strict") is True  # even if the provider does not enforce it
+        return ToolIdentity(known_as, name, offer.tool_type, namespace, grammar, strict)
 
 
 _TOOL_ITEMS: Mapping[str, Origin] = {"additional_tools": "input", "tool_search_output": "search"}

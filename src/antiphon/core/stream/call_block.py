@@ -7,6 +7,8 @@
 2. A name may arrive in pieces, or again with every piece; the declared tools tell which.
 3. A call is complete when its arguments form one JSON value, or its provider ended it. A call that
    is not complete is never published as completed unless the whole response is.
+4. Arguments that cannot be parsed are never completed silently: a diagnostic reports them, and a
+   call of a strict tool is rejected.
 """
 
 from __future__ import annotations
@@ -16,17 +18,19 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.stream.deltas import ToolCall
-from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField
+from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField, is_json
 from antiphon.core.stream.partial_call import merge_name
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.core.tools.restore import (
     ProviderCall,
     as_custom_call,
     as_function_call,
+    has_unusable_environment,
     restore_tool_call,
 )
-from antiphon.errors import InvalidTransition
+from antiphon.errors import InvalidToolArguments, InvalidTransition
 from antiphon.wire.events import (
     ArgumentsDelta,
     ArgumentsDone,
@@ -36,7 +40,15 @@ from antiphon.wire.events import (
     ItemAdded,
     ItemDone,
 )
-from antiphon.wire.items import CallItem, CustomToolCall, FunctionCall, Item, Status, ToolSearchCall
+from antiphon.wire.items import (
+    CallItem,
+    CustomToolCall,
+    FunctionCall,
+    Item,
+    LocalShellCall,
+    Status,
+    ToolSearchCall,
+)
 
 
 class CallBlock:
@@ -53,6 +65,8 @@ class CallBlock:
         self.announced = False
         self.closed = False
         self.truncated = False
+        self.diagnostics: list[Diagnostic] = []
+        self._is_rejected = False
         self._streaming = False
         self._ended = False
         self._tools = tools
@@ -242,7 +256,7 @@ class CallBlock:
             return as_custom_call(self._identity(), call, "")
         return as_function_call(self._identity(), call)
 
-    def item(self, status: Status = "in_progress") -> Item:
+    def item(self, status: Status = "in_progress") -> CallItem:
         call = self._provider_call(status, "".join(self._pieces))
         if self._type == "custom":
             text = "".join(self._pieces if self._field is None else self._input)
@@ -253,18 +267,21 @@ class CallBlock:
 
     def status(self, *, ended_well: bool) -> Status:
         """Completed if the response ended well, or the call itself is known to be complete."""
-        return "completed" if ended_well or self.is_complete else "incomplete"
+        is_complete = ended_well or self.is_complete
+        return "completed" if is_complete and not self._is_rejected else "incomplete"
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
-        """Close a call that has a name; a call without one has no item."""
+        """Close a call that has a name; a call without one has no item.
+
+        Raises `InvalidToolArguments` for a strict call that cannot be parsed."""
         # {"function_call": {"name": "f", "arguments": "{}"}}: some providers send no call id.
         self._call_id = self._call_id or self._new_id("call")
         events = self._fill_empty_arguments() if status == "completed" else []
+        item = self.item(status) if self.announced else self._restore_item(status)
+        if status == "completed" and isinstance(item, FunctionCall):
+            self._check_arguments(item)
         self.closed = True
-        if self.announced:
-            item = self.item(status)
-        else:
-            item = self._restore_item(status)
+        if not self.announced:
             events += self._announce_whole(item)
         return [*events, *self._done_events(item), ItemDone(self.output_index, item)], item
 
@@ -274,6 +291,22 @@ class CallBlock:
             return []
         return self.append(ToolCall(self.index, arguments=self._empty_arguments))
 
+    def _check_arguments(self, item: FunctionCall) -> None:
+        """Report arguments that are not JSON, although their brackets match: `{"on"{}:true}`."""
+        if not item.arguments or is_json(item.arguments):
+            return
+        identity = self._identity()
+        if identity is not None and identity.strict:
+            self._is_rejected = True
+            raise InvalidToolArguments(
+                f"toolCall.arguments: the arguments of call {self.index} are not valid JSON"
+            )
+        message = (
+            f"The arguments of a call of `{item.name}` cannot be parsed as JSON; they are sent as"
+            " the model wrote them."
+        )
+        self.diagnostics.append(degraded(Code.CALL_INVALID, "output", message, item.name))
+
     def _restore_item(self, status: Status) -> CallItem:
         """The item of a call whose type became certain only at its end."""
         arguments = "".join(self._pieces)
@@ -282,7 +315,12 @@ class CallBlock:
             self._id = self._new_id("ctc")
             return as_custom_call(self._identity(), self._provider_call(status, ""), arguments)
         # {"name": "shell", "arguments": "{\"commands\": [\"ls\"]}"}: a shell_call, if it parses.
-        item = restore_tool_call(self._identity(), self._provider_call(status, arguments))
+        call = self._provider_call(status, arguments)
+        item = restore_tool_call(self._identity(), call)
+        if isinstance(item, LocalShellCall) and has_unusable_environment(call):
+            self.diagnostics.append(
+                degraded(Code.CALL_DEGRADED, "output", _NO_STRINGS, "local_shell")
+            )
         self._id = self._new_id(_PREFIXES.get(type(item), self.prefix))
         return msgspec.structs.replace(item, id=self._id)
 
@@ -309,4 +347,5 @@ class CallBlock:
                 return []
 
 
+_NO_STRINGS = "Values in `env` of a `local_shell` call are not strings; they are left out."
 _PREFIXES: dict[type, str] = {CustomToolCall: "ctc", ToolSearchCall: "tsc"}

@@ -123,6 +123,8 @@ class Usage(Struct, frozen=True, tag=True):
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     total_tokens: int | None = None
+    estimated: bool = False
+    """The gateway has estimated the counts: the provider sent none."""
 
 
 class ServiceTier(Struct, frozen=True, tag=True):

@@ -7,8 +7,11 @@ write broken JSON, and the caller decides what follows from that.
 
 from __future__ import annotations
 
+import json
 import re
 from enum import StrEnum
+
+import msgspec
 
 _SPACE = " \t\n\r"  # the white space of JSON
 
@@ -133,6 +136,31 @@ class JSONStringField:
         self._expected = self._expected[1:]
         if not self._expected:
             self.state = FieldState.OPEN
+
+
+_decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+def is_json(text: str) -> bool:
+    """Whether a text can be parsed as one JSON value."""
+    try:
+        _decode_raw(text)
+    except (msgspec.DecodeError, RecursionError):
+        return _is_json_with_lone_surrogates(text)
+    return True
+
+
+def _is_json_with_lone_surrogates(text: str) -> bool:
+    """Parse by the grammar alone: `"\\ud83d"` is valid JSON, although it is half a character."""
+    try:
+        json.loads(text, parse_constant=_reject_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _reject_constant(name: str) -> None:
+    raise ValueError(name)  # NaN, Infinity: no JSON
 
 
 class JSONProgress:

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -50,27 +49,16 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.core.stream.finish import Outcome, map_finish_reason
+from antiphon.core.stream.numbered_ids import number_ids
+from antiphon.core.stream.phase import Phase, phase_error
 from antiphon.core.stream.sequencer import Block, OutputSequencer
 from antiphon.core.stream.usage import UsageCounter, wire_usage
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
-from antiphon.errors import (
-    BridgeError,
-    DeltaAfterTerminal,
-    IncompleteToolCall,
-    InvalidTransition,
-    OutputBeforeStart,
-)
+from antiphon.errors import IncompleteToolCall, InvalidTransition
 from antiphon.wire.events import TERMINALS, Created, Event, InProgress
 from antiphon.wire.items import Document, Item, Status
+from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.wire.response import IncompleteDetails, Response, ResponseError
-
-
-class Phase(StrEnum):
-    IDLE = "idle"
-    IN_PROGRESS = "in_progress"
-    COMPLETED = "completed"
-    INCOMPLETE = "incomplete"
-    FAILED = "failed"
 
 
 class ResponseMachine:
@@ -78,31 +66,32 @@ class ResponseMachine:
 
     def __init__(
         self,
-        response: Response,
+        response: Response | None = None,
         *,
-        new_id: Callable[[str], str],
-        now: Callable[[], int],
+        new_id: Callable[[str], str] | None = None,
+        now: Callable[[], int] = lambda: 0,
         tools: ToolIdentityMap = NO_TOOLS,
         seal: Seal | None = None,
         describe: Callable[[ProviderFault], str] = describe,
         empty_arguments: str = "",
+        limits: ResponseLimits = DEFAULT_LIMITS,
     ) -> None:
-        """`response` has the fields that the request decides. `seal` turns provider state into
+        """`response` has the fields that the request decides; without it and a source of ids, ids
+        are numbered. `tools` are the tools that calls are restored to. `seal` turns provider state into
         `encrypted_content`; without it, state is dropped. `describe` makes the error message of a
         failed response; both may be replaced for each attempt. `empty_arguments` replaces the
-        arguments of a call that has none.
-        """
+        arguments of a call that has none."""
         self.phase = Phase.IDLE
         self.pending_finish: Finish | None = None
         self.fault: ProviderFault | None = None
-        self._response = response
-        self._new_id = new_id
-        self._now = now
+        self._new_id, self._now = new_id or number_ids(), now
+        self._response = response or Response(id=self._new_id("resp"), created_at=now(), model="")
         self._tools = tools
         self.seal = seal
         self.describe = describe
         self._empty_arguments = empty_arguments
-        self._sequencer = OutputSequencer()
+        self._sequencer = OutputSequencer(limits)
+        self.diagnostics = self._sequencer.diagnostics
         self._calls: dict[int, CallBlock] = {}
         self._calls_by_id: dict[str, CallBlock] = {}
         self._usage_counter = UsageCounter()
@@ -127,7 +116,7 @@ class ResponseMachine:
     def start(self, model: str | None = None) -> list[Event]:
         """Start the response. `model` is used only if the request did not name one."""
         if self.phase is not Phase.IDLE:
-            raise self._phase_error("start")
+            raise phase_error(self.phase, "start")
         self.phase = Phase.IN_PROGRESS
         model = self._response.model or model or "unknown"
         self._response = msgspec.structs.replace(self._response, status="in_progress", model=model)
@@ -151,9 +140,11 @@ class ResponseMachine:
         self._annotations.clear()
         return self._add_block(block)
 
-    def empty_message(self) -> list[Event]:
-        """Add a message without text: a complete answer always has a message."""
+    def complete_answer(self) -> list[Event]:
+        """Add a message without text if there is nothing but reasoning."""
         self._expect_output("message")
+        if self._sequencer.has_answer:
+            return []
         return self._add_block(TextBlock(self._new_id(TextBlock.prefix)))
 
     def refusal(self, text: str) -> list[Event]:
@@ -199,8 +190,8 @@ class ResponseMachine:
             delta = msgspec.structs.replace(delta, call_id=None)
         if block is None:
             block = CallBlock(delta.index, self._tools, self._new_id, self._empty_arguments)
-            self._calls[delta.index] = block
             self._enqueue(block)
+            self._calls[delta.index] = block
         else:
             block.check_delta(delta)
         if delta.call_id:
@@ -317,13 +308,17 @@ class ResponseMachine:
         events += self._sequencer.close_all(last, ended_well=ended_well, publish=publish)
         return [*events, self._end(ending)]
 
-    def fail(self, fault: ProviderFault) -> list[Event]:
-        """End the response with an error; its output keeps what was streamed."""
+    def fail(self, fault: ProviderFault | str, *, code: str | None = None) -> list[Event]:
+        """End the response with an error; its output keeps what was streamed.
+
+        Instead of a fault, the message for the client will do, with an `error.code` of the API."""
         self._expect_output("failure")
         events = self._sequencer.close_all("incomplete", ended_well=False, publish=False)
-        self.fault = fault
-        code = normalize_code(fault.public_code)
-        message = self.describe(fault)
+        if isinstance(fault, ProviderFault):
+            self.fault, code, message = fault, fault.public_code, self.describe(fault)
+        else:
+            message = fault
+        code = normalize_code(code)
         return [*events, self._end(Outcome("failed", error_code=code, message=message))]
 
     def _end(self, ending: Outcome) -> Event:
@@ -342,9 +337,8 @@ class ResponseMachine:
     def _reject_unfinished_calls(self) -> None:
         for block in self._sequencer.open_blocks:
             if isinstance(block, CallBlock) and (block.is_nameless or block.is_unfinished):
-                raise IncompleteToolCall(
-                    f"toolCall: the provider did not complete call {block.index}"
-                )
+                message = f"toolCall: the provider did not complete call {block.index}"
+                raise IncompleteToolCall(message)
 
     def _new_reasoning_block(self) -> ReasoningBlock:
         return ReasoningBlock(self._new_id(ReasoningBlock.prefix), self.seal)
@@ -366,14 +360,7 @@ class ResponseMachine:
 
     def _expect_output(self, what: str) -> None:
         if self.phase is not Phase.IN_PROGRESS:
-            raise self._phase_error(what)
-
-    def _phase_error(self, what: str) -> BridgeError:
-        if self.phase is Phase.IDLE:
-            return OutputBeforeStart(f"{what}: the response has not started")
-        if self.phase is Phase.IN_PROGRESS:
-            return InvalidTransition(f"{what}: the response has already started")
-        return DeltaAfterTerminal(f"{what}: the response is already {self.phase.value}")
+            raise phase_error(self.phase, what)
 
 
 # A table, so that the cost of a delta does not depend on its type.

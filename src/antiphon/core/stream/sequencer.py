@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeAlias
 
+from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.stream.blocks import (
     RawBlock,
     ReasoningBlock,
@@ -18,8 +19,10 @@ from antiphon.core.stream.blocks import (
     TextBlock,
 )
 from antiphon.core.stream.call_block import CallBlock
+from antiphon.errors import ResponseTooLarge
 from antiphon.wire.events import Event
-from antiphon.wire.items import Item, Status
+from antiphon.wire.items import Item, ReasoningItem, Status
+from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 
 Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | SearchBlock | CallBlock
 
@@ -27,10 +30,14 @@ Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | Search
 class OutputSequencer:
     """The item that is being streamed, the blocks that wait behind it, and the finished items."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: ResponseLimits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._calls = 0
         self.current: Block | None = None
         self.waiting: deque[Block] = deque()
         self._items: list[Item] = []
+        self.diagnostics: list[Diagnostic] = []
+        """What clients should know about the calls that were closed."""
         self._item_ended = False
         self.next_phase: str | None = None
         """The `phase` of the message that comes next."""
@@ -47,6 +54,13 @@ class OutputSequencer:
         calls = [block for block in self.waiting if isinstance(block, CallBlock)]
         complete = [call.item("completed") for call in calls if call.is_complete]
         return [*self._items[since:], *complete]
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether there is an item other than reasoning, finished or open."""
+        is_reasoning = [isinstance(item, ReasoningItem) for item in self._items]
+        is_reasoning += [isinstance(block, ReasoningBlock) for block in self.open_blocks]
+        return not all(is_reasoning)
 
     @property
     def finished_count(self) -> int:
@@ -68,6 +82,13 @@ class OutputSequencer:
         self._item_ended, self.next_phase = True, next_phase
 
     def enqueue(self, block: Block) -> None:
+        """Add a block to the queue; raises `ResponseTooLarge` if there are too many."""
+        limits, is_call = self._limits, isinstance(block, CallBlock)
+        if len(self._items) + len(self.waiting) + (self.current is not None) >= limits.items:
+            raise ResponseTooLarge("items", limits.items)
+        if is_call and self._calls >= limits.calls:
+            raise ResponseTooLarge("calls", limits.calls)
+        self._calls += is_call
         self.waiting.append(block)
         self._item_ended, self.next_phase = False, None
 
@@ -97,6 +118,8 @@ class OutputSequencer:
         assert self.current is not None
         events, item = self.current.close(status)
         self._items.append(item)
+        if isinstance(self.current, CallBlock):
+            self.diagnostics += self.current.diagnostics
         self.current = None
         return events
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
+from msgspec import UNSET
 
+from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.stream.deltas import Usage
-from antiphon.wire.items import Item
+from antiphon.wire.items import (
+    ApplyPatchCall,
+    CustomToolCall,
+    Document,
+    FunctionCall,
+    Item,
+    LocalShellCall,
+    Message,
+    OutputText,
+    ReasoningItem,
+    ShellCall,
+    ToolSearchCall,
+)
 from antiphon.wire.response import InputTokensDetails, OutputTokensDetails, ResponseUsage
 
 
@@ -20,6 +34,7 @@ def merge_usage(old: Usage, new: Usage) -> Usage:
         cache_write_tokens=new.cache_write_tokens or old.cache_write_tokens,
         reasoning_tokens=new.reasoning_tokens or old.reasoning_tokens,
         total_tokens=new.total_tokens or old.total_tokens,
+        estimated=new.estimated or old.estimated,
     )
 
 
@@ -32,6 +47,7 @@ def add_usage(old: Usage, new: Usage) -> Usage:
         cache_write_tokens=old.cache_write_tokens + new.cache_write_tokens,
         reasoning_tokens=old.reasoning_tokens + new.reasoning_tokens,
         total_tokens=_total(old) + _total(new),
+        estimated=old.estimated or new.estimated,
     )
 
 
@@ -62,17 +78,66 @@ class UsageCounter:
         self._earlier_rounds, self._current_round = self.total, None
 
 
-_BYTES_PER_TOKEN = (
-    4  # of text in Latin letters, and of JSON; exact enough to see how full a context is
-)
+_BYTES_PER_TOKEN = 4  # of text in Latin letters; exact enough to see how full a context is
 
 
-def estimate_usage(request_bytes: int, output: Sequence[Item]) -> Usage:
-    """Estimate the token counts by length, for a provider that sends none."""
+def estimate_usage(input_bytes: int, output: Sequence[Item]) -> Usage:
+    """Estimate the token counts by the length of the texts, for a provider that sends none."""
+    reasoning = sum(map(_text_bytes, _reasoning_texts(output)))
+    answer = sum(map(_text_bytes, _answer_texts(output)))
     return Usage(
-        input_tokens=request_bytes // _BYTES_PER_TOKEN,
-        output_tokens=sum(len(msgspec.json.encode(item)) for item in output) // _BYTES_PER_TOKEN,
+        input_tokens=_tokens(input_bytes),
+        output_tokens=_tokens(reasoning + answer),
+        reasoning_tokens=_tokens(reasoning),
+        estimated=True,
     )
+
+
+def usage_estimated(model: str) -> Diagnostic:
+    """Tell that the token counts are an estimate."""
+    return Diagnostic(
+        code=Code.USAGE_ESTIMATED,
+        decision=Decision.DEGRADED,
+        param="usage",
+        message=f"The provider reported no token counts for {model}; `usage` is an estimate.",
+    )
+
+
+def _tokens(length: int) -> int:
+    return -(-length // _BYTES_PER_TOKEN)  # rounded up: one letter is a token
+
+
+def _text_bytes(text: str) -> int:
+    return len(text.encode())
+
+
+def _reasoning_texts(output: Sequence[Item]) -> Iterator[str]:
+    """What the model has written as reasoning: raw text, or a summary where there is no more."""
+    for item in output:
+        if isinstance(item, ReasoningItem):
+            parts = item.summary if item.content is UNSET else item.content
+            yield from (part.text for part in parts)
+
+
+def _answer_texts(output: Sequence[Item]) -> Iterator[str]:
+    """What the model has written as its answer: messages, and the names and input of calls."""
+    for item in output:
+        match item:
+            case Message(content=parts):
+                for part in parts:
+                    yield part.text if isinstance(part, OutputText) else part.refusal
+            case FunctionCall(name=name, arguments=text) | CustomToolCall(name=name, input=text):
+                yield name
+                yield text
+            case ShellCall() | LocalShellCall() | ApplyPatchCall() | ToolSearchCall():
+                yield msgspec.json.encode(_written_part(item)).decode()
+
+
+def _written_part(call: ShellCall | LocalShellCall | ApplyPatchCall | ToolSearchCall) -> Document:
+    """The part of a call that the model has written as its arguments."""
+    if isinstance(call, ApplyPatchCall):
+        return call.operation
+    return call.arguments if isinstance(call, ToolSearchCall) else call.action
 
 
 def wire_usage(usage: Usage) -> ResponseUsage:
@@ -82,4 +147,5 @@ def wire_usage(usage: Usage) -> ResponseUsage:
         output_tokens=usage.output_tokens,
         output_tokens_details=OutputTokensDetails(usage.reasoning_tokens),
         total_tokens=_total(usage),
+        estimated=usage.estimated or UNSET,
     )

@@ -34,6 +34,8 @@ class ToolIdentity(Struct, frozen=True):
     requested_type: ToolType = "function"
     namespace: str | None = None
     grammar: Grammar | None = None
+    strict: bool = False
+    """The client requires calls that match the schema of the tool."""
 
 
 class ToolIdentityMap:

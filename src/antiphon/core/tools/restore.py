@@ -32,7 +32,7 @@ class ProviderCall(Struct, frozen=True):
     call_id: str
     name: str
     arguments: str
-    status: Status
+    status: Status = "completed"
 
 
 def restore_tool_call(identity: ToolIdentity | None, call: ProviderCall) -> CallItem:
@@ -123,6 +123,14 @@ def _restore_local_shell(identity: ToolIdentity, call: ProviderCall) -> CallItem
         **_optional_fields(arguments, {"timeout_ms": int, "user": str, "working_directory": str}),
     }
     return LocalShellCall(id=call.id, call_id=call.call_id, action=action, status=call.status)
+
+
+def has_unusable_environment(call: ProviderCall) -> bool:
+    """Whether `env` of a `local_shell` call has values that an item of its type cannot carry."""
+    env = _parse_arguments(call).get("env")
+    if not isinstance(env, dict):
+        return env is not None
+    return not all(isinstance(value, str) for value in env.values())
 
 
 _OPERATIONS: Mapping[str, tuple[str, ...]] = {

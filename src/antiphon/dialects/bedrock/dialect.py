@@ -10,6 +10,7 @@ from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
 from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.parameters import ParameterFields
 from antiphon.wire.eventstream import EventStreamDecoder
+from antiphon.wire.limits import DEFAULT_LIMITS
 
 
 class BedrockDialect(DialectDefaults):
@@ -25,8 +26,8 @@ class BedrockDialect(DialectDefaults):
     def encode(self, plan: Plan, *, stream: bool) -> Outbound:
         return encode(plan, stream=stream, quirks=self._quirks)
 
-    def framer(self) -> EventStreamDecoder:
-        return EventStreamDecoder()
+    def framer(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> EventStreamDecoder:
+        return EventStreamDecoder(max_bytes)
 
     def decoder(self) -> BedrockDecoder:
         return BedrockDecoder()

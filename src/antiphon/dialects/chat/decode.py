@@ -107,6 +107,7 @@ class ChatDecoder:
         """`implied_finish`: the finish reason of providers that send `[DONE]` without one."""
         self._implied_finish = implied_finish
         self._calls: CallTracker | None = None
+        self._sends_tool_calls = False
         self._search_results: SearchResults | None = None
         self._started = False
         self._finished = False
@@ -190,12 +191,20 @@ class ChatDecoder:
         if message.refusal and isinstance(message.refusal, str):
             deltas.append(Refusal(message.refusal))
         if message.tool_calls or message.function_call:
-            self._calls = self._calls or CallTracker()
-            for fragment, signature in _call_fragments(message):
-                deltas += signature
-                deltas.append(self._calls.feed(fragment))
+            deltas += self._call_deltas(message)
         deltas += _annotations_and_extras(message)
         return deltas
+
+    def _call_deltas(self, message: _ChatMessage) -> Iterator[Delta]:
+        self._calls = self._calls or CallTracker()
+        self._sends_tool_calls = self._sends_tool_calls or bool(message.tool_calls)
+        if self._sends_tool_calls:
+            # llama-cpp-python 0.3 sends each piece of a call in both forms:
+            # {"function_call": {"arguments": "{"}, "tool_calls": [{"arguments": "{", …}]}
+            message.function_call = None
+        for fragment, signature in _call_fragments(message):
+            yield from signature
+            yield self._calls.feed(fragment)
 
 
 def decode(body: bytes) -> list[Delta]:
@@ -304,7 +313,7 @@ def _call_fragments(message: _ChatMessage) -> Iterator[tuple[CallFragment, list[
             _signature(call.extra_content, "tool"),
         )
     legacy = message.function_call
-    if legacy is not None and (legacy.name or legacy.arguments):
+    if legacy and (legacy.name or legacy.arguments) and not message.tool_calls:
         yield CallFragment(0, None, nonempty_string(legacy.name), _arguments(legacy.arguments)), []
 
 

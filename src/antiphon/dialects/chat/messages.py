@@ -72,7 +72,9 @@ def _assistant_message(
     calls = [_tool_call(step, plan.identities, ids) for step in call_steps]
     if not texts and not calls:
         return
-    message: Document = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
+    message: Document = {"role": "assistant"}
+    if texts or quirks.content_beside_calls:
+        message["content"] = "\n\n".join(texts) if texts else None
     message |= _reasoning(steps, plan, quirks, has_calls=bool(calls))
     if quirks.replay_signatures:
         message |= text_signature(steps)

@@ -42,7 +42,7 @@ def _as_text_message(message: Mapping[str, Any]) -> Document:
     ]
     if not calls:
         return {"role": message["role"], "content": message["content"] or _NOTHING}
-    texts = [message["content"]] if message["content"] else []
+    texts = [message["content"]] if message.get("content") else []
     return {"role": message["role"], "content": "\n\n".join([*texts, *calls])}
 
 

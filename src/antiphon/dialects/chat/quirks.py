@@ -43,6 +43,9 @@ class ChatQuirks(Struct, frozen=True, kw_only=True):
     """`tool_choice` that allows a call; None leaves it out."""
     schema_drops: frozenset[str] = frozenset()
     """Top-level keywords of tool schemas that are refused, such as `$schema`."""
+    content_beside_calls: bool = False
+    """A turn that only calls tools has `content: null`: the server may require the field. Where it
+    does not, the field is left out: llama-cpp-python 0.3.36 and LM Studio reject null."""
     plain_dialogue: bool = False
     """The provider supports neither tools nor consecutive messages of one role."""
     only_streams: bool = False

@@ -9,6 +9,7 @@ from antiphon.dialects.ollama.decode import OllamaDecoder, decode
 from antiphon.dialects.ollama.encode import encode
 from antiphon.dialects.ollama.quirks import PLAIN, OllamaQuirks
 from antiphon.dialects.parameters import ParameterFields
+from antiphon.wire.limits import DEFAULT_LIMITS
 from antiphon.wire.sse import NDJSONDecoder
 
 
@@ -26,8 +27,8 @@ class OllamaDialect(DialectDefaults):
     def encode(self, plan: Plan, *, stream: bool) -> Outbound:
         return encode(plan, stream=stream, quirks=self._quirks)
 
-    def framer(self) -> NDJSONDecoder:
-        return NDJSONDecoder()
+    def framer(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> NDJSONDecoder:
+        return NDJSONDecoder(max_bytes)
 
     def decoder(self) -> OllamaDecoder:
         return OllamaDecoder()

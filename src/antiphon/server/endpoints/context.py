@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from antiphon.config import ServerConfig
+from antiphon.core.faults.fault import internal_fault
 from antiphon.engine.engine import Engine
+from antiphon.engine.fault_report import report_fault
 from antiphon.engine.services import Caller
 from antiphon.errors import AntiphonError
 from antiphon.pipeline.log import Entry
 from antiphon.server.http import HTTPRequest, HTTPResponse
 from antiphon.server.store_check import StoreCheck
+from antiphon.store.quoted_text import read_texts
 
 
 @dataclass
@@ -28,15 +31,26 @@ class Service:
         services = self.engine.services
         self.store_check = StoreCheck(services.store, services.runtime.monotonic, services.emit)
 
-    def report_failure(self, error: Exception, request_id: str) -> None:
-        """Log a failure of the gateway itself. Unexpected errors are logged by type alone: their
-        messages may hold what a client sent."""
+    def report_failure(self, error: Exception, request_id: str, body: bytes = b"") -> None:
+        """Log a failure of the gateway itself: a known error with its reason, or a bug without
+        what its message quotes of the request (`body`)."""
+        services = self.engine.services
         if isinstance(error, AntiphonError):
             facts = {"request_id": request_id, "code": error.code, "reason": error.message}
-            self.engine.services.emit(Entry("request.failed", "error", facts))
+            services.emit(Entry("request.failed", "error", facts))
         else:
-            facts = {"request_id": request_id, "error": type(error).__name__}
-            self.engine.services.emit(Entry("request.crashed", "error", facts))
+            texts = read_texts(body, names=True)
+            report = report_fault(internal_fault(error), services.redactor, texts)
+            facts = {"request_id": request_id, **report.facts}
+            services.emit(Entry("gateway.bug", "error", facts))
+
+
+@dataclass(slots=True)
+class Received:
+    """What is known of a request by the time that it is rejected."""
+
+    client: str = ""
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +60,7 @@ class Context:
     service: Service
     http: HTTPRequest
     caller: Caller
+    received: Received = field(default_factory=Received)
 
 
 Endpoint: TypeAlias = Callable[[Context], Awaitable[HTTPResponse]]

@@ -23,8 +23,9 @@ from antiphon.wire.request import Request
 
 
 async def create(context: Context) -> HTTPResponse:
-    request = Request.parse(await _read_json_body(context))
-    service = context.service
+    service, received = context.service, context.received
+    received.body = await _read_json_body(context)
+    request = Request.parse(received.body)
     if not service.ready:  # checked here because the body may have taken long to arrive
         return _shutdown_response(context)
     run = await service.engine.create(request, context.caller)
@@ -37,7 +38,8 @@ async def create(context: Context) -> HTTPResponse:
 
 async def _stream(run: Run, context: Context) -> HTTPResponse:
     service, caller = context.service, context.caller
-    report = partial(service.report_failure, request_id=caller.request_id)
+    body = context.received.body
+    report = partial(service.report_failure, request_id=caller.request_id, body=body)
     stream = EventStream(run, caller.profile, service.config, report)
     try:
         await stream.open()

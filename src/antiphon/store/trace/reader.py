@@ -22,6 +22,7 @@ from antiphon.store.trace.rows import (
     TraceLoss,
     TraceRequest,
     TraceRow,
+    TraceSkip,
     TraceStream,
     TraceUsage,
     decode_row,
@@ -48,7 +49,9 @@ class TraceSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def is_failed(self) -> bool:
-        return self.errors > 0 or (self.finish is not None and self.finish.status == "failed")
+        return self.errors > 0 or (
+            self.finish is not None and self.finish.status in ("failed", "rejected")
+        )
 
 
 class TraceDetail(Struct, frozen=True, kw_only=True):
@@ -56,6 +59,7 @@ class TraceDetail(Struct, frozen=True, kw_only=True):
 
     request: TraceRequest | None = None
     attempts: tuple[TraceAttempt, ...] = ()
+    skipped: tuple[TraceSkip, ...] = ()
     diagnostics: tuple[TraceDiagnostic, ...] = ()
     streams: tuple[TraceStream, ...] = ()
     errors: tuple[TraceError, ...] = ()
@@ -121,6 +125,7 @@ def _build_detail(rows: list[TraceRow]) -> TraceDetail:
     return TraceDetail(
         request=_last(rows, TraceRequest),
         attempts=tuple(_select(rows, TraceAttempt)),
+        skipped=tuple(_select(rows, TraceSkip)),
         diagnostics=tuple(_select(rows, TraceDiagnostic)),
         streams=tuple(_select(rows, TraceStream)),
         errors=tuple(_select(rows, TraceError)),

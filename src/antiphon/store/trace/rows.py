@@ -46,6 +46,8 @@ class TraceAttempt(_RequestRow, frozen=True, kw_only=True, tag="attempt"):
     """The provider's HTTP status; None if there was no response."""
     fault_type: str | None = None
     fault_code: str | None = None
+    reason: str | None = None
+    """The provider's own words, without secrets and quotes of the request."""
     latency_ms: int | None = None
 
 
@@ -73,9 +75,25 @@ class TraceUsage(_RequestRow, frozen=True, kw_only=True, tag="usage"):
     reasoning_tokens: int = 0
 
 
+class TraceSkip(_RequestRow, frozen=True, kw_only=True, tag="skip"):
+    """A target that was not tried, and why."""
+
+    provider: str
+    model: str
+    reason: str
+
+
 class TraceError(_RequestRow, frozen=True, kw_only=True, tag="error"):
+    """Why a request failed or was rejected."""
+
     code: str
     message: str
+    """What its client was told."""
+    reason: str | None = None
+    """The provider's own words, without secrets and quotes of the request."""
+    param: str | None = None
+    provider: str = ""
+    model: str = ""
     stage: str | None = None
 
 
@@ -87,13 +105,21 @@ class TraceDiagnostic(_RequestRow, frozen=True, kw_only=True, tag="diagnostic"):
 
 
 class TraceFinish(_RequestRow, frozen=True, kw_only=True, tag="finish"):
-    """The end of a request. `http_status` is the gateway's, `status` that of the response."""
+    """The end of a request. `http_status` is the gateway's, `status` that of the response.
+
+    Provider, model, dialect and key are those of the attempt that answered, or of the last one.
+    """
 
     status: str
     http_status: int | None = None
     duration_ms: int
     upstream_latency_ms: int | None = None
     events: int = 0
+    provider: str = ""
+    provider_model: str = ""
+    dialect: str = ""
+    key_name: str | None = None
+    """The number of the key in the configuration, never the key."""
 
 
 class TraceLoss(_RequestRow, frozen=True, kw_only=True, tag="loss"):
@@ -122,6 +148,7 @@ class TraceLoss(_RequestRow, frozen=True, kw_only=True, tag="loss"):
 TraceRow: TypeAlias = (
     TraceRequest
     | TraceAttempt
+    | TraceSkip
     | TraceStream
     | TraceUsage
     | TraceError

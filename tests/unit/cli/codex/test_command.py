@@ -44,6 +44,23 @@ report.update(pid=os.getpid(), environment=dict(os.environ), stdin=sys.stdin.rea
 print(json.dumps(report))
 sys.exit(int(os.environ.get("FAKE_STATUS", 0)))
 """
+# A Codex that reads the catalog from the gateway.
+NEW_CODEX = """\
+#!{python}
+import json, sys, tomllib
+from urllib.request import Request, urlopen
+if sys.argv[1:] == ["--version"]:
+    print("codex-cli 0.166.0")
+    sys.exit()
+arguments = sys.argv[1:]
+pairs = [arguments[n + 1] for n, each in enumerate(arguments) if each == "-c"]
+settings = tomllib.loads("\\n".join(pairs[:4]))
+provider = settings["model_providers"]["antiphon"]
+catalog = None
+if "model_catalog_url" in provider:
+    catalog = json.load(urlopen(provider["model_catalog_url"]))
+print(json.dumps(dict(settings=settings, catalog=catalog)))
+"""
 # Reports the signal that stops it, and exits with a status of its own.
 SIGNAL_REPORTER = """\
 #!{python}
@@ -75,7 +92,9 @@ def path(tmp_path: Path) -> str:
 
 
 def read_report(done: subprocess.CompletedProcess[bytes]) -> Any:
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.returncode == 0
+    [line] = done.stderr.decode().splitlines()
+    assert line.startswith("antiphon: no provider is configured: Codex runs with the built-in echo")
     return json.loads(done.stdout)
 
 
@@ -154,6 +173,40 @@ def test_codex_gets_provider_model_key_and_catalog_of_the_gateway(
     assert done["environment"]["ANTIPHON_API_KEY"] == "k-me"
     assert done["catalog"]["models"][0]["slug"] == "echo/echo"
     assert "k-me" not in json.dumps(done["arguments"])
+
+
+def test_a_codex_that_can_reads_the_catalog_from_the_gateway_and_no_file_is_written(
+    tmp_path: Path,
+) -> None:
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
+    program = f"{write_codex(tmp_path / 'bin', NEW_CODEX)}/codex"
+    done = read_report(run(tmp_path, "codex", ANTIPHON_CODEX=program))
+    assert done["catalog"]["models"][0]["slug"] == "echo/echo"
+    assert "model_catalog_json" not in done["settings"]
+
+
+def test_a_running_gateway_leaves_no_catalog_file_either(tmp_path: Path) -> None:
+    program = f"{write_codex(tmp_path / 'bin', NEW_CODEX)}/codex"
+    with gateway(tmp_path):
+        read_report(run(tmp_path, "codex", ANTIPHON_CODEX=program))
+    assert list(tmp_path.rglob("codex-*.json")) == []
+
+
+def test_a_catalog_file_in_the_configuration_of_codex_is_replaced_by_a_file(tmp_path: Path) -> None:
+    """Codex would read its own file rather than the address."""
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex/config.toml").write_text('model_catalog_json = "/old.json"\n')
+    program = f"{write_codex(tmp_path / 'bin', NEW_CODEX)}/codex"
+    done = read_report(run(tmp_path, "codex", ANTIPHON_CODEX=program))
+    assert done["settings"]["model_catalog_json"].endswith("catalog.json")
+
+
+def test_with_a_provider_there_is_no_warning(tmp_path: Path) -> None:
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
+    program = f"{write_codex(tmp_path / 'bin', NEW_CODEX)}/codex"
+    done = run(tmp_path, "codex", ANTIPHON_CODEX=program, DEEPSEEK_API_KEY="k")
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_nothing_is_written_to_the_codex_home(tmp_path: Path, path: str) -> None:

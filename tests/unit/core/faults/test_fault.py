@@ -184,3 +184,12 @@ def test_any_reason_and_any_protocol_code_give_a_complete_fault(code: str) -> No
     assert_complete(blocked)
     assert_complete(protocol_fault(code, code=code))
     assert not blocked.retryable
+
+
+def test_an_internal_fault_has_the_places_of_its_traceback() -> None:
+    try:
+        raise KeyError("k")
+    except KeyError as error:
+        fault = internal_fault(error)
+    assert fault.original.endswith("in test_an_internal_fault_has_the_places_of_its_traceback")
+    assert internal_fault(KeyError("k")).original == ""

@@ -223,6 +223,29 @@ def test_a_second_invalid_answer_is_sent_as_it_is() -> None:
     feed_all(subject, Text("Still"), CITE, Text(" none."), STOP)
     assert subject.close(final=True) == [Text("Still"), CITE, Text(" none.")]
     assert subject.follow_up is None
+    assert codes(subject) == []
+
+
+@pytest.mark.parametrize(("second", "reported"), [(ULM, ["format.repaired"]), (WRONG, [])])
+def test_a_repair_that_streams_is_reported_only_if_the_answer_is_valid(
+    second: str, reported: list[str]
+) -> None:
+    subject = StructuredOutputFilter(NATIVE)
+    feed_all(subject, Text("No idea."), STOP)
+    assert subject.close(final=True) == []
+    deltas = feed_all(subject, Text(second[:9]), Text(second[9:]), STOP)
+    assert deltas == [Text(second[:9]), Text(second[9:]), STOP]
+    assert subject.close(final=True) == []
+    assert codes(subject) == reported
+
+
+def test_a_refusal_instead_of_a_correction_is_no_repair() -> None:
+    subject = StructuredOutputFilter(NATIVE)
+    feed_all(subject, Text("No idea."), STOP)
+    subject.close(final=True)
+    feed_all(subject, Refusal("No."), STOP)
+    subject.close(final=True)
+    assert codes(subject) == []
 
 
 def test_giving_up_sends_the_invalid_answer() -> None:

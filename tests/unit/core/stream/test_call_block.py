@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.stream.deltas import Delta, Finish, Text, ToolCall, ToolEnd
-from antiphon.core.stream.machine import Phase
+from antiphon.core.stream.phase import Phase
 from antiphon.core.tools.identity import ToolIdentity
-from antiphon.errors import IncompleteToolCall, InvalidTransition
+from antiphon.errors import IncompleteToolCall, InvalidToolArguments, InvalidTransition
 from tests.support.machines import TOOLS, Document, documents, machine, run, run_steps
 from tests.support.stream_validator import check
 
@@ -316,3 +317,80 @@ def test_a_call_without_a_name_is_left_out_of_a_cut_response() -> None:
     events = run([Text("x"), ToolCall(0, "a", None, "{}"), Finish("length")])
     check(events)
     assert [item["type"] for item in events[-1]["response"]["output"]] == ["message"]
+
+
+# Arguments that are not JSON
+
+STRICT = (ToolIdentity("f", "f", strict=True),)
+BROKEN = '{"on"{"on":true}:true}'
+
+
+@pytest.mark.parametrize("end", [DONE, ToolEnd(0), Text("a")])
+def test_arguments_that_are_not_json_are_reported(end: Delta) -> None:
+    subject = machine()
+    documents(subject.start())
+    for delta in (ToolCall(0, "a", "get_weather", BROKEN), end):
+        subject.feed(delta)
+    events = documents(subject.finish("stop"))
+    [diagnostic] = subject.diagnostics
+    assert (diagnostic.code, diagnostic.subject) == ("call.invalid", "get_weather")
+    assert events[-1]["response"]["output"][0]["arguments"] == BROKEN
+
+
+@pytest.mark.parametrize("arguments", ['{"x":1}', "{}", r'{"x":"\ud83d"}', "[1]", '"text"', "7"])
+def test_arguments_that_are_json_are_not_reported(arguments: str) -> None:
+    subject = machine(STRICT)
+    subject.start()
+    subject.feed(ToolCall(0, "a", "f", arguments))
+    assert subject.finish("stop")
+    assert subject.diagnostics == []
+
+
+@pytest.mark.parametrize("end", [ToolEnd(0), Text("a"), DONE])
+@pytest.mark.parametrize("arguments", [BROKEN, '{"x": NaN}', "{'x': 1}"])
+def test_a_strict_call_that_is_not_json_is_never_done(end: Delta, arguments: str) -> None:
+    subject = machine(STRICT)
+    events = subject.start() + subject.feed(ToolCall(0, "a", "f", arguments))
+
+    def run_to_the_end() -> None:
+        subject.feed(end)
+        subject.finish("stop")
+
+    with pytest.raises(InvalidToolArguments):
+        run_to_the_end()
+    events += subject.fail(protocol_fault("x", "invalid_tool_arguments"))
+    seen = documents(events)
+    check(seen)
+    assert "output_item.done" not in types(seen)
+    item = seen[-1]["response"]["output"][0]
+    assert (item["status"], item["arguments"]) == ("incomplete", arguments)
+
+
+def test_the_type_of_a_call_with_broken_arguments_is_function_and_is_reported() -> None:
+    subject = machine()
+    subject.start()
+    subject.feed(ToolCall(0, "a", "shell", BROKEN))
+    subject.finish("stop")
+    assert [each.code for each in subject.diagnostics] == ["call.invalid"]
+
+
+@pytest.mark.parametrize(
+    ("env", "reported"),
+    [
+        ('{"A": "1"}', []),
+        ("{}", []),
+        ("null", []),
+        ('{"A": 1, "B": "2"}', ["call.degraded"]),
+        ('["A=1"]', ["call.degraded"]),
+    ],
+)
+def test_environment_values_that_are_not_strings_are_reported(
+    env: str, reported: list[str]
+) -> None:
+    subject = machine()
+    subject.start()
+    arguments = '{"command": ["ls"], "env": %s}' % env  # noqa: UP031, braces of JSON
+    subject.feed(ToolCall(0, "a", "local_shell", arguments))
+    [item] = documents(subject.finish("stop"))[-1]["response"]["output"]
+    assert item["type"] == "local_shell_call"
+    assert [each.code for each in subject.diagnostics] == reported

@@ -27,7 +27,8 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.stream.machine import Phase, ResponseMachine
+from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.stream.phase import Phase
 from antiphon.core.tools.identity import NO_TOOLS
 from antiphon.errors import BridgeError, DeltaAfterTerminal, InvalidTransition, OutputBeforeStart
 from antiphon.wire.response import Response
@@ -70,7 +71,7 @@ DELTAS: dict[str, Delta] = {
 METHODS: dict[str, Drive] = {
     **{name: methodcaller("feed", delta) for name, delta in DELTAS.items()},
     "tool end": lambda m: m.tool_end(0),
-    "empty message": lambda m: m.empty_message(),
+    "empty message": lambda m: m.complete_answer(),
     "finish": lambda m: m.finish("stop"),
     "fail": lambda m: m.fail(FAULT),
 }

@@ -13,6 +13,7 @@ from antiphon.core.stream.deltas import (
     Extra,
     Finish,
     ItemEnd,
+    RawItem,
     Reasoning,
     ReasoningState,
     Refusal,
@@ -91,10 +92,18 @@ def test_refusal_deltas_make_one_item() -> None:
     assert message["content"] == [{"type": "refusal", "refusal": "no"}]
 
 
-def test_an_empty_message_has_one_empty_part() -> None:
+def test_an_answer_of_reasoning_alone_is_completed_by_an_empty_message() -> None:
     subject = started()
-    events = documents(subject.empty_message())
+    subject.feed(Reasoning("Hm."))
+    events = documents(subject.complete_answer())[-2:]
     assert types(events) == ["output_item.added", "content_part.added"]
+
+
+@pytest.mark.parametrize("delta", [Text("a"), ToolCall(0, "c"), RawItem({"type": "compaction"})])
+def test_an_answer_with_another_item_gets_no_empty_message(delta: Delta) -> None:
+    subject = started()
+    subject.feed(delta)
+    assert subject.complete_answer() == []
 
 
 def test_only_the_last_item_of_a_cut_response_is_incomplete() -> None:

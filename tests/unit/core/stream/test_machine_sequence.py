@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.stream.deltas import Delta, Finish, Reasoning, Refusal, Text, ToolCall, Usage
-from antiphon.core.stream.machine import Phase
+from antiphon.core.stream.phase import Phase
 from tests.support.machines import documents, machine
 from tests.support.stream_validator import check
 

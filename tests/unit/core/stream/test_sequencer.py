@@ -11,8 +11,10 @@ from antiphon.core.stream.call_block import CallBlock
 from antiphon.core.stream.deltas import ToolCall
 from antiphon.core.stream.sequencer import Block, OutputSequencer
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
+from antiphon.errors import ResponseTooLarge
 from antiphon.wire.events import Event
 from antiphon.wire.items import Status
+from antiphon.wire.limits import ResponseLimits
 from tests.support.machines import documents
 
 TOOLS = ToolIdentityMap([ToolIdentity("get_weather", "get_weather")])
@@ -40,6 +42,24 @@ def sequence(*blocks: Block) -> OutputSequencer:
         sequencer.enqueue(block)
     sequencer.advance()
     return sequencer
+
+
+def test_items_beyond_the_limit_are_too_many() -> None:
+    sequencer = OutputSequencer(ResponseLimits(items=2))
+    for block in (text("a"), text("b")):
+        sequencer.enqueue(block)
+        sequencer.advance()
+    with pytest.raises(ResponseTooLarge, match="items = 2"):
+        sequencer.enqueue(text("c"))
+    assert len(sequencer.output) == 2
+
+
+def test_calls_beyond_the_limit_are_too_many() -> None:
+    sequencer = OutputSequencer(ResponseLimits(calls=1))
+    sequencer.enqueue(call("{}"))
+    sequencer.enqueue(text("a"))
+    with pytest.raises(ResponseTooLarge, match="calls = 1"):
+        sequencer.enqueue(call("{}"))
 
 
 def done(events: Sequence[Event]) -> list[str]:

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import pytest
 
 from antiphon.core.stream.deltas import Usage
 from antiphon.core.stream.usage import UsageCounter, estimate_usage, wire_usage
+from antiphon.wire.items import (
+    ApplyPatchCall,
+    CustomToolCall,
+    FunctionCall,
+    Item,
+    Message,
+    OutputText,
+    ReasoningItem,
+    ReasoningText,
+    RefusalText,
+    ShellCall,
+    SummaryText,
+    ToolSearchCall,
+)
 
 
 def test_counts_are_added_over_rounds_and_replaced_within_one() -> None:
@@ -24,10 +41,56 @@ def test_rounds_without_counts_have_no_total() -> None:
     assert counter.total is None
 
 
-def test_an_estimate_counts_four_bytes_as_a_token() -> None:
-    item = {"type": "compaction"}
-    length = len(msgspec.json.encode(item))
-    assert estimate_usage(400, [item]) == Usage(input_tokens=100, output_tokens=length // 4)
+def _message(*content: OutputText | RefusalText) -> Message:
+    return Message(id="msg_1", status="completed", content=content)
+
+
+@pytest.mark.parametrize(
+    ("item", "tokens"),
+    [
+        (_message(OutputText("a")), 1),
+        (_message(OutputText("a", logprobs=({"token": "a", "logprob": -1.0},) * 20)), 1),
+        (_message(OutputText("")), 0),
+        (_message(RefusalText("12345")), 2),
+        (FunctionCall(id="fc", call_id="c", name="look", arguments="{}  ", status="completed"), 2),
+        (CustomToolCall(id="c", call_id="c", name="exec", input="ls -la", status="completed"), 3),
+        (ShellCall(id="s", call_id="c", action={"commands": ["ls"]}, status="completed"), 5),
+        (ApplyPatchCall(id="s", call_id="c", operation={"a": "b"}, status="completed"), 3),
+        (ToolSearchCall(id="s", call_id="c", arguments={}, status="completed"), 1),
+        ({"type": "compaction", "encrypted_content": "x" * 400}, 0),
+    ],
+)
+def test_an_estimate_counts_four_bytes_of_the_text_as_a_token(item: Item, tokens: int) -> None:
+    expected = Usage(input_tokens=100, output_tokens=tokens, estimated=True)
+    assert estimate_usage(400, [item]) == expected
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"content": (ReasoningText("12345678"),), "summary": (SummaryText("short"),)},
+        {"summary": (SummaryText("1234"), SummaryText("5678"))},
+    ],
+)
+def test_an_estimate_counts_reasoning_once(parts: dict[str, Any]) -> None:
+    item = ReasoningItem(id="rs_1", status="completed", **parts)
+    expected = Usage(output_tokens=2, reasoning_tokens=2, estimated=True)
+    assert estimate_usage(0, [item]) == expected
+
+
+def test_only_an_estimate_is_marked_as_one() -> None:
+    assert msgspec.to_builtins(wire_usage(Usage(estimated=True)))["estimated"] is True
+    assert "estimated" not in msgspec.to_builtins(wire_usage(Usage()))
+
+
+def test_a_sum_with_an_estimate_is_an_estimate() -> None:
+    counter = UsageCounter()
+    counter.feed(Usage(input_tokens=1, estimated=True))
+    counter.feed(Usage())
+    counter.next_round()
+    counter.feed(Usage(input_tokens=1))
+    assert counter.total is not None
+    assert counter.total.estimated
 
 
 def test_a_missing_total_is_the_sum_on_the_wire() -> None:

@@ -328,3 +328,20 @@ def test_an_error_in_a_repaired_chunk_is_a_failure() -> None:
 @pytest.mark.parametrize("data", [b'"ping"', b"1", b"null", b" ", b"true"])
 def test_a_bare_word_is_a_keep_alive(data: bytes) -> None:
     assert feed(data) == [Extra("unreadable_frame", len(data))]
+
+
+BOTH_FORMS = (
+    b'"function_call":{"name":"f","arguments":"%b"},'
+    b'"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"%b"}}]'
+)
+
+
+def test_a_call_in_both_forms_is_one_call() -> None:
+    # llama-cpp-python 0.3.36 sends every piece of a call twice.
+    chunks = [b'{"choices":[{"delta":{%b}}]}' % (BOTH_FORMS % (p, p)) for p in (b"{", b"}")]
+    late = b'{"choices":[{"delta":{"function_call":{"name":"f","arguments":" "}}}]}'
+    calls = [delta for delta in feed(*chunks, late) if isinstance(delta, ToolCall)]
+    assert calls == [ToolCall(0, "c", "f", "{"), ToolCall(0, "c", "f", "}")]
+    body = b'{"choices":[{"message":{%b},"finish_reason":"tool_calls"}]}'
+    deltas = decode(body % (BOTH_FORMS % (b"{}", b"{}")))
+    assert [each for each in deltas if isinstance(each, ToolCall)] == [ToolCall(0, "c", "f", "{}")]

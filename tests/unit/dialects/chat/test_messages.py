@@ -110,7 +110,10 @@ def test_a_turn_of_several_items_is_one_message() -> None:
 
 
 def test_a_turn_that_only_calls_has_no_content() -> None:
-    [assistant, _] = messages(ToolCallStep("a", "look", "{}"), answer("a", "1"))
+    steps = ToolCallStep("a", "look", "{}"), answer("a", "1")
+    [assistant, _] = messages(*steps)
+    assert "content" not in assistant
+    [assistant, _] = messages(*steps, quirks=ChatQuirks(content_beside_calls=True))
     assert assistant["content"] is None
 
 

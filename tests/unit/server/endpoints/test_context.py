@@ -7,16 +7,26 @@ from antiphon.server.endpoints.context import Service
 from tests.support.applications import echo_config, open_application
 
 
-async def test_a_known_error_is_logged_with_code_and_reason_and_any_other_by_type() -> None:
+async def test_a_known_error_is_logged_with_code_and_reason_and_a_bug_with_its_traceback() -> None:
     async with open_application() as opened:
         service = Service(opened.engine, echo_config().server)
         service.report_failure(StoreError("turns.db: disk full"), "req_1")
-        service.report_failure(KeyError("what a client sent"), "req_2")
+        error = KeyError("it is: what a client sent")
+        service.report_failure(error, "req_2", b'{"input": "what a client sent"}')
     assert [(entry.event, entry.level, entry.facts) for entry in opened.log] == [
         (
             "request.failed",
             "error",
             {"request_id": "req_1", "code": "store.failed", "reason": "turns.db: disk full"},
         ),
-        ("request.crashed", "error", {"request_id": "req_2", "error": "KeyError"}),
+        (
+            "gateway.bug",
+            "error",
+            {
+                "request_id": "req_2",
+                "error": "KeyError",
+                "message": "'it is: «request text»'",
+                "traceback": [],
+            },
+        ),
     ]

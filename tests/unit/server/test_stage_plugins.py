@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 import antiphon
 from antiphon.config import Config, PipelineConfig
-from antiphon.engine.stage_plugins import GROUP, load_stages
 from antiphon.errors import ConfigError
 from antiphon.pipeline.persist import PersistStage
 from antiphon.pipeline.stage import Batch, Stage, with_terminal
+from antiphon.server.stage_plugins import GROUP, load_stages
 from antiphon.wire.events import Completed
 
 PERSIST = EntryPoint("keep", "antiphon.pipeline.persist:PersistStage", GROUP)

@@ -6,17 +6,13 @@ callable. A stage runs only where `[pipeline] stages` names it, in the order of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
-from typing import TypeAlias
 
 from antiphon.config import Config, suggest
-from antiphon.pipeline.stage import Stage
+from antiphon.pipeline.stage import Stage, StageFactory
 
 GROUP = "antiphon.stages"
-
-StageFactory: TypeAlias = Callable[[], Stage]
-"""Makes the stage of one answer."""
 
 
 def load_stages(config: Config, found: Iterable[EntryPoint] | None = None) -> list[StageFactory]:

@@ -1,0 +1,54 @@
+"""Length of the text that a model reads of a request, for an estimate of its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from antiphon.core.history.steps import (
+    MessageStep,
+    Part,
+    ReasoningStep,
+    RefusalPart,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
+from antiphon.core.plan.plan import Plan, ToolDeclaration
+
+
+def measure_input(plan: Plan) -> int:
+    """Count the bytes of text in a request: instructions, history and tools. Images, files and
+    audio count nothing: what they cost is unknown."""
+    return sum(len(text.encode()) for text in _texts(plan))
+
+
+def _texts(plan: Plan) -> Iterator[str]:
+    yield plan.instructions or ""
+    yield plan.contract.instruction() or ""
+    for step in plan.history:
+        yield from _step_texts(step, plan)
+    for declaration in plan.declarations:
+        yield from _tool_texts(declaration)
+
+
+def _step_texts(step: Step, plan: Plan) -> Iterator[str]:
+    match step:
+        case MessageStep(parts=parts) | ToolResultStep(parts=parts):
+            yield from _part_texts(parts)
+        case ToolCallStep(name=name, arguments=arguments):
+            yield from (name, arguments)
+        case ReasoningStep() if plan.replay_reasoning != "never":
+            yield step.text
+
+
+def _part_texts(parts: Iterable[Part]) -> Iterator[str]:
+    return (part.text for part in parts if isinstance(part, TextPart | RefusalPart))
+
+
+def _tool_texts(declaration: ToolDeclaration) -> Iterator[str]:
+    yield declaration.name
+    yield declaration.description or ""
+    yield msgspec.json.encode(declaration.parameters or {}).decode()

@@ -1,0 +1,169 @@
+"""Connections to upstreams: pooled, and reused only if nothing arrived since the last answer ended.
+
+HTTP/1.1 has no request ids: whatever a connection delivers next is the answer to the next request.
+Bytes that arrive while no request is in flight would therefore reach another client. A connection
+that has received any, or that ended an answer in the middle of what it received, is closed.
+
+1. `UpstreamConnection` closes itself as soon as such bytes arrive.
+2. `UpstreamConnector` looks for bytes that the event loop has not read yet, before each reuse.
+3. `UpstreamRequest` looks again right before it writes: no byte received earlier is its answer.
+
+An answer whose framing is broken ends at once, with a `HttpProcessingError` after what arrived.
+
+aiohttp (3.14) does none of this. Its private names that are used here are `_factory`, `_payload`
+and `_parser`; the tests of this module fail if they change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import select
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import HttpProcessingError
+
+if TYPE_CHECKING:
+    from aiohttp.client_reqrep import ClientResponse
+    from aiohttp.connector import Connection
+    from aiohttp.tracing import Trace
+
+# An answer that is complete in itself: a parser that holds nothing else returns exactly this one.
+# No upstream can know its reason, and so none can send a beginning that this would complete.
+_PROBE_REASON = secrets.token_hex(8)
+_PROBE = f"HTTP/1.1 204 {_PROBE_REASON}\r\n\r\n".encode()
+
+
+class UpstreamConnection(ResponseHandler):
+    """The protocol of one connection: idle between the end of an answer and the next request."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._is_idle = False
+        self._heads = 0
+        """Heads of answers since the last one ended, but for informational ones (1xx)."""
+
+    def is_reusable(self) -> bool:
+        """Whether nothing has arrived since the last answer, not even at the operating system."""
+        if not self._is_idle:  # a new connection
+            return True
+        if not self.is_connected() or self.should_close:
+            return False
+        return not _is_readable(self.transport)
+
+    def begin_request(self) -> None:
+        """Note that a request is about to be written; what arrives from now on answers it."""
+        if not self.is_reusable():
+            self._reject()
+        self._is_idle = False
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_idle:
+            if data:
+                self._reject()
+            return
+        super().data_received(data)
+        payload = self._payload
+        if self._heads and payload is not None and (payload.is_eof() or self._heads > 1):
+            self._end_answer()
+
+    def feed_data(self, data: Any, size: int = 0) -> None:
+        """Queue the head of an answer; a second one answers no request."""
+        self._heads += data[0].code >= 200
+        if self._heads <= 1:
+            super().feed_data(data, size)
+
+    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
+        """End the answer, too: aiohttp leaves its reader waiting if the framing is broken."""
+        super().set_exception(exc, *cause)
+        payload = self._payload
+        if payload is not None and not payload.is_eof() and payload.exception() is None:
+            payload.set_exception(exc, *cause)
+
+    def _end_answer(self) -> None:
+        is_clean = self._heads == 1 and (self._should_close or self._is_parser_empty())
+        self._is_idle, self._heads = True, 0
+        if not is_clean:
+            self._reject()
+
+    def _is_parser_empty(self) -> bool:
+        """Whether the end of the answer was the last thing that the parser received."""
+        assert self._parser is not None
+        try:
+            messages, _, _ = self._parser.feed_data(_PROBE)
+        except HttpProcessingError:
+            return False
+        return [message.reason for message, _ in messages] == [_PROBE_REASON]
+
+    def _reject(self) -> None:
+        """Close the connection; a request that waits for it fails, and may be sent again."""
+        self.abort()
+        self.set_exception(aiohttp.ServerDisconnectedError("bytes before the request"))
+
+
+def _is_readable(transport: asyncio.Transport | None) -> bool:
+    """Whether the socket has unread bytes, or its end."""
+    if transport is None:
+        return True
+    descriptor = transport.get_extra_info("socket").fileno()
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([descriptor], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+class UpstreamRequest(aiohttp.ClientRequest):
+    """A request that takes its connection into use right before its first byte is written."""
+
+    async def send(self, conn: Connection) -> ClientResponse:
+        if not self.body:
+            _begin_request(conn)
+        return await super().send(conn)
+
+    async def write_bytes(
+        self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
+    ) -> None:
+        _begin_request(conn)  # on Python 3.11, the event loop has run since `send`
+        await super().write_bytes(writer, conn, content_length)
+
+
+def _begin_request(conn: Connection) -> None:
+    assert isinstance(conn.protocol, UpstreamConnection)
+    conn.protocol.begin_request()
+
+
+class UpstreamConnector(aiohttp.TCPConnector):
+    """A connection pool that closes what cannot be reused safely, and goes on to the next."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=0, ttl_dns_cache=60)
+        protocol: type[ResponseHandler] = UpstreamConnection
+        self._factory = partial(protocol, loop=self._loop)
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - a value, not a limit of this call
+    ) -> Connection:
+        while True:
+            connection = await super().connect(req, traces, timeout)
+            protocol = connection.protocol
+            if not isinstance(protocol, UpstreamConnection) or protocol.is_reusable():
+                return connection
+            connection.close()
+
+
+def open_session(**options: Any) -> aiohttp.ClientSession:
+    """Open a session whose connections are reused safely; `options` are those of aiohttp."""
+    return aiohttp.ClientSession(
+        connector=UpstreamConnector(),
+        request_class=UpstreamRequest,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        **options,
+    )

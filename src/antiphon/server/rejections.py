@@ -1,0 +1,67 @@
+"""Trace rows of requests that were rejected before a run began, under the id their client got."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from antiphon.engine.fault_report import clean_text
+from antiphon.engine.services import Services
+from antiphon.server.endpoints.context import Received
+from antiphon.server.http import HTTPResponse
+from antiphon.store.quoted_text import read_texts
+from antiphon.store.trace.rows import TraceError, TraceFinish, TraceRequest
+
+_MAX_NAME = 200
+
+
+def record_rejection(
+    services: Services, request_id: str, received: Received, response: HTTPResponse
+) -> None:
+    """Record a request and the error it was answered with, without what that quotes of it."""
+    record, error = services.tracer.record, _read_error(response)
+    texts = read_texts(received.body, names=True)
+    row = TraceError(
+        request_id=request_id,
+        code=error.get("code") or error.get("type") or str(response.status),
+        message=clean_text(error.get("message") or "", services.redactor, texts),
+        param=clean_text(error.get("param") or "", services.redactor, texts) or None,
+    )
+    record(
+        TraceRequest(
+            request_id=request_id,
+            received_at_ms=services.runtime.now_ms(),
+            client=received.client or None,
+            **_read_request(received.body),
+        )
+    )
+    record(row)
+    record(
+        TraceFinish(
+            request_id=request_id, status="rejected", http_status=response.status, duration_ms=0
+        )
+    )
+
+
+def _read_error(response: HTTPResponse) -> dict[str, str | None]:
+    """Read the error of a response in the shape of the API."""
+    if not isinstance(response.body, bytes):
+        return {}
+    error: dict[str, str | None] = msgspec.json.decode(response.body)["error"]
+    return error
+
+
+def _read_request(body: bytes) -> dict[str, Any]:
+    """Read the model, and whether a stream was requested, of a request that may be anything."""
+    try:
+        given = msgspec.json.decode(body, type=_Request)
+    except (ValueError, RecursionError):
+        return {"model": ""}
+    model = given.model[:_MAX_NAME] if isinstance(given.model, str) else ""
+    return {"model": model, "stream": given.stream is True}
+
+
+class _Request(msgspec.Struct):
+    model: Any = None
+    stream: Any = None

@@ -1,0 +1,222 @@
+"""Connections of upstreams: what arrives without a request never reaches the next client."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from antiphon.engine.connections import UpstreamRequest, open_session
+from tests.support.raw_upstream import BODILESS, FRAMINGS, Framing, RawUpstream, raw_upstream
+from tests.support.shared_gateway import UVLOOP
+from tests.support.tls import make_contexts
+from tests.support.waiting import until
+
+LATE = b"late: of another client"
+Arrival = Callable[[RawUpstream, bytes], Awaitable[None]]
+
+
+@pytest.fixture(params=["asyncio", UVLOOP], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> object:
+    return request.param
+
+
+@asynccontextmanager
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with open_session() as opened, asyncio.timeout(20):
+        yield opened
+
+
+async def ask(client: aiohttp.ClientSession, url: str, **options: object) -> bytes:
+    async with client.post(url, data=b"{}", **options) as response:  # type: ignore[arg-type]
+        return await response.read()
+
+
+def numbered(framing: Framing) -> Callable[[int], bytes]:
+    """Answers that tell the number of their request."""
+    return lambda number: framing(b"answer %d" % number)
+
+
+# When late bytes arrive
+
+
+async def arrive_idle(server: RawUpstream, late: bytes) -> None:
+    """The event loop reads them while the connection is idle."""
+    server.write(late)
+    await server.wait_closed()
+
+
+async def arrive_unread(server: RawUpstream, late: bytes) -> None:
+    """They are at the operating system: the event loop does not run before the next request."""
+    server.write(late)
+
+
+ARRIVALS: Mapping[str, Arrival] = {"while idle": arrive_idle, "not yet read": arrive_unread}
+PARTS: Mapping[str, Callable[[bytes], bytes]] = {
+    "an answer": lambda late: late,
+    "the head of an answer": lambda late: late[: late.index(b"\r\n\r\n") + 4],
+    "a part of a head": lambda late: late[:20],
+    "one byte": lambda late: late[:1],
+    "a line end": lambda late: b"\r\n",
+    "no HTTP at all": lambda late: b"late bytes",
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("arrival", ARRIVALS)
+@pytest.mark.parametrize("framing", FRAMINGS)
+async def test_bytes_after_an_answer_never_reach_the_next_request(
+    framing: str, arrival: str, part: str
+) -> None:
+    make = FRAMINGS[framing]
+    async with raw_upstream(numbered(make)) as server, session() as client:
+        assert await ask(client, server.url) == b"answer 1"
+        await ARRIVALS[arrival](server, PARTS[part](make(LATE)))
+        assert await ask(client, server.url) == b"answer 2"
+        assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize("part", [name for name in PARTS if name != "a line end"])
+@pytest.mark.parametrize("framing", FRAMINGS)
+async def test_bytes_in_the_segment_that_ends_an_answer_never_reach_the_next_request(
+    framing: str, part: str
+) -> None:
+    make = FRAMINGS[framing]
+    late = PARTS[part](make(LATE))
+
+    def answer(number: int) -> bytes:
+        return make(b"answer %d" % number) + (late if number == 1 else b"")
+
+    async with raw_upstream(answer) as server, session() as client:
+        # The parser cannot read the segment if no HTTP is in it: then this answer fails, too.
+        with suppress(aiohttp.ClientResponseError):
+            assert await ask(client, server.url) == b"answer 1"
+        assert await ask(client, server.url) == b"answer 2"
+        assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize("arrival", ARRIVALS)
+@pytest.mark.parametrize("bodiless", BODILESS)
+async def test_bytes_after_an_answer_without_a_body_never_reach_the_next_request(
+    bodiless: str, arrival: str
+) -> None:
+    make = FRAMINGS["content-length"]
+
+    def answer(number: int) -> bytes:
+        return BODILESS[bodiless] if number == 1 else make(b"answer %d" % number)
+
+    async with raw_upstream(answer) as server, session() as client:
+        assert await ask(client, server.url) == b""
+        await ARRIVALS[arrival](server, make(LATE))
+        assert await ask(client, server.url) == b"answer 2"
+
+
+@pytest.mark.parametrize("bodiless", BODILESS)
+async def test_an_answer_behind_one_without_a_body_never_reaches_the_next_request(
+    bodiless: str,
+) -> None:
+    make = FRAMINGS["content-length"]
+
+    def answer(number: int) -> bytes:
+        return BODILESS[bodiless] + make(LATE) if number == 1 else make(b"answer %d" % number)
+
+    async with raw_upstream(answer) as server, session() as client:
+        assert await ask(client, server.url) == b""
+        assert await ask(client, server.url) == b"answer 2"
+
+
+async def test_an_answer_without_a_length_ends_its_connection() -> None:
+    def answer(number: int) -> bytes:
+        return b"HTTP/1.1 200 OK\r\n\r\nanswer %d" % number
+
+    async with raw_upstream(answer) as server, session() as client:
+        for number in (1, 2):
+            pending = asyncio.ensure_future(ask(client, server.url))
+            await until(partial(server.has_answered, number), "the answer is written")
+            server.connections[-1].write_eof()
+            assert await pending == b"answer %d" % number
+        assert len(server.connections) == 2
+
+
+async def test_the_end_of_an_idle_connection_is_noticed_before_it_is_used() -> None:
+    async with raw_upstream(numbered(FRAMINGS["chunked"])) as server, session() as client:
+        assert await ask(client, server.url) == b"answer 1"
+        server.end()
+        await asyncio.sleep(0)  # the other side's event loop closes its socket
+        assert await ask(client, server.url) == b"answer 2"
+
+
+@pytest.mark.parametrize("framing", [*FRAMINGS])
+async def test_a_connection_without_late_bytes_is_used_again(framing: str) -> None:
+    async with raw_upstream(numbered(FRAMINGS[framing])) as server, session() as client:
+        for number in range(1, 6):
+            assert await ask(client, server.url) == b"answer %d" % number
+        assert len(server.connections) == 1
+
+
+async def test_a_request_without_a_body_uses_a_connection_again() -> None:
+    async with raw_upstream(numbered(FRAMINGS["chunked"])) as server, session() as client:
+        for number in range(1, 4):
+            async with client.get(server.url) as response:
+                assert await response.read() == b"answer %d" % number
+        assert len(server.connections) == 1
+
+
+async def test_an_answer_larger_than_every_buffer_leaves_its_connection_reusable() -> None:
+    body = b"x" * 3_000_000
+    for name in ("content-length", "chunked", "gzip in chunks", "gzip with content-length"):
+        answer = FRAMINGS[name](body)
+        async with raw_upstream(lambda _, answer=answer: answer) as server, session() as client:  # type: ignore[misc]
+            assert await ask(client, server.url) == body
+            assert await ask(client, server.url) == body
+            assert len(server.connections) == 1, name
+
+
+async def test_bytes_between_check_out_and_sending_are_not_the_answer() -> None:
+    make = FRAMINGS["content-length"]
+    async with raw_upstream(numbered(make)) as server, session() as client:
+        assert await ask(client, server.url) == b"answer 1"
+        assert client.connector is not None
+        loop = asyncio.get_running_loop()
+        request = UpstreamRequest(
+            "POST", URL(server.url), data=b"{}", loop=loop, response_class=aiohttp.ClientResponse
+        )
+        connection = await client.connector.connect(request, [], aiohttp.ClientTimeout())
+        server.write(make(LATE))
+        assert connection.protocol is not None
+        connection.protocol.set_response_params()
+        response = await request.send(connection)
+        with pytest.raises(aiohttp.ServerDisconnectedError):
+            await response.start(connection)
+        response.close()
+        connection.close()
+
+
+@pytest.mark.parametrize("arrival", ARRIVALS)
+async def test_late_bytes_over_tls_never_reach_the_next_request(
+    arrival: str, tmp_path: Path
+) -> None:
+    make = FRAMINGS["chunked"]
+    of_server, of_client = make_contexts(tmp_path)
+    async with raw_upstream(numbered(make), of_server) as server, session() as client:
+        assert await ask(client, server.url, ssl=of_client) == b"answer 1"
+        await ARRIVALS[arrival](server, make(LATE))
+        assert await ask(client, server.url, ssl=of_client) == b"answer 2"
+        assert len(server.connections) == 2
+
+
+async def test_a_tls_connection_without_late_bytes_is_used_again(tmp_path: Path) -> None:
+    of_server, of_client = make_contexts(tmp_path)
+    assert isinstance(of_client, ssl.SSLContext)
+    make = numbered(FRAMINGS["chunked"])
+    async with raw_upstream(make, of_server) as server, session() as client:
+        for number in range(1, 4):
+            assert await ask(client, server.url, ssl=of_client) == b"answer %d" % number
+        assert len(server.connections) == 1

@@ -1,0 +1,38 @@
+"""Rejected requests leave three rows in the trace, without content and secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import structs
+
+from antiphon.config import ServerConfig, TraceConfig
+from tests.support.applications import LOCAL, echo_config, open_application
+from tests.support.traces import read_trace
+
+
+async def test_a_rejected_request_leaves_its_model_error_and_status(tmp_path: Path) -> None:
+    path = tmp_path / "trace.db"
+    config = structs.replace(echo_config(), trace=TraceConfig(path=str(path)))
+    async with open_application(config) as opened:
+        response = await opened.create(temperature="a very private temperature", stream=True)
+    detail = read_trace(path, response.headers["x-request-id"])
+    assert detail.request is not None
+    assert (detail.request.model, detail.request.stream) == ("echo/echo", True)
+    assert detail.request.client == "local"
+    [error] = detail.errors
+    assert error.param == "temperature"
+    assert "private" not in repr(detail)
+
+
+async def test_a_body_that_is_no_object_is_recorded_too(tmp_path: Path) -> None:
+    path = tmp_path / "trace.db"
+    config = structs.replace(
+        echo_config(), trace=TraceConfig(path=str(path)), server=ServerConfig(port=0)
+    )
+    async with open_application(config) as opened:
+        response = await opened.request("POST", "/v1/responses", b"[1", LOCAL)
+    detail = read_trace(path, response.headers["x-request-id"])
+    assert detail.request is not None
+    assert detail.request.model == ""
+    assert [error.code for error in detail.errors]
