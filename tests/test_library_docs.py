@@ -22,7 +22,7 @@ PRINTED = [
     "response.created\nresponse.in_progress\n",
     "completed",
     "POST /chat/completions True\n0 response.created\n",
-    "completed completed 9",
+    "completed completed 9\nresponse.completed\n",
 ]
 CONFIG = '[server]\napi_keys = { team = "${TEAM_KEY}" }\n'
 

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from antiphon.library.response_stream import ResponseStream
     from antiphon.library.translator import OutboundRequest, Translator
     from antiphon.pipeline.stage import Batch, Stage
-    from antiphon.wire.sse import SSEDecoder, SSEEncoder
+    from antiphon.wire.sse import SSEDecoder, SSEEncoder, event_to_dict
 
 __version__ = "0.1.0"
 
@@ -97,7 +97,7 @@ _MODULES = {
     "antiphon.library.response_stream": "ResponseStream",
     "antiphon.library.translator": "OutboundRequest Translator",
     "antiphon.pipeline.stage": "Batch Stage",
-    "antiphon.wire.sse": "SSEDecoder SSEEncoder",
+    "antiphon.wire.sse": "SSEDecoder SSEEncoder event_to_dict",
 }
 _NAMES = {
     name: (module, attribute or name)
@@ -150,6 +150,7 @@ __all__ = [
     "aiohttp_app",
     "asgi_app",
     "classify",
+    "event_to_dict",
     "map_finish_reason",
     "open",
     "open_blocking",

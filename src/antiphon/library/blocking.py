@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 from antiphon.library.gateway import Gateway, open_gateway
 from antiphon.library.response_stream import ResponseStream
 from antiphon.library.settings import ConfigLike
+from antiphon.pipeline.stage import StageFactory
 
 _T = TypeVar("_T")
 
@@ -43,12 +44,15 @@ class LoopThread:
 
 @contextmanager
 def open_blocking(
-    config: ConfigLike = None, *, environment: Mapping[str, str] | None = None
+    config: ConfigLike = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    stages: Sequence[StageFactory] = (),
 ) -> Iterator[BlockingGateway]:
     """Open a gateway without asyncio: `with antiphon.open_blocking() as gateway`."""
     thread = LoopThread()
     try:
-        opening = open_gateway(config, environment=environment)
+        opening = open_gateway(config, environment=environment, stages=stages)
         gateway = thread.call(_enter(opening))
         try:
             yield BlockingGateway(gateway, thread)

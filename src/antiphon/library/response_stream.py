@@ -56,7 +56,7 @@ class ResponseStream:
             yield event_to_dict(event, self._sequence_number - 1)
 
     async def typed(self) -> AsyncIterator[Event]:
-        """Iterate over the events as structs of `antiphon.events` instead of dictionaries."""
+        """Iterate over the events as structs of `antiphon.wire.events` instead of dictionaries."""
         if self._events is None:
             raise RuntimeError("Enter the stream first: async with gateway.stream(…) as stream.")
         async for event in self._events:

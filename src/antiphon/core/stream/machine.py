@@ -77,7 +77,7 @@ class ResponseMachine:
         limits: ResponseLimits = DEFAULT_LIMITS,
     ) -> None:
         """`response` has the fields that the request decides; without it and a source of ids, ids
-        are numbered. `tools` are the tools that calls are restored to. `seal` turns provider state into
+        are numbered. `tools` decides the types of calls. `seal` turns provider state into
         `encrypted_content`; without it, state is dropped. `describe` makes the error message of a
         failed response; both may be replaced for each attempt. `empty_arguments` replaces the
         arguments of a call that has none."""
