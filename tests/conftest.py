@@ -6,8 +6,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support import corpus
 
 # A slow machine is no reason to fail, so there are no deadlines; nor is a property that holds only
 # for some of the mangled histories that are made up for it.
@@ -21,6 +25,13 @@ settings.load_profile("default")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden transcripts")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what a run of the corpus tests or the golden tests had to replay."""
+    paths = [Path(arg.partition("::")[0]).name for arg in terminalreporter.config.args]
+    if {"tests", "contract", "golden"} & set(paths):
+        terminalreporter.write_line(corpus.summary(Path(__file__).parent / "golden"))
 
 
 @pytest.fixture(scope="session")

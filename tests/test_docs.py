@@ -34,7 +34,7 @@ from antiphon.config import (
 from antiphon.core.filters import order, web_search
 from antiphon.core.freeform import grammar_limits
 from antiphon.core.structured_output import json_schema
-from antiphon.engine import image_description
+from antiphon.engine.media import image_description
 from antiphon.engine.routing import make_router
 from antiphon.pipeline import bridge
 from antiphon.pipeline.pipeline import build_pipeline

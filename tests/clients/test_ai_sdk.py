@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from tests.support.clients.gateway import ClientGateway, client_gateway
+from tests.support.clients.installed import Release
 from tests.support.clients.node_programs import run_program
-from tests.support.clients.scenario import Client
+from tests.support.clients.scenario import NodeClient
 from tests.support.clients.scripted_model import Call, CutReply, Dialect, Reply
 
-AI_SDK = Client("AI SDK", "npm:@ai-sdk/openai")
+AI_SDK = NodeClient("AI SDK", "npm:@ai-sdk/openai")
 LOOK = Call("get_weather", {"city": "Paris"})
 CITY = {"name": "Paris", "people": 2102650}
 THOUGHT = "It is about the weather."
@@ -23,26 +24,28 @@ STEPS = [Reply(thought=THOUGHT, calls=[LOOK]), Reply("It is sunny.")]
 
 
 @AI_SDK.does("text")
-async def test_a_text(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_text(tmp_path: Path, dialect: Dialect, release: Release) -> None:
     async with client_gateway(tmp_path, dialect, [Reply("It is sunny.", tokens=12)]) as setup:
-        seen = await run_program(setup, "ai-sdk", "text")
+        seen = await run_program(setup, "ai-sdk", "text", release)
         assert (seen["text"], seen["finish"], seen["tokens"]) == ("It is sunny.", "stop", 17)
         assert setup.requests[0].messages[0] == ("system", "Be kind.")
 
 
 @AI_SDK.does("streamed text")
-async def test_a_streamed_text(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_streamed_text(tmp_path: Path, dialect: Dialect, release: Release) -> None:
     async with client_gateway(tmp_path, dialect, [Reply("It is sunny.")]) as setup:
-        seen = await run_program(setup, "ai-sdk", "stream")
+        seen = await run_program(setup, "ai-sdk", "stream", release)
         assert (seen["text"], seen["finish"], seen["errors"]) == ("It is sunny.", "stop", [])
         assert seen["parts"].count("text-start") == seen["parts"].count("text-end") == 1
 
 
 @AI_SDK.does("tools in steps")
 @pytest.mark.parametrize("scenario", ["tools", "streamedTools"])
-async def test_tools_in_several_steps(tmp_path: Path, dialect: Dialect, scenario: str) -> None:
+async def test_tools_in_several_steps(
+    tmp_path: Path, dialect: Dialect, release: Release, scenario: str
+) -> None:
     async with client_gateway(tmp_path, dialect, STEPS) as setup:
-        seen = await run_program(setup, "ai-sdk", scenario)
+        seen = await run_program(setup, "ai-sdk", scenario, release)
         first, second = seen["steps"]
         assert (first["finish"], second["finish"]) == ("tool-calls", "stop")
         assert first["calls"] == [["get_weather", {"city": "Paris"}]]
@@ -52,30 +55,33 @@ async def test_tools_in_several_steps(tmp_path: Path, dialect: Dialect, scenario
 
 
 @AI_SDK.does("object")
-async def test_an_object(tmp_path: Path, dialect: Dialect) -> None:
+async def test_an_object(tmp_path: Path, dialect: Dialect, release: Release) -> None:
     async with client_gateway(
         tmp_path, dialect, [Reply('{"name":"Paris","people":2102650}')]
     ) as setup:
-        assert await run_program(setup, "ai-sdk", "object") == {"object": CITY, "finish": "stop"}
+        assert await run_program(setup, "ai-sdk", "object", release) == {
+            "object": CITY,
+            "finish": "stop",
+        }
         assert setup.requests[0].schema is not None
 
 
 @AI_SDK.does("streamed object")
-async def test_a_streamed_object(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_streamed_object(tmp_path: Path, dialect: Dialect, release: Release) -> None:
     async with client_gateway(
         tmp_path, dialect, [Reply('{"name":"Paris","people":2102650}')]
     ) as setup:
-        seen = await run_program(setup, "ai-sdk", "streamedObject")
+        seen = await run_program(setup, "ai-sdk", "streamedObject", release)
         assert seen["object"] == seen["partial"][-1] == CITY
 
 
 @AI_SDK.does("turns without store")
 @pytest.mark.parametrize("scenario", ["unstored", "streamedUnstored"])
 async def test_turns_without_a_store_send_everything(
-    tmp_path: Path, dialect: Dialect, scenario: str
+    tmp_path: Path, dialect: Dialect, release: Release, scenario: str
 ) -> None:
     async with client_gateway(tmp_path, dialect, [*STEPS, Reply("Rain.")]) as setup:
-        seen = await run_program(setup, "ai-sdk", scenario)
+        seen = await run_program(setup, "ai-sdk", scenario, release)
         assert references(seen) == [0, 0, 0]
         check_history(setup, seen)
 
@@ -83,19 +89,19 @@ async def test_turns_without_a_store_send_everything(
 @AI_SDK.does("turns with store")
 @pytest.mark.parametrize("scenario", ["stored", "streamedStored"])
 async def test_turns_with_a_store_send_references(
-    tmp_path: Path, dialect: Dialect, scenario: str
+    tmp_path: Path, dialect: Dialect, release: Release, scenario: str
 ) -> None:
     async with client_gateway(tmp_path, dialect, [*STEPS, Reply("Rain.")]) as setup:
-        seen = await run_program(setup, "ai-sdk", scenario)
+        seen = await run_program(setup, "ai-sdk", scenario, release)
         assert [sent > 0 for sent in references(seen)] == [False, True, True]
         check_history(setup, seen)
 
 
 @AI_SDK.does("cut stream")
-async def test_a_cut_stream_is_an_error(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_cut_stream_is_an_error(tmp_path: Path, dialect: Dialect, release: Release) -> None:
     reply = Reply("A sentence that does not come to its end.")
     async with client_gateway(tmp_path, dialect, [CutReply(reply, after="sentence")]) as setup:
-        seen = await run_program(setup, "ai-sdk", "stream")
+        seen = await run_program(setup, "ai-sdk", "stream", release)
         assert (seen["finish"], seen["errors"][0]["type"]) == ("error", "response.failed")
         assert seen["text"].startswith("A sentence")
 

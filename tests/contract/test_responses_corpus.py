@@ -11,7 +11,15 @@ from antiphon.dialects.responses.encode import encode
 from antiphon.dialects.responses.quirks import ResponsesQuirks
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.recordings import events_of, every, final, history_of, streams
+from tests.support.reference_readers.recorded_response import sse_payloads
 from tests.support.reference_readers.responses import citations, logprobs, read, simplify_item
+from tests.support.upstream_events import (
+    event_names,
+    events_by_item,
+    is_progress,
+    is_subsequence,
+    progress_events,
+)
 
 CASES = cases("responses")
 # The text of its item is not the text of its deltas, and what was told cannot be taken back.
@@ -42,13 +50,33 @@ def test_the_deltas_are_those_of_the_recording(case: Case) -> None:
     sent = read(case.data).deltas
     ours: dict[str, str] = {}
     for event in events_of(case):
-        if event["type"].endswith(".delta"):
+        if event["type"].endswith(".delta") and isinstance(event["delta"], str):
             ours[event["type"]] = ours.get(event["type"], "") + event["delta"]
     for kind, text in ours.items():
         # What came without deltas has one of ours.
         assert sent.get(kind, text) == text
-    passed_on = ("code_interpreter", "shell_call", "mcp_call")
-    assert {kind for kind in sent if not any(word in kind for word in passed_on)} <= ours.keys()
+    assert sent.keys() <= ours.keys()
+
+
+@every(streams(CASES))
+def test_every_event_of_the_server_reaches_the_client_in_order(case: Case) -> None:
+    sent, received = events_by_item(sse_payloads(case.data)), events_by_item(events_of(case))
+    assert len(received) == len(sent)
+    for theirs, ours in zip(sent, received, strict=True):
+        assert is_subsequence(event_names(theirs), event_names(ours)), event_names(ours)
+
+
+@every(case for case in streams(CASES) if b"_call" in case.data or b"mcp_" in case.data)
+def test_every_event_of_a_hosted_tool_is_passed_on_with_our_place(case: Case) -> None:
+    events = events_of(case)
+    theirs, ours = progress_events(sse_payloads(case.data)), progress_events(events)
+    assert [event for event in ours if event in theirs] == theirs
+    item_ids: dict[int, str] = {}
+    for event in events:
+        if event["type"] == "response.output_item.added":
+            item_ids[event["output_index"]] = event["item"]["id"]
+        elif is_progress(event["type"]) and "item_id" in event:
+            assert event["item_id"] == item_ids[event["output_index"]]
 
 
 @every_answer

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import TimeoutConfig
+from antiphon.config import LimitConfig, TimeoutConfig
 from tests.support.shared_gateway import UVLOOP, SharedGateway, open_shared_gateway
 from tests.support.stream_reader import StreamReader, open_stream
 from tests.support.upstream import (
@@ -241,7 +241,9 @@ async def test_a_client_that_does_not_read_blocks_only_its_own_upstream(
     flood = FloodingProvider()
     timeouts = TimeoutConfig(idle_s=0.2)
     async with (
-        open_shared_gateway(tmp_path, timeouts=timeouts, keepalive_s=0.05) as shared_gateway,
+        open_shared_gateway(
+            tmp_path, timeouts=timeouts, limits=LimitConfig(text_chars=2**28), keepalive_s=0.05
+        ) as shared_gateway,
         open_stream(shared_gateway.gateway.gateway.port, buffer_bytes=2**16) as slow,
         asyncio.timeout(60),
     ):

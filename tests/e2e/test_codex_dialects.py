@@ -29,7 +29,7 @@ from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 from tests.support.scripted_providers.session import Turn
 from tests.support.upstream import Connection, ReceivedRequest, Upstream, upstream
 
-BODIES = captured.bodies()
+BODIES = captured.answerable()
 pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
 
 PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
@@ -70,6 +70,7 @@ async def dialect_gateway(
         directory: Path = tmp_path_factory.mktemp("dialect")
         config = replaced(settings(directory, server.url), providers={"up": entry})
         async with running(config) as gateway:
+            gateway.client.headers.update(captured.CLIENT)
             yield DialectGateway(gateway, server, scripted, f"up/{model}")
 
 

@@ -28,7 +28,7 @@ from tests.support.upstream import (
     usage,
 )
 
-BODIES = captured.bodies()
+BODIES = captured.answerable()
 
 pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
 
@@ -41,6 +41,7 @@ async def codex_gateway(
     async with checked_gateway(
         tmp_path_factory.mktemp("codex"), send_frames(HELLO_WORLD)
     ) as started:
+        started.gateway.client.headers.update(captured.CLIENT)
         yield started
 
 
@@ -97,6 +98,7 @@ async def test_every_tool_that_codex_offers_can_be_called(tmp_path: Path) -> Non
         await send_frames(frames)(request, connection)
 
     async with checked_gateway(tmp_path, script) as codex_gateway:
+        codex_gateway.gateway.client.headers.update(captured.CLIENT)
         body = BODIES["01-first-turn-unknown-model"]
         events = await codex_gateway.stream(**{**body, "model": "up/m"})
         called = {

@@ -203,7 +203,11 @@ async def test_streamed_and_whole_answers_have_the_same_trace(tmp_path: Path) ->
         await setup.whole()
         await setup.post(model="up/", input="no such model")
     found = trace_reader.list_requests(tmp_path / "trace.db")
-    assert [each.finish.status for each in found if each.finish] == ["completed", "completed"]
+    assert [each.finish.status for each in found if each.finish] == [
+        "rejected",
+        "completed",
+        "completed",
+    ]
     assert [each.usage.output_tokens for each in found if each.usage] == [3, 3]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.config import TimeoutConfig
+from antiphon.config import LimitConfig, TimeoutConfig
 from tests.support.checked_gateway import (
     Document,
     check_events,
@@ -154,7 +154,8 @@ class FloodingProvider:
 @row(5)
 async def test_a_slow_client_slows_only_its_own_upstream(tmp_path: Path) -> None:
     flood = FloodingProvider()
-    async with checked_gateway(tmp_path, flood.run) as setup:
+    limits = LimitConfig(text_chars=2**28)
+    async with checked_gateway(tmp_path, flood.run, limits=limits) as setup:
         url = f"{setup.gateway.base_url}/responses"
         slow = {"model": "m", "input": "slow", "stream": True, "store": False}
         async with setup.gateway.client.post(url, json=slow) as response:

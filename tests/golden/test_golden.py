@@ -1,8 +1,8 @@
 """Golden transcripts: what a provider sent, and the events a client sees, in full.
 
-`<dialect>/<case>/` holds `upstream.sse` or `upstream.json`, `request.json` if the native request
-matters, and `events.jsonl`. All of it is invented; the shapes are those of real providers.
-`make golden` rewrites the events.
+`<dialect>/<case>/` holds `upstream.sse`, `.json`, `.ndjson` or `.eventstream`, `request.json` if
+the native request matters, and `events.jsonl`. All of it is invented; the shapes are those of real
+providers. `make golden` rewrites the events.
 """
 
 from __future__ import annotations
@@ -14,15 +14,21 @@ from typing import Any
 import pytest
 
 from antiphon import replay
+from antiphon.dialects.dialect import DIALECTS
 from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.stream_validator import check
 
 HERE = Path(__file__).parent
 UPSTREAMS = sorted(HERE.glob("*/*/upstream.*"))
-NAMES = {"upstream.sse", "upstream.json", "request.json", "events.jsonl"}
+ANSWERS = {f"upstream.{kind}" for kind in ("sse", "json", "ndjson", "eventstream")}
+NAMES = ANSWERS | {"request.json", "events.jsonl"}
 
-# What every dialect must show, by the case that shows it.
-REQUIRED = """
+# What every dialect must show, by the case that shows it; `chat` also shows every way to end.
+SHOWN_BY_ALL = {"text", "parallel_calls"}
+SHOWN_BY_RESPONSES = """
+    code_interpreter web_search file_search image_generation mcp_call shell_call
+""".split()
+SHOWN_BY_CHAT = """
     text reasoning call parallel_calls parallel_calls_interleaved refusal length filter
     error_mid_stream truncated_text truncated_call usage_after_finish empty_deltas whole_text
     whole_calls whole_refusal whole_length whole_filter whole_error whole_empty
@@ -66,10 +72,11 @@ def test_a_recorded_answer_cut_at_every_byte_gives_the_same_events(upstream: Pat
     assert replayed(upstream, cuts=range(upstream.stat().st_size)) == replayed(upstream)
 
 
-@pytest.mark.parametrize("dialect", sorted({path.parts[-3] for path in UPSTREAMS}))
-def test_every_dialect_has_every_golden_case(dialect: str) -> None:
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_every_dialect_has_its_golden_cases(dialect: str) -> None:
     shown = {path.parent.name for path in UPSTREAMS if path.parts[-3] == dialect}
-    assert set(REQUIRED) <= shown
+    more = {"chat": SHOWN_BY_CHAT, "responses": SHOWN_BY_RESPONSES}.get(dialect, [])
+    assert SHOWN_BY_ALL.union(more) <= shown
 
 
 def test_every_golden_file_belongs_to_a_case() -> None:
@@ -77,6 +84,6 @@ def test_every_golden_file_belongs_to_a_case() -> None:
     for case in cases:
         names = {path.name for path in case.iterdir()}
         assert names <= NAMES, f"{case}: nobody reads {names - NAMES}"
-        assert len(names & {"upstream.sse", "upstream.json"}) == 1, f"{case}: one upstream"
+        assert len(names & ANSWERS) == 1, f"{case}: one upstream"
         assert "events.jsonl" in names, f"{case}: no events"
     assert len(cases) == len(UPSTREAMS)

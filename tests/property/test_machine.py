@@ -15,11 +15,14 @@ from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
+    EmptyReasoning,
     Extra,
     Failure,
     Finish,
     ItemEnd,
     RawItem,
+    RawItemEvent,
+    RawItemStarted,
     Reasoning,
     ReasoningState,
     Refusal,
@@ -69,6 +72,8 @@ calls = st.builds(
     arguments=pieces,
     kind=st.sampled_from(["function", "function", "function", "custom"]),
 )
+SEARCH = {"type": "web_search_call", "status": "in_progress", "action": {"type": "search"}}
+STAGES = ("in_progress", "searching", "completed", "failed")
 outputs = st.one_of(
     st.builds(Text, text=texts),
     st.builds(Refusal, text=texts),
@@ -78,6 +83,15 @@ outputs = st.one_of(
     st.builds(ToolEnd, index=st.integers(0, 4), complete=st.booleans()),
     st.builds(Annotation, st.just({"type": "file_path", "file_id": "f", "index": 0})),
     st.builds(RawItem, st.just({"type": "compaction", "encrypted_content": "x"})),
+    st.builds(RawItemStarted, st.integers(0, 2), st.just(SEARCH)),
+    st.builds(
+        RawItemEvent,
+        st.integers(0, 2),
+        st.sampled_from([f"response.web_search_call.{stage}" for stage in STAGES]),
+        st.just({"item_id": "x", "output_index": 5}),
+    ),
+    st.builds(RawItem, st.just(SEARCH | {"status": "completed"}), st.none() | st.integers(0, 2)),
+    st.builds(EmptyReasoning),
     st.builds(ItemEnd),
     st.builds(ReasoningState, scheme=texts, value=texts),
     st.builds(Usage, counts, counts, counts, counts, counts, st.none() | counts),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from openai.types.responses import Response as OfficialResponse
 
 from antiphon.errors import InvalidRequest
-from antiphon.wire.body import MAX_DEPTH
+from antiphon.wire.body import DEFAULT_LIMITS
 from antiphon.wire.request import Request
 from antiphon.wire.response_from_request import create_response
 from tests.support import captured_requests as captured
@@ -140,7 +140,7 @@ def test_nesting_is_bounded(depth: int, brackets: tuple[str, str], closed: bool)
     outcome = parsed(
         f'{{"model": "m", "input": "", "extra": {nested}{"}" if closed else ""}'.encode()
     )
-    assert isinstance(outcome, Request) == (closed and depth < MAX_DEPTH)
+    assert isinstance(outcome, Request) == (closed and depth < DEFAULT_LIMITS.max_body_depth)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

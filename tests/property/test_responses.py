@@ -68,6 +68,9 @@ def item_events(draw: st.DrawFn, item: Document) -> Iterator[Document]:
     """The events of the parts of an item: a part is whole when the next one begins."""
     if item["type"] == "function_call":
         yield from part_events(draw, "function_call_arguments", "arguments", item["arguments"])
+    if item["type"] == "web_search_call":
+        stages = draw(st.lists(st.sampled_from(["in_progress", "searching", "completed"])))
+        yield from ({"type": f"response.web_search_call.{stage}"} for stage in stages)
     for channel in ("summary", "content"):
         parts = item.get(channel, [])[: draw(st.integers(0, 2))]
         for number, part in enumerate(parts):

@@ -26,3 +26,16 @@ def bodies() -> dict[str, dict[str, Any]]:
         for path in sorted(design.glob("codex-requests/*.json"))
     }
     return {name: body for name, body in captured.items() if body}
+
+
+CLIENT = {"originator": "codex_exec"}
+"""Headers by which the gateway recognises the client that sent these requests."""
+
+
+def answerable() -> dict[str, dict[str, Any]]:
+    """The bodies of all requests but those for a compaction, which is not supported."""
+    return {name: body for name, body in bodies().items() if not _is_compaction(body)}
+
+
+def _is_compaction(body: dict[str, Any]) -> bool:
+    return any(item.get("type") == "compaction_trigger" for item in body["input"])

@@ -1,17 +1,30 @@
 """Recordings of real providers, where there are any: they stay outside of the repository.
 
 `ANTIPHON_CORPUS` names their directory; without it they are looked for in `../shared/corpus`. Newer
-recordings in a directory `recordings` beside it are read as well.
+recordings in a directory `recordings` beside it are read as well. Where there are none, the golden
+transcripts of the project (`tests/golden`) test the same code.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+RECORDINGS: Mapping[str, int] = {
+    "anthropic": 38,
+    "bedrock": 20,
+    "chat": 191,
+    "cohere": 10,
+    "gemini": 38,
+    "ollama": 8,
+    "responses": 84,
+}
+"""Recordings of the corpus by protocol, as of November 2026."""
 
 ABSENT = "no corpus of recordings here: set ANTIPHON_CORPUS to its directory"
 
@@ -42,6 +55,18 @@ def cases(protocol: str | None = None, *, wire: str | None = None) -> list[Case]
         for case in _all(root())
         if protocol in (None, case.meta["protocol"]) and wire in (None, case.meta["wire"])
     ]
+
+
+def summary(golden: Path) -> str:
+    """What a test run replays: the recordings, or without them the golden transcripts."""
+    transcripts = len(list(golden.glob("*/*/upstream.*")))
+    if root() is not None:
+        return f"{len(cases())} recordings and {transcripts} golden transcripts were replayed."
+    total = sum(RECORDINGS.values())
+    return (
+        f"No corpus: {transcripts} golden transcripts were replayed instead of {total} recordings."
+        " Set ANTIPHON_CORPUS to the directory of the corpus to use them."
+    )
 
 
 @cache

@@ -16,6 +16,7 @@ from antiphon.config import (
     AttemptConfig,
     CapsuleConfig,
     Config,
+    LimitConfig,
     ProviderConfig,
     ServerConfig,
     StoreConfig,
@@ -63,7 +64,12 @@ def events_of(data: bytes) -> list[dict[str, Any]]:
 
 
 def settings(
-    tmp_path: Path, url: str = "", *, timeouts: TimeoutConfig | None = None, **server: Any
+    tmp_path: Path,
+    url: str = "",
+    *,
+    timeouts: TimeoutConfig | None = None,
+    limits: LimitConfig | None = None,
+    **server: Any,
 ) -> Config:
     """A configuration with one scripted provider named `up`, and nothing outside `tmp_path`."""
     providers: dict[str, ProviderConfig] = {}
@@ -82,6 +88,7 @@ def settings(
         trace=TraceConfig(path=str(tmp_path / "trace.db")),
         capsule=CapsuleConfig(keys=["a key that only tests use"]),
         attempts=AttemptConfig(max_attempts=1),  # only tests of retries enable them
+        limits=limits or LimitConfig(),
     )
 
 

@@ -79,6 +79,16 @@ class StreamReader:
         async with asyncio.timeout(TIMEOUT_S):
             return await self._reader.read()
 
+    async def closed_without_an_answer(self) -> bool:
+        """Wait until the connection is closed; whether no byte came before."""
+        async with asyncio.timeout(TIMEOUT_S):
+            return not await self._reader.read()
+
+    def start_next_answer(self) -> None:
+        """Forget the answer that was read; the next one comes on the same connection."""
+        self.status, self._seen = 0, 0
+        self._body.clear()
+
     async def _more(self) -> bool:
         """Read one more chunk of the body."""
         async with asyncio.timeout(TIMEOUT_S):

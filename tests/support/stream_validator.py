@@ -40,6 +40,14 @@ _WRITTEN = {
     "response.mcp_call_arguments": ("mcp_call", "arguments"),
 }
 _WRITTEN_FIELD = dict(_WRITTEN.values())
+# Progress of hosted tools beside their stages → the item it belongs to.
+_PROGRESS = {
+    "response.code_interpreter_call_code": "code_interpreter_call",
+    "response.image_generation_call": "image_generation_call",
+    "response.shell_call_command": "shell_call",
+    "response.shell_call_output_content": "shell_call_output",
+    "response.compaction": "compaction",
+}
 
 
 @dataclass
@@ -64,6 +72,7 @@ class _Item:
     written: list[str] = field(default_factory=list)
     written_done: bool = False
     stages: list[str] = field(default_factory=list)
+    progress: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     done: Mapping[str, Any] | None = None
 
     @property
@@ -141,6 +150,8 @@ class _Validator:
             _STEPS[kind](self, event)
         elif stem in _WRITTEN:
             self.write(event, stem, verb)
+        elif stem in _PROGRESS:
+            self.progressed(event, stem, verb)
         else:
             self.grow_part(event, _PART_OF_EVENT[stem], verb)
 
@@ -328,6 +339,18 @@ class _Validator:
             return
         self.demand(event[name] == "".join(item.written), "7", f"the {name} is what was streamed")
         item.written_done = True
+
+    def progressed(self, event: Event, stem: str, verb: str) -> None:
+        """Code and commands come in pieces, whose sum is what the done event says."""
+        item = self.current(event)
+        self.demand(item.type == _PROGRESS[stem], "10", f"no {stem} in a {item.type}")
+        index = event.get("command_index", 0)
+        whole = event.get("code", event.get("command"))
+        pieces = item.progress.setdefault((stem, index), [])
+        if verb == "delta" and isinstance(event["delta"], str):
+            pieces.append(event["delta"])
+        elif verb == "done" and whole is not None:
+            self.demand(whole == "".join(pieces), "10", f"{stem} is what was streamed")
 
     def hosted(self, event: Event, call: str, setup: str) -> None:
         item = self.current(event)

@@ -27,39 +27,48 @@ LOGPROB: Document = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs
 def response(status: str = "in_progress", **changes: Any) -> Document:
     ended = status in ("completed", "incomplete", "failed")
     reason = {"reason": "max_output_tokens"}
-    return {
-        "id": "resp_1",
-        "object": "response",
-        "created_at": 7,
-        "completed_at": 8 if status == "completed" else None,
-        "status": status,
-        "model": "m",
-        "output": [],
-        "error": {"code": "server_error", "message": "No."} if status == "failed" else None,
-        "incomplete_details": reason if status == "incomplete" else None,
-        "instructions": None,
-        "metadata": {},
-        "parallel_tool_calls": True,
-        "temperature": 1.0,
-        "top_p": 1.0,
-        "tool_choice": "auto",
-        "tools": [],
-        "presence_penalty": 0.0,
-        "frequency_penalty": 0.0,
-        "top_logprobs": 0,
-        "previous_response_id": None,
-        "background": False,
-        "store": True,
-        "max_output_tokens": None,
-        "max_tool_calls": None,
-        "text": {"format": {"type": "text"}, "verbosity": "medium"},
-        "reasoning": {"effort": None, "summary": None},
-        "truncation": "disabled",
-        "service_tier": "default",
-        "usage": USAGE if ended else None,
-        "safety_identifier": None,
-        "prompt_cache_key": None,
-    } | changes
+    return (
+        {
+            "id": "resp_1",
+            "object": "response",
+            "created_at": 7,
+            "completed_at": 8 if status == "completed" else None,
+            "status": status,
+            "model": "m",
+            "output": [],
+            "error": {"code": "server_error", "message": "No."} if status == "failed" else None,
+            "incomplete_details": reason if status == "incomplete" else None,
+            "instructions": None,
+            "metadata": {},
+            "parallel_tool_calls": True,
+            "temperature": 1.0,
+            "top_p": 1.0,
+            "tool_choice": "auto",
+            "tools": [],
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "top_logprobs": 0,
+            "previous_response_id": None,
+            "background": False,
+            "store": True,
+            "max_output_tokens": None,
+            "max_tool_calls": None,
+            "text": {"format": {"type": "text"}, "verbosity": "medium"},
+            "reasoning": {"effort": None, "summary": None},
+            "truncation": "disabled",
+            "service_tier": "default",
+            "usage": USAGE if ended else None,
+            "safety_identifier": None,
+            "prompt_cache_key": None,
+        }
+        | changes
+        | ({"output_text": _all_text(changes.get("output", []))} if ended else {})
+    )
+
+
+def _all_text(output: list[Document]) -> str:
+    parts = [part for item in output for part in item.get("content") or []]
+    return "".join(part["text"] for part in parts if part["type"] == "output_text")
 
 
 def stream(*items: Item, end: str = "completed", queued: bool = False) -> list[Document]:
@@ -204,6 +213,24 @@ def search(*stages: str) -> Item:
         blank = {"type": "web_search_call", "id": f"ws_{index}", "status": "in_progress"}
         inner: list[Document] = [{"type": f"response.web_search_call.{setup}"} for setup in stages]
         return _item(index, blank, inner, blank | {"status": "completed"})
+
+    return build
+
+
+def code_run(*pieces: str) -> Item:
+    """Code that the server wrote and ran."""
+
+    def build(index: int) -> BuiltItem:
+        code, name = "".join(pieces), "response.code_interpreter_call"
+        blank = {"type": "code_interpreter_call", "id": f"ci_{index}", "status": "in_progress"}
+        inner: list[Document] = [
+            {"type": f"{name}.in_progress"},
+            *({"type": f"{name}_code.delta", "delta": piece} for piece in pieces),
+            {"type": f"{name}_code.done", "code": code},
+            {"type": f"{name}.interpreting"},
+            {"type": f"{name}.completed"},
+        ]
+        return _item(index, blank, inner, blank | {"status": "completed", "code": code})
 
     return build
 

@@ -69,6 +69,7 @@ _PLACES = {
     "C": "content_index",
     "S": "summary_index",
     "N": "annotation_index",
+    "output_delta": "delta",
 }
 _FIELDS = {
     "response.created": "response",
@@ -100,8 +101,18 @@ _FIELDS = {
     "response.custom_tool_call_input.done": "I O input",
     "response.mcp_call_arguments.delta": "I O delta",
     "response.mcp_call_arguments.done": "I O arguments",
+    "response.code_interpreter_call_code.delta": "I O delta",
+    "response.code_interpreter_call_code.done": "I O code",
+    "response.image_generation_call.partial_image": "I O partial_image_b64 partial_image_index",
+    "response.shell_call_command.added": "O command_index command",
+    "response.shell_call_command.delta": "O command_index delta",
+    "response.shell_call_command.done": "O command_index command",
+    "response.shell_call_output_content.delta": "I O command_index output_delta",
+    "response.shell_call_output_content.done": "I O command_index output",
+    "response.compaction.compacting": "I O",
 }
-_STRINGS = {"item_id", "delta", "text", "refusal", "arguments", "input", "name"}
+_STRINGS = set("item_id delta text refusal arguments input name".split())
+_STRINGS |= {"code", "command", "partial_image_b64"}
 _OBJECTS = {"response", "item", "part", "annotation", "error"}
 
 _HOSTED = re.compile(r"response\.(\w+_call|mcp_list_tools)\.(\w+)")
@@ -197,13 +208,15 @@ def check_event(event: Mapping[str, Any], where: str) -> None:
     for word in ("I O" if hosted else _FIELDS[str(kind)]).split():
         name = _PLACES.get(word, word)
         expect(name in event, f"{kind} carries {name}")
-        expect(_field_rule(name)(event[name]), f"{name} is {event[name]!r}")
+        expect(_field_rule(word, name)(event[name]), f"{name} is {event[name]!r}")
     if "obfuscation" in event:
         demand(str(kind).endswith(".delta"), "rule 14", f"{where}: only deltas are padded")
         demand(_is_string(event["obfuscation"]), "rule 14", f"{where}: padding is a string")
 
 
-def _field_rule(name: str) -> Callable[[object], bool]:
+def _field_rule(word: str, name: str) -> Callable[[object], bool]:
+    if word == "output_delta":
+        return _is_object
     if name.endswith("_index"):
         return is_count
     if name in _STRINGS:
@@ -228,9 +241,11 @@ def check_response(response: Mapping[str, Any], where: str) -> None:
         value = response.get(name, _MISSING)
         expect(value is not _MISSING, f"{name} is always sent")
         expect(rule(value), f"{name} is {value!r}")
-    expect("output_text" not in response, "output_text is for clients to compute")
     status = response["status"]
     ended = status in ("completed", "incomplete", "failed")
+    expect(("output_text" in response) == ended, "output_text at the end")
+    if ended:
+        expect(response["output_text"] == _all_text(response), "output_text is the text of output")
     expect((response["completed_at"] is not None) == (status == "completed"), "completed_at")
     expect((response["error"] is not None) == (status == "failed"), "an error, if it failed")
     expect((response["incomplete_details"] is not None) == (status == "incomplete"), "the reason")
@@ -243,6 +258,12 @@ def check_response(response: Mapping[str, Any], where: str) -> None:
         expect(reason in _INCOMPLETE_REASONS, f"incomplete for {reason}")
     if ended:
         _check_usage(response["usage"], where)
+
+
+def _all_text(response: Mapping[str, Any]) -> str:
+    messages = [item for item in response["output"] if item.get("type") == "message"]
+    parts = [part for message in messages for part in message.get("content") or []]
+    return "".join(part["text"] for part in parts if part.get("type") == "output_text")
 
 
 def _check_usage(usage: Mapping[str, Any], where: str) -> None:

@@ -30,9 +30,10 @@ from antiphon.cli.terminal import (
     write_json_lines,
 )
 from antiphon.config import Config, inspect_config, suggest
-from antiphon.engine.image_description import check_vision_model
+from antiphon.engine.media.image_description import check_vision_model
 from antiphon.engine.routing import inspect_routes, list_targets
 from antiphon.errors import AntiphonError, ConfigError
+from antiphon.pipeline.printable import printable
 from antiphon.providers.registry import Provider, inspect_providers
 from antiphon.server.auth import reject_open_bind
 from antiphon.server.clients import make_profile_resolver
@@ -250,7 +251,8 @@ def _print_providers(console: Console, checked: CheckedConfig) -> None:
 def _print_results(console: Console, results: Sequence[ProbeResult]) -> None:
     table = make_table("provider", "model", "result", "latency", "message", right=["latency"])
     for result in results:
-        message = filter(None, (Text(result.message), Text(result.reason, style="dim")))
+        reason = Text(printable(result.reason), style="dim")
+        message = filter(None, (Text(printable(result.message)), reason))
         table.add_row(
             Text(result.provider, style="bold"),
             result.model or "-",

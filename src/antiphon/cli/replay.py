@@ -12,9 +12,13 @@ import msgspec
 from rich.text import Text
 
 from antiphon.cli.terminal import is_terminal, make_console, write_json_lines
+from antiphon.core.client_profile import OTHER, PROFILES
+from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.errors import UnreadableFile
 from antiphon.library.replay import replay
+from antiphon.pipeline.printable import printable
+from antiphon.providers.registry import SPECS
 
 _STYLES: Mapping[str, str] = {
     "response.created": "cyan",
@@ -31,14 +35,16 @@ examples:
   antiphon replay upstream.sse                       one event per line
   antiphon replay upstream.sse | jq -r .type         only the event names
   antiphon replay --request request.json answer.json a JSON body, with its request
-  antiphon trace show ID --stream raw | antiphon replay -
-                                                     replay a traced request
+  antiphon trace show ID --stream request > request.json
+  antiphon trace show ID --stream raw | antiphon replay --request request.json -
+                                                     what the client of a traced request received
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Convert recorded provider bytes (a stream or a JSON body) into Responses events.\n"
+        "With the client's request, its tools, formats and filters apply as in the gateway.\n"
         "Readable on a terminal, JSON lines in a pipe."
     )
     parser.epilog = _EPILOG
@@ -52,14 +58,28 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--request",
         metavar="FILE",
-        help="the recorded request to the provider, which names the model and the tools",
+        help="the request of the client, or the one to the provider, which names only the model and"
+        " the tools; a model PROVIDER/MODEL has the capabilities in that provider's data",
+    )
+    parser.add_argument(
+        "--client",
+        default=OTHER.name,
+        choices=sorted(PROFILES),
+        metavar="NAME",
+        help=f"the client that sent the request: {', '.join(sorted(PROFILES))} (default: other)",
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    request = _read_request(args.request) if args.request else None
-    events = replay(_read_bytes(args.file), dialect=args.dialect, request=request)
+    request = _read_request(args.request) if args.request else {}
+    events = replay(
+        _read_bytes(args.file),
+        dialect=args.dialect,
+        request=request,
+        capabilities=_find_capabilities(request.get("model")),
+        client=args.client,
+    )
     if not is_terminal():
         write_json_lines(events)
         return 0
@@ -85,6 +105,12 @@ def _read_request(name: str) -> dict[str, Any]:
         raise UnreadableFile(f"{name} is not a request body: {error}") from error
 
 
+def _find_capabilities(model: object) -> Capabilities | None:
+    """Find what the model in a request supports, in the data of the provider that it names."""
+    provider, _, name = model.partition("/") if isinstance(model, str) else ("", "", "")
+    return SPECS[provider].capabilities_of(name) if provider in SPECS and name else None
+
+
 def _format_event(event: Mapping[str, Any]) -> Text:
     """Format an event as one line: sequence number, type, and a summary of its content."""
     name = event["type"]
@@ -92,7 +118,7 @@ def _format_event(event: Mapping[str, Any]) -> Text:
     line = Text.assemble(
         (f"{event['sequence_number']:>5}  ", "dim"),
         (f"{name.removeprefix('response.'):<32} ", style),
-        _summarize_event(event),
+        printable(_summarize_event(event)),
     )
     line.rstrip()
     return line

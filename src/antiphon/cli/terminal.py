@@ -12,19 +12,33 @@ from typing import Any
 
 import msgspec
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from antiphon.pipeline.printable import printable
 
 
 def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+class SafeConsole(Console):
+    """Console that makes control characters visible, whatever text they came with."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(printable(text, keep="\n"), style)
+
+
 def make_console(*, stderr: bool = False) -> Console:
     """Make a console that neither highlights text by itself nor interprets markup in it."""
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, markup=False, force_terminal=stream.isatty())
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return SafeConsole(stderr=stderr, highlight=False, markup=False, force_terminal=terminal)
 
 
 def make_table(*columns: str, right: Iterable[str] = ()) -> Table:

@@ -17,6 +17,7 @@ from antiphon.cli.trace_view import (
 )
 from antiphon.config import Config
 from antiphon.errors import TraceNotFound
+from antiphon.pipeline.printable import printable_fields
 from antiphon.store.trace import reader as trace_reader
 from antiphon.store.trace.reader import TraceDetail
 from antiphon.store.trace.rows import StreamKind, TraceStream
@@ -89,7 +90,7 @@ def run_list(args: argparse.Namespace) -> int:
         return 0
     console = make_console()
     if requests:
-        console.print(make_summary_table(requests))
+        console.print(make_summary_table([printable_fields(each) for each in requests]))
     else:
         console.print(f"no matching requests in {path}", soft_wrap=True)
     if lost := trace_reader.read_losses(path).total:
@@ -103,7 +104,7 @@ def run_show(args: argparse.Namespace) -> int:
     if args.stream:
         sys.stdout.buffer.write(_find_stream(detail, args.stream).blob)
     elif is_terminal():
-        make_console().print(make_detail_page(detail))
+        make_console().print(make_detail_page(printable_fields(detail)))
     else:
         write_json_lines([make_detail_document(detail)])
     return 0

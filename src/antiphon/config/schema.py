@@ -32,6 +32,22 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     api_keys: dict[str, Secret] = field(default_factory=dict)
     """Clients' keys by name. Without any, the server accepts only loopback addresses."""
     max_body_bytes: Count = 64 * 1024 * 1024
+    """Bytes of a request body after decompression."""
+    max_body_values: Count = 500_000
+    """JSON values in a request body."""
+    max_body_depth: Annotated[int, Meta(ge=1, le=100)] = 100
+    """Levels of objects and arrays in a request body."""
+    max_text_bytes: Count = 10 * 1024 * 1024
+    """Bytes of one string with escapes or non-ASCII characters in a request body."""
+    max_input_items: Count = 50_000
+    max_settings_bytes: Count = 8 * 1024 * 1024
+    """Bytes of all fields of a request but `input`."""
+    header_timeout_s: Seconds = 30.0
+    """Seconds for the head of a request to arrive."""
+    body_timeout_s: Seconds = 300.0
+    """Seconds for the body of a request to arrive."""
+    max_connections_per_address: Annotated[int, Meta(ge=0)] = 0
+    """Open connections of one IP address; 0: any number."""
     keepalive_s: Seconds = 15.0
     """Seconds without output before a stream sends a keep-alive event."""
     commit_after_s: Seconds = 15.0

@@ -2,13 +2,14 @@
 
 It is for values that are expensive to make from a client's text (a compiled schema, a grammar). The
 bound is on the text, because a client can make that large; a key that exceeds the whole bound is
-not cached.
+not cached. Large requests are planned in a thread of their own, so two threads may use a cache.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -26,16 +27,18 @@ class LRUCache(Generic[K, V]):
         self._values: OrderedDict[K, V] = OrderedDict()
 
     def __getitem__(self, key: K) -> V:
-        if key in self._values:
-            self._values.move_to_end(key)
-            return self._values[key]
+        values = self._values
+        if key in values:
+            with suppress(KeyError):  # another thread has just evicted it
+                values.move_to_end(key)
+                return values[key]
         value, size = self._make(key), self._size(key)
         if size > self._max_size:
             return value
-        self._values[key] = value
-        self._room -= size
+        if values.setdefault(key, value) is value:  # no other thread was faster
+            self._room -= size
         while self._room < 0:
-            oldest, _ = self._values.popitem(last=False)
+            oldest, _ = values.popitem(last=False)
             self._room += self._size(oldest)
         return value
 

@@ -14,6 +14,7 @@ import msgspec
 
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
+from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.filters.order import make_filters
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.blocks import Seal
@@ -310,12 +311,18 @@ class Answer:
         if fault is not None and is_bug(fault):
             self._log_bug(fault)
         elif fault is not None:
-            facts = {**self.facts, **self._report(fault).facts}
-            self._services.emit(Entry("upstream.failed", "warning", facts))
+            self._log_fault(fault)
         self._failure = self._find_failure()
         if fault is None and self._failure is not None:
             facts = {**self.facts, "code": self._failure.code, "reason": self._failure.message}
             self._services.emit(Entry("response.failed", "warning", facts))
+
+    def _log_fault(self, fault: ProviderFault) -> None:
+        facts = {**self.facts, **self._report(fault).facts}
+        if fault.code == FaultKind.OUT_OF_FILES:
+            self._services.emit(Entry("gateway.out_of_files", "error", facts))
+        else:
+            self._services.emit(Entry("upstream.failed", "warning", facts))
 
     def _find_failure(self) -> FailureRecord | None:
         """Return why the answer failed: a fault, or what the gateway found wrong with it."""

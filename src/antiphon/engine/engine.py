@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from msgspec import structs
+
 from antiphon.core.faults.fault import shutdown_fault
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
@@ -19,8 +21,8 @@ from antiphon.core.history.text_files import is_pdf
 from antiphon.core.plan.plan import Plan
 from antiphon.core.planning.hosted_tools import HostedToolPolicy
 from antiphon.core.planning.make_plan import make_plan
-from antiphon.engine.image_description import DescribeImages
-from antiphon.engine.pdf_text import ReadPDFs
+from antiphon.engine.media.image_description import DescribeImages
+from antiphon.engine.media.pdf_text import ReadPDFs
 from antiphon.engine.routing import Router, Target
 from antiphon.engine.run import Run
 from antiphon.engine.services import ActiveRuns, Caller, PreparedRequest, Services
@@ -30,6 +32,8 @@ from antiphon.store.item_references import resolve_references
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 from antiphon.wire.response_from_request import create_response
+
+_LARGE_HISTORY = 300  # stored items; a longer history is planned in the worker thread
 
 
 class PlanInputs(NamedTuple):
@@ -66,7 +70,8 @@ class Engine:
         media = await self._read_media([*items, *request.input], targets)
         unseal = partial(services.sealer.open, caller.client)
         inputs = PlanInputs(items, *media, self._tool_policy(caller), unseal)
-        plans, skipped = _make_plans(request, inputs, targets)
+        decide = partial(_make_plans, request, inputs, targets)
+        plans, skipped = await services.worker.run(decide) if request.is_large else decide()
         runtime = services.runtime
         response = create_response(
             request,
@@ -88,7 +93,10 @@ class Engine:
         if request.previous_response_id is None:
             return request, ()
         turns = await store.chain(request.previous_response_id, client=caller.client)
-        return request, build_history(turns)
+        items = build_history(turns)
+        if len(items) > _LARGE_HISTORY:
+            request = structs.replace(request, is_large=True)
+        return request, items
 
     async def _read_media(
         self, items: Sequence[Document], targets: Sequence[Target]
@@ -116,6 +124,7 @@ class Engine:
         await services.in_process.close()
         await services.store.close()
         services.tracer.close()
+        services.worker.close()
 
 
 def _pdf_contents(items: Iterable[Document]) -> list[str]:
@@ -152,7 +161,7 @@ def _make_plans(
 
 
 def _plan(request: Request, inputs: PlanInputs, target: Target) -> Plan:
-    return make_plan(
+    plan = make_plan(
         request,
         inputs.history,
         provider=target.provider.name,
@@ -164,6 +173,7 @@ def _plan(request: Request, inputs: PlanInputs, target: Target) -> Plan:
         file_texts=inputs.file_texts,
         hosted_tools=inputs.hosted_tools,
     )
+    return structs.replace(plan, is_large=True) if request.is_large else plan
 
 
 def _reject_background(request: Request) -> None:

@@ -303,7 +303,8 @@ class Run:
     async def _call_provider(self) -> Attempt:
         """Encode the request, send it, and wait for the response head."""
         services, answer, target = self._services, self._answer, self._next.target
-        plan, outbound = self._encoding.encode(target)
+        encode, is_large = partial(self._encoding.encode, target), self._prepared.request.is_large
+        plan, outbound = await services.worker.run(encode) if is_large else encode()
         answer.use_sent_plan(plan)
         answer.bridge.plan, answer.sent = plan, outbound.body
         if self._trace.keeps_payloads:

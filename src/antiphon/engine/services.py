@@ -19,6 +19,7 @@ from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import Search, find_nothing
 from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
+from antiphon.engine.worker import WorkerThread
 from antiphon.pipeline.log import Entry
 from antiphon.pipeline.stage import StageFactory
 from antiphon.store.redact import Redactor
@@ -83,6 +84,8 @@ class Services:
     active: ActiveRuns = field(default_factory=ActiveRuns)
     stages: Sequence[StageFactory] = ()
     """Stages of other packages, made for each answer."""
+    worker: WorkerThread = field(default_factory=WorkerThread)
+    """For what takes long in a large request."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import io
+import os
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -13,7 +16,12 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
 from antiphon.config import TimeoutConfig
-from antiphon.core.faults.fault import connection_fault, protocol_fault, timeout_fault
+from antiphon.core.faults.fault import (
+    connection_fault,
+    out_of_files_fault,
+    protocol_fault,
+    timeout_fault,
+)
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.plan.plan import Outbound
 from antiphon.engine.connection_errors import explain_connection_error
@@ -24,6 +32,7 @@ from antiphon.providers.registry import Provider
 from antiphon.wire.limits import DEFAULT_LIMITS
 
 _HEADER_LIMIT = 64 * 1024  # some providers send many headers
+_LARGE_BODY = 512 * 1024
 _ERROR_BODY_LIMIT = 1024 * 1024
 _READ_BYTES = 64 * 1024  # what is read and decoded at once: the event loop is not blocked for long
 
@@ -80,7 +89,7 @@ class HTTPUpstream:
         try:
             response = await self._session.post(
                 provider.request_url(outbound),
-                data=outbound.body,
+                data=_payload(outbound.body),
                 headers=headers,
                 allow_redirects=False,
                 timeout=_timeout(provider.timeouts),
@@ -95,6 +104,11 @@ class HTTPUpstream:
         await self._session.close()
 
 
+def _payload(body: bytes) -> bytes | io.BytesIO:
+    """Return a large body as a file, which the HTTP library sends in pieces."""
+    return body if len(body) < _LARGE_BODY else io.BytesIO(body)
+
+
 def _now() -> str:
     """Return the timestamp of a request signature."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -105,12 +119,33 @@ def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)
 
 
+OUT_OF_FILES = "no file descriptor is left; raise `ulimit -n` for the gateway"
+
+
+def is_out_of_files(error: object) -> bool:
+    """Whether the process or the system has no file descriptor left."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def _has_no_files_left(error: Exception) -> bool:
+    """Whether a name could not be resolved because its resolver cannot open a file."""
+    if not isinstance(error, aiohttp.ClientConnectorDNSError):
+        return False
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as failure:
+        return is_out_of_files(failure)
+    return False
+
+
 _ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
 _BROKEN_FRAMING = (aiohttp.ClientResponseError, HttpProcessingError)
 
 
 def _connection_error(error: Exception) -> UpstreamError:
     """Map an error of the HTTP library to a fault: of the connection, or of what it delivered."""
+    if is_out_of_files(error) or _has_no_files_left(error):
+        return UpstreamError(out_of_files_fault(OUT_OF_FILES))
     if isinstance(error, _BROKEN_FRAMING):
         return UpstreamError(protocol_fault(f"the HTTP framing is broken: {error.message}"))
     return UpstreamError(connection_fault(explain_connection_error(error)))

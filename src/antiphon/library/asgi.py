@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    MutableMapping,
+)
 from functools import partial
 from typing import Any, TypeAlias
 
 from antiphon.library.application_host import ApplicationHost
 from antiphon.library.settings import ConfigLike
+from antiphon.server.content_encoding import ContentDecoder
 from antiphon.server.http import HTTPRequest, HTTPResponse, StreamingBody
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -60,12 +68,13 @@ class ASGIApplication:
 
 
 def _read_request(scope: Message, receive: Receive) -> HTTPRequest:
+    headers = _read_headers(scope["headers"])
     return HTTPRequest(
         method=scope["method"],
         path=scope["path"].removeprefix(scope.get("root_path", "")),
-        headers=_read_headers(scope["headers"]),
+        headers=headers,
         remote=(scope.get("client") or ("",))[0],
-        read_body=partial(_read_body, receive),
+        read_body=partial(_read_body, receive, headers),
     )
 
 
@@ -99,16 +108,28 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-async def _read_body(receive: Receive) -> bytes:
-    pieces: list[bytes] = []
+async def _read_body(
+    receive: Receive, headers: Mapping[str, str], feed: Callable[[bytes], None]
+) -> None:
+    """Pass on the pieces of a body as they arrive, decompressed."""
+    encoding = headers.get("content-encoding", "identity")
+    decoder = None if encoding == "identity" else ContentDecoder(encoding)
+    async for data in _receive_pieces(receive):
+        for piece in [data] if decoder is None else decoder.feed(data):
+            feed(piece)
+    if decoder is not None:
+        decoder.close()
+
+
+async def _receive_pieces(receive: Receive) -> AsyncIterator[bytes]:
     more = True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ConnectionResetError("The client disconnected before its request was complete.")
-        pieces.append(message.get("body", b""))
+        if body := message.get("body", b""):
+            yield body
         more = message.get("more_body", False)
-    return b"".join(pieces)
 
 
 def _read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

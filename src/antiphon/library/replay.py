@@ -1,6 +1,9 @@
 """Replay of recorded provider bytes as Responses events.
 
-Ids come from counters and times are 0, so the same recording always gives the same events.
+Given the client's request, a replay makes the same plan, filters and checks as the gateway, so its
+events are those that the client received: tools have their own types, and the output contract is
+checked. Given the native request to the provider, only its model and the names of its tools are
+known. Ids come from counters and times are 0, so the same recording always gives the same events.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from antiphon.core.client_profile import OTHER, PROFILES
+from antiphon.core.plan.plan import Capabilities
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
@@ -26,17 +31,32 @@ def replay(
     dialect: str = "chat",
     request: Mapping[str, Any] | None = None,
     cuts: Iterable[int] = (),
+    capabilities: Capabilities | None = None,
+    client: str = OTHER.name,
 ) -> list[Document]:
     """Convert a recording to the events that a client would receive, as plain dicts.
 
-    `data` is a stream or a complete JSON body. `request` is the native request that was recorded
-    with it, if known: its model and its tools. `cuts` are the byte offsets of chunk boundaries.
+    `data` is a stream or a complete JSON body. `request` is the client's request (it has an
+    `input`), or the native request to the provider. `cuts` are the byte offsets of chunk
+    boundaries. With a client's request, `capabilities` are those of the model, and `client` is the
+    name of the client's profile. The history before `previous_response_id` is not known, and an
+    answer that took several requests is replayed as far as its first one.
+
+    Raises `InvalidRequest` for a client's request that the gateway would reject.
     """
-    events = _replay_events(data, resolve(dialect), request or {}, cuts)
+    request, spoken = request or {}, resolve(dialect)
+    if "input" in request:
+        from antiphon.pipeline.replayed_answer import ReplayedAnswer  # it loads cryptography
+
+        profile, capabilities = PROFILES.get(client, OTHER), capabilities or Capabilities()
+        answer = ReplayedAnswer(request, spoken, capabilities, profile, number_ids())
+        events = answer.finish(_feed(answer.bridge, data, spoken.framer(), cuts))
+    else:
+        events = _replay_stream(data, spoken, request, cuts)
     return [event_to_dict(event, number) for number, event in enumerate(events)]
 
 
-def _replay_events(
+def _replay_stream(
     data: bytes, dialect: Dialect, request: Mapping[str, Any], cuts: Iterable[int]
 ) -> list[Event]:
     new_id = number_ids()
@@ -44,8 +64,11 @@ def _replay_events(
     machine = ResponseMachine(
         response, new_id=new_id, now=lambda: 0, tools=_read_declared_tools(request)
     )
-    bridge = Bridge(machine, dialect)
-    if _is_complete_body(data, dialect.framer()):
+    return _feed(Bridge(machine, dialect), data, dialect.framer(), cuts)
+
+
+def _feed(bridge: Bridge, data: bytes, framer: Framer, cuts: Iterable[int]) -> list[Event]:
+    if _is_complete_body(data, framer):
         return bridge.feed_whole(data)
     events: list[Event] = []
     for chunk in _split_at(data, cuts):

@@ -88,12 +88,17 @@ def build_pipeline(
     """Build the stages behind the bridge that this answer needs, in the order of docs/stages.
 
     `stages` are those of other packages: they come before what traces, logs and saves."""
-    made: list[Stage] = []
-    if plan.contract.requested != "text":
-        made.append(ContractStage(plan.contract, provider=plan.provider))
-    if profile.permanent_errors != "exact":
-        made.append(ProfileStage(profile))
-    made += [*stages, trace, LogStage(emit, elapsed_ms=elapsed_ms)]
+    made = [*answer_stages(plan, profile), *stages, trace, LogStage(emit, elapsed_ms=elapsed_ms)]
     if store:
         made.append(PersistStage())
     return Pipeline([*made, DiagnosticsStage(emit)], describe)
+
+
+def answer_stages(plan: Plan, profile: Profile) -> list[Stage]:
+    """Build the stages that may change what the client receives."""
+    stages: list[Stage] = []
+    if plan.contract.requested != "text":
+        stages.append(ContractStage(plan.contract, provider=plan.provider))
+    if profile.permanent_errors != "exact":
+        stages.append(ProfileStage(profile))
+    return stages

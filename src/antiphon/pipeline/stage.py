@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault
+from antiphon.core.stream.sequencer import join_output_text
 from antiphon.wire.events import TERMINAL_EVENTS, Event, Failed, Terminal
 from antiphon.wire.response import Response, ResponseError
 
@@ -67,7 +68,12 @@ def failed(response: Response, *, code: str, message: str) -> Failed:
     error = ResponseError(code, message)
     return Failed(
         msgspec.structs.replace(
-            response, status="failed", error=error, completed_at=None, incomplete_details=None
+            response,
+            status="failed",
+            error=error,
+            completed_at=None,
+            incomplete_details=None,
+            output_text=join_output_text(response.output),
         )
     )
 

@@ -4,18 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from http import HTTPStatus
+from typing import Any
 
 from aiohttp import hdrs, web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http_parser import RawRequestMessage
-from aiohttp.streams import StreamReader
+from aiohttp.http_exceptions import (
+    BadStatusLine,
+    InvalidHeader,
+    LineTooLong,
+    TransferEncodingError,
+)
 
 from antiphon.config import ServerConfig
 from antiphon.errors import InvalidRequest
 from antiphon.server.application import Application
-from antiphon.server.errors import body_too_large
+from antiphon.server.content_encoding import PIECE_BYTES, ContentDecoder
+from antiphon.server.errors import (
+    body_timeout,
+    head_timeout_response,
+    header_too_large_response,
+    malformed_request_response,
+    too_many_connections_response,
+)
 from antiphon.server.http import HTTPRequest, HTTPResponse
+
+SERVER_NAME = "antiphon"  # without a version, which would tell attackers what to try
+_PARSER_ERRORS = {
+    BadStatusLine: "the request line is malformed",
+    InvalidHeader: "a header is malformed",
+    TransferEncodingError: "its chunked body is malformed",
+}
+_LINE_LIMIT = 8190
+_HEADER_LIMIT = 64 * 1024
 
 # aiohttp logs requests that it cannot parse literally, which would put prompts into the log.
 _SILENT_LOGGER = logging.Logger("antiphon.http", logging.CRITICAL + 1)
@@ -32,9 +55,10 @@ async def handle(
             path=request.path if path is None else path,
             headers=request.headers,
             remote=request.remote or "",
-            read_body=partial(_read_body, request),
+            read_body=partial(_read_body, application.body_timeout_s, request),
         )
     )
+    response.headers["server"] = SERVER_NAME
     if isinstance(response.body, bytes):
         return _whole_response(response, response.body)
     try:
@@ -54,17 +78,42 @@ def _whole_response(response: HTTPResponse, body: bytes) -> web.Response:
     return whole
 
 
-async def _read_body(request: web.BaseRequest) -> bytes:
+async def _read_body(
+    timeout_s: float, request: web.BaseRequest, feed: Callable[[bytes], None]
+) -> None:
+    """Pass on the pieces of a body as they arrive; other requests have their turn between them."""
     await _send_continue(request)
     try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        raise body_too_large(request.client_max_size) from None
+        if request.content.is_eof():
+            await _read_pieces(request, feed)
+        else:
+            async with asyncio.timeout(timeout_s):
+                await _read_pieces(request, feed)
+    except TimeoutError:
+        raise body_timeout(timeout_s) from None
     except web.RequestPayloadError as error:
-        encoding = "Content-Encoding" if hdrs.CONTENT_ENCODING in request.headers else "framing"
         raise InvalidRequest(
-            f"The request body could not be decoded: it does not match its {encoding}."
+            "The request body could not be decoded: it does not match its framing."
         ) from error
+
+
+async def _read_pieces(request: web.BaseRequest, feed: Callable[[bytes], None]) -> None:
+    content = request.content
+    encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
+    decoder = None if encoding == "identity" else ContentDecoder(encoding)
+    while data := await content.readany():
+        for piece in _split(data) if decoder is None else decoder.feed(data):
+            feed(piece)
+            if len(piece) == PIECE_BYTES:
+                await asyncio.sleep(0)
+    if decoder is not None:
+        decoder.close()
+
+
+def _split(data: bytes) -> Iterable[bytes]:
+    if len(data) <= PIECE_BYTES:
+        return (data,)
+    return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
 
 
 async def _send_continue(request: web.BaseRequest) -> None:
@@ -79,6 +128,129 @@ async def _send_continue(request: web.BaseRequest) -> None:
         )
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     request.writer.output_size = 0  # the response itself has not begun
+
+
+class _Server(web.Server):
+    """Makes the connections of a port, and counts them by address."""
+
+    def __init__(self, application: Application, config: ServerConfig, **options: Any) -> None:
+        super().__init__(partial(handle, application), **options)
+        self.new_request_id = application.new_request_id
+        self._options = options
+        self.header_timeout_s = config.header_timeout_s
+        self.max_per_address = config.max_connections_per_address
+        self.by_address: Counter[str] = Counter()
+
+    def __call__(self) -> web.RequestHandler:
+        return _Connection(self, self._loop, self._options)
+
+
+class _Connection(web.RequestHandler):
+    """One connection: its head must arrive in time, and its errors have the shape of the API."""
+
+    __slots__ = ("_address", "_head_timer", "_received", "_server")
+
+    def __init__(
+        self, server: _Server, loop: asyncio.AbstractEventLoop, options: Mapping[str, Any]
+    ) -> None:
+        options = {name: each for name, each in options.items() if name != "handler_cancellation"}
+        super().__init__(server, loop=loop, **options)
+        self._server = server
+        self._address = ""
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._received = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        peer = transport.get_extra_info("peername")
+        self._address = str(peer[0]) if peer else ""
+        by_address, limit = self._server.by_address, self._server.max_per_address
+        by_address[self._address] += 1
+        super().connection_made(transport)
+        if limit and by_address[self._address] > limit:
+            self._reject(too_many_connections_response(self._address, limit))
+        else:
+            self._start_head_timer()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._stop_head_timer()
+        by_address = self._server.by_address
+        by_address[self._address] -= 1
+        if not by_address[self._address]:
+            del by_address[self._address]
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._messages or self._request_in_progress:
+            self._stop_head_timer()
+        elif self._head_timer is None and not self._force_close:
+            self._start_head_timer()
+        self._received = True
+
+    def _start_head_timer(self) -> None:
+        limit_s = self._server.header_timeout_s
+        self._head_timer = self._loop.call_later(limit_s, self._on_head_timeout)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _on_head_timeout(self) -> None:
+        """Close the connection; a client that has sent nothing at all expects no response."""
+        if self._received:
+            self._reject(head_timeout_response(self._server.header_timeout_s))
+        else:
+            self.force_close()
+
+    def _reject(self, response: HTTPResponse) -> None:
+        """Answer without a request, read no more, and close once the client has had its answer."""
+        transport = self.transport
+        assert transport is not None
+        self._force_close = True
+        self._name(response)
+        transport.write(_encode_response(response))
+        if transport.can_write_eof():
+            transport.write_eof()
+        self._loop.call_later(_CLOSE_TIMEOUT_S, transport.close)
+
+    def _name(self, response: HTTPResponse) -> None:
+        """Add the headers of a response that the application has not made."""
+        response.headers["server"] = SERVER_NAME
+        response.headers["x-request-id"] = self._server.new_request_id()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what is not HTTP in the shape of the API, and close the connection."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("the response has begun")
+        response = _parser_error_response(exc)
+        self._name(response)
+        response.close_connection = True
+        assert isinstance(response.body, bytes)
+        return _whole_response(response, response.body)
+
+
+def _parser_error_response(error: BaseException | None) -> HTTPResponse:
+    if isinstance(error, LineTooLong):
+        return header_too_large_response(_HEADER_LIMIT)
+    problems = (text for kind, text in _PARSER_ERRORS.items() if isinstance(error, kind))
+    return malformed_request_response(next(problems, "it cannot be parsed"))
+
+
+def _encode_response(response: HTTPResponse) -> bytes:
+    """Encode a whole response for a connection that has no request."""
+    assert isinstance(response.body, bytes)
+    phrase = HTTPStatus(response.status).phrase
+    headers = {**response.headers, "content-length": str(len(response.body))}
+    headers["connection"] = "close"
+    lines = [f"HTTP/1.1 {response.status} {phrase}", *(f"{k}: {v}" for k, v in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + response.body
 
 
 class AiohttpServer:
@@ -97,12 +269,14 @@ class AiohttpServer:
         return int(self._runner.addresses[0][1])
 
     async def start(self) -> None:
-        server = web.Server(
-            partial(handle, self._application),
-            request_factory=partial(_make_request, self._config.max_body_bytes),
+        server = _Server(
+            self._application,
+            self._config,
             handler_cancellation=True,
             access_log=None,
-            max_field_size=64 * 1024,
+            auto_decompress=False,
+            max_line_size=_LINE_LIMIT,
+            max_field_size=_HEADER_LIMIT,
             logger=_SILENT_LOGGER,
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=_CLOSE_TIMEOUT_S)
@@ -121,17 +295,3 @@ class AiohttpServer:
         """Close every connection."""
         if self._runner is not None:
             await self._runner.cleanup()
-
-
-def _make_request(
-    max_body_bytes: int,
-    message: RawRequestMessage,
-    payload: StreamReader,
-    protocol: web.RequestHandler,
-    writer: AbstractStreamWriter,
-    task: asyncio.Task[None],
-) -> web.BaseRequest:
-    loop = asyncio.get_running_loop()
-    return web.BaseRequest(
-        message, payload, protocol, writer, task, loop, client_max_size=max_body_bytes
-    )

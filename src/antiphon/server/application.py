@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from antiphon.config import Config
 from antiphon.core.client_profile import Profile
@@ -47,6 +48,8 @@ class Application:
 
     def __init__(self, engine: Engine, config: Config) -> None:
         self._service = Service(engine, config.server)
+        self.body_timeout_s = config.server.body_timeout_s
+        self.new_request_id = partial(engine.services.runtime.new_id, "req")
         self._authenticator = Authenticator(config.server.api_keys)
         self._profile = make_profile_resolver(config)
 
@@ -59,7 +62,7 @@ class Application:
 
         Returns as soon as the answer may begin. A streaming body must be closed by the caller.
         """
-        request_id = self._service.engine.services.runtime.new_id("req")
+        request_id = self.new_request_id()
         headers, received = http.headers, Received()
         profile = self._profile(headers.get("originator", ""), headers.get("user-agent", ""))
         locale = self._negotiate_locale(http.headers)
@@ -74,7 +77,7 @@ class Application:
         except ConnectionError:
             raise  # the client is gone: there is nobody to answer
         except Exception as error:
-            self._service.report_failure(error, request_id, received.body)
+            self._service.report_failure(error, request_id, received)
             response = internal_error_response(error, locale)
         if response.status >= 400:
             adapt_status(response, profile)

@@ -80,13 +80,39 @@ def adapt_status(response: HTTPResponse, profile: Profile, *, permanent: bool = 
         response.status = status
 
 
-def body_too_large(limit: int) -> InvalidRequest:
+def body_timeout(limit_s: float) -> InvalidRequest:
     return InvalidRequest(
-        f"The request body is larger than {limit} bytes. Send a smaller one, or raise"
-        " `max_body_bytes` in [server].",
-        code="request_too_large",
-        status=413,
+        f"The request body did not arrive within {limit_s:g} seconds. Send it faster, or raise"
+        " `body_timeout_s` in [server].",
+        code="request_timeout",
+        status=408,
     )
+
+
+def head_timeout_response(limit_s: float) -> HTTPResponse:
+    message = (
+        f"The request line and headers did not arrive within {limit_s:g} seconds. Send them faster,"
+        " or raise `header_timeout_s` in [server]."
+    )
+    return error_response(408, message, code="request_timeout")
+
+
+def too_many_connections_response(address: str, limit: int) -> HTTPResponse:
+    message = (
+        f"{address} has more than {limit} open connections. Close some, or raise"
+        " `max_connections_per_address` in [server]."
+    )
+    return error_response(429, message, kind="rate_limit_error", code="too_many_connections")
+
+
+def header_too_large_response(limit: int) -> HTTPResponse:
+    message = f"The request line or a header is too long; the limit is {limit} bytes."
+    return error_response(431, message, code="header_too_large")
+
+
+def malformed_request_response(problem: str) -> HTTPResponse:
+    """A request that the HTTP parser rejects. Its own message may repeat what was sent."""
+    return error_response(400, f"The request is not valid HTTP/1.1: {problem}.", code="bad_request")
 
 
 _CODES: Mapping[FaultType, str] = {

@@ -26,8 +26,9 @@ class HTTPRequest:
     headers: Mapping[str, str]
     remote: str
     """IP address of the peer."""
-    read_body: Callable[[], Awaitable[bytes]]
-    """Read the whole body; raises `InvalidRequest` if it is too large or cannot be decoded."""
+    read_body: Callable[[Callable[[bytes], None]], Awaitable[None]]
+    """Read the whole body, and pass on each decompressed piece as it arrives; raises
+    `InvalidRequest` if the body cannot be decompressed or does not arrive in time."""
 
     @classmethod
     def with_body(
@@ -40,8 +41,8 @@ class HTTPRequest:
     ) -> HTTPRequest:
         """Make a request whose body is already in memory."""
 
-        async def read_body() -> bytes:
-            return body
+        async def read_body(feed: Callable[[bytes], None]) -> None:
+            feed(body)
 
         return cls(method, path, headers, remote, read_body)
 

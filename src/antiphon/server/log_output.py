@@ -13,6 +13,7 @@ from rich.text import Text
 
 from antiphon.config import LogConfig
 from antiphon.pipeline.log import Entry
+from antiphon.pipeline.printable import printable
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _STYLES = {"debug": "dim", "info": "green", "warning": "yellow", "error": "bold red"}
@@ -56,7 +57,7 @@ def _text_writer(out: TextIO) -> Callable[[Entry], None]:
                 (f"{at} ", "dim"),
                 (f"{entry.level:<7} ", _STYLES[entry.level]),
                 (f"{entry.event} ", "bold"),
-                (facts, "dim"),
+                (printable(facts), "dim"),
             )
         )
 

@@ -10,8 +10,8 @@ from antiphon.engine.fault_report import clean_text
 from antiphon.engine.services import Services
 from antiphon.server.endpoints.context import Received
 from antiphon.server.http import HTTPResponse
-from antiphon.store.quoted_text import read_texts
 from antiphon.store.trace.rows import TraceError, TraceFinish, TraceRequest
+from antiphon.wire.items import Document
 
 _MAX_NAME = 200
 
@@ -21,7 +21,7 @@ def record_rejection(
 ) -> None:
     """Record a request and the error it was answered with, without what that quotes of it."""
     record, error = services.tracer.record, _read_error(response)
-    texts = read_texts(received.body, names=True)
+    texts = received.texts()
     row = TraceError(
         request_id=request_id,
         code=error.get("code") or error.get("type") or str(response.status),
@@ -33,7 +33,7 @@ def record_rejection(
             request_id=request_id,
             received_at_ms=services.runtime.now_ms(),
             client=received.client or None,
-            **_read_request(received.body),
+            **_read_request(received.document or {}),
         )
     )
     record(row)
@@ -52,16 +52,8 @@ def _read_error(response: HTTPResponse) -> dict[str, str | None]:
     return error
 
 
-def _read_request(body: bytes) -> dict[str, Any]:
+def _read_request(document: Document) -> dict[str, Any]:
     """Read the model, and whether a stream was requested, of a request that may be anything."""
-    try:
-        given = msgspec.json.decode(body, type=_Request)
-    except (ValueError, RecursionError):
-        return {"model": ""}
-    model = given.model[:_MAX_NAME] if isinstance(given.model, str) else ""
-    return {"model": model, "stream": given.stream is True}
-
-
-class _Request(msgspec.Struct):
-    model: Any = None
-    stream: Any = None
+    model = document.get("model")
+    name = model[:_MAX_NAME] if isinstance(model, str) else ""
+    return {"model": name, "stream": document.get("stream") is True}

@@ -6,17 +6,22 @@ import asyncio
 import contextlib
 import gc
 import signal
+import sys
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from antiphon.config import Config
 from antiphon.engine.engine import Engine
+from antiphon.engine.upstream import OUT_OF_FILES, is_out_of_files
 from antiphon.pipeline.log import Entry
 from antiphon.server.aiohttp_adapter import AiohttpServer
 from antiphon.server.application import Application
 from antiphon.server.auth import reject_open_bind
 from antiphon.server.wiring import open_engine
 
-_GC_THRESHOLDS = (20_000, 20, 20)  # Python's defaults are 700, 10, 10
+_GC_THRESHOLDS = (5_000, 10, 160)  # few objects at a time; Python's defaults are 700, 10, 10
+_SWITCH_INTERVAL_S = 0.0005  # Python's default is 0.005
 _TERMINAL_EVENTS_S = 3.0  # for terminal events to reach their clients after the deadline
 
 
@@ -62,17 +67,40 @@ async def serve(
     """Run the gateway until SIGINT or SIGTERM."""
     _raise_file_limit()
     stopping = asyncio.Event()
+    _handle_signals(stopping, emit)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopping.set)
+    loop.set_exception_handler(partial(_report_loop_error, emit))
     async with open_engine(config, environment, emit) as engine:
         gateway = GatewayServer(engine, config)
         await gateway.start()
         announce(gateway, engine)
-        _tune_garbage_collector()
+        _tune_interpreter()
         await stopping.wait()
         emit(Entry("gateway.stopping", "info", {"streams": len(engine.active)}))
         await gateway.stop()
+
+
+def _handle_signals(stopping: asyncio.Event, emit: Callable[[Entry], None]) -> None:
+    """Stop at SIGINT and SIGTERM; SIGHUP, which a closed terminal sends, is only logged."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    reason = "the configuration is read only at start; restart the gateway to apply changes"
+    entry = Entry("gateway.signal_ignored", "warning", {"signal": "SIGHUP", "reason": reason})
+    loop.add_signal_handler(signal.SIGHUP, emit, entry)
+
+
+def _report_loop_error(
+    emit: Callable[[Entry], None], loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+) -> None:
+    """Log a connection that could not be accepted because the process has no file descriptor left;
+    pass on every other error."""
+    error = context.get("exception")
+    if is_out_of_files(error):
+        reason = f"{OUT_OF_FILES}; new connections wait"
+        emit(Entry("gateway.out_of_files", "error", {"reason": reason}))
+    else:
+        loop.default_exception_handler(context)
 
 
 def _raise_file_limit() -> None:
@@ -87,9 +115,11 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
 
 
-def _tune_garbage_collector() -> None:
+def _tune_interpreter() -> None:
     """Collect cycles less often, and never look at objects that exist before the first request:
-    a response leaves no cycles behind."""
+    a response leaves no cycles behind. And let the event loop take the interpreter lock back from
+    the worker thread soon: it gives the lock up at every read and write of a socket."""
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -13,10 +13,9 @@ from antiphon.core.history.capsule import Sealer
 from antiphon.engine.connections import open_session
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
-from antiphon.engine.image_description import make_image_describer
-from antiphon.engine.pdf_text import make_pdf_reader
+from antiphon.engine.media.image_description import CreateRun, make_image_describer
+from antiphon.engine.media.pdf_text import make_pdf_reader
 from antiphon.engine.routing import Router, make_router
-from antiphon.engine.run import Run
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.services import Caller, Services
@@ -32,7 +31,6 @@ from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store
 from antiphon.wire.limits import ResponseLimits
-from antiphon.wire.request import Request
 
 
 @asynccontextmanager
@@ -72,10 +70,22 @@ async def open_engine(
             stages=stages,
         )
         engine = _make_engine(config, router, services)
-        try:
+        async with _closing(engine):
             yield engine
-        finally:
-            await engine.close()
+
+
+def _make_engine(config: Config, router: Router, services: Services) -> Engine:
+    engine = Engine(router, services, read_pdfs=make_pdf_reader())
+    create = _create_own_run(engine)
+    engine.describe_images = make_image_describer(config, router, create)
+    return engine
+
+
+def _closing(engine: Engine) -> AsyncExitStack:
+    """Close the engine in the end. No generator: a loop that ends would close it a second time."""
+    closing = AsyncExitStack()
+    closing.push_async_callback(engine.close)
+    return closing
 
 
 def _list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]:
@@ -89,16 +99,10 @@ def _list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str
     return [*filter(None, [*keys, *halves, *headers, *own])]
 
 
-def _make_engine(config: Config, router: Router, services: Services) -> Engine:
-    """Make the engine; images for models without image input are described by runs of its own."""
-    engine = Engine(router, services, read_pdfs=make_pdf_reader())
-
-    async def create(request: Request) -> Run:
-        request_id = engine.services.runtime.new_id("req")
-        return await engine.create(request, Caller("antiphon", request_id))
-
-    engine.describe_images = make_image_describer(config, router, create)
-    return engine
+def _create_own_run(engine: Engine) -> CreateRun:
+    """Return how the gateway itself creates a run, such as for image descriptions."""
+    new_id = engine.services.runtime.new_id
+    return lambda request: engine.create(request, Caller("antiphon", new_id("req")))
 
 
 def _make_store(config: Config, data: Path, runtime: Runtime) -> Store:

@@ -1,4 +1,5 @@
-"""The streaming events of the API. The tag of a struct is the event's `type`.
+"""The streaming events of the API. The tag of a struct is the event's `type`; `HostedToolEvent`
+alone has its type in a field.
 
 Events have no sequence number: `SSEEncoder` adds it, so that there is one counter per stream.
 """
@@ -214,6 +215,16 @@ class SearchCompleted(
     output_index: int
 
 
+class HostedToolEvent(Struct, frozen=True):
+    """Progress of a tool that the provider runs, passed on under the provider's own `type`.
+
+    `fields` are those of the event but `type` and `sequence_number`.
+    """
+
+    type: str
+    fields: Document
+
+
 class Keepalive(Struct, frozen=True, tag_field="type", tag="keepalive"):
     """Sent while there is no output; comments would not reset every client's idle timer."""
 
@@ -251,6 +262,7 @@ Event: TypeAlias = (
     | SearchInProgress
     | Searching
     | SearchCompleted
+    | HostedToolEvent
     | Created
     | InProgress
     | Keepalive

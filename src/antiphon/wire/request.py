@@ -46,6 +46,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """A validated request. Absent and null fields have the API's defaults, or None."""
 
     raw: Document
+    is_large: bool = False
+    """Whether deciding about the request takes long enough to delay others."""
     unknown: tuple[str, ...] = ()
     """Top-level fields that no version of the API documents."""
 
@@ -91,7 +93,11 @@ class Request(Struct, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, body: bytes) -> Request:
         """Decode and validate a body, or raise an `InvalidRequest`."""
-        raw = decode_body(body)
+        return cls.read(decode_body(body))
+
+    @classmethod
+    def read(cls, raw: Document, *, is_large: bool = False) -> Request:
+        """Validate a decoded body, or raise an `InvalidRequest`."""
         fields = {name: value for name, value in raw.items() if value is not None}
         _reject_chat_completions_fields(fields)
         if "model" not in fields:
@@ -101,7 +107,8 @@ class Request(Struct, frozen=True, kw_only=True):
         _reject_conflicts(values)
         _require_input(values)
         unknown = tuple(name for name in fields if name not in _KNOWN_FIELDS)
-        return cls(raw=raw, unknown=unknown, **values, **_read_nested_fields(fields))
+        nested = _read_nested_fields(fields)
+        return cls(raw=raw, is_large=is_large, unknown=unknown, **values, **nested)
 
 
 # --- the fields -----------------------------------------------------------------------------------

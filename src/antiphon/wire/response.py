@@ -64,6 +64,8 @@ class Response(Struct, frozen=True, kw_only=True):
     max_tool_calls: int | None = None
     model: str
     output: Sequence[Item] = ()
+    output_text: str | UnsetType = UNSET
+    """All text of `output`, once the response has ended."""
     parallel_tool_calls: bool = True
     previous_response_id: str | None = None
     conversation: Document | None = None

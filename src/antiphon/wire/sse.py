@@ -14,6 +14,7 @@ from functools import cache
 import msgspec
 
 from antiphon.errors import ResponseTooLarge
+from antiphon.wire.events import HostedToolEvent
 from antiphon.wire.items import Document
 from antiphon.wire.limits import DEFAULT_LIMITS
 
@@ -157,11 +158,19 @@ class SSEEncoder:
     def feed(self, events: Sequence[msgspec.Struct]) -> bytes:
         pieces: list[bytes] = []
         for event in events:
-            prefix, length = _frame_prefix(type(event))
-            body = _encode(event)[length:]
-            pieces.append(b"%b%d%b\n\n" % (prefix, self.sequence_number, body))
+            if type(event) is HostedToolEvent:
+                pieces.append(_encode_hosted(event, self.sequence_number))
+            else:
+                prefix, length = _frame_prefix(type(event))
+                body = _encode(event)[length:]
+                pieces.append(b"%b%d%b\n\n" % (prefix, self.sequence_number, body))
             self.sequence_number += 1
         return b"".join(pieces)
+
+
+def _encode_hosted(event: HostedToolEvent, sequence_number: int) -> bytes:
+    document = {"type": event.type, "sequence_number": sequence_number, **event.fields}
+    return b"event: %b\ndata: %b\n\n" % (event.type.encode(), _encode(document))
 
 
 @cache
@@ -177,4 +186,6 @@ def _frame_prefix(event_type: type[msgspec.Struct]) -> tuple[bytes, int]:
 def event_to_dict(event: msgspec.Struct, sequence_number: int) -> Document:
     """Convert an event to the JSON object that a client parses: plain dicts and lists only."""
     document: Document = msgspec.json.decode(_encode(event))
+    if type(event) is HostedToolEvent:
+        document = {"type": event.type, **document["fields"]}
     return {"type": document["type"], "sequence_number": sequence_number} | document

@@ -16,6 +16,7 @@ const weather = tool({
 });
 const tools = { get_weather: weather };
 const question = "How is the weather in Paris?";
+const kept = { include: { requestBody: true } }; // ai 6 keeps it by default, ai 7 does not
 const options = (openai) => ({ providerOptions: { openai } });
 const thinking = { forceReasoning: true, reasoningSummary: "auto" };
 const unstored = { store: false, include: ["reasoning.encrypted_content"] };
@@ -67,6 +68,7 @@ async function streamReport(result) {
 }
 
 const inSteps = {
+  ...kept,
   model: answering,
   tools,
   prompt: question,
@@ -74,21 +76,22 @@ const inSteps = {
   ...options({ store: false }),
 };
 
+// The messages of all steps: in `response` with ai 6, which has those of the last one with ai 7.
 const generated = async (request) => {
   const result = await generateText(request);
-  return [result.response.messages, report(result)];
+  return [result.responseMessages ?? result.response.messages, report(result)];
 };
 
 const streamed = async (request) => {
   const result = streamText({ ...request, onError() {} });
   const seen = await streamReport(result);
-  return [(await result.response).messages, seen];
+  return [(await result.responseMessages) ?? (await result.response).messages, seen];
 };
 
 /** Two turns by hand, the second with all messages of the first before it. */
 async function conversation(answer, more) {
   const messages = [{ role: "user", content: question }];
-  const request = { model: answering, tools, stopWhen: stepCountIs(3), ...more };
+  const request = { ...kept, model: answering, tools, stopWhen: stepCountIs(3), ...more };
   const [answered, first] = await answer({ ...request, messages });
   messages.push(...answered, { role: "user", content: "And tomorrow?" });
   const [, second] = await answer({ ...request, messages });
@@ -97,11 +100,12 @@ async function conversation(answer, more) {
 
 await play({
   async text() {
-    const request = { model: answering, system: "Be kind.", prompt: question };
+    const request = { ...kept, model: answering, system: "Be kind.", prompt: question };
     return report(await generateText(request));
   },
 
-  stream: () => streamReport(streamText({ model: answering, prompt: question, onError() {} })),
+  stream: () =>
+    streamReport(streamText({ ...kept, model: answering, prompt: question, onError() {} })),
   tools: async () => report(await generateText(inSteps)),
   streamedTools: () => streamReport(streamText({ ...inSteps, onError() {} })),
 

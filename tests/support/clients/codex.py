@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.clients.gateway import KEY, MODEL, ClientGateway, FinishedProcess
-from tests.support.clients.installed import node_command
+from tests.support.clients.installed import NEWEST, PINNED, Release
 from tests.support.clients.scenario import Client
 
 CODEX = Client("Codex CLI", "npm:@openai/codex")
+OLDER_CODEX = Client("Codex CLI", "node22:@openai/codex")
+OLDER = NEWEST
+"""The set of packages that has the older Codex beside the newest majors of others."""
 
 _CONFIG = """\
 model = "{model}"
@@ -89,6 +92,7 @@ class Codex:
     gateway: ClientGateway
     directory: Path
     """Its working directory."""
+    release: Release = PINNED
 
     @classmethod
     async def at(
@@ -101,6 +105,7 @@ class Codex:
         retries: int = 5,
         model: Mapping[str, Any] | None = None,
         asks_for_catalog: bool = False,
+        release: Release = PINNED,
     ) -> Codex:
         """Configure Codex with the catalog of the gateway; `model` overrides fields in it.
 
@@ -123,12 +128,12 @@ class Codex:
         (gateway.home / "config.toml").write_text(config, encoding="utf-8")
         directory = gateway.home / "work"
         directory.mkdir()
-        return cls(gateway, directory)
+        return cls(gateway, directory, release)
 
     async def exec(self, *args: str, env: Mapping[str, str] | None = None) -> CodexRun:
         """Run one turn; `args` are options and the prompt."""
         own = {"CODEX_HOME": str(self.gateway.home), "GW_KEY": KEY, **(env or {})}
-        argv = [node_command("codex"), *_EXEC, *args]
+        argv = [self.release.command("codex"), *_EXEC, *args]
         return CodexRun(await self.gateway.run(argv, env=own, cwd=self.directory))
 
 

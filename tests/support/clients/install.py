@@ -13,10 +13,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.clients.installed import CLIENTS, NODE, PINS, PYTHON
+from tests.support.clients.installed import CLIENTS, NODE, NODE22, PINS, PYTHON
 
 NPM = "npm install --ignore-scripts --no-audit --no-fund --loglevel=error".split()
 NODE_PINS = ("package.json", "package-lock.json")
+NODE22_PINS = tuple(f"node22/{name}" for name in NODE_PINS)
 PYTHON_PINS = ("requirements.txt", "constraints.txt")
 
 
@@ -27,6 +28,13 @@ def install_node(directory: Path) -> None:
     # Links the program for this machine to where the command looks for it.
     opencode = directory / "node_modules" / "opencode-ai"
     subprocess.run(["node", "postinstall.mjs"], cwd=opencode, check=True)
+
+
+def install_node22(directory: Path) -> None:
+    """Other versions, with the Node that they need: a package of npm, for this folder alone."""
+    for name in NODE22_PINS:
+        shutil.copy(PINS / name, directory)
+    subprocess.run(NPM, cwd=directory, check=True)
 
 
 def install_python(directory: Path) -> None:
@@ -54,4 +62,5 @@ def ensure(directory: Path, pins: tuple[str, ...], install: Callable[[Path], Non
 
 if __name__ == "__main__":
     ensure(NODE, NODE_PINS, install_node)
+    ensure(NODE22, NODE22_PINS, install_node22)
     ensure(PYTHON, PYTHON_PINS, install_python)

@@ -4,18 +4,45 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 PINS = Path(__file__).parents[2] / "clients"
 CLIENTS = PINS.parents[1] / ".clients"
 NODE = CLIENTS / "node"
+NODE22 = CLIENTS / "node22"
 PYTHON = CLIENTS / "python"
+
+
+@dataclass(frozen=True)
+class Release:
+    """One set of npm packages: those of `tests/clients/package.json`, or of a folder beside it."""
+
+    name: str
+    directory: Path
+
+    @property
+    def modules(self) -> Path:
+        return self.directory / "node_modules"
+
+    @property
+    def node(self) -> str:
+        """The Node that runs them: the one that npm installed for this machine, if there is one."""
+        return next(map(str, self.modules.glob("node-*/bin/node")), "node")
+
+    def command(self, name: str) -> str:
+        """Path of a command that npm installed."""
+        return str(self.modules / ".bin" / name)
+
+
+PINNED = Release("npm", NODE)
+NEWEST = Release("node22", NODE22)
 
 
 def node_command(name: str) -> str:
     """Path of a command installed by npm."""
-    return str(NODE / "node_modules" / ".bin" / name)
+    return PINNED.command(name)
 
 
 def python_command(name: str = "python") -> str:
@@ -25,9 +52,12 @@ def python_command(name: str = "python") -> str:
 
 @cache
 def versions() -> dict[str, str]:
-    """Every pinned package and its version: `npm:openai`, `pypi:openai` …"""
-    package = json.loads((PINS / "package.json").read_text(encoding="utf-8"))
-    found = {f"npm:{name}": version for name, version in package["dependencies"].items()}
+    """Every pinned package and its version: `npm:openai`, `node22:openai`, `pypi:openai` …"""
+    found = {}
+    for release, path in (("npm", PINS), ("node22", PINS / "node22")):
+        package = json.loads((path / "package.json").read_text(encoding="utf-8"))
+        for name, version in package["dependencies"].items():
+            found[f"{release}:{name}"] = version
     lines = (PINS / "requirements.txt").read_text(encoding="utf-8").splitlines()
     for line in lines:
         pin = re.fullmatch(r"([\w-]+)(?:\[\w+\])?==(\S+)", line)

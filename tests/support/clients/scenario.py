@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import pytest
 
-from tests.support.clients.installed import versions
+from tests.support.clients.installed import NEWEST, PINNED, Release, versions
 from tests.support.clients.scripted_model import DIALECTS, Dialect
 
 Transport: TypeAlias = Literal["http", "in process"]
@@ -46,6 +46,27 @@ class Client:
         return mark
 
 
+@dataclass(frozen=True)
+class NodeClient(Client):
+    """A package of npm in two majors: every test also runs with the newest one, over `chat`."""
+
+    def does(self, scenario: str, *dialects: Dialect) -> Callable[[Test], Test]:
+        runs = [(each, PINNED) for each in dialects or DIALECTS] + [("chat", NEWEST)]
+
+        def mark(test: Test) -> Test:
+            shown = pytest.mark.scenario(self.name, self.package, scenario)
+            marked: Test = shown(
+                pytest.mark.parametrize(("dialect", "release"), runs, ids=_run_id)(test)
+            )
+            return marked
+
+        return mark
+
+
+def _run_id(value: object) -> str:
+    return value.name if isinstance(value, Release) else str(value)
+
+
 @dataclass(frozen=True, order=True)
 class Row:
     """One scenario of one client with one kind of provider behind the gateway."""
@@ -65,9 +86,12 @@ def row_of(item: pytest.Item) -> Row | None:
     if marker is None or not isinstance(item, pytest.Function):
         return None
     client, package, scenario = marker.args
-    if item.callspec.params.get("transport") == "in process":
+    params = item.callspec.params
+    if isinstance(release := params.get("release"), Release):  # npm:openai is node22:openai there
+        package = f"{release.name}:{package.partition(':')[2]}"
+    if params.get("transport") == "in process":
         client += ", in process"
-    return Row(client, package, scenario, str(item.callspec.params["dialect"]))
+    return Row(client, package, scenario, str(params["dialect"]))
 
 
 HEAD = ("Client", "Version", "Scenario", *DIALECTS)
@@ -100,8 +124,9 @@ provider was asked. ✓ passes, ✗ fails, – is not tried. Clients "in process
 of a gateway (`antiphon.openai_http_client`): they open no port, and connect to the provider alone.
 
 Run it with `make clients`. It needs Node 20 or newer with npm; the clients are put into `.clients`
-once, and again when `tests/clients/package.json` or `tests/clients/requirements.txt` change. After
-that, no network is needed. `make clients ARGS="-k codex"` runs some of it.
+once, and again when `tests/clients/package.json`, `tests/clients/node22/package.json` or
+`tests/clients/requirements.txt` change. The newest majors need Node 22, which npm installs for them
+alone. After that, no network is needed. `make clients ARGS="-k codex"` runs some of it.
 
 """
 

@@ -31,6 +31,8 @@ CALL = {
     ],
 }
 
+ARGUMENTS = {"arguments": json.dumps({"input": "x"})}
+
 
 @pytest.fixture
 def recording(home: Path) -> str:
@@ -82,6 +84,28 @@ def test_the_request_option_defines_the_tools(
     assert main(["replay", "--request", "request.json", "answer.json"]) == 0
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [item["name"] for item in last["response"]["output"]] == ["find"]
+
+
+@pytest.mark.parametrize("model", ["m", "deepseek/deepseek-chat", "nobody/x", "deepseek/"])
+def test_the_request_of_the_client_restores_its_tools(
+    home: Path, capsys: pytest.CaptureFixture[str], model: str
+) -> None:
+    answer = json.dumps(CALL).replace('"arguments": ""', json.dumps(ARGUMENTS)[1:-1])
+    (home / "answer.json").write_text(answer)
+    request = {"model": model, "input": "Hi", "tools": [{"type": "custom", "name": "find"}]}
+    (home / "request.json").write_text(json.dumps(request))
+    args = ["replay", "--request", "request.json", "--client", "codex", "answer.json"]
+    assert main(args) == 0
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [item["type"] for item in last["response"]["output"]] == ["custom_tool_call"]
+
+
+def test_a_request_that_the_gateway_would_reject_is_reported(
+    recording: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "request.json").write_text(json.dumps({"model": "m", "input": "Hi", "store": "x"}))
+    assert main(["replay", "--request", "request.json", recording]) != 0
+    assert "store" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

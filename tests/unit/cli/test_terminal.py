@@ -65,3 +65,18 @@ def test_number_columns_are_aligned_to_the_right() -> None:
 
 def test_control_characters_are_made_visible() -> None:
     assert escape_controls("a\x1b[2J\nb é\u202e") == "a\\x1b[2J\\nb é\\u202e"
+
+
+def test_an_escape_sequence_in_text_does_not_reach_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print_error("no request '\x1b]0;owned\x07'")
+    assert "\x1b" not in capsys.readouterr().err
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    table = make_table("model")
+    table.add_row("evil\x1b[2J")
+    make_console().print(table)
+    assert "\x1b[2J" not in screen.getvalue()
+    assert "evil\\x1" in screen.getvalue()

@@ -219,3 +219,18 @@ def test_an_unset_variable_outside_of_the_trace_section_does_not_matter(
     (home / "antiphon.toml").write_text('[trace]\npath = "${NOT_SET}/trace.db"\n')
     assert main(["trace", "list"]) == 2
     assert "the environment variable NOT_SET is not set" in capsys.readouterr().err
+
+
+def test_hostile_text_in_a_trace_does_not_reach_the_terminal(home: Path, screen: Screen) -> None:
+    path = home / ".local" / "share" / "antiphon" / "trace.db"
+    id = "req_evil\x1b[2J"
+    write_rows(
+        trace_at(path),
+        request(id, model="m\n\x1b]0;owned\x07", client="a\x9b31m"),
+        TraceError(request_id=id, code="refused", message="first\n\x1b[31msecond"),
+        TraceFinish(request_id=id, status="failed", duration_ms=7),
+    )
+    assert screen.run("trace", "list") == screen.run("trace", "show") == 0
+    for sequence in ("\x1b[2J", "\x1b]0;", "\x9b", "\x1b[31msecond", "\x07"):
+        assert sequence not in screen.getvalue()
+    assert "first\\n\\x1b[31msecond" in screen.plain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import MutableMapping
 from typing import Any
@@ -96,3 +97,13 @@ async def test_a_client_that_disconnects_before_its_body_is_complete_gets_no_ans
 
     await antiphon.asgi_app(KEYS)(scope, receive, send)
     assert sent == []
+
+
+def test_a_compressed_body_is_decompressed() -> None:
+    body = gzip.compress(b'{"model": "echo/echo", "input": "Hello"}')
+    headers = {**HEADERS, "content-encoding": "gzip", "content-type": "application/json"}
+    with TestClient(antiphon.asgi_app(KEYS), headers=headers) as client:
+        answer = client.post("/v1/responses", content=body)
+        broken = client.post("/v1/responses", content=b"no gzip")
+    assert answer.json()["status"] == "completed"
+    assert broken.status_code == 400

@@ -120,6 +120,23 @@ def test_a_tool_the_request_declared_is_announced_before_its_arguments(
     assert "response.output_item.added" not in [event["type"] for event in replay(stream)]
 
 
+def test_with_the_request_of_the_client_a_call_has_the_type_of_its_tool() -> None:
+    arguments = json.dumps({"input": "*** Begin Patch"})
+    call = {"index": 0, "id": "a", "function": {"name": "patch", "arguments": arguments}}
+    chunks = [{"choices": [{"delta": {"tool_calls": [call]}}]}, FINISH]
+    stream = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in chunks)
+    request = {"model": "m", "input": "Hi", "tools": [{"type": "custom", "name": "patch"}]}
+    events = replay(stream, request=request, cuts=range(len(stream)))
+    check(events)
+    [item] = events[-1]["response"]["output"]
+    assert (item["type"], item["input"]) == ("custom_tool_call", "*** Begin Patch")
+
+
+def test_a_client_that_is_not_known_has_no_profile_of_its_own() -> None:
+    request = {"model": "m", "input": "Hi"}
+    assert replay(STREAM, request=request, client="x") == replay(STREAM, request=request)
+
+
 # Whole answers
 
 

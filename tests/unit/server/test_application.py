@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NoReturn
 
 import pytest
@@ -20,7 +21,7 @@ from tests.support.gateways import events_of
 KEYS = {"alice": "sk-alice"}
 
 
-async def read_nothing() -> NoReturn:
+async def read_nothing(feed: Callable[[bytes], None]) -> NoReturn:
     raise AssertionError("the body was read")
 
 
@@ -128,7 +129,7 @@ async def test_a_permanent_error_is_a_400_for_codex() -> None:
 
 
 async def test_a_crash_is_a_500_and_is_logged_as_a_bug_without_secrets() -> None:
-    async def fail() -> NoReturn:
+    async def fail(feed: Callable[[bytes], None]) -> NoReturn:
         raise RuntimeError("bad key sk-secret-0123456789")
 
     async with open_application() as opened:
@@ -144,7 +145,7 @@ async def test_a_crash_is_a_500_and_is_logged_as_a_bug_without_secrets() -> None
 
 
 async def test_a_client_that_disconnects_gets_no_response() -> None:
-    async def disconnect() -> NoReturn:
+    async def disconnect(feed: Callable[[bytes], None]) -> NoReturn:
         raise ConnectionResetError
 
     async with open_application() as opened:

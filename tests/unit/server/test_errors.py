@@ -18,7 +18,7 @@ from antiphon.core.faults.fault import (
 from antiphon.errors import InvalidRequest
 from antiphon.server.errors import (
     adapt_status,
-    body_too_large,
+    body_timeout,
     error_response,
     fault_response,
     internal_error_response,
@@ -71,10 +71,11 @@ def test_a_wrong_method_is_answered_with_the_allowed_ones() -> None:
     assert error_of(response)["message"] == "PUT is not allowed for /v1/x; use GET, POST."
 
 
-def test_a_body_beyond_the_limit_is_a_413_that_names_the_limit() -> None:
-    response = invalid_request_response(body_too_large(1024))
-    assert (response.status, error_of(response)["code"]) == (413, "request_too_large")
-    assert "1024 bytes" in error_of(response)["message"]
+def test_a_body_that_is_too_slow_is_a_408_that_names_the_setting() -> None:
+    response = invalid_request_response(body_timeout(30.0))
+    assert (response.status, error_of(response)["code"]) == (408, "request_timeout")
+    assert "30 seconds" in error_of(response)["message"]
+    assert "`body_timeout_s`" in error_of(response)["message"]
 
 
 def test_an_internal_error_does_not_reveal_its_cause() -> None:

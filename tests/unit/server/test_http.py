@@ -8,7 +8,9 @@ from antiphon.server.http import HTTPRequest, HTTPResponse, json_response
 async def test_a_request_with_a_body_in_memory_reads_it_on_demand() -> None:
     http = HTTPRequest.with_body("POST", "/v1/responses", {"host": "localhost"}, b"{}")
     assert (http.method, http.path, http.remote) == ("POST", "/v1/responses", "127.0.0.1")
-    assert await http.read_body() == b"{}"
+    pieces: list[bytes] = []
+    await http.read_body(pieces.append)
+    assert pieces == [b"{}"]
 
 
 def test_a_json_response_has_its_content_type_and_the_given_headers() -> None:

@@ -56,3 +56,12 @@ def test_the_log_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> N
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "response.finished" in captured.err
+
+
+def test_text_shows_escape_sequences_and_newlines_of_others_as_characters() -> None:
+    out = io.StringIO()
+    facts = {"model": "m\x1b[2J\n12:00:00 error forged", "user_agent": "\x9b31m\r", "tokens": 3}
+    open_log(LogConfig(format="text"), out)(Entry("request.rejected", "info", facts))
+    assert len(out.getvalue().splitlines()) == 1
+    assert "model=m\\x1b[2J\\n12:00:00 error forged" in out.getvalue()
+    assert "user_agent=\\x9b31m\\r tokens=3" in out.getvalue()

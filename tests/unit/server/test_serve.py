@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import resource
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -26,9 +28,11 @@ from tests.support.waiting import until
 @pytest.fixture
 def _process_settings() -> Iterator[None]:
     """Undo what a server changes in its process."""
+    interval = sys.getswitchinterval()
     thresholds, limits = gc.get_threshold(), resource.getrlimit(resource.RLIMIT_NOFILE)
     yield
     gc.unfreeze()
+    sys.setswitchinterval(interval)
     gc.set_threshold(*thresholds)
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
@@ -48,8 +52,40 @@ async def test_a_signal_stops_the_server(number: signal.Signals) -> None:
     os.kill(os.getpid(), number)
     await asyncio.wait_for(serving, 10)
     assert [(entry.event, entry.facts) for entry in log] == [("gateway.stopping", {"streams": 0})]
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().remove_signal_handler(each)
+
+
+@pytest.mark.usefixtures("_process_settings")
+async def test_a_hangup_is_logged_and_the_server_goes_on() -> None:
+    log: list[Entry] = []
+    ports: list[int] = []
+    loop = asyncio.get_running_loop()
+    serving = loop.create_task(
+        serve(echo_config(), {}, log.append, lambda gateway, engine: ports.append(gateway.port))
+    )
+    await until(lambda: ports, "the server has started")
+    os.kill(os.getpid(), signal.SIGHUP)
+    await until(lambda: log, "the signal is logged")
+    async with open_stream(ports[0]) as client:
+        await client.post({"model": "echo/echo", "input": "Hello"})
+        assert (await client.rest()).status == 200
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(serving, 10)
+    assert (log[0].event, log[0].facts["signal"]) == ("gateway.signal_ignored", "SIGHUP")
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.remove_signal_handler(each)
+
+
+async def test_a_connection_that_no_file_descriptor_is_left_for_is_logged_as_our_own_failure() -> (
+    None
+):
+    log: list[Entry] = []
+    loop = asyncio.get_running_loop()
+    error = OSError(errno.EMFILE, "Too many open files")
+    serve_module._report_loop_error(log.append, loop, {"message": "accept", "exception": error})
+    assert [(entry.event, entry.level) for entry in log] == [("gateway.out_of_files", "error")]
+    assert "ulimit" in log[0].facts["reason"]
 
 
 @pytest.mark.usefixtures("_process_settings")

@@ -14,6 +14,7 @@ from tests.support.valid_streams import (
     LOGPROB,
     Document,
     call,
+    code_run,
     cut_call,
     error,
     hosted,
@@ -47,7 +48,10 @@ RICH = stream(
 CUT = stream(message("a"), call("{}"), message("b", status="incomplete"), end="incomplete")
 FAILED = stream(message("a"), cut_call('{"a'), cut_call('{"b'), message("c"), error, end="failed")
 
+CODE = stream(code_run("1+", "1"))
+
 GOOD = {
+    "code that a server ran": CODE,
     "rich": RICH,
     "cut": CUT,
     "failed": FAILED,
@@ -133,6 +137,11 @@ def item_everywhere(place: int, **changes: Any) -> Break:
 
 def begin_with(**changes: Any) -> Break:
     return put_in("created", "response", **changes)
+
+
+def code_in_search(events: list[Document]) -> None:
+    kind = "response.code_interpreter_call_code.delta"
+    events[at(events, "call.in_progress")].update(type=kind, delta="1")
 
 
 BREAKS: dict[str, list[tuple[str, list[Document], Break]]] = {
@@ -239,6 +248,8 @@ BREAKS: dict[str, list[tuple[str, list[Document], Break]]] = {
             RICH,
             put("call.searching", 0, type="response.file_search_call.searching"),
         ),
+        ("other code than was streamed", CODE, put("code.done", code="1+2")),
+        ("code in a search", stream(search("in_progress", "completed")), code_in_search),
     ],
     "11": [
         ("two open items", stream(call("{}"), call("[]")), drop("item.done")),
@@ -318,7 +329,9 @@ BREAKS: dict[str, list[tuple[str, list[Document], Break]]] = {
             FAILED,
             put_in("response.failed", "response", error={"code": "x"}),
         ),
-        ("output_text is sent", RICH, put_in("response.completed", "response", output_text="ab")),
+        ("other output_text", RICH, put_in("response.completed", "response", output_text="b")),
+        ("no output_text", RICH, drop_in("response.completed", "response", "output_text")),
+        ("output_text too early", RICH, begin_with(output_text="")),
         ("a fractional time", RICH, begin_with(created_at=7.5)),
         ("a null temperature", RICH, begin_with(temperature=None)),
         ("no model", RICH, begin_with(model="")),

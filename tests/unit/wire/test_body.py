@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import msgspec
 import pytest
 
 from antiphon.errors import InvalidRequest
-from antiphon.wire.body import decode_body
+from antiphon.wire.body import (
+    BodyDecoder,
+    BodyLimits,
+    BodyScanner,
+    check_input_items,
+    check_settings,
+    decode_body,
+    encode_in_steps,
+)
 
 
 def refuse(body: bytes) -> InvalidRequest:
@@ -53,6 +65,149 @@ def test_a_body_that_is_not_an_object_is_rejected_with_its_type(body: bytes, kin
 def test_a_body_nested_too_deep_is_rejected(depth: int) -> None:
     error = refuse(b'{"model": "m", "tools": ' + b"[" * depth + b"]" * depth + b"}")
     assert (error.message, error.wire_code) == (
-        "The request body is nested more than 100 levels deep.",
+        "The request body is nested more than 100 levels deep. Flatten it, or raise"
+        " `max_body_depth` in [server], up to 100.",
         "invalid_value",
     )
+
+
+# Limits
+
+
+def decode_pieces(decoder: BodyDecoder, body: bytes, size: int) -> dict[str, Any]:
+    for start in range(0, len(body), size):
+        decoder.feed(body[start : start + size])
+    return decoder.close()
+
+
+def decode_within(limits: BodyLimits, body: bytes) -> None:
+    document = decode_pieces(BodyDecoder(BodyScanner(limits)), body, 20)
+    check_input_items(document, limits)
+    check_settings(document, limits)
+
+
+@pytest.mark.parametrize(
+    ("body", "setting"),
+    [
+        (b'{"input": "' + b"x" * 1000 + b'"}', "max_body_bytes"),
+        (b'{"input": [' + b"1," * 60 + b"1]}", "max_body_values"),
+        (b'{"input": [' + b"[]," * 30 + b"1]}", "max_body_values"),
+        (b'{"input": [' + b"{}," * 30 + b"1]}", "max_body_values"),
+        (b'{"input": "' + b"\\n" * 60 + b'"}', "max_text_bytes"),
+        (b'{"input": "x' + "é".encode() * 60 + b'"}', "max_text_bytes"),
+        (b'{"input": [1, 2, 3, 4]}', "max_input_items"),
+        (b'{"input": 1, "tools": ["' + b"x" * 200 + b'"]}', "max_settings_bytes"),
+        (b'{"input": 1, "instructions": "' + b"x" * 200 + b'"}', "max_settings_bytes"),
+    ],
+)
+def test_a_body_beyond_a_limit_is_a_413_that_names_the_setting(body: bytes, setting: str) -> None:
+    limits = BodyLimits(
+        max_body_bytes=500,
+        max_body_values=50,
+        max_text_bytes=100,
+        max_input_items=3,
+        max_settings_bytes=150,
+    )
+    with pytest.raises(InvalidRequest) as caught:
+        decode_within(limits, body)
+    assert (caught.value.status, caught.value.wire_code) == (413, "request_too_large")
+    assert f"`{setting}` in [server]" in caught.value.message
+
+
+def test_a_limit_is_noticed_before_the_body_is_complete() -> None:
+    decoder = BodyDecoder(BodyScanner(BodyLimits(max_body_values=1000)))
+    decoder.feed(b'{"input": [' + b"{}," * 400)
+    with pytest.raises(InvalidRequest):
+        decoder.feed(b"{}," * 200)
+
+
+def test_base64_data_may_be_longer_than_text() -> None:
+    image = "A" * 1000
+    decoder = BodyDecoder(BodyScanner(BodyLimits(max_text_bytes=100)))
+    for piece in (b'{"text": "a\\n\\n\xc3\xa9", "input": "', image.encode(), b'"}'):
+        decoder.feed(piece)
+    assert decoder.close() == {"text": "a\n\né", "input": image}
+
+
+def test_brackets_commas_and_quotes_in_strings_do_not_count() -> None:
+    text = '[{,"\\' * 100
+    body = json.dumps({"input": text}).encode()
+    decoder = BodyDecoder(BodyScanner(BodyLimits(max_body_values=2, max_body_depth=1)))
+    for start in range(len(body)):
+        decoder.feed(body[start : start + 1])
+    assert decoder.close() == {"input": text}
+
+
+# Fragments
+
+
+def items(count: int) -> list[dict[str, Any]]:
+    part = {"type": "input_text", "text": 'He said "[{,": \\ é 😀\n' * 10}
+    return [{"role": "user", "content": [part], "id": f"m{number}"} for number in range(count)]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("size", [1000, 16 * 1024, 1024 * 1024])
+def test_a_large_body_is_decoded_in_fragments(indent: int | None, size: int) -> None:
+    document = {"model": "m", "input": items(1000), "tools": [{"a": {"b": [[], {}]}}], "z": 1.5}
+    body = json.dumps(document, ensure_ascii=False, indent=indent).encode()
+    decoder = BodyDecoder()
+    assert decode_pieces(decoder, body, size) == document
+    assert decoder.scanner.is_large
+    check_settings(document, BodyLimits())  # `input` does not count
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (b",", "object keys must be strings"),
+        (b"1 2", "expected ',' or '}'"),
+        (b'"a": [1, 2}', "expected ',' or ']'"),
+    ],
+)
+def test_an_error_in_a_large_body_has_its_line_and_column(broken: bytes, reason: str) -> None:
+    good = json.dumps({"input": items(200)}, indent=1).encode()[:-2]
+    body = good + b',\n "a": [\n  1],\n' + broken + b"}"
+    with pytest.raises(InvalidRequest) as caught:
+        decode_pieces(BodyDecoder(), body, 1000)
+    line = good.count(b"\n") + 4
+    assert f"(line {line}, column " in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a": [,' + b'"x",' * 9000 + b'"x"]}',
+        b"1," * 20_000,
+        b'{"a": 1}' + b"," * 20_000,
+        b'{"a": [' + b'"x",' * 9000 + b"]}",
+        b'{"a": [' + b'"x",' * 9000 + b'"x"}',
+        b'{"a": 1' + b" " * 20_000 + b",}",
+    ],
+)
+def test_a_comma_at_a_wrong_place_of_a_large_body_is_an_error(body: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="not valid JSON"):
+        decode_pieces(BodyDecoder(), body, 10_000)
+
+
+def test_a_key_that_is_sent_twice_around_a_fragment_is_an_error() -> None:
+    long = b'"x": "' + b"x" * 20_000 + b'"'
+    for body in (
+        b'{"a": {"b": 1}, "c": 2, "a": {' + long + b", " + long + b"}}",
+        b'{"a": {%b, "y": "%b"}, "\xef\xbf\xbf continued": 1, %b, "z": 1}'
+        % (long, b"x" * 3000, long),
+    ):
+        with pytest.raises(InvalidRequest, match="has a key twice"):
+            decode_pieces(BodyDecoder(), body, 1000)
+
+
+# Encoding
+
+
+def test_a_large_document_is_encoded_as_a_small_one_is() -> None:
+    long = 'é😀"\\\n' * 10_000
+    document = {"a": [1, None, {"b": long}, [], {}], "c": (), "d": long, "e": 1.5, "é": True}
+    encoded = encode_in_steps(document)
+    assert encoded == msgspec.json.encode(document)
+    assert json.loads(encoded) == {**document, "c": []}
+    assert encode_in_steps({}) == b"{}"

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from antiphon.errors import ResponseTooLarge
+from antiphon.wire.events import HostedToolEvent
 from antiphon.wire.sse import (
     DONE,
     Frame,
@@ -283,6 +284,23 @@ def test_encoding_something_else_than_an_event_fails_and_uses_no_number() -> Non
         with pytest.raises(TypeError, match="is not an event"):
             encoder.feed([stranger])
     assert encoder.sequence_number == 0
+
+
+def test_an_event_of_a_hosted_tool_has_its_own_name() -> None:
+    encoder = SSEEncoder()
+    event = HostedToolEvent("response.x.searching", {"item_id": "x_1", "output_index": 0})
+    assert encoder.feed([Bare(), event, Bare()]).splitlines()[3:5] == [
+        b"event: response.x.searching",
+        b'data: {"type":"response.x.searching","sequence_number":1,'
+        b'"item_id":"x_1","output_index":0}',
+    ]
+    assert encoder.sequence_number == 3
+    assert event_to_dict(event, 1) == {
+        "type": "response.x.searching",
+        "sequence_number": 1,
+        "item_id": "x_1",
+        "output_index": 0,
+    }
 
 
 def test_done_is_a_complete_frame() -> None:

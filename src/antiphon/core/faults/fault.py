@@ -30,6 +30,7 @@ __all__ = [
     "is_permanent",
     "list_frames",
     "normalize_code",
+    "out_of_files_fault",
     "protocol_fault",
     "shutdown_fault",
     "timeout_fault",
@@ -140,6 +141,11 @@ def list_frames(error: BaseException) -> list[str]:
 def shutdown_fault() -> ProviderFault:
     """The gateway process is shutting down."""
     return fault_of_kind(FaultKind.SHUTDOWN, "the gateway is shutting down")
+
+
+def out_of_files_fault(message: str) -> ProviderFault:
+    """The gateway has no file descriptor left for a connection to the provider."""
+    return fault_of_kind(FaultKind.OUT_OF_FILES, message)
 
 
 _MAX_FRAMES = 40

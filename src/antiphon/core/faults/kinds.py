@@ -75,6 +75,7 @@ class FaultKind(StrEnum):
     CANCELLED = "cancelled"
     INTERNAL = "internal_error"
     SHUTDOWN = "shutting_down"
+    OUT_OF_FILES = "out_of_files"
     API_ERROR = "api_error"
     UNKNOWN = "unknown"
 
@@ -131,6 +132,8 @@ FAULT_KINDS: Mapping[str, FaultKindRow] = {
     _K.CANCELLED: _Row(_T.cancelled, False, _S.client, "server_error", 499),
     _K.INTERNAL: _Row(_T.api_error, False, _S.request, "server_error", 500),
     _K.SHUTDOWN: _Row(_T.api_error, True, _S.request, "server_error", 503),
+    # The gateway itself has no file descriptor left: no other key, and no other provider, helps.
+    _K.OUT_OF_FILES: _Row(_T.api_error, True, _S.request, "server_error", 503),
     _K.API_ERROR: _Row(_T.api_error, False, _S.request, "invalid_prompt", 400),
     _K.UNKNOWN: _Row(_T.unknown, False, _S.provider, "server_error", 502),
 }

@@ -16,6 +16,7 @@ from antiphon.core.stream.deltas import (
     Delta,
     ItemEnd,
     RawItem,
+    RawItemStarted,
     Reasoning,
     Refusal,
     SearchStarted,
@@ -53,7 +54,7 @@ class CitationFilter(DeltaFilter):
 def _ends_message(delta: Delta) -> bool:
     if isinstance(delta, Reasoning | Refusal):
         return bool(delta.text)
-    return isinstance(delta, ToolCall | RawItem | ItemEnd | SearchStarted)
+    return isinstance(delta, ToolCall | RawItem | RawItemStarted | ItemEnd | SearchStarted)
 
 
 class _CitationScanner:

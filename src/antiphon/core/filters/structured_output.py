@@ -30,6 +30,7 @@ from antiphon.core.stream.deltas import (
     Finish,
     ItemEnd,
     RawItem,
+    RawItemStarted,
     Reasoning,
     Refusal,
     Text,
@@ -74,7 +75,9 @@ class StructuredOutputFilter(DeltaFilter):
                 return self._feed_call(delta)
             case Refusal() | Failure():
                 return [*self._round.release_text(), delta]
-            case RawItem(document) if is_client_call(document):
+            case RawItem(document=document) | RawItemStarted(document=document) if is_client_call(
+                document
+            ):
                 return [*self._round.release_text(), delta]
             case Finish(reason):
                 self._round.reason = reason or self._round.reason

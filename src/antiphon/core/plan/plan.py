@@ -150,6 +150,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     replay_reasoning: ReplayReasoning = "never"
     developer_role: bool = False
     include_logprobs: bool = False
+    is_large: bool = False
+    """Whether the request is encoded in small steps."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
 

@@ -1,6 +1,6 @@
-"""Output blocks: messages, refusals, reasoning, raw items and searches while they are generated.
+"""Output blocks: messages, refusals, reasoning and searches while they are generated.
 
-Tool calls are in `core.stream.call_block`.
+Tool calls are in `core.stream.call_block`, items that are passed on in `core.stream.raw_block`.
 
 1. A new block only collects. `start_streaming` announces its item and sends what was collected in
    one piece; from then on every `append` is an event.
@@ -10,8 +10,7 @@ Tool calls are in `core.stream.call_block`.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeAlias
 
 from msgspec import UNSET, UnsetType
@@ -22,8 +21,6 @@ from antiphon.wire.events import (
     Event,
     ItemAdded,
     ItemDone,
-    MCPArgumentsDelta,
-    MCPArgumentsDone,
     PartAdded,
     PartDone,
     ReasoningDelta,
@@ -271,34 +268,6 @@ class ReasoningBlock:
         return [*self._close_part(), ItemDone(self.output_index, item)], item
 
 
-class RawBlock:
-    """An item that arrived whole; only an invalid id and a status that is not final are changed."""
-
-    def __init__(self, document: Document, new_id: Callable[[str], str]) -> None:
-        self.output_index = -1
-        self.announced = False
-        self._document = _repair_item(document, new_id)
-        self.id: str = self._document["id"]
-
-    def start_streaming(self, output_index: int) -> list[Event]:
-        self.announced = True
-        self.output_index = output_index
-        events: list[Event] = [ItemAdded(output_index, _announced_document(self._document))]
-        match self._document:
-            case {"type": "mcp_call", "arguments": str(text)}:
-                events.append(MCPArgumentsDelta(self.id, output_index, text))
-                events.append(MCPArgumentsDone(self.id, output_index, text))
-        return events
-
-    def item(self) -> Item:
-        return self._document
-
-    def close(self, status: Status) -> tuple[list[Event], Item]:
-        """Close the item with its own status, whatever the status of the response is."""
-        item = self.item()
-        return [ItemDone(self.output_index, item)], item
-
-
 class SearchBlock:
     """A web search that the gateway runs; its item stays open until the search ends."""
 
@@ -337,47 +306,3 @@ class SearchBlock:
             self.end(self._document["action"], "failed")
         completed = SearchCompleted(self.id, self.output_index)
         return [completed, ItemDone(self.output_index, self._document)], self._document
-
-
-_ID = re.compile(r"[a-z]+_\S+")
-_PREFIXES: Mapping[str, str] = {
-    "web_search_call": "ws",
-    "file_search_call": "fs",
-    "code_interpreter_call": "ci",
-    "image_generation_call": "ig",
-    "computer_call": "cu",
-    "shell_call": "sh",
-    "local_shell_call": "lsh",
-    "apply_patch_call": "apc",
-    "mcp_call": "mcp",
-    "mcp_list_tools": "mcpl",
-    "mcp_approval_request": "mcpr",
-    "tool_search_call": "tsc",
-    "compaction": "cmp",
-}
-_IN_PROGRESS_STATUSES = frozenset(
-    "in_progress searching interpreting generating calling queued".split()
-)
-
-
-def _repair_item(document: Document, new_id: Callable[[str], str]) -> Document:
-    """Give an item an id that clients accept and a final status."""
-    item_id = document.get("id")
-    if not isinstance(item_id, str) or not _ID.fullmatch(item_id):
-        document = {**document, "id": new_id(_PREFIXES.get(str(document.get("type")), "item"))}
-    if document.get("status") in _IN_PROGRESS_STATUSES:  # it arrived as finished
-        document = {**document, "status": "completed"}
-    return document
-
-
-def _announced_document(document: Document) -> Document:
-    """The item as `output_item.added` has it. Output items of a server were never in progress."""
-    kind = str(document.get("type"))
-    announced = dict(document)
-    if "status" in announced and not kind.endswith("_output"):
-        announced["status"] = "in_progress"
-    if kind == "image_generation_call":  # send the image once, with `done`
-        announced["result"] = None
-    if kind == "mcp_call":
-        announced["arguments"] = ""
-    return announced

@@ -95,10 +95,34 @@ class SearchEnded(Struct, frozen=True, tag=True):
     status: Literal["completed", "failed"] = "completed"
 
 
+class EmptyReasoning(Struct, frozen=True, tag=True):
+    """A reasoning item that the provider finished without any text."""
+
+
+class RawItemStarted(Struct, frozen=True, tag=True):
+    """An item that is passed on as it is has begun. `number` identifies it until it ends."""
+
+    number: int
+    document: Document
+
+
+class RawItemEvent(Struct, frozen=True, tag=True):
+    """An event of a started raw item: the stage of a search, a piece of code, a partial image."""
+
+    number: int
+    name: str
+    """The `type` of the event."""
+    fields: Document
+
+
 class RawItem(Struct, frozen=True, tag=True):
-    """A finished item that is passed on as it is: a search, a code run, an approval request."""
+    """A finished item that is passed on as it is: a search, a code run, an approval request.
+
+    With a `number` it ends the item that was started; without one it arrived whole.
+    """
 
     document: Document
+    number: int | None = None
 
 
 class ItemEnd(Struct, frozen=True, tag=True):
@@ -164,6 +188,9 @@ Delta: TypeAlias = (
     | ToolEnd
     | Annotation
     | RawItem
+    | RawItemStarted
+    | RawItemEvent
+    | EmptyReasoning
     | ItemEnd
     | Extra
     | Failure

@@ -17,23 +17,19 @@ import msgspec
 
 from antiphon.core.faults.fault import ProviderFault, normalize_code
 from antiphon.core.faults.messages import describe
-from antiphon.core.stream.blocks import (
-    RawBlock,
-    ReasoningBlock,
-    RefusalBlock,
-    Seal,
-    SearchBlock,
-    TextBlock,
-)
+from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, Seal, SearchBlock, TextBlock
 from antiphon.core.stream.call_block import CallBlock
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
+    EmptyReasoning,
     Extra,
     Failure,
     Finish,
     ItemEnd,
     RawItem,
+    RawItemEvent,
+    RawItemStarted,
     Reasoning,
     ReasoningKind,
     ReasoningState,
@@ -51,10 +47,11 @@ from antiphon.core.stream.deltas import (
 from antiphon.core.stream.finish import Outcome, map_finish_reason
 from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.stream.phase import Phase, phase_error
-from antiphon.core.stream.sequencer import Block, OutputSequencer
+from antiphon.core.stream.raw_block import RawBlock
+from antiphon.core.stream.sequencer import Block, OutputSequencer, join_output_text
 from antiphon.core.stream.usage import UsageCounter, wire_usage
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
-from antiphon.errors import IncompleteToolCall, InvalidTransition
+from antiphon.errors import InvalidTransition
 from antiphon.wire.events import TERMINALS, Created, Event, InProgress
 from antiphon.wire.items import Document, Item, Status
 from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
@@ -76,11 +73,10 @@ class ResponseMachine:
         empty_arguments: str = "",
         limits: ResponseLimits = DEFAULT_LIMITS,
     ) -> None:
-        """`response` has the fields that the request decides; without it and a source of ids, ids
-        are numbered. `tools` decides the types of calls. `seal` turns provider state into
-        `encrypted_content`; without it, state is dropped. `describe` makes the error message of a
-        failed response; both may be replaced for each attempt. `empty_arguments` replaces the
-        arguments of a call that has none."""
+        """`response` has the fields that the request decides. Without `new_id`, ids are numbered.
+        `seal` turns provider state into `encrypted_content`; without it, state is dropped.
+        `describe` makes the message of a failure; both may be replaced for each attempt.
+        `empty_arguments` replaces the arguments of a call that has none."""
         self.phase = Phase.IDLE
         self.pending_finish: Finish | None = None
         self.fault: ProviderFault | None = None
@@ -94,6 +90,7 @@ class ResponseMachine:
         self.diagnostics = self._sequencer.diagnostics
         self._calls: dict[int, CallBlock] = {}
         self._calls_by_id: dict[str, CallBlock] = {}
+        self._raw_items: dict[int, RawBlock] = {}
         self._usage_counter = UsageCounter()
         self._round_start = 0
         self._annotations: list[Annotation] = []
@@ -169,6 +166,10 @@ class ResponseMachine:
         block.append(text, kind, part)
         return self._add_block(block)
 
+    def empty_reasoning(self, delta: EmptyReasoning) -> list[Event]:
+        self._expect_output("reasoning")
+        return self._add_block(self._new_reasoning_block())
+
     def reasoning_state(self, state: ReasoningState) -> list[Event]:
         """Collect provider state; it is sealed into the `encrypted_content` of a reasoning item."""
         self._expect_output("reasoning state")
@@ -230,10 +231,28 @@ class ResponseMachine:
         block.end(delta.action, delta.status)
         return self._sequencer.close_finished()
 
-    def raw_item(self, document: Document) -> list[Event]:
-        """Pass on an item that arrived whole."""
+    def raw_item(self, delta: RawItem) -> list[Event]:
+        """Pass on an item that arrived whole, or end the one that was started."""
         self._expect_output("item")
-        return self._add_block(RawBlock(document, self._new_id))
+        block = None if delta.number is None else self._raw_items.pop(delta.number, None)
+        if block is None:
+            return self._add_block(RawBlock(delta.document, self._new_id))
+        block.end(delta.document)
+        if block is not self._sequencer.current:
+            return []
+        return self._sequencer.close("completed") + self._sequencer.advance()
+
+    def start_raw_item(self, delta: RawItemStarted) -> list[Event]:
+        self._expect_output("item")
+        block = RawBlock(delta.document, self._new_id, is_complete=False)
+        self._raw_items[delta.number] = block
+        return self._add_block(block)
+
+    def raw_item_event(self, delta: RawItemEvent) -> list[Event]:
+        """Pass on an event of a started item; one of an item that has ended is dropped."""
+        self._expect_output("item event")
+        block = self._raw_items.get(delta.number)
+        return [] if block is None else block.append(delta.name, delta.fields)
 
     def annotation(self, delta: Annotation) -> list[Event]:
         """Add a citation to the open message, or to the next one."""
@@ -278,6 +297,9 @@ class ResponseMachine:
         self._expect_output("end of a round")
         for call in self._calls.values():
             call.end_round()
+        for item in self._raw_items.values():
+            item.abandon()
+        self._raw_items.clear()
         events = self._add_block(self._new_reasoning_block()) if self._pending_states else []
         return events + self._sequencer.close_finished()
 
@@ -300,7 +322,7 @@ class ResponseMachine:
         ended_well = ending.status == "completed"
         events: list[Event] = []
         if ended_well:
-            self._reject_unfinished_calls()
+            self._sequencer.reject_unfinished_calls()
             if self._pending_states:
                 events += self._add_block(self._new_reasoning_block())
         last: Status = "completed" if ending.whole else "incomplete"
@@ -309,17 +331,14 @@ class ResponseMachine:
         return [*events, self._end(ending)]
 
     def fail(self, fault: ProviderFault | str, *, code: str | None = None) -> list[Event]:
-        """End the response with an error; its output keeps what was streamed.
-
-        Instead of a fault, the message for the client will do, with an `error.code` of the API."""
+        """End the response with a fault, or with a message for the client and a code of the API."""
         self._expect_output("failure")
         events = self._sequencer.close_all("incomplete", ended_well=False, publish=False)
-        if isinstance(fault, ProviderFault):
-            self.fault, code, message = fault, fault.public_code, self.describe(fault)
-        else:
-            message = fault
-        code = normalize_code(code)
-        return [*events, self._end(Outcome("failed", error_code=code, message=message))]
+        message = fault if isinstance(fault, str) else self.describe(fault)
+        if not isinstance(fault, str):
+            self.fault, code = fault, fault.public_code
+        ending = Outcome("failed", error_code=normalize_code(code), message=message)
+        return [*events, self._end(ending)]
 
     def _end(self, ending: Outcome) -> Event:
         phase, reason, code = Phase(ending.status), ending.incomplete_reason, ending.error_code
@@ -329,16 +348,13 @@ class ResponseMachine:
             completed_at=self._now() if ending.status == "completed" else None,
             incomplete_details=IncompleteDetails(reason) if reason else None,
             error=ResponseError(code, ending.message or "") if code else None,
+            output_text=join_output_text(self._sequencer.output),
         )
         self._usage_counter.feed(Usage())  # zeros, if the provider sent no counts
         self.phase, event = phase, TERMINALS[phase](self.snapshot)  # last: it may raise until here
         return event
 
-    def _reject_unfinished_calls(self) -> None:
-        for block in self._sequencer.open_blocks:
-            if isinstance(block, CallBlock) and (block.is_nameless or block.is_unfinished):
-                message = f"toolCall: the provider did not complete call {block.index}"
-                raise IncompleteToolCall(message)
+    # Adding blocks
 
     def _new_reasoning_block(self) -> ReasoningBlock:
         return ReasoningBlock(self._new_id(ReasoningBlock.prefix), self.seal)
@@ -350,12 +366,7 @@ class ResponseMachine:
     def _enqueue(self, block: Block) -> None:
         """Add a block to the queue, after the provider state that came before it."""
         if self._pending_states:
-            sealed = block if isinstance(block, ReasoningBlock) else self._new_reasoning_block()
-            for state in self._pending_states:
-                sealed.add_state(state)
-            self._pending_states.clear()
-            if sealed is not block:
-                self._sequencer.enqueue(sealed)
+            self._sequencer.seal_states(self._pending_states, block, self._new_reasoning_block)
         self._sequencer.enqueue(block)
 
     def _expect_output(self, what: str) -> None:
@@ -373,7 +384,10 @@ _FEEDERS: Mapping[type[Delta], Callable[[ResponseMachine, Any], list[Event]]] = 
     Finish: lambda machine, delta: machine.defer_finish(delta.reason),
     Failure: lambda machine, delta: machine.fail(delta.fault),
     Annotation: ResponseMachine.annotation,
-    RawItem: lambda machine, delta: machine.raw_item(delta.document),
+    RawItem: ResponseMachine.raw_item,
+    RawItemStarted: ResponseMachine.start_raw_item,
+    RawItemEvent: ResponseMachine.raw_item_event,
+    EmptyReasoning: ResponseMachine.empty_reasoning,
     ItemEnd: lambda machine, delta: machine.item_end(delta.phase),
     ToolRevision: ResponseMachine.tool_revision,
     SearchStarted: ResponseMachine.search,

@@ -1,15 +1,10 @@
-"""Phases of a response, and the error for a call in the wrong one."""
+"""Phases of a response, and the error of a call in the wrong one."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from antiphon.errors import (
-    BridgeError,
-    DeltaAfterTerminal,
-    InvalidTransition,
-    OutputBeforeStart,
-)
+from antiphon.errors import BridgeError, DeltaAfterTerminal, InvalidTransition, OutputBeforeStart
 
 
 class Phase(StrEnum):
@@ -21,7 +16,6 @@ class Phase(StrEnum):
 
 
 def phase_error(phase: Phase, what: str) -> BridgeError:
-    """Return the error for something that is not possible in this phase."""
     if phase is Phase.IDLE:
         return OutputBeforeStart(f"{what}: the response has not started")
     if phase is Phase.IN_PROGRESS:

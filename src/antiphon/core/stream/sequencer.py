@@ -1,27 +1,24 @@
 """Output sequencer: streams one output item at a time; later items wait in a queue.
 
 A provider may interleave items; the Responses API streams one after the other. Text and reasoning
-are closed as soon as another item begins, a call when its arguments are complete, a raw item (one
-that arrived whole) at once. An item that had to wait is sent in one piece when its turn comes.
+are closed as soon as another item begins, a call when its arguments are complete, a raw item when
+the provider has ended it. An item that had to wait is sent in one piece when its turn comes.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.stream.blocks import (
-    RawBlock,
-    ReasoningBlock,
-    RefusalBlock,
-    SearchBlock,
-    TextBlock,
-)
+from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, SearchBlock, TextBlock
 from antiphon.core.stream.call_block import CallBlock
-from antiphon.errors import ResponseTooLarge
+from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.stream.raw_block import RawBlock
+from antiphon.errors import IncompleteToolCall, ResponseTooLarge
 from antiphon.wire.events import Event
-from antiphon.wire.items import Item, ReasoningItem, Status
+from antiphon.wire.items import Item, Message, OutputText, ReasoningItem, Status
 from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 
 Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | SearchBlock | CallBlock
@@ -81,6 +78,17 @@ class OutputSequencer:
         """Make the next delta begin a new block, even if it is of the same kind."""
         self._item_ended, self.next_phase = True, next_phase
 
+    def seal_states(
+        self, states: list[ReasoningState], block: Block, new_block: Callable[[], ReasoningBlock]
+    ) -> None:
+        """Move provider state into a reasoning item: this block, or a new one before it."""
+        sealed = block if isinstance(block, ReasoningBlock) else new_block()
+        for state in states:
+            sealed.add_state(state)
+        states.clear()
+        if sealed is not block:
+            self.enqueue(sealed)
+
     def enqueue(self, block: Block) -> None:
         """Add a block to the queue; raises `ResponseTooLarge` if there are too many."""
         limits, is_call = self._limits, isinstance(block, CallBlock)
@@ -99,19 +107,21 @@ class OutputSequencer:
         events: list[Event] = []
         while self.waiting:
             current = self.current
-            if isinstance(current, CallBlock):
-                if current.is_nameless or not current.is_complete:
+            if current is not None:
+                if _must_stay_open(current):
                     break
-                events += self.close(current.status(ended_well=False))
-            elif current is not None:
-                events += self.close("completed")
+                done: Status = "completed"
+                if isinstance(current, CallBlock):
+                    done = current.status(ended_well=False)
+                events += self.close(done)
             events += self._start_next()
         return events
 
     def _start_next(self) -> list[Event]:
         self.current = block = self.waiting.popleft()
         events = block.start_streaming(len(self._items))
-        return events + self.close("completed") if isinstance(block, RawBlock) else events
+        is_whole = isinstance(block, RawBlock) and block.is_complete
+        return events + self.close("completed") if is_whole else events
 
     def close(self, status: Status) -> list[Event]:
         """Close the current item."""
@@ -131,6 +141,13 @@ class OutputSequencer:
         return events
 
     # Ending the response
+
+    def reject_unfinished_calls(self) -> None:
+        for block in self.open_blocks:
+            if isinstance(block, CallBlock) and (block.is_nameless or block.is_unfinished):
+                raise IncompleteToolCall(
+                    f"toolCall: the provider did not complete call {block.index}"
+                )
 
     def close_all(self, last: Status, *, ended_well: bool, publish: bool) -> list[Event]:
         """Close every open block in order, at the end of the response.
@@ -181,6 +198,15 @@ class OutputSequencer:
         self.current = None
 
 
+def join_output_text(output: Sequence[Item]) -> str:
+    """Join the text of all messages, as the official clients do for `output_text`."""
+    messages = [item for item in output if isinstance(item, Message)]
+    parts = [part for message in messages for part in message.content]
+    return "".join(part.text for part in parts if isinstance(part, OutputText))
+
+
 def _must_stay_open(block: Block) -> bool:
-    """Whether more of a call may arrive: {"arguments": "{\\"city\\": "}."""
-    return isinstance(block, CallBlock) and (block.is_nameless or not block.is_complete)
+    """Whether more of a call or of a raw item may arrive: {"arguments": "{\\"city\\": "}."""
+    if isinstance(block, CallBlock):
+        return block.is_nameless or not block.is_complete
+    return isinstance(block, RawBlock) and not block.is_complete

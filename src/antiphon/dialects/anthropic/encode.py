@@ -23,6 +23,7 @@ from antiphon.dialects.anthropic.quirks import PLAIN, AnthropicQuirks
 from antiphon.dialects.anthropic.schema import input_schema, output_schema
 from antiphon.dialects.message_writer import leading_instructions
 from antiphon.dialects.reasoning import thinking_budget
+from antiphon.wire.body import encode_in_steps
 from antiphon.wire.items import Document
 
 VERSION = "2023-06-01"
@@ -63,7 +64,7 @@ def encode(plan: Plan, *, stream: bool, quirks: AnthropicQuirks = PLAIN) -> Outb
             "accept": "text/event-stream" if stream else "application/json",
             "anthropic-version": VERSION,
         },
-        body=msgspec.json.encode(body),
+        body=encode_in_steps(body) if plan.is_large else msgspec.json.encode(body),
     )
 
 

@@ -25,6 +25,7 @@ from antiphon.dialects.bedrock.messages import (
 from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
 from antiphon.dialects.message_writer import leading_instructions
 from antiphon.dialects.reasoning import thinking_budget
+from antiphon.wire.body import encode_in_steps
 from antiphon.wire.items import Document
 from antiphon.wire.sigv4 import percent_encode
 
@@ -59,7 +60,7 @@ def encode(plan: Plan, *, stream: bool, quirks: BedrockQuirks = PLAIN) -> Outbou
             "content-type": "application/json",
             "accept": "application/vnd.amazon.eventstream" if stream else "application/json",
         },
-        body=msgspec.json.encode(body),
+        body=encode_in_steps(body) if plan.is_large else msgspec.json.encode(body),
     )
 
 

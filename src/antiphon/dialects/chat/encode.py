@@ -16,6 +16,7 @@ from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.chat.messages import write_messages
 from antiphon.dialects.chat.quirks import PLAIN, ChatQuirks
+from antiphon.wire.body import encode_in_steps
 from antiphon.wire.items import Document
 
 PATH = "/chat/completions"
@@ -41,7 +42,7 @@ def encode(plan: Plan, *, stream: bool, quirks: ChatQuirks = PLAIN) -> Outbound:
     return Outbound(
         path=PATH,
         headers={"content-type": "application/json", "accept": accept},
-        body=msgspec.json.encode(body),
+        body=encode_in_steps(body) if plan.is_large else msgspec.json.encode(body),
     )
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
 from antiphon.dialects.cohere.messages import THINKING_OFF, encode_history
 from antiphon.dialects.cohere.quirks import PLAIN, CohereQuirks
+from antiphon.wire.body import encode_in_steps
 from antiphon.wire.items import Document
 
 PATH = "/v2/chat"
@@ -56,7 +57,7 @@ def encode(plan: Plan, *, stream: bool, quirks: CohereQuirks = PLAIN) -> Outboun
     return Outbound(
         path=PATH,
         headers={"content-type": "application/json", "accept": accept},
-        body=msgspec.json.encode(body),
+        body=encode_in_steps(body) if plan.is_large else msgspec.json.encode(body),
     )
 
 

@@ -21,6 +21,7 @@ from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
 from antiphon.dialects.gemini.messages import encode_history, function_name
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
 from antiphon.dialects.gemini.schema import reduce_parameters, reduce_response
+from antiphon.wire.body import encode_in_steps
 from antiphon.wire.items import Document
 
 _PARAMETERS: Mapping[str, str] = {
@@ -52,7 +53,7 @@ def encode(plan: Plan, *, stream: bool, quirks: GeminiQuirks = PLAIN) -> Outboun
     return Outbound(
         path=_path(plan.model, stream=stream),
         headers={"content-type": "application/json", "accept": accept},
-        body=msgspec.json.encode(body),
+        body=encode_in_steps(body) if plan.is_large else msgspec.json.encode(body),
     )
 
 

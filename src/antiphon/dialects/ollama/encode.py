@@ -16,6 +16,7 @@ from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.ollama.messages import encode_history
 from antiphon.dialects.ollama.quirks import PLAIN, OllamaQuirks
 from antiphon.dialects.ollama.schema import correct_schema
+from antiphon.wire.body import encode_in_steps
 from antiphon.wire.items import Document
 
 PATH = "/api/chat"
@@ -47,7 +48,7 @@ def encode(plan: Plan, *, stream: bool, quirks: OllamaQuirks = PLAIN) -> Outboun
     return Outbound(
         path=PATH,
         headers={"content-type": "application/json", "accept": accept},
-        body=msgspec.json.encode(body),
+        body=encode_in_steps(body) if plan.is_large else msgspec.json.encode(body),
     )
 
 

@@ -7,6 +7,7 @@ is total: an error is a `Failure`, anything unknown an `Extra`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, Start
+from antiphon.core.stream.deltas import Delta, Failure, Finish, Start
 from antiphon.dialects.json_input import (
     UNREADABLE,
     decode_lenient,
@@ -88,7 +89,16 @@ class ResponsesDecoder:
             return decode_unexpected(data)
         kind = event.type if isinstance(event.type, str) else frame.event
         reader = _READERS.get(kind)
-        return list(reader(self, event)) if reader is not None else _read_other(kind, data)
+        return list(reader(self, event) if reader is not None else self._read_other(kind, data))
+
+    def _read_other(self, kind: str, data: bytes) -> Iterator[Delta]:
+        """Read an event without a reader: progress of a hosted tool, or something unknown. A frame
+        that is no event of the API may be an error."""
+        if not kind.startswith("response."):
+            yield from decode_unexpected(data)
+        elif kind not in _IGNORED:
+            event = decode_lenient(_read_document, data) if _EVENT_NAME.fullmatch(kind) else {}
+            yield from self.items.pass_on_event(kind, event)
 
     def close(self) -> list[Delta]:
         """End of input; a cut stream adds nothing."""
@@ -147,13 +157,6 @@ def _final_delta(response: _UpstreamResponse, status: str) -> Delta:
 def _failure(document: Mapping[str, Any], otherwise: str) -> Failure:
     delta = error_or_extra(document)
     return delta if isinstance(delta, Failure) else Failure(protocol_fault(otherwise))
-
-
-def _read_other(kind: str, data: bytes) -> list[Delta]:
-    """Read an event without a reader; a frame that is no event of the API may be an error."""
-    if kind.startswith("response."):
-        return [] if kind in _IGNORED else [Extra(kind)]
-    return decode_unexpected(data)
 
 
 # Events
@@ -251,6 +254,8 @@ _READERS: Mapping[str, EventReader] = {
     "response.failed": _terminal_event("failed"),
     "response.cancelled": _terminal_event("cancelled"),
 }
+
+_EVENT_NAME = re.compile(r"response(\.[a-z0-9_]+)+")  # it is sent on as the name of a frame
 
 # Our state machine emits these events itself, with the first and the last text of a part.
 _IGNORED = frozenset(

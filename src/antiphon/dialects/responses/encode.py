@@ -17,6 +17,7 @@ from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.dialects.responses.messages import encode_history
 from antiphon.dialects.responses.quirks import PLAIN, ResponsesQuirks
+from antiphon.wire.body import encode_in_steps
 from antiphon.wire.items import Document
 
 PATH = "/responses"
@@ -55,7 +56,7 @@ def encode(plan: Plan, *, stream: bool, quirks: ResponsesQuirks = PLAIN) -> Outb
     return Outbound(
         path=PATH,
         headers={"content-type": "application/json", "accept": accept},
-        body=msgspec.json.encode(body),
+        body=encode_in_steps(body) if plan.is_large else msgspec.json.encode(body),
     )
 
 

@@ -5,7 +5,8 @@
    missing.
 2. An item is identified by its id, else by its output index, else by its kind and order. Real
    servers change the id or get the index wrong; none was seen to do both.
-3. Messages, reasoning and calls become deltas. Any other item is passed on unchanged when done.
+3. Messages, reasoning and calls become deltas. Any other item is passed on unchanged, and so are
+   the events of its progress.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ import msgspec
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
+    EmptyReasoning,
     Extra,
     ItemEnd,
     RawItem,
+    RawItemEvent,
+    RawItemStarted,
     Reasoning,
     ReasoningState,
     Refusal,
@@ -30,7 +34,16 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
 )
 from antiphon.dialects.json_input import nonempty_string
-from antiphon.dialects.usage import count, read_logprobs
+from antiphon.dialects.responses.item_fields import (
+    as_list,
+    complete_citation,
+    id_of,
+    kind_of,
+    parts_of,
+    phase_of,
+    string_of,
+)
+from antiphon.dialects.usage import read_logprobs
 from antiphon.wire.items import Document
 
 SCHEME = "openai.encrypted_content"
@@ -41,7 +54,10 @@ _CALLS: Mapping[str, Literal["function", "custom"]] = {
     "function_call": "function",
     "custom_tool_call": "custom",
 }
+_CONTENT = frozenset({"message", "reasoning", *_CALLS})
 _MESSAGE_PARTS = frozenset({"output_text", "text", "refusal"})
+# Fields of an event that the gateway sets itself, and padding.
+_NOT_PASSED_ON = frozenset({"type", "sequence_number", "obfuscation"})
 # Fields of a reasoning item that are not sent back: its plain text, and its status in the stream.
 _NOT_STATE = frozenset({"type", "status", "content"})
 
@@ -59,7 +75,14 @@ class OutputItem:
         self.has_name = False
         self.has_call_id = False
         self.annotations = 0
+        self.is_started = False
+        """It is a raw item, and its start was emitted."""
         self._emitted: dict[tuple[Channel, int], list[str]] = {}
+
+    @property
+    def has_text(self) -> bool:
+        """Whether any text of it was emitted."""
+        return bool(self._emitted)
 
     def record(self, channel: Channel, part: int, text: str) -> None:
         self._emitted.setdefault((channel, part), []).append(text)
@@ -142,13 +165,32 @@ class OutputItems:
 
     def add(self, document: Any, output_index: Any) -> Iterator[Delta]:
         """Start an item. Content that it already has is emitted when it is done."""
-        kind, item_id = _kind(document), _id(document)
+        kind, item_id = kind_of(document), id_of(document)
         item = self._find_by_id(kind, item_id)
         if item is None or item.done:  # a done item: its server gives every item the same id
             item = self._new_item(kind, item_id, output_index)
-        item.phase = _phase(document)
+        item.phase = phase_of(document)
         if kind in _CALLS:
             yield from self._start_call(item, document)
+        elif kind and kind not in _CONTENT and not item.is_started:
+            item.is_started = True
+            yield from self._switch_to(item)
+            yield RawItemStarted(item.number, self._with_unique_id(document))
+
+    def pass_on_event(self, kind: str, event: Document) -> Iterator[Delta]:
+        """Emit an event of an open raw item; without one, the event only goes to the trace.
+
+        `{"type": "response.web_search_call.searching", "item_id": "ws_1", "output_index": 0}`
+        """
+        item_id, index = event.get("item_id"), event.get("output_index")
+        item = self._by_id.get(item_id) if isinstance(item_id, str) else None
+        if item is None:
+            item = self._by_index.get(index) if isinstance(index, int) else None
+        if item is None or not item.is_started or item.done:
+            yield Extra(kind)
+        else:
+            fields = {name: event[name] for name in event if name not in _NOT_PASSED_ON}
+            yield RawItemEvent(item.number, kind, fields)
 
     def emit(
         self, item: OutputItem, channel: Channel, text: Any, part: Any = 0, logprobs: Any = None
@@ -180,7 +222,7 @@ class OutputItems:
         if isinstance(annotation, dict):
             item.annotations += 1
             yield from self._switch_to(item)
-            yield Annotation(_complete_citation(annotation))
+            yield Annotation(complete_citation(annotation))
 
     def _switch_to(self, item: OutputItem) -> Iterator[Delta]:
         if self._current is not item:
@@ -193,7 +235,7 @@ class OutputItems:
 
     def finish(self, document: Any, output_index: Any) -> Iterator[Delta]:
         """Emit whatever of a finished item was not emitted yet."""
-        kind, item_id = _kind(document), _id(document)
+        kind, item_id = kind_of(document), id_of(document)
         item = self._find_by_id(kind, item_id)
         item = item or self._find_by_index(kind, output_index, open_only=True)
         yield from self._finish_item(item or self._new_item(kind, item_id, output_index), document)
@@ -203,23 +245,23 @@ class OutputItems:
 
         Unfinished items come first; items that were not streamed at all come after them.
         """
-        documents = [document for document in _list(output) if isinstance(document, dict)]
+        documents = [document for document in as_list(output) if isinstance(document, dict)]
         streamed = self._match(documents)
         for document, item in zip(documents, streamed, strict=True):
             if item is not None:
                 yield from self._finish_item(item, document)
         for document, item in zip(documents, streamed, strict=True):
             if item is None:
-                new = self._new_item(_kind(document), _id(document), None)
+                new = self._new_item(kind_of(document), id_of(document), None)
                 yield from self._finish_item(new, document)
 
     def _match(self, documents: Sequence[Document]) -> list[OutputItem | None]:
         """Find the streamed item of each item in `output`; None for those not streamed."""
         # By id first: an item known by its id is no candidate for another one.
-        matches = [self._find_by_id(_kind(document), _id(document)) for document in documents]
+        matches = [self._find_by_id(kind_of(document), id_of(document)) for document in documents]
         candidates = [item for item in self._items if item not in matches]
         return [
-            item or self._take_match(candidates, _kind(documents[index]), index)
+            item or self._take_match(candidates, kind_of(documents[index]), index)
             for index, item in enumerate(matches)
         ]
 
@@ -251,21 +293,21 @@ class OutputItems:
         if document.get("role") not in (None, "assistant"):
             yield Extra("message", document)
             return
-        item.phase = item.phase or _phase(document)
+        item.phase = item.phase or phase_of(document)
         parts = []
-        for part in _parts(document.get("content"), "output_text"):
+        for part in parts_of(document.get("content"), "output_text"):
             if part.get("type") in _MESSAGE_PARTS:
                 parts.append(part)
             else:
                 yield Extra("content_part", part)
-        texts = item.missing_of_parts("text", [_string(part, "text") for part in parts])
-        refusals = item.missing_of_parts("refusal", [_string(part, "refusal") for part in parts])
+        texts = item.missing_of_parts("text", [string_of(part, "text") for part in parts])
+        refusals = item.missing_of_parts("refusal", [string_of(part, "refusal") for part in parts])
         emitted = item.annotations
         for part, text, refusal in zip(parts, texts, refusals, strict=True):
             logprobs = part.get("logprobs") if text == part.get("text") else None
             yield from self.emit(item, "text", text, 0, logprobs)
             yield from self.emit(item, "refusal", refusal)
-            annotations = _list(part.get("annotations"))
+            annotations = as_list(part.get("annotations"))
             for annotation in annotations[emitted:]:
                 yield from self.annotate(item, annotation)
             emitted = max(0, emitted - len(annotations))
@@ -273,9 +315,12 @@ class OutputItems:
     def _finish_reasoning(self, item: OutputItem, document: Document) -> Iterator[Delta]:
         channels: tuple[tuple[Channel, str], ...] = (("summary", "summary"), ("raw", "content"))
         for channel, field in channels:
-            wholes = [_string(part, "text") for part in _parts(document.get(field), "text")]
+            wholes = [string_of(part, "text") for part in parts_of(document.get(field), "text")]
             for number, text in enumerate(item.missing_of_parts(channel, wholes)):
                 yield from self.emit(item, channel, text, number)
+        if not item.has_text:
+            yield from self._switch_to(item)
+            yield EmptyReasoning()
         # {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
         if document.get("encrypted_content"):
             yield from self._switch_to(item)
@@ -312,52 +357,17 @@ class OutputItems:
         if not item.kind:
             yield Extra("item", document)
             return
-        item_id = _id(document)
-        if item_id in self._raw_ids:  # clients identify items by their ids: drop a repeated one
-            document = {name: value for name, value in document.items() if name != "id"}
-        elif item_id is not None:
-            self._raw_ids.add(item_id)
+        if item.is_started:
+            yield RawItem(document, item.number)
+            return
         yield from self._switch_to(item)
-        yield RawItem(document)
+        yield RawItem(self._with_unique_id(document))
 
-
-def _kind(document: Any) -> str:
-    return (nonempty_string(document.get("type")) or "") if isinstance(document, dict) else ""
-
-
-def _id(document: Any) -> str | None:
-    return nonempty_string(document.get("id")) if isinstance(document, dict) else None
-
-
-def _phase(document: Any) -> str | None:
-    """The label of a message, such as `commentary`."""
-    return nonempty_string(document.get("phase")) if _kind(document) == "message" else None
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else ()
-
-
-def _parts(content: Any, kind: str) -> Iterator[Document]:
-    """The parts of a content, which some servers send as a string (`"content": "Hello"`)."""
-    for part in [content] if isinstance(content, str) else _list(content):
-        if isinstance(part, str):
-            yield {"type": kind, "text": part}
-        elif isinstance(part, dict):
-            yield part
-
-
-def _string(part: Document, field: str) -> str:
-    return nonempty_string(part.get(field)) or ""
-
-
-def _complete_citation(annotation: Document) -> Document:
-    """Add the fields of a citation that clients require."""
-    if annotation.get("type") != "url_citation":
-        return annotation
-    return {
-        **annotation,
-        "title": nonempty_string(annotation.get("title")) or "",
-        "start_index": count(annotation.get("start_index")),
-        "end_index": count(annotation.get("end_index")),
-    }
+    def _with_unique_id(self, document: Document) -> Document:
+        """Drop a repeated id: clients identify items by their ids."""
+        item_id = id_of(document)
+        if item_id in self._raw_ids:
+            return {name: value for name, value in document.items() if name != "id"}
+        if item_id is not None:
+            self._raw_ids.add(item_id)
+        return document

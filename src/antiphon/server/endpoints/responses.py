@@ -12,20 +12,34 @@ from antiphon.engine.run import Run
 from antiphon.errors import InvalidRequest
 from antiphon.server.endpoints.context import Context
 from antiphon.server.errors import (
-    body_too_large,
     error_response,
     fault_response,
     method_not_allowed_response,
 )
 from antiphon.server.event_stream import HEADERS, EventStream
 from antiphon.server.http import HTTPResponse, json_response
+from antiphon.wire.body import (
+    BodyDecoder,
+    BodyLimits,
+    BodyScanner,
+    check_input_items,
+    check_settings,
+)
+from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 
 
 async def create(context: Context) -> HTTPResponse:
-    service, received = context.service, context.received
-    received.body = await _read_json_body(context)
-    request = Request.parse(received.body)
+    decoder, service = await _read_json_body(context), context.service
+    document = decoder.close()
+    context.received.document, is_large = document, decoder.scanner.is_large
+    context.received.is_large = is_large
+    check_input_items(document, service.body_limits)
+    if is_large:
+        parse = partial(_parse_large, document, service.body_limits)
+        request = await service.engine.services.worker.run(parse)
+    else:
+        request = Request.read(document)
     if not service.ready:  # checked here because the body may have taken long to arrive
         return _shutdown_response(context)
     run = await service.engine.create(request, context.caller)
@@ -38,8 +52,8 @@ async def create(context: Context) -> HTTPResponse:
 
 async def _stream(run: Run, context: Context) -> HTTPResponse:
     service, caller = context.service, context.caller
-    body = context.received.body
-    report = partial(service.report_failure, request_id=caller.request_id, body=body)
+    received = context.received
+    report = partial(service.report_failure, request_id=caller.request_id, received=received)
     stream = EventStream(run, caller.profile, service.config, report)
     try:
         await stream.open()
@@ -59,21 +73,25 @@ async def reject_get(context: Context) -> HTTPResponse:
     return method_not_allowed_response(context.http, ["POST"])
 
 
-async def _read_json_body(context: Context) -> bytes:
+async def _read_json_body(context: Context) -> BodyDecoder:
     """Read a body of type application/json; web pages of other origins cannot send this type
     without a CORS preflight, which is not answered."""
-    http, limit = context.http, context.service.config.max_body_bytes
-    content_type = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = context.http.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise InvalidRequest(
             f"The content type must be application/json, not {content_type!r}.",
             code="unsupported_media_type",
             status=415,
         )
-    body = await http.read_body()
-    if len(body) > limit:
-        raise body_too_large(limit)
-    return body
+    decoder = BodyDecoder(BodyScanner(context.service.body_limits))
+    await context.http.read_body(decoder.feed)
+    return decoder
+
+
+def _parse_large(document: Document, limits: BodyLimits) -> Request:
+    """Validate a large body, in a thread because it would delay other requests."""
+    check_settings(document, limits)
+    return Request.read(document, is_large=True)
 
 
 def _shutdown_response(context: Context) -> HTTPResponse:

@@ -13,6 +13,7 @@ from antiphon.core.stream.deltas import (
     Finish,
     ItemEnd,
     RawItem,
+    RawItemStarted,
     Reasoning,
     ReasoningState,
     Refusal,
@@ -122,6 +123,7 @@ ENDINGS: list[Delta] = [
     Refusal("no"),
     ToolCall(0),
     RawItem({"type": "x"}),
+    RawItemStarted(0, {"type": "x"}),
     ItemEnd(),
     SearchStarted({}),
 ]

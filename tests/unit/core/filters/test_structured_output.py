@@ -22,6 +22,7 @@ from antiphon.core.stream.deltas import (
     Finish,
     ItemEnd,
     RawItem,
+    RawItemStarted,
     Reasoning,
     Refusal,
     Text,
@@ -329,6 +330,9 @@ def test_a_raw_item_that_the_client_must_answer_counts_as_a_call() -> None:
     aside = StructuredOutputFilter(AS_TEXT)
     search = RawItem({"type": "web_search_call"})
     assert feed_all(aside, Text("Wait."), search) == [search]
+    begun = RawItemStarted(0, {"type": "shell_call"})
+    started = StructuredOutputFilter(AS_TEXT)
+    assert feed_all(started, Text("Wait."), begun) == [Text("Wait."), begun]
 
 
 def test_a_refusal_is_not_checked() -> None:

@@ -1,24 +1,25 @@
-"""Phases, and the errors of calls in the wrong one."""
+"""The error of a call in the wrong phase says what was wrong, and when."""
 
 from __future__ import annotations
 
 import pytest
 
 from antiphon.core.stream.phase import Phase, phase_error
+from antiphon.errors import BridgeError, DeltaAfterTerminal, InvalidTransition, OutputBeforeStart
 
 
 @pytest.mark.parametrize(
-    ("phase", "code", "message"),
+    ("phase", "kind", "message"),
     [
-        (Phase.IDLE, "output_before_start", "text: the response has not started"),
-        (Phase.IN_PROGRESS, "invalid_transition", "text: the response has already started"),
-        (Phase.COMPLETED, "delta_after_terminal", "text: the response is already completed"),
-        (Phase.INCOMPLETE, "delta_after_terminal", "text: the response is already incomplete"),
-        (Phase.FAILED, "delta_after_terminal", "text: the response is already failed"),
+        (Phase.IDLE, OutputBeforeStart, "text: the response has not started"),
+        (Phase.IN_PROGRESS, InvalidTransition, "text: the response has already started"),
+        (Phase.COMPLETED, DeltaAfterTerminal, "text: the response is already completed"),
+        (Phase.FAILED, DeltaAfterTerminal, "text: the response is already failed"),
     ],
 )
-def test_the_error_names_what_was_called_and_the_phase(
-    phase: Phase, code: str, message: str
+def test_the_error_of_a_call_in_the_wrong_phase(
+    phase: Phase, kind: type[BridgeError], message: str
 ) -> None:
     error = phase_error(phase, "text")
-    assert (error.code, error.message) == (f"bridge.stream.{code}", message)
+    assert type(error) is kind
+    assert error.message == message

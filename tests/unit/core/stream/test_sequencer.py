@@ -6,14 +6,22 @@ from collections.abc import Sequence
 
 import pytest
 
-from antiphon.core.stream.blocks import RawBlock, TextBlock
+from antiphon.core.stream.blocks import TextBlock
 from antiphon.core.stream.call_block import CallBlock
 from antiphon.core.stream.deltas import ToolCall
-from antiphon.core.stream.sequencer import Block, OutputSequencer
+from antiphon.core.stream.raw_block import RawBlock
+from antiphon.core.stream.sequencer import Block, OutputSequencer, join_output_text
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.errors import ResponseTooLarge
 from antiphon.wire.events import Event
-from antiphon.wire.items import Status
+from antiphon.wire.items import (
+    Item,
+    Message,
+    OutputText,
+    ReasoningItem,
+    RefusalText,
+    Status,
+)
 from antiphon.wire.limits import ResponseLimits
 from tests.support.machines import documents
 
@@ -128,3 +136,17 @@ def test_every_open_item_is_closed_by_its_case_at_the_end(
     assert done(events) == done_statuses
     assert statuses(sequencer) == output_statuses
     assert sequencer.open_blocks == []
+
+
+def test_output_text_is_the_text_of_all_messages() -> None:
+    def message(*content: OutputText | RefusalText) -> Message:
+        return Message(id="msg_1", status="completed", content=content)
+
+    output: list[Item] = [
+        message(OutputText("Let me see. ")),
+        ReasoningItem(id="rs_1", status="completed"),
+        {"type": "web_search_call", "id": "ws_1"},
+        message(OutputText("It rains"), RefusalText("no"), OutputText(".")),
+    ]
+    assert join_output_text(output) == "Let me see. It rains."
+    assert join_output_text([]) == ""

@@ -7,10 +7,13 @@ import pytest
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
+    EmptyReasoning,
     Extra,
     Finish,
     ItemEnd,
     RawItem,
+    RawItemEvent,
+    RawItemStarted,
     Reasoning,
     ReasoningState,
     Refusal,
@@ -195,7 +198,7 @@ def test_calls_of_server_tools_are_hidden_from_the_client() -> None:
             reasoning(summary=[{"text": "a"}, "b"], content=[{"text": "c"}, {"text": None}]),
             [Reasoning("a", "summary"), Reasoning("b", "summary", 1), Reasoning("c")],
         ),
-        (reasoning(encrypted_content=""), []),
+        (reasoning(encrypted_content=""), [EmptyReasoning()]),
         ({"type": "compaction", "id": "cmp_1"}, [RawItem({"type": "compaction", "id": "cmp_1"})]),
         ({"id": "x"}, [Extra("item", {"id": "x"})]),
     ],
@@ -294,6 +297,7 @@ def test_encrypted_reasoning_becomes_state() -> None:
         done(0, **item),
         ended(output=[item | {"encrypted_content": "the same, sealed anew"}]),
     ) == [
+        EmptyReasoning(),
         ReasoningState("openai.encrypted_content", state, "block"),
         Start(),
         Finish("completed"),
@@ -311,24 +315,72 @@ def test_reasoning_state_does_not_contain_the_plain_text() -> None:
 # Raw items
 
 
-def test_an_item_of_another_kind_is_passed_on_when_done() -> None:
+def test_an_item_of_another_kind_is_passed_on_with_its_progress() -> None:
     item = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {}}
-    index = {"output_index": 0, "item_id": "ws_1"}
+    place = {"output_index": 0, "item_id": "ws_1"}
     deltas = feed(
         added(0, **item | {"status": "in_progress"}),
-        event("web_search_call.in_progress", **index),
-        event("web_search_call.searching", **index),
-        event("web_search_call.completed", **index),
+        event("web_search_call.in_progress", sequence_number=3, **place),
+        event("web_search_call.searching", obfuscation="xyz", **place),
+        event("web_search_call.completed", **place),
         done(0, **item),
     )
     stages = ("in_progress", "searching", "completed")
-    assert deltas == [*(Extra(f"response.web_search_call.{s}") for s in stages), RawItem(item)]
+    assert deltas == [
+        RawItemStarted(0, item | {"status": "in_progress"}),
+        *(RawItemEvent(0, f"response.web_search_call.{stage}", place) for stage in stages),
+        RawItem(item, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"item_id": "ws_1"},
+        {"output_index": 0},
+        {"item_id": "changed", "output_index": 0},
+        {"item_id": 5, "output_index": 0},
+    ],
+)
+def test_the_item_of_an_event_is_found_by_its_id_or_its_index(place: Document) -> None:
+    item = {"type": "web_search_call", "id": "ws_1"}
+    deltas = feed(added(0, **item), event("web_search_call.searching", **place))
+    assert deltas[1:] == [RawItemEvent(0, "response.web_search_call.searching", place)]
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        event("web_search_call.searching", item_id="ws_2", output_index=4),
+        event("web_search_call.searching", item_id="ws_2", output_index="0"),
+        event("web_search_call.searching", item_id="msg_1"),
+        event("web_search_call.searching", item_id="ws_done"),
+        event("web search\nevent: response.completed", item_id="ws_1"),
+    ],
+)
+def test_an_event_of_no_open_item_is_only_noted(progress: Document) -> None:
+    search = {"type": "web_search_call"}
+    deltas = feed(
+        added(0, **search, id="ws_1"),
+        added(1, type="message", id="msg_1"),
+        added(2, **search, id="ws_done"),
+        done(2, **search, id="ws_done"),
+        progress,
+    )
+    assert deltas[-1] == Extra(progress["type"])
+
+
+def test_a_raw_item_that_is_announced_twice_is_started_once() -> None:
+    item = {"type": "web_search_call", "id": "ws_1"}
+    deltas = feed(added(0, **item), added(0, **item), ended(output=[item]))
+    assert deltas[:1] == [RawItemStarted(0, item)]
+    assert [type(delta) for delta in deltas[1:]] == [Start, RawItem, Finish]
 
 
 def test_a_repeated_id_of_a_raw_item_is_dropped() -> None:
     item = {"type": "web_search_call", "id": "ws_1"}
     deltas = feed(added(0, **item), done(0, **item), ended(output=[item, item]))
-    assert deltas[:1] == [RawItem(item)]
+    assert deltas[:2] == [RawItemStarted(0, item), RawItem(item, 0)]
     twin = {"type": "web_search_call"}
     assert feed(done(0, **twin), done(1, **twin)) == [RawItem(twin), RawItem(twin)]
     other = {"type": "file_search_call"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from antiphon.errors import StoreError
-from antiphon.server.endpoints.context import Service
+from antiphon.server.endpoints.context import Received, Service
 from tests.support.applications import echo_config, open_application
 
 
@@ -12,7 +12,8 @@ async def test_a_known_error_is_logged_with_code_and_reason_and_a_bug_with_its_t
         service = Service(opened.engine, echo_config().server)
         service.report_failure(StoreError("turns.db: disk full"), "req_1")
         error = KeyError("it is: what a client sent")
-        service.report_failure(error, "req_2", b'{"input": "what a client sent"}')
+        received = Received(document={"input": "what a client sent"})
+        service.report_failure(error, "req_2", received)
     assert [(entry.event, entry.level, entry.facts) for entry in opened.log] == [
         (
             "request.failed",

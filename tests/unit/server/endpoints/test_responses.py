@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NoReturn
 
 import pytest
@@ -18,7 +19,7 @@ from tests.support.applications import (
 from tests.support.gateways import events_of
 
 
-async def read_nothing() -> NoReturn:
+async def read_nothing(feed: Callable[[bytes], None]) -> NoReturn:
     raise AssertionError("the body was read")
 
 

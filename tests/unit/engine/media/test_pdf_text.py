@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.engine.pdf_text import PDFReader, make_pdf_reader
+from antiphon.engine.media.pdf_text import PDFReader, make_pdf_reader
 from tests.support.pdf_files import data_url, make_pdf
 
 ONE, TWO = data_url(make_pdf("One")), data_url(make_pdf("Two"))

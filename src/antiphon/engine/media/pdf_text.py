@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from antiphon.core.history.text_files import read_content
-from antiphon.engine import pdf_worker
+from antiphon.engine.media import pdf_worker
 
 ReadPDFs: TypeAlias = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 """The texts of PDF files by their content (`file_data`)."""

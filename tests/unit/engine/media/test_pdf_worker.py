@@ -8,8 +8,8 @@ import sys
 import pypdf
 import pytest
 
-from antiphon.engine import pdf_worker
-from antiphon.engine.pdf_worker import MAX_PAGES, extract_text
+from antiphon.engine.media import pdf_worker
+from antiphon.engine.media.pdf_worker import MAX_PAGES, extract_text
 from tests.support.pdf_files import make_pdf
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from antiphon.config import Config, ModelConfig, ProviderConfig, StoreConfig, VisionConfig
 from antiphon.engine.engine import Engine
-from antiphon.engine.image_description import (
+from antiphon.engine.media.image_description import (
     ImageDescriber,
     check_vision_model,
     make_image_describer,

@@ -1,0 +1,83 @@
+"""Decompression of request bodies in bounded pieces."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import pytest
+from aiohttp import compression_utils
+
+from antiphon.errors import InvalidRequest
+from antiphon.server.content_encoding import PIECE_BYTES, ContentDecoder
+
+BODY = b'{"model": "m", "input": "' + b"x" * 100_000 + b'"}'
+
+
+def raw_deflate(data: bytes) -> bytes:
+    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return compressor.compress(data) + compressor.flush()
+
+
+COMPRESSED = {
+    "gzip": gzip.compress(BODY),
+    "two gzip members": gzip.compress(BODY[:50]) + gzip.compress(BODY[50:]),
+    "deflate": zlib.compress(BODY),
+    "deflate without a header": raw_deflate(BODY),
+}
+
+
+@pytest.mark.parametrize("step", [1, 7, 10_000])
+@pytest.mark.parametrize("name", COMPRESSED)
+def test_a_body_is_decompressed_in_small_pieces(name: str, step: int) -> None:
+    data = COMPRESSED[name]
+    decoder = ContentDecoder("gzip" if "gzip" in name else "deflate")
+    pieces = [
+        piece
+        for start in range(0, len(data), step)
+        for piece in decoder.feed(data[start : start + step])
+    ]
+    decoder.close()
+    assert b"".join(pieces) == BODY
+    assert max(map(len, pieces)) <= PIECE_BYTES
+
+
+def test_pieces_are_made_one_at_a_time() -> None:
+    bomb = gzip.compress(b"0" * 500_000_000, 9)
+    pieces = ContentDecoder("gzip").feed(bomb)
+    assert len(next(pieces)) == PIECE_BYTES  # of half a gigabyte
+
+
+def test_data_that_is_not_compressed_as_declared_is_an_error() -> None:
+    for encoding in ("gzip", "deflate"):
+        with pytest.raises(InvalidRequest, match="does not match its Content-Encoding"):
+            list(ContentDecoder(encoding).feed(BODY))
+
+
+def test_incomplete_deflate_data_is_an_error() -> None:
+    decoder = ContentDecoder("deflate")
+    list(decoder.feed(zlib.compress(BODY)[:-10]))
+    with pytest.raises(InvalidRequest, match="does not match its Content-Encoding"):
+        decoder.close()
+
+
+def test_an_encoding_that_is_not_supported_is_a_415_that_names_the_supported_ones() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        ContentDecoder("compress")
+    assert caught.value.status == 415
+    assert "'compress' is not supported; use gzip, deflate" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("encoding", "is_installed"),
+    [("br", compression_utils.HAS_BROTLI), ("zstd", compression_utils.HAS_ZSTD)],
+)
+def test_other_encodings_are_supported_if_their_library_is_installed(
+    encoding: str, *, is_installed: bool
+) -> None:
+    try:
+        ContentDecoder(encoding)
+        accepted = True
+    except InvalidRequest:
+        accepted = False
+    assert accepted == is_installed
