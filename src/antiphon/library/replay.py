@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from antiphon.core.client_profile import OTHER, PROFILES
+from antiphon.core.client_profile import OTHER
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.dialect import Dialect, Framer, resolve
 from antiphon.pipeline.bridge import Bridge
+from antiphon.providers.spec import Spec
 from antiphon.wire.events import Event
 from antiphon.wire.items import Document
 from antiphon.wire.response import Response
@@ -46,14 +47,28 @@ def replay(
     """
     request, spoken = request or {}, resolve(dialect)
     if "input" in request:
-        from antiphon.pipeline.replayed_answer import ReplayedAnswer  # it loads cryptography
-
-        profile, capabilities = PROFILES.get(client, OTHER), capabilities or Capabilities()
-        answer = ReplayedAnswer(request, spoken, capabilities, profile, number_ids())
-        events = answer.finish(_feed(answer.bridge, data, spoken.framer(), cuts))
-    else:
-        events = _replay_stream(data, spoken, request, cuts)
+        return _translate(data, dialect, request, cuts, capabilities or Capabilities(), client)
+    events = _replay_stream(data, spoken, request, cuts)
     return [event_to_dict(event, number) for number, event in enumerate(events)]
+
+
+def _translate(
+    data: bytes,
+    dialect: str,
+    request: Mapping[str, Any],
+    cuts: Iterable[int],
+    capabilities: Capabilities,
+    client: str,
+) -> list[Document]:
+    from antiphon.library.translator import Translator  # it loads cryptography and grammars
+
+    provider, _, model = str(request.get("model") or "").rpartition("/")
+    spec = Spec(name=provider, title=provider, dialect=dialect, capabilities=capabilities)
+    translator = Translator(request, provider=spec, model=model, client=client)
+    if _is_complete_body(data, resolve(dialect).framer()):
+        return translator.feed_whole(data)
+    events = [event for chunk in _split_at(data, cuts) for event in translator.feed(chunk)]
+    return events + translator.close()
 
 
 def _replay_stream(

@@ -8,13 +8,14 @@ Nothing here reads a clock, a file, the environment or a source of randomness.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from antiphon.config import suggest
-from antiphon.core.client_profile import OTHER
+from antiphon.core.client_profile import OTHER, PROFILES
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.filters.order import make_filters
@@ -26,9 +27,8 @@ from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.errors import InvalidRequest
 from antiphon.pipeline.bridge import Bridge
-from antiphon.pipeline.contract import ContractStage
-from antiphon.pipeline.pipeline import Pipeline
-from antiphon.pipeline.stage import Batch, Stage
+from antiphon.pipeline.pipeline import Pipeline, answer_stages
+from antiphon.pipeline.stage import Batch
 from antiphon.providers.dialect_plugins import make_dialect
 from antiphon.providers.registry import known_specs
 from antiphon.providers.spec import Spec
@@ -56,54 +56,67 @@ class Translator:
         self,
         request: Mapping[str, Any],
         *,
-        provider: str,
+        provider: str | Spec,
         model: str = "",
         history: Sequence[Mapping[str, Any]] = (),
         follow_ups: bool = False,
+        client: str = OTHER.name,
         new_id: Callable[[str], str] | None = None,
         now: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`request` is the Responses request as a client sent it, `model` the provider's name of
-        the model, if it differs. `history` holds the items before `input`.
+        """`request` is the Responses request as a client sent it, `provider` the name of a provider
+        or its data, `model` the provider's name of the model, if it differs. `history` holds the
+        items before `input`, `client` is the name of a client profile.
 
         By default, ids are numbered and times are 0. With `follow_ups`, an answer that should be
         corrected leaves the response open: `outbound` is the next request then.
         """
         self._request = Request.parse(msgspec.json.encode(request))
-        self._spec = _find_spec(provider)
+        self._spec = provider if isinstance(provider, Spec) else _find_spec(provider)
         self._dialect = make_dialect(self._spec)
         self._follow_ups = follow_ups
-        self._plan = self._make_plan(history, provider, model or self._request.model)
+        self._profile = PROFILES.get(client, OTHER)
+        self._plan = self._make_plan(history, model or self._request.model)
         self._bridge = self._make_bridge(new_id or number_ids(), now)
-        self._pipeline = Pipeline(_make_stages(self._plan))
+        self._pipeline = Pipeline(answer_stages(self._plan, self._profile))
         self._sequence_number = 0
         self._response: Response | None = None
-        self._outbound = self._encode()
+        self._outbound: OutboundRequest | None = None
 
-    def _make_plan(self, history: Sequence[Mapping[str, Any]], provider: str, model: str) -> Plan:
+    def _make_plan(self, history: Sequence[Mapping[str, Any]], model: str) -> Plan:
         return make_plan(
             self._request,
             history,
-            provider=provider,
+            provider=self._spec.name,
             model=model,
             capabilities=self._spec.capabilities_of(model),
-            issuer=provider,
+            issuer=self._spec.name,
             unseal=_open_nothing,
         )
 
     def _make_bridge(self, new_id: Callable[[str], str], now: Callable[[], int]) -> Bridge:
         plan = self._plan
-        response = create_response(self._request, response_id=new_id("resp"), created_at=now())
-        machine = ResponseMachine(
-            response, new_id=new_id, now=now, tools=plan.identities, empty_arguments="{}"
+        response = create_response(
+            self._request, response_id=new_id("resp"), created_at=now(), used=plan.used
         )
-        filters = make_filters(plan, OTHER, new_id, reminders=self._follow_ups)
+        describe = partial(self._dialect.describe, provider=plan.provider)
+        machine = ResponseMachine(
+            response,
+            new_id=new_id,
+            now=now,
+            tools=plan.identities,
+            describe=describe,
+            empty_arguments="{}",
+        )
+        filters = make_filters(plan, self._profile, new_id, reminders=self._follow_ups)
         guards = self._spec.capabilities_of(plan.model).guards
         return Bridge(machine, self._dialect, filters, guards=guards)
 
     @property
     def outbound(self) -> OutboundRequest:
         """The request to send to the provider now."""
+        if self._outbound is None:
+            self._outbound = self._encode()
         return self._outbound
 
     @property
@@ -146,22 +159,23 @@ class Translator:
     def _settle(self) -> list[Event]:
         """End a round: prepare the next request, or do without it."""
         bridge = self._bridge
-        if not bridge.awaits_next_round or (follow_up := bridge.follow_up) is None:
+        if not bridge.awaits_next_round:
             return []
+        follow_up = bridge.follow_up if self._follow_ups else None
+        if follow_up is None:  # or the gateway would have searched the web
+            return bridge.give_up_round(protocol_fault("no further request was made"))
         items = tuple(msgspec.to_builtins(bridge.round_items))
         bridge.begin_next_round()
-        if not self._follow_ups:
-            return bridge.give_up_round(protocol_fault("no further request was made"))
         finished = FinishedRound(items, follow_up)
         issuer, unseal = self._plan.provider, _open_nothing
         self._plan = plan_next_round(self._plan, finished, issuer=issuer, unseal=unseal)
         self._bridge.use_dialect(self._dialect)
-        self._outbound = self._encode()
+        self._outbound = None  # another one is made from the new plan
         return []
 
     def _release(self, events: list[Event]) -> list[dict[str, Any]]:
         """Check a finished response against its contract, and number the events."""
-        batch = self._pipeline.feed(Batch(events, refused=self._bridge.refused))
+        batch = self._pipeline.feed(Batch(events, self._bridge.fault, self._bridge.refused))
         released = []
         for event in batch.events:
             released.append(event_to_dict(event, self._sequence_number))
@@ -169,12 +183,6 @@ class Translator:
         if self._bridge.ended and batch.events and self._response is None:
             self._response = getattr(batch.events[-1], "response", None)
         return released
-
-
-def _make_stages(plan: Plan) -> list[Stage]:
-    if plan.contract.requested == "text":
-        return []
-    return [ContractStage(plan.contract, provider=plan.provider)]
 
 
 def _find_spec(provider: str) -> Spec:
