@@ -14,6 +14,7 @@ from antiphon.core.history.steps import ReasoningStep
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.planning.next_round import FinishedRound, can_take_over, plan_next_round
 from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
+from antiphon.engine.retry import Change
 from antiphon.engine.routing import Target
 from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.upstream import Upstream, UpstreamAnswer, error_body
@@ -69,6 +70,15 @@ class RequestEncoding:
         if fault.type is not FaultType.invalid_request:
             return None
         return named_parameter(target.provider.dialect, fault, outbound)
+
+    def apply_change(
+        self, change: Change, parameter: str | None, fault: ProviderFault, target: Target
+    ) -> None:
+        """Leave out what the next attempt goes without."""
+        if change is Change.WITHOUT_PARAMETER and parameter is not None:
+            self.leave_out_parameter(parameter, fault, target)
+        elif change is Change.WITHOUT_STATE:
+            self.leave_out_state()
 
     def leave_out_parameter(self, name: str, fault: ProviderFault, target: Target) -> None:
         """Leave a parameter out: for this request if its value was rejected, else from now on."""

@@ -36,7 +36,7 @@ from antiphon.core.planning.next_round import FinishedRound
 from antiphon.engine.answer import Answer
 from antiphon.engine.attempt import Attempt, RequestEncoding
 from antiphon.engine.health import Lease
-from antiphon.engine.retry import Change, NextAttempt, RetryPolicy
+from antiphon.engine.retry import NextAttempt, RetryPolicy
 from antiphon.engine.searches import Searches
 from antiphon.engine.services import PreparedRequest, Services
 from antiphon.engine.timer import InactivityTimer
@@ -324,12 +324,11 @@ class Run:
         following = self._policy.after(self._next, fault, names_parameter=parameter is not None)
         if following is None:
             raise error
-        if following.change is Change.WITHOUT_PARAMETER and parameter is not None:
-            self._encoding.leave_out_parameter(parameter, fault, target)
-        elif following.change is Change.WITHOUT_STATE:
-            self._encoding.leave_out_state()
+        self._encoding.apply_change(following.change, parameter, fault, target)
         self._take(following)
         await self._within(None, "total", partial(self._services.runtime.sleep, following.delay_s))
+        if (usable := self._policy.with_usable_key(following)) is not following:
+            self._take(usable)  # during the pause another request was told to leave the key alone
 
     def _take(self, following: NextAttempt) -> None:
         """Acquire the key of the next attempt, after closing the last one."""

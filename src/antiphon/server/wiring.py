@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -19,7 +20,7 @@ from antiphon.engine.routing import Router, make_router
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.services import Caller, Services
-from antiphon.engine.tracing import open_tracer
+from antiphon.engine.tracing import Tracer, open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.pipeline.log import Entry
 from antiphon.pipeline.stage import StageFactory
@@ -39,39 +40,51 @@ async def open_engine(
     environment: Mapping[str, str],
     emit: Callable[[Entry], None],
     runtime: Runtime | None = None,
+    *,
     stages: Sequence[StageFactory] = (),
+    store: Store | None = None,
+    tracer: Tracer | None = None,
 ) -> AsyncIterator[Engine]:
-    """Build and open everything that lives as long as the process; close it in the end."""
+    """Build and open everything that lives as long as the process; close it in the end.
+
+    `store` and an open `tracer` replace those of the configuration."""
     # What can fail because of the configuration is built before anything is opened.
     providers = build_providers(config, environment)
     router = make_router(config, providers)
     runtime = runtime or Runtime()
     data = data_directory(environment)
     sealer = _make_sealer(config, data, runtime)
-    store = _make_store(config, data, runtime)
+    store = store or _make_store(config, data, runtime)
     stages = [*load_stages(config), *stages]
     await store.open()
     redactor = Redactor(_list_secrets(config, providers))
     async with open_session() as session:
         services = Services(
             search=open_searcher(config, session) or find_nothing,
-            http=HTTPUpstream(config.limits.body_bytes),
             in_process=EchoUpstream(),
             store=store,
-            tracer=open_tracer(config.trace, data, runtime, redactor),
+            tracer=tracer or open_tracer(config.trace, data, runtime, redactor),
             emit=emit,
             sealer=sealer,
-            health=HealthRegistry(config.attempts, runtime.monotonic),
-            attempts=config.attempts,
-            compatibility=config.compatibility,
-            limits=ResponseLimits(**msgspec.structs.asdict(config.limits)),
             redactor=redactor,
             runtime=runtime,
             stages=stages,
+            **_make_limited(config, runtime),
         )
         engine = _make_engine(config, router, services)
         async with _closing(engine):
             yield engine
+
+
+def _make_limited(config: Config, runtime: Runtime) -> dict[str, Any]:
+    """Make the services that apply limits of the configuration."""
+    return {
+        "http": HTTPUpstream(config.limits.body_bytes, runtime.epoch_s),
+        "health": HealthRegistry(config.attempts, runtime.monotonic),
+        "attempts": config.attempts,
+        "compatibility": config.compatibility,
+        "limits": ResponseLimits(**msgspec.structs.asdict(config.limits)),
+    }
 
 
 def _make_engine(config: Config, router: Router, services: Services) -> Engine:
