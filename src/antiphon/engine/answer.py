@@ -76,6 +76,7 @@ class Answer:
             describe=self._describer(),
             elapsed_ms=trace.elapsed_ms,
             store=prepared.request.store,
+            stages=[make() for make in services.stages],
         )
         if trace.keeps_payloads:
             trace.request.feed(msgspec.json.encode(prepared.request.raw))

@@ -298,7 +298,7 @@ class Run:
         self._answer.fault = fault
         if self._attempt is not None:
             self._attempt.hang_up()
-        return UpstreamError(fault, self._answer.describe(fault))
+        return UpstreamError(fault, self._answer.describe(fault), self._answer.plan.provider)
 
     async def _call_provider(self) -> Attempt:
         """Encode the request, send it, and wait for the response head."""

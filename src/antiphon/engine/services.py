@@ -21,6 +21,7 @@ from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
 from antiphon.engine.worker import WorkerThread
 from antiphon.pipeline.log import Entry
+from antiphon.pipeline.stage import StageFactory
 from antiphon.store.redact import Redactor
 from antiphon.store.store import Store
 from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
@@ -81,6 +82,8 @@ class Services:
     """Takes the configured secrets out of what is logged."""
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)
+    stages: Sequence[StageFactory] = ()
+    """Stages of other packages, made for each answer."""
     worker: WorkerThread = field(default_factory=WorkerThread)
     """For what takes long in a large request."""
 
