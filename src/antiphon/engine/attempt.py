@@ -100,7 +100,7 @@ class RequestEncoding:
 
     def accepted(self, target: Target) -> None:
         """Remember what the target has rejected before it accepted the request."""
-        if self.modes.lessons:
+        if self.modes.to_remember:
             self.modes.remember(target)
 
     def find_parameter(

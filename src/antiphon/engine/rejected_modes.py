@@ -85,7 +85,7 @@ class ModeFallback:
     """Makes a plan for a target without these modes."""
     rejected: RejectedModes
     clock: Callable[[], float]
-    lessons: dict[TargetName, list[str]] = field(default_factory=dict)
+    to_remember: dict[TargetName, list[str]] = field(default_factory=dict)
     """Modes that were rejected in this request and may be remembered."""
     _without: dict[TargetName, Modes] = field(default_factory=dict)
     _last: tuple[TargetName, str] | None = None
@@ -109,11 +109,11 @@ class ModeFallback:
         known = self.rejected.of(name, self.clock())
         self.plans[name] = self.replan(target, known | self._without[name])
         if rejection.is_lasting:
-            self.lessons.setdefault(name, []).append(rejection.mode)
+            self.to_remember.setdefault(name, []).append(rejection.mode)
 
     def remember(self, target: Target) -> None:
         """Remember what the target has rejected: it accepts the request without that."""
-        for mode in self.lessons.pop(target.name, ()):
+        for mode in self.to_remember.pop(target.name, ()):
             self.rejected.learn(target.name, mode, self.clock())
 
 
