@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install -qq --disable-pip-version-check
 PURE := src/antiphon/wire/**,src/antiphon/core/**,src/antiphon/dialects/**
 
-.PHONY: help setup serve test check clients golden bench load format clean
+.PHONY: help setup serve test check clients golden bench load simulate mutants format clean
 help: ## list these targets (the default)
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 setup: .venv/dev ## create .venv with all development tools
@@ -27,6 +27,12 @@ bench: .venv/runtime ## measure the CPU time per chunk of the pure layers
 	$(BIN)/python bench/core.py $(ARGS)
 load: .venv/runtime ## measure the gateway under load, next to nginx (needs nginx, a C compiler and ../shared/bench)
 	$(BIN)/python bench/gateway.py $(ARGS)
+simulate: .venv/dev ## simulate the gateway in a faulty world (SEEDS, FIRST, SEED, MINUTES, WORKERS, CORPUS=1, RESULTS)
+	@$(BIN)/python -m tests.simulation.simulate $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
+		$(if $(FIRST),--first $(FIRST)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(WORKERS),--workers $(WORKERS)) \
+		$(if $(CORPUS),--corpus) $(if $(RESULTS),--results $(RESULTS)) $(ARGS)
+mutants: .venv/dev ## plant defects one by one; the simulation must find each of them
+	@$(BIN)/python -m tests.simulation.mutants $(ARGS)
 format: .venv/dev ## format, and apply automatic lint fixes
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .

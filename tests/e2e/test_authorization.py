@@ -18,10 +18,10 @@ PAIR = "AKIDEXAMPLE123456:secret"
 
 
 async def receive_request(
-    kind: str, key: str, path: str = "/go", **entry: Any
+    kind: str, key: str, path: str = "/go", http: HTTPUpstream | None = None, **entry: Any
 ) -> tuple[ReceivedRequest, str]:
     """Return the request that a provider of this kind receives, and its URL."""
-    http = HTTPUpstream()
+    http = http or HTTPUpstream()
     outbound = Outbound(path=path, headers=SENT, body=b'{"a": 1}')
     async with upstream(send_json(200, {})) as server:
         entry = {"kind": kind, "base_url": server.url, "api_keys": ["k"], **entry}
@@ -86,3 +86,10 @@ async def test_a_request_signature_is_valid_for_the_bytes_that_arrive() -> None:
         timestamp=received.headers["x-amz-date"],
     )
     assert received.headers["authorization"] == expected["authorization"]
+
+
+async def test_the_time_of_a_signature_is_read_from_the_injected_clock() -> None:
+    received, _ = await receive_request(
+        "bedrock", PAIR, http=HTTPUpstream(now=lambda: 1_440_938_160)
+    )
+    assert received.headers["x-amz-date"] == "20150830T123600Z"

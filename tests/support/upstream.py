@@ -45,6 +45,11 @@ class Connection:
         self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
         await self._writer.drain()
 
+    async def send_broken_chunk(self) -> None:
+        """Send what is no chunk in place of the next one."""
+        self._writer.write(b"zz\r\nthis is no chunk\r\n")
+        await self._writer.drain()
+
     async def end(self) -> None:
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()

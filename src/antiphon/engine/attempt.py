@@ -87,10 +87,10 @@ class RequestEncoding:
         mode = None if self._rounds else self.modes.find(target, fault)
         return RejectedPart(mode, self.find_parameter(target, fault, outbound))
 
-    def change(
+    def apply_change(
         self, change: Change, part: RejectedPart, fault: ProviderFault, target: Target
     ) -> None:
-        """Change every later request: do without what was rejected."""
+        """Leave out what the next attempt goes without."""
         if change is Change.WITHOUT_MODE and part.mode is not None:
             self.modes.avoid(target, part.mode)
         elif change is Change.WITHOUT_PARAMETER and part.parameter is not None:

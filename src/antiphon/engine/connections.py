@@ -106,10 +106,13 @@ class UpstreamConnection(ResponseHandler):
 
 
 def _is_readable(transport: asyncio.Transport | None) -> bool:
-    """Whether the socket has unread bytes, or its end."""
+    """Whether the socket has unread bytes, or its end. A transport without a socket has none."""
     if transport is None:
         return True
-    descriptor = transport.get_extra_info("socket").fileno()
+    socket = transport.get_extra_info("socket")
+    if socket is None:
+        return False
+    descriptor = socket.fileno()
     if not hasattr(select, "poll"):  # Windows
         return bool(select.select([descriptor], [], [], 0)[0])
     poll = select.poll()

@@ -44,6 +44,10 @@ class Keyring:
         ready = [key for key in self._keys if key not in without and self._until(key, model) <= now]
         return min(ready, key=lambda key: (self._used[key], self._active[key]), default=None)
 
+    def is_ready(self, key: str, model: str = _ALL_MODELS) -> bool:
+        """Whether a key is not cooling down."""
+        return self._until(key, model) <= self._clock()
+
     def pick_soonest(self, model: str = _ALL_MODELS) -> str:
         """Choose the key whose cool-down ends first, for when no other key is left."""
         return min(self._keys, key=lambda key: self._until(key, model))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
 from msgspec import Struct
 
 from antiphon.config import AttemptConfig
@@ -102,7 +103,8 @@ class RetryPolicy:
         self._earlier_rounds, self._same_target = self._number, 0
         self._tried_keys.clear()
         self._began = self.clock()
-        return self._chosen(NextAttempt(self._number + 1, attempt.target, attempt.key))
+        following = NextAttempt(self._number + 1, attempt.target, attempt.key)
+        return self._chosen(self.with_usable_key(following))
 
     def after(
         self,
@@ -126,7 +128,16 @@ class RetryPolicy:
         else:
             following = self._changed(attempt, fault, names_parameter=names_parameter)
         following = following or self._elsewhere(attempt, fault)
-        return None if following is None else self._chosen(following)
+        return None if following is None else self._chosen(self.with_usable_key(following))
+
+    def with_usable_key(self, attempt: NextAttempt) -> NextAttempt:
+        """Replace the key of an attempt if it is cooling down, because of another request, and
+        another key is not."""
+        keyring, model = self.health.of(attempt.target.provider).keyring, attempt.target.model
+        if keyring.is_ready(attempt.key, model):
+            return attempt
+        key = keyring.pick(self._tried_keys, model=model)
+        return attempt if key is None else msgspec.structs.replace(attempt, key=key)
 
     def _chosen(self, attempt: NextAttempt) -> NextAttempt:
         self._number = attempt.number

@@ -325,15 +325,16 @@ class Run:
         part, policy = self._encoding.find_rejected(target, fault, attempt.outbound), self._policy
         if not part.is_named:
             self._lease.fail(fault, target.model, has_other_targets=len(policy.targets) > 1)
-        names_parameter, rejects_mode = part.parameter is not None, part.mode is not None
-        following = policy.after(
-            self._next, fault, names_parameter=names_parameter, rejects_mode=rejects_mode
-        )
+        names, rejects = part.parameter is not None, part.mode is not None
+        following = policy.after(self._next, fault, names_parameter=names, rejects_mode=rejects)
         if following is None:
             raise error
-        await self._compute(partial(self._encoding.change, following.change, part, fault, target))
+        change = partial(self._encoding.apply_change, following.change, part, fault, target)
+        await self._compute(change)
         self._take(following)
         await self._within(None, "total", partial(self._services.runtime.sleep, following.delay_s))
+        if (usable := self._policy.with_usable_key(following)) is not following:
+            self._take(usable)  # during the pause another request was told to leave the key alone
 
     def _take(self, following: NextAttempt) -> None:
         """Acquire the key of the next attempt, after closing the last one."""

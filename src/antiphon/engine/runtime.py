@@ -45,6 +45,8 @@ class Runtime:
     new_nonce: Callable[[int], bytes] = os.urandom
     now: Callable[[], int] = _now
     now_ms: Callable[[], int] = _now_ms
+    epoch_s: Callable[[], float] = time.time
+    """The Unix time with its fraction, for dates in HTTP headers and signatures."""
     monotonic: Callable[[], float] = time.monotonic
     random: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

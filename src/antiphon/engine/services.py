@@ -37,7 +37,7 @@ class ActiveRuns:
     """Runs that have been entered and not left."""
 
     def __init__(self) -> None:
-        self._runs: set[Stoppable] = set()
+        self._runs: dict[Stoppable, None] = {}  # in the order in which they were entered
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -45,16 +45,16 @@ class ActiveRuns:
         return len(self._runs)
 
     def add(self, run: Stoppable) -> None:
-        self._runs.add(run)
+        self._runs[run] = None
         self._idle.clear()
 
     def discard(self, run: Stoppable) -> None:
-        self._runs.discard(run)
+        self._runs.pop(run, None)
         if not self._runs:
             self._idle.set()
 
     def stop(self, fault: ProviderFault) -> None:
-        """End every run with a fault."""
+        """End every run with a fault, the oldest first."""
         for run in tuple(self._runs):
             run.stop(fault)
 

@@ -8,7 +8,7 @@ import io
 import os
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -70,9 +70,15 @@ class Upstream(Protocol):
 class HTTPUpstream:
     """Providers on the network, through one connection pool."""
 
-    def __init__(self, max_body_bytes: int = DEFAULT_LIMITS.body_bytes) -> None:
-        """`max_body_bytes` limits whole answers, after decompression."""
+    def __init__(
+        self,
+        max_body_bytes: int = DEFAULT_LIMITS.body_bytes,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`max_body_bytes` limits whole answers, after decompression; `now` is the clock of request
+        signatures."""
         self._max_body_bytes = max_body_bytes
+        self._now = now
         timeout = aiohttp.ClientTimeout(total=None, sock_read=None)
         self._session = open_session(
             timeout=timeout, max_field_size=_HEADER_LIMIT, read_bufsize=_READ_BYTES
@@ -82,7 +88,7 @@ class HTTPUpstream:
         headers = {
             "content-type": "application/json",
             "user-agent": "antiphon",
-            **provider.authorization(key, outbound, _now),
+            **provider.authorization(key, outbound, self._timestamp),
             **provider.headers,
             **outbound.headers,
         }
@@ -97,21 +103,20 @@ class HTTPUpstream:
         except aiohttp.ConnectionTimeoutError as error:
             raise UpstreamError(timeout_fault("connect")) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise _connection_error(error) from error
+            raise _connection_error(error) from _without_frames(error)
         return _HTTPAnswer(response, self._max_body_bytes)
 
     async def close(self) -> None:
         await self._session.close()
 
+    def _timestamp(self) -> str:
+        """Return the timestamp of a request signature."""
+        return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._now()))
+
 
 def _payload(body: bytes) -> bytes | io.BytesIO:
     """Return a large body as a file, which the HTTP library sends in pieces."""
     return body if len(body) < _LARGE_BODY else io.BytesIO(body)
-
-
-def _now() -> str:
-    """Return the timestamp of a request signature."""
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 
 
 def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
@@ -151,6 +156,12 @@ def _connection_error(error: Exception) -> UpstreamError:
     return UpstreamError(connection_fault(explain_connection_error(error)))
 
 
+def _without_frames(error: Exception) -> Exception:
+    """Return an error without its traceback. aiohttp (3.14) raises one and the same exception for
+    every connection that we close: it would keep the frames of all of them."""
+    return error.with_traceback(None)
+
+
 class _HTTPAnswer:
     def __init__(self, response: aiohttp.ClientResponse, max_body_bytes: int) -> None:
         self._response = response
@@ -165,12 +176,14 @@ class _HTTPAnswer:
             await asyncio.sleep(0)
         try:
             return await content.readany()
+        except RuntimeError as error:  # aiohttp 3.14, after a chunk that it could not parse
+            raise _connection_error(error) from _without_frames(error)
         except _ERRORS as error:
             # aiohttp drops received bytes when the connection breaks (3.14); the end of the
             # answer may be among them.
             if not isinstance(error, OSError) and (received := content._read_nowait(-1)):
                 return received
-            raise _connection_error(error) from error
+            raise _connection_error(error) from _without_frames(error)
 
     async def read(self) -> bytes:
         body = bytearray()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from email.utils import formatdate
+from functools import lru_cache, partial
 
 from antiphon.config import Config
 from antiphon.core.client_profile import Profile
@@ -62,6 +63,7 @@ class Application:
 
         Returns as soon as the answer may begin. A streaming body must be closed by the caller.
         """
+        runtime = self._service.engine.services.runtime
         request_id = self.new_request_id()
         headers, received = http.headers, Received()
         profile = self._profile(headers.get("originator", ""), headers.get("user-agent", ""))
@@ -84,6 +86,7 @@ class Application:
             if not has_run and http.path not in _PUBLIC_PATHS:
                 record_rejection(self._service.engine.services, request_id, received, response)
         response.headers["x-request-id"] = request_id
+        response.headers["date"] = _format_date(int(runtime.epoch_s()))
         return response
 
     async def _respond(
@@ -103,3 +106,9 @@ class Application:
     def _negotiate_locale(self, headers: Mapping[str, str]) -> str:
         """Choose the language of fault descriptions: Accept-Language, else `[server] locale`."""
         return negotiate_locale(headers.get("accept-language", ""), self._service.config.locale)
+
+
+@lru_cache(maxsize=1)
+def _format_date(now: int) -> str:
+    """Format the time of a response, once for all responses of a second."""
+    return formatdate(now, usegmt=True)

@@ -19,7 +19,7 @@ from antiphon.engine.routing import Router, make_router
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.services import Caller, Services
-from antiphon.engine.tracing import open_tracer
+from antiphon.engine.tracing import Tracer, open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider, build_providers
@@ -37,24 +37,27 @@ async def open_engine(
     environment: Mapping[str, str],
     emit: Callable[[Entry], None],
     runtime: Runtime | None = None,
+    *,
+    store: Store | None = None,
+    tracer: Tracer | None = None,
 ) -> AsyncIterator[Engine]:
     """Build and open everything that lives as long as the process; close it in the end.
 
-    Whatever can fail because of the configuration is built before anything is opened.
-    """
+    Whatever can fail because of the configuration is built before anything is opened. A `store`
+    and an open `tracer` replace those of the configuration."""
     providers = build_providers(config, environment)
     router = make_router(config, providers)
     runtime = runtime or Runtime()
     data = data_directory(environment)
     sealer = _make_sealer(config, data, runtime)
-    store = _make_store(config, data, runtime)
+    store = store or _make_store(config, data, runtime)
     await store.open()
     redactor = Redactor(_list_secrets(config, providers))
-    tracer = open_tracer(config.trace, data, runtime, redactor)
+    tracer = tracer or open_tracer(config.trace, data, runtime, redactor)
     async with open_session() as session:
         services = Services(
             search=open_searcher(config, session) or find_nothing,
-            http=HTTPUpstream(config.limits.body_bytes),
+            http=HTTPUpstream(config.limits.body_bytes, runtime.epoch_s),
             in_process=EchoUpstream(),
             store=store,
             tracer=tracer,

@@ -27,7 +27,7 @@ from antiphon.store.sqlite_file import (
     snapshot,
     vacuum,
 )
-from antiphon.store.sqlite_writer import BatchWriter, Job, T
+from antiphon.store.sqlite_writer import BatchWriter, Job, MakeWriter, T
 from antiphon.store.store import Clock, StoreLimits, Turn, decode_turn, encode_turn
 from antiphon.wire.items import Document
 
@@ -147,13 +147,20 @@ _PURGE = """
 class SQLiteStore:
     """A `Store` in one SQLite file, which several processes may share."""
 
-    def __init__(self, path: Path, *, now: Clock, limits: StoreLimits | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        now: Clock,
+        limits: StoreLimits | None = None,
+        make_writer: MakeWriter = BatchWriter,
+    ) -> None:
         self._path = path
         self._limits = limits or StoreLimits()
         self._now = now
         self._purged_at: int | None = None
         file = WatchedConnection(path, lambda: connect(path, SCHEMA, synchronous="FULL"))
-        self._writer = BatchWriter(path, file, self._purge)
+        self._writer = make_writer(path, file, self._purge)
         self._readers: ThreadPoolExecutor | None = None
         self._idle: list[WatchedConnection] = []  # reader connections that are not in use
 

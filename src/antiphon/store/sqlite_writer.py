@@ -177,6 +177,10 @@ class BatchWriter:
             return False
 
 
+MakeWriter: TypeAlias = Callable[[Path, WatchedConnection, Job[bool]], BatchWriter]
+"""Makes the writer of a store from its path, its connection and its maintenance."""
+
+
 def _deliver_results(loop: asyncio.AbstractEventLoop, results: list[_JobResult]) -> None:
     """Resolve all futures of a batch with a single wake-up of the event loop."""
     try:

@@ -64,7 +64,7 @@ def refusal(message: str, status: int = 400, param: str | None = None) -> Provid
 def test_a_rejected_output_format_is_recognised(fault: ProviderFault) -> None:
     found = find_named_mode(SCHEMA, fault)
     assert found is not None
-    assert (found.mode, found.without) == ("json_schema", {"json_schema"})
+    assert (found.mode, found.without) == ("json_schema", frozenset({"json_schema"}))
     assert (found.is_lasting, found.is_guess) == (True, False)
     assert find_named_mode(TEXT, fault) is None
     assert find_named_mode(REQUIRED, fault) is None
@@ -83,7 +83,8 @@ def test_a_rejected_output_format_is_recognised(fault: ProviderFault) -> None:
 def test_a_rejected_tool_choice_is_recognised(fault: ProviderFault) -> None:
     found = find_named_mode(REQUIRED, fault)
     assert found is not None
-    assert (found.mode, found.without, found.is_lasting) == ("required", {"required"}, True)
+    assert (found.mode, found.without) == ("required", frozenset({"required"}))
+    assert found.is_lasting
     assert find_named_mode(SCHEMA, fault) is None
 
 

@@ -360,3 +360,27 @@ def test_a_target_that_is_passed_over_is_reported_with_the_reason() -> None:
     request.first()
     request.go_on()
     assert request.skipped == [("one", "it cannot continue an answer that another model began")]
+
+
+def test_a_key_that_cools_down_because_of_another_request_is_replaced() -> None:
+    world = World()
+    slow, limited = world.request(), world.request()
+    assert slow.first() == ("one", "k1")
+    world.of("one").keyring.cool_down("k1", 60)  # as after a rate limit of another request
+    assert limited.first() == ("one", "k2")
+    assert slow.after(OVERLOADED) == ("one", "k2")
+
+
+def test_a_key_that_begins_to_cool_down_during_a_pause_is_replaced_if_another_is_ready() -> None:
+    world = World()
+    target = Target(world.providers["one"], "m")
+    policy = RetryPolicy([target], world.health, world.config, world.clock, lambda: 1.0)
+    policy.first()
+    following = policy.after(NextAttempt(1, target, "k1"), OVERLOADED, names_parameter=False)
+    assert following is not None
+    assert policy.with_usable_key(following) is following
+    keyring = world.of("one").keyring
+    keyring.cool_down("k1", 60)
+    assert policy.with_usable_key(following).key == "k2"
+    keyring.cool_down("k2", 60)
+    assert policy.with_usable_key(following) is following

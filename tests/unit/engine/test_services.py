@@ -38,6 +38,23 @@ async def test_every_active_run_is_stopped_with_the_fault() -> None:
     assert not active
 
 
+async def test_runs_are_stopped_in_the_order_in_which_they_were_entered() -> None:
+    active = ActiveRuns()
+    stopped: list[int] = []
+
+    class NumberedRun:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def stop(self, fault: ProviderFault) -> None:
+            stopped.append(self.number)
+
+    for number in range(50):
+        active.add(NumberedRun(number))
+    active.stop(shutdown_fault())
+    assert stopped == [*range(50)]
+
+
 async def test_waiting_ends_when_the_last_run_is_discarded() -> None:
     active = ActiveRuns()
     await active.wait_idle()

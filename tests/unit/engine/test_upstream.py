@@ -16,6 +16,7 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream, UpstreamAnswer, error_body
 from antiphon.errors import UpstreamError
 from antiphon.providers.registry import Provider
+from antiphon.wire.limits import DEFAULT_LIMITS
 from tests.support.outbound_requests import configured
 from tests.support.upstream import (
     HELLO,
@@ -32,8 +33,10 @@ OUTBOUND = Outbound(path="/chat/completions", headers={"x-extra": "1"}, body=b'{
 
 
 @asynccontextmanager
-async def http_upstream(**options: int) -> AsyncIterator[HTTPUpstream]:
-    subject = HTTPUpstream(**options)
+async def http_upstream(
+    max_body_bytes: int = DEFAULT_LIMITS.body_bytes,
+) -> AsyncIterator[HTTPUpstream]:
+    subject = HTTPUpstream(max_body_bytes)
     try:
         yield subject
     finally:
@@ -128,14 +131,15 @@ async def test_an_error_body_has_a_limit() -> None:
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
 async def test_a_whole_body_beyond_the_limit_is_too_large(compressed: bool) -> None:
-    async def endless(request: ReceivedRequest, client: Connection) -> None:
+    async def too_long(request: ReceivedRequest, client: Connection) -> None:
         packer = zlib.compressobj(wbits=31)
         await client.head(200, content_encoding="gzip" if compressed else "identity")
-        while True:
+        for _ in range(10):
             piece = b"x" * 1_000_000
             await client.send(packer.compress(piece) + packer.flush(2) if compressed else piece)
+        await client.wait_disconnected()
 
-    async with upstream(endless) as server, http_upstream(max_body_bytes=3_000_000) as subject:
+    async with upstream(too_long) as server, http_upstream(max_body_bytes=3_000_000) as subject:
         answer = await subject.open(provider_at(server.url), OUTBOUND, "sk-key")
         with pytest.raises(UpstreamError, match=r"\[limits\] body_bytes = 3000000") as caught:
             await answer.read()
@@ -178,6 +182,26 @@ async def test_closing_an_answer_disconnects() -> None:
         assert server.open_connections == 0
 
 
+async def test_a_chunk_that_cannot_be_parsed_is_a_protocol_fault() -> None:
+    is_read = asyncio.Event()
+
+    async def break_off(request: ReceivedRequest, client: Connection) -> None:
+        await client.head()
+        await client.send(HELLO[0])
+        await is_read.wait()
+        await client.send_broken_chunk()
+        await client.wait_disconnected()
+
+    async with opened(break_off) as (answer, server):
+        assert await answer.next() == HELLO[0]
+        is_read.set()
+        async with asyncio.timeout(10):
+            await server.all_closed.wait()
+        with pytest.raises(UpstreamError) as raised:
+            await answer.next()
+    assert raised.value.fault.code == "invalid_chunk"
+
+
 async def test_the_echo_answers_with_chat_completions_bytes() -> None:
     messages = [{"role": "user", "content": "Hello"}]
     body = json.dumps({"model": "echo", "messages": messages, "stream": True}).encode()
@@ -194,3 +218,22 @@ async def test_the_echo_answers_with_chat_completions_bytes() -> None:
     again.close()
     assert await again.next() == b""
     await subject.close()
+
+
+async def test_an_error_of_a_closed_connection_keeps_no_frames() -> None:
+    """aiohttp raises the same exception object each time, so that its frames would pile up."""
+
+    async def stall(request: ReceivedRequest, client: Connection) -> None:
+        await client.head()
+        await client.send(HELLO[0])
+        await client.wait_disconnected()
+
+    async with opened(stall) as (answer, _):
+        assert await answer.next() == HELLO[0]
+        reading = asyncio.ensure_future(answer.next())
+        await asyncio.sleep(0)
+        answer.close()
+        with pytest.raises(UpstreamError) as raised:
+            await reading
+    assert raised.value.__cause__ is not None
+    assert raised.value.__cause__.__traceback__ is None

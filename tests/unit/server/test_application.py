@@ -7,7 +7,11 @@ from typing import NoReturn
 
 import pytest
 
+from antiphon.engine.runtime import Runtime
+from antiphon.pipeline.log import Entry
+from antiphon.server.application import Application
 from antiphon.server.http import HTTPRequest
+from antiphon.server.wiring import open_engine
 from tests.support.applications import (
     LOCAL,
     document_of,
@@ -111,6 +115,15 @@ async def test_every_response_has_a_request_id_of_its_own() -> None:
         responses = [await opened.request("GET", path) for path in paths]
     ids = {response.headers["x-request-id"] for response in responses}
     assert len(ids) == 3
+
+
+async def test_the_date_of_a_response_is_read_from_the_injected_clock() -> None:
+    log: list[Entry] = []
+    runtime = Runtime(epoch_s=lambda: 784_111_777.5)
+    async with open_engine(echo_config(), {}, log.append, runtime) as engine:
+        http = HTTPRequest.with_body("GET", "/health", LOCAL)
+        response = await Application(engine, echo_config()).handle(http)
+    assert response.headers["date"] == "Sun, 06 Nov 1994 08:49:37 GMT"
 
 
 async def test_a_fault_of_the_provider_is_an_http_error_whole_or_streamed() -> None:

@@ -10,9 +10,11 @@ from msgspec import structs
 
 from antiphon.config import CapsuleConfig, StoreConfig
 from antiphon.engine.searches import find_nothing
+from antiphon.engine.tracing import Tracer
 from antiphon.errors import ConfigError
 from antiphon.pipeline.log import Entry
 from antiphon.server.wiring import open_engine
+from antiphon.store.memory import MemoryStore
 from tests.support.applications import echo_config
 
 WITHOUT_KEY = structs.replace(echo_config(), capsule=CapsuleConfig())
@@ -62,3 +64,16 @@ async def test_the_default_store_is_a_file_in_the_data_directory(tmp_path: Path)
     async with open_engine(config, {"XDG_DATA_HOME": str(tmp_path)}, ignore):
         pass
     assert tmp_path / "antiphon" / "turns.db" in written_files(tmp_path)
+
+
+async def test_a_store_and_a_tracer_that_are_given_replace_those_of_the_configuration(
+    tmp_path: Path,
+) -> None:
+    store, tracer = MemoryStore(now=lambda: 0), Tracer(None, lambda: 0)
+    environment = {"XDG_DATA_HOME": str(tmp_path)}
+    async with open_engine(
+        echo_config(), environment, ignore, store=store, tracer=tracer
+    ) as engine:
+        assert engine.services.store is store
+        assert engine.services.tracer is tracer
+    assert written_files(tmp_path) == []

@@ -129,9 +129,9 @@ class ChatDecoder:
         """Decode a frame that is not valid JSON, after a repair."""
         try:
             chunk, data = decode_repaired(_decode_chunk, data)
+            return self._chunk_deltas(chunk, data)
         except UNREADABLE:
             return report_unreadable(data, finished=self._finished)
-        return self._chunk_deltas(chunk, data)
 
     def close(self) -> list[Delta]:
         """The connection has ended; a stream that was cut off has nothing to add."""
@@ -210,9 +210,12 @@ class ChatDecoder:
 def decode(body: bytes) -> list[Delta]:
     """Decode a whole answer, its items in the order reasoning, tool calls, message."""
     try:
-        chunk, body = decode_repaired(_decode_chunk, body)
+        return _decode_whole(*decode_repaired(_decode_chunk, body))
     except UNREADABLE:
         return [Failure(classify(200, {}, body))]
+
+
+def _decode_whole(chunk: _ChatChunk, body: bytes) -> list[Delta]:
     deltas: list[Delta] = [Start(nonempty_string(chunk.model), nonempty_string(chunk.id))]
     deltas += read_service_tier(chunk.service_tier)
     deltas += _chunk_usage(chunk)
@@ -368,6 +371,7 @@ def _cite_search_results(chunk: _ChatChunk, results: SearchResults) -> list[Delt
 
 
 def _failure(data: bytes) -> list[Delta]:
-    """The error of a chunk that carries one, or that has no known member."""
-    fault = classify_document(_decode_document(data))
+    """The error of a chunk that carries one, or that has no known member. The members that are not
+    known have not been decoded before, and may need a repair."""
+    fault = classify_document(decode_repaired(_decode_document, data)[0])
     return [] if fault is None else [Failure(fault)]

@@ -289,6 +289,12 @@ def test_an_unreadable_frame_is_a_failure(data: bytes) -> None:
     assert delta.fault.type == "protocol"
 
 
+def test_an_unknown_member_that_is_not_utf_8_is_ignored() -> None:
+    data = b'{"id":"c","x\xcc\xff":{"y":1}}'
+    assert feed(data) == []
+    assert [delta for delta in decode(data) if isinstance(delta, Failure)] == []
+
+
 @pytest.mark.parametrize("data", UNREADABLE)
 def test_an_unreadable_frame_after_the_finish_reason_is_ignored(data: bytes) -> None:
     finish = {"choices": [{"delta": {}, "finish_reason": "stop"}]}

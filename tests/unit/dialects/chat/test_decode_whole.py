@@ -74,7 +74,10 @@ def test_a_whole_answer_may_come_as_one_delta() -> None:
     assert decode(json.dumps(body).encode())[1:] == [Usage(), Text("a"), Finish("stop")]
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[]", b"[" * 100_000, b'{"choices":1}'])
+UNREADABLE = [b"", b"<html>", b"\xff", b"[]", b"[" * 100_000, b'{"choices":1}']
+
+
+@pytest.mark.parametrize("body", UNREADABLE)
 def test_an_unreadable_body_is_a_failure(body: bytes) -> None:
     [delta] = decode(body)
     assert isinstance(delta, Failure)

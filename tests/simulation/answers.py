@@ -1,0 +1,144 @@
+"""Answers of upstreams in the seven dialects: generated, and from a corpus where there is one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import msgspec
+
+from tests.support import corpus, native_answers
+from tests.support.dialect_samples.aws_event_stream import exception
+from tests.support.scripted_providers.scripted_provider import ScriptedProvider, sse
+from tests.support.scripted_providers.session import Turn, weather
+from tests.support.scripted_providers.table import SCRIPTED_PROVIDERS
+from tests.support.vendor_answers import build_usage, build_whole_answer
+
+DIALECTS = ("chat", "anthropic", "bedrock", "gemini", "ollama", "cohere", "responses")
+JSON = "application/json"
+_LARGEST_RECORDING = 24 * 1024
+
+_WHOLE: Mapping[str, bytes] = {
+    "chat": build_whole_answer(build_usage()),
+    "anthropic": native_answers.ANTHROPIC_WHOLE,
+    "bedrock": native_answers.BEDROCK_WHOLE,
+    "gemini": native_answers.GEMINI_WHOLE,
+    "ollama": native_answers.OLLAMA_WHOLE,
+    "cohere": native_answers.COHERE_WHOLE,
+    "responses": native_answers.RESPONSES_WHOLE,
+}
+_VARIANTS: Mapping[str, tuple[ScriptedProvider, ...]] = {
+    dialect: tuple(
+        SCRIPTED_PROVIDERS[name]
+        for name in (dialect, "router", "counter")[: 3 if dialect == "chat" else 1]
+    )
+    for dialect in DIALECTS
+}
+
+
+@dataclass(frozen=True)
+class UpstreamAnswer:
+    """The body of an answer that has no fault."""
+
+    content_type: str
+    data: bytes
+    is_recorded: bool = False
+
+
+def generate(rng: random.Random, dialect: str, label: str, *, stream: bool) -> UpstreamAnswer:
+    """Generate an answer whose text holds the label; some whole answers have a fixed text."""
+    if not stream and rng.random() < 0.6:
+        return UpstreamAnswer(JSON, _WHOLE[dialect])
+    scripted = rng.choice(_VARIANTS[dialect])
+    turn = Turn(
+        number=rng.randrange(1, 100),
+        thought="Let me think about it." if rng.random() < 0.4 else "",
+        text=f"The answer is {label}. " + "It rains. " * rng.randrange(6),
+        calls=(weather("Ulm", 12.5, "rain"),) * (rng.random() < 0.2),
+    )
+    return UpstreamAnswer(scripted.content_type, scripted.stream_bytes(turn))
+
+
+@cache
+def _recordings(dialect: str, stream: bool) -> tuple[UpstreamAnswer, ...]:
+    types = {
+        "sse": "text/event-stream",
+        "ndjson": "application/x-ndjson",
+        "eventstream": "application/vnd.amazon.eventstream",
+    }
+    return tuple(
+        UpstreamAnswer(types.get(case.meta["wire"], JSON), case.data, is_recorded=True)
+        for case in corpus.cases(dialect)
+        if case.meta["http_status"] == 200
+        and case.meta["streaming"] == stream
+        and case.meta.get("operation") in (None, "create", "converse-stream", "converse", "chat")
+        and len(case.data) <= _LARGEST_RECORDING
+    )
+
+
+def draw_recording(rng: random.Random, dialect: str, *, stream: bool) -> UpstreamAnswer | None:
+    """Draw a recorded answer; None where there is none."""
+    found = _recordings(dialect, stream)
+    return rng.choice(found) if found else None
+
+
+def split_frames(dialect: str, data: bytes) -> list[bytes]:
+    """Split a stream into its frames."""
+    if dialect == "bedrock":
+        return _split_messages(data)
+    separator = b"\n" if dialect == "ollama" else b"\r\n\r\n" if b"\r\n\r\n" in data else b"\n\n"
+    pieces = data.split(separator)
+    return [piece + separator for piece in pieces[:-1]] + ([pieces[-1]] if pieces[-1] else [])
+
+
+def _split_messages(data: bytes) -> list[bytes]:
+    frames = []
+    while len(data) >= 4:
+        size = max(int.from_bytes(data[:4], "big"), 4)
+        frames.append(data[:size])
+        data = data[size:]
+    return frames
+
+
+def _ndjson(document: object) -> bytes:
+    return msgspec.json.encode(document) + b"\n"
+
+
+_MESSAGE = "The server had an error while processing your request."
+_IN_BAND_ERRORS: Mapping[str, Callable[[], bytes]] = {
+    "chat": lambda: sse({"error": {"message": _MESSAGE, "type": "server_error", "code": 500}}),
+    "anthropic": lambda: sse(
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+        named=True,
+    ),
+    "bedrock": lambda: exception("internalServerException", {"message": _MESSAGE}),
+    "gemini": lambda: sse({"error": {"code": 503, "message": _MESSAGE, "status": "UNAVAILABLE"}}),
+    "ollama": lambda: _ndjson({"error": "the model runner has stopped"}),
+    "cohere": lambda: sse(
+        {"type": "message-end", "delta": {"finish_reason": "ERROR", "error": _MESSAGE}}, named=True
+    ),
+    "responses": lambda: sse(
+        {"type": "error", "code": "server_error", "message": _MESSAGE, "sequence_number": 7},
+        named=True,
+    ),
+}
+
+
+def in_band_error(dialect: str) -> bytes:
+    """An error in the middle of a stream, as the dialect sends it."""
+    return _IN_BAND_ERRORS[dialect]()
+
+
+_SAID = {
+    401: "Incorrect API key provided: {key}.",
+    403: "The project of {key} has no access to this model.",
+    429: "Rate limit reached. Please try again later.",
+}
+
+
+def error_body(status: int, key: str) -> bytes:
+    """The body of an HTTP error. A rejected key is quoted, as some providers do."""
+    said = _SAID.get(status, _MESSAGE).format(key=key)
+    return msgspec.json.encode({"error": {"message": said, "type": "error", "code": None}})

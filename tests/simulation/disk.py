@@ -1,0 +1,237 @@
+"""Simulated disk: the real SQLite store on a file in memory, with a writer that runs on the loop.
+
+Writes take virtual time and can fail: the k-th, all of them for a while (a full disk), or those
+in flight when the process is killed. Then the next process finds the files as they were at that
+moment, perhaps with a torn record at the end of the write-ahead log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import sqlite3
+import tempfile
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from antiphon.store.redact import Redactor
+from antiphon.store.sqlite import SCHEMA, SQLiteStore
+from antiphon.store.sqlite_file import WatchedConnection, connect
+from antiphon.store.sqlite_writer import BatchWriter, Job, T, _QueuedJob, _set_futures
+from antiphon.store.store import StoreLimits
+from antiphon.store.trace.table import EncodedRow
+from antiphon.store.trace.trace_store import TraceStore
+
+_WRITES = ("BEGIN IMMEDIATE", "COMMIT")
+
+
+def memory_directory() -> str | None:
+    """Return a directory in memory, if the system has one."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+class Disk:
+    """The files of one world, and the failures of its writes."""
+
+    def __init__(self, rng: random.Random, directory: Path) -> None:
+        self._rng = rng
+        self._directory = directory
+        self._generation = 0
+        self.writes = 0
+        self.fail_at: set[int] = set()
+        """Numbers of the writes that fail."""
+        self.is_full = False
+        self.delay: Callable[[], float] = lambda: 0.001
+        self.faults: dict[str, int] = {}
+        self._reader: sqlite3.Connection | None = None
+        shutil.copyfile(_empty_database(), self.path)
+
+    @property
+    def path(self) -> Path:
+        return self._directory / f"turns-{self._generation}.db"
+
+    def check_write(self) -> None:
+        """Count one write, and fail it if it is its turn."""
+        self.writes += 1
+        if self.is_full:
+            self.count("disk full")
+            raise sqlite3.OperationalError("database or disk is full")
+        if self.writes in self.fail_at:
+            self.count("disk write failed")
+            raise sqlite3.OperationalError("disk I/O error")
+
+    def count(self, fault: str) -> None:
+        self.faults[fault] = self.faults.get(fault, 0) + 1
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def crash(self) -> None:
+        """Keep the files as they are now for the next process; tear the end of the log."""
+        self.close()
+        before = self.path
+        self._generation += 1
+        shutil.copyfile(before, self.path)
+        log = Path(f"{before}-wal")
+        if log.exists():
+            torn = b""
+            if self._rng.random() < 0.5:
+                torn = self._rng.randbytes(self._rng.randrange(1, 5000))
+                self.count("torn write-ahead log")
+            Path(f"{self.path}-wal").write_bytes(log.read_bytes() + torn)
+
+    def read_response(self, response_id: str) -> dict[str, Any] | None:
+        """Read a stored response from the file; None if there is none."""
+        if self._reader is None:
+            self._reader = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
+        found = self._reader.execute("SELECT body FROM turn WHERE id = ?", (response_id,))
+        row = found.fetchone()
+        if row is None:
+            return None
+        body = row[0] if row[0].startswith(b"{") else zlib.decompress(row[0])
+        response: dict[str, Any] = msgspec.json.decode(body)["response"]
+        return response
+
+
+_TEMPLATE: list[Path] = []
+
+
+def _empty_database() -> Path:
+    """Make a database with its schema, once: every world begins with a copy."""
+    if not _TEMPLATE:
+        directory = Path(tempfile.mkdtemp(prefix="antiphon-empty-", dir=memory_directory()))
+        path = directory / "turns.db"
+        connect(path, SCHEMA, synchronous="FULL").close()
+        _TEMPLATE.append(path)
+    return _TEMPLATE[0]
+
+
+class _FailingConnection:
+    """A SQLite connection whose writes the disk may fail."""
+
+    def __init__(self, connection: sqlite3.Connection, disk: Disk) -> None:
+        self._connection = connection
+        self._disk = disk
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        if statement in _WRITES:
+            self._disk.check_write()
+        return self._connection.execute(statement, *values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+class _FailingFile(WatchedConnection):
+    """A connection of the store that is opened again after a failure, as in production."""
+
+    def __init__(self, file: WatchedConnection, disk: Disk) -> None:
+        super().__init__(file._path, file._connect)
+        self._disk = disk
+
+    def get(self) -> Any:
+        return _FailingConnection(super().get(), self._disk)
+
+    def get_working(self) -> sqlite3.Connection:
+        return super().get()
+
+
+class LoopWriter(BatchWriter):
+    """The store's writer without its thread: batches are committed on the virtual loop."""
+
+    def __init__(self, disk: Disk, file: WatchedConnection, maintain: Job[bool]) -> None:
+        self._file = _FailingFile(file, disk)
+        super().__init__(Path("turns.db"), self._file, maintain)
+        self._disk = disk
+        self._is_scheduled = False
+        self._is_dead = False
+
+    async def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._file.get()
+
+    async def run(self, job: Job[T]) -> T:
+        result = super().run(job)
+        self._schedule()
+        return await result
+
+    def post(self, job: Job[object]) -> None:
+        super().post(job)
+        self._schedule()
+
+    async def close(self) -> None:
+        if self._loop is not None:
+            self._flush()
+            self._loop = None
+            self._file.close()
+
+    def kill(self, rng: random.Random) -> None:
+        """End without warning: what is queued is lost, or stored although nobody hears of it."""
+        self._is_dead = True
+        queued = self._take_jobs()
+        outcome = rng.choice(("lost", "torn", "stored"))
+        if queued and outcome != "lost":
+            connection = self._file.get_working()
+            connection.execute("BEGIN IMMEDIATE")
+            for each in queued:
+                each.job(connection)
+            connection.execute("COMMIT" if outcome == "stored" else "ROLLBACK")
+        if queued:
+            self._disk.count(f"save {outcome} at a kill")
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled and self._loop is not None:
+            self._is_scheduled = True
+            self._loop.call_later(self._disk.delay(), self._flush)
+
+    def _take_jobs(self) -> list[_QueuedJob]:
+        return [queued for queued in self._take_batch(0.0) if queued is not None]
+
+    def _flush(self) -> None:
+        self._is_scheduled = False
+        if self._is_dead:
+            return
+        while jobs := self._take_jobs():
+            _set_futures(self._commit(jobs))
+        self._run_maintenance()
+
+
+class TraceRows(TraceStore):
+    """The trace store without its thread and file: encoded and redacted rows, kept in a list."""
+
+    def __init__(self, now_ms: Callable[[], int], secrets: Sequence[str]) -> None:
+        super().__init__(Path("trace"), now_ms=now_ms, redactor=Redactor(secrets))
+        self.rows: list[EncodedRow] = []
+
+    def open(self) -> None:
+        return
+
+    def flush(self) -> None:
+        self._flush()
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        self._flush()
+
+    def _write(self, records: Sequence[EncodedRow]) -> None:
+        self.rows.extend(records)
+
+
+def make_store(
+    disk: Disk, now: Callable[[], int], limits: StoreLimits | None = None
+) -> tuple[SQLiteStore, LoopWriter]:
+    """Make the real store with a writer on the loop."""
+    writers: list[LoopWriter] = []
+
+    def make_writer(path: Path, file: WatchedConnection, maintain: Job[bool]) -> LoopWriter:
+        writers.append(LoopWriter(disk, file, maintain))
+        return writers[0]
+
+    store = SQLiteStore(disk.path, now=now, limits=limits, make_writer=make_writer)
+    return store, writers[0]

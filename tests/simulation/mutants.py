@@ -1,0 +1,301 @@
+"""Planted defects: each changes one thing in the running gateway, and the simulation must find it.
+
+    python -m tests.simulation.mutants            # all of them
+    python -m tests.simulation.mutants NAME …     # some
+
+A mutant replaces one attribute of one class or module while its worlds run; the source on the disk
+stays as it is. This is the only place where the project's code is patched: planting defects is its
+purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+import antiphon.engine.answer as answer_module
+import antiphon.server.event_stream as event_stream_module
+from antiphon.engine.answer import Answer
+from antiphon.engine.attempt import Attempt
+from antiphon.engine.health import CircuitBreaker, Keyring, Lease
+from antiphon.engine.retry import RetryPolicy
+from antiphon.engine.run import Run
+from antiphon.engine.services import ActiveRuns
+from antiphon.engine.timer import InactivityTimer
+from antiphon.engine.tracing import RunTrace
+from antiphon.engine.upstream import HTTPUpstream
+from antiphon.errors import InvalidRequest, UpstreamError
+from antiphon.pipeline.log import LogStage
+from antiphon.server.event_stream import EventStream
+from antiphon.store.sqlite import SQLiteStore
+from antiphon.wire.events import TERMINAL_EVENTS
+from antiphon.wire.sse import SSEEncoder
+from tests.simulation.plan import DIVIDES_STORE, TENANTS
+from tests.simulation.simulate import manual_collection, run_seeds, write
+
+MOST_STREAMS = 10_000
+Patch = Callable[[Any], Any]
+"""Makes the mutated attribute from the original one."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    owner: Any
+    attribute: str
+    patch: Patch
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        original = self.owner.__dict__[self.attribute]
+        setattr(self.owner, self.attribute, self.patch(original))
+        try:
+            yield
+        finally:
+            setattr(self.owner, self.attribute, original)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How a mutant was found, or that it was not."""
+
+    streams: int
+    seed: int | None = None
+    violation: str = ""
+
+
+def do_nothing(_: Any) -> Callable[..., None]:
+    return lambda *arguments, **options: None
+
+
+def _second_terminal_event(original: Any) -> Any:
+    def feed(self: SSEEncoder, events: Sequence[Any]) -> bytes:
+        is_last = isinstance(events[-1], TERMINAL_EVENTS)
+        return bytes(original(self, [*events, events[-1]] if is_last else events))
+
+    return feed
+
+
+def _sequence_gap(original: Any) -> Any:
+    def feed(self: SSEEncoder, events: Sequence[Any]) -> bytes:
+        self.sequence_number += self.sequence_number == 9
+        return bytes(original(self, events))
+
+    return feed
+
+
+def _save_nothing(_: Any) -> Any:
+    async def save(self: Answer, response: Any) -> bool:
+        return True
+
+    return save
+
+
+def _save_later(original: Any) -> Any:
+    async def save(self: Answer, response: Any) -> bool:
+        saving = asyncio.get_running_loop().create_task(original(self, response))
+        return not saving.done()
+
+    return save
+
+
+def _save_something_else(original: Any) -> Any:
+    async def save(self: SQLiteStore, turn: Any) -> None:
+        changed = {**turn.response, "status": "in_progress"}
+        await original(self, msgspec.structs.replace(turn, response=changed))
+
+    return save
+
+
+def _chain_of_anybody(original: Any) -> Any:
+    """The chain that the request before this one asked for, by any client."""
+    requested: list[tuple[str, dict[str, Any]]] = []
+
+    async def chain(self: SQLiteStore, response_id: str, **options: Any) -> Any:
+        requested.append((response_id, options))
+        with suppress(Exception):
+            last_id, last_options = requested[-2]
+            return await original(self, last_id, **last_options)
+        return await original(self, response_id, **options)
+
+    return chain
+
+
+def _chain_without_owner(original: Any) -> Any:
+    """Any client may continue any response whose id it knows."""
+
+    async def chain(self: SQLiteStore, response_id: str, **options: Any) -> Any:
+        for name in TENANTS if DIVIDES_STORE else ():
+            with suppress(InvalidRequest):
+                return await original(self, response_id, client=name)
+        return await original(self, response_id, **options)
+
+    return chain
+
+
+def _reopen_after_output(original: Any) -> Any:
+    """Send the request again when the connection breaks in mid-stream."""
+
+    async def open_again(self: HTTPUpstream, provider: Any, outbound: Any, key: str) -> Any:
+        answer = await original(self, provider, outbound, key)
+        read = answer.next
+
+        async def read_again() -> Any:
+            try:
+                return await read()
+            except UpstreamError:
+                again = await original(self, provider, outbound, key)
+                answer.next = again.next
+                return await again.next()
+
+        answer.next = read_again
+        return answer
+
+    return open_again
+
+
+def _drop_a_chunk(original: Any) -> Any:
+    """Lose the second read of every answer."""
+
+    async def open_lossy(self: HTTPUpstream, provider: Any, outbound: Any, key: str) -> Any:
+        answer = await original(self, provider, outbound, key)
+        read, count = answer.next, iter(range(1_000_000))
+
+        async def read_some() -> Any:
+            data = await read()
+            return await read() if next(count) == 1 else data
+
+        answer.next = read_some
+        return answer
+
+    return open_lossy
+
+
+def _provider_text_to_client(_: Any) -> Any:
+    return lambda self: lambda fault: fault.message
+
+
+def _forget_attempts(original: Any) -> Any:
+    def after(self: RetryPolicy, *arguments: Any, **options: Any) -> Any:
+        self._earlier_rounds = self._number
+        return original(self, *arguments, **options)
+
+    return after
+
+
+def _store_always(original: Any) -> Any:
+    return lambda *arguments, **options: original(*arguments, **{**options, "store": True})
+
+
+def _wait_for_provider(original: Any) -> Any:
+    def init(self: EventStream, run: Any, profile: Any, config: Any, report: Any) -> None:
+        patient = msgspec.structs.replace(config, commit_after_s=1000.0)
+        original(self, run, profile, patient, report)
+
+    return init
+
+
+def _raise_in_log(original: Any) -> Any:
+    def on_terminal(self: LogStage, batch: Any) -> Any:
+        if batch.event_count % 7 == 0:
+            raise KeyError("planted")
+        return original(self, batch)
+
+    return on_terminal
+
+
+def _key_in_log(_: Any) -> Any:
+    return property(lambda self: self._key)
+
+
+async def _close_no_session(self: HTTPUpstream) -> None:
+    return
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant("a second terminal event", SSEEncoder, "feed", _second_terminal_event),
+    Mutant("a gap in the sequence numbers", SSEEncoder, "feed", _sequence_gap),
+    Mutant("no end marker", event_stream_module, "DONE", lambda _: b": end\n\n"),
+    Mutant("a key is never released", Keyring, "release", do_nothing),
+    Mutant("the trial of a breaker is never released", CircuitBreaker, "end_trial", do_nothing),
+    Mutant("a breaker never closes", CircuitBreaker, "record_success", do_nothing),
+    Mutant("a key never rests", Keyring, "cool_down", do_nothing),
+    Mutant("attempts are not counted", RetryPolicy, "after", _forget_attempts),
+    Mutant("a retry after the first byte", HTTPUpstream, "open", _reopen_after_output),
+    Mutant("a read is lost", HTTPUpstream, "open", _drop_a_chunk),
+    Mutant("upstreams are not closed", Attempt, "hang_up", do_nothing),
+    Mutant(
+        "connections are left open at the end", HTTPUpstream, "close", lambda _: _close_no_session
+    ),
+    Mutant("a timer never fires", InactivityTimer, "_fire", do_nothing),
+    Mutant("no total timeout", Run, "_set_deadline", do_nothing),
+    Mutant("no keep-alive", EventStream, "_on_silence", do_nothing),
+    Mutant("the answer waits for its provider", EventStream, "__init__", _wait_for_provider),
+    Mutant("nothing is saved", Answer, "_save", _save_nothing),
+    Mutant("saved after the terminal event", Answer, "_save", _save_later),
+    Mutant("something else is saved", SQLiteStore, "save", _save_something_else),
+    Mutant("`store: false` is ignored", answer_module, "build_pipeline", _store_always),
+    Mutant(
+        "a failed save is not told", answer_module, "_not_stored", lambda _: lambda event: event
+    ),
+    Mutant("the history of another client", SQLiteStore, "chain", _chain_of_anybody),
+    *(
+        [
+            Mutant(
+                "a client continues a response of another",
+                SQLiteStore,
+                "chain",
+                _chain_without_owner,
+            )
+        ]
+        if DIVIDES_STORE
+        else []
+    ),
+    Mutant("a key in the log", Lease, "key_name", _key_in_log),
+    Mutant(
+        "the provider's error text to the client", Answer, "_describer", _provider_text_to_client
+    ),
+    Mutant("a failure is not logged", Answer, "close", do_nothing),
+    Mutant("a trace is not finished", RunTrace, "finish", do_nothing),
+    Mutant("a run stays active", ActiveRuns, "discard", do_nothing),
+    Mutant("an exception in a stage", LogStage, "on_terminal", _raise_in_log),
+)
+
+
+def find(mutant: Mutant, *, first: int = 0, most_streams: int = MOST_STREAMS) -> Finding:
+    """Run worlds with a mutant until a rule is violated."""
+    streams, seed = 0, first
+    with mutant.planted():
+        while streams < most_streams:
+            [report] = run_seeds([seed], False)
+            streams += report.streams
+            if report.violations:
+                return Finding(streams, seed, report.violations[0])
+            seed += 1
+    return Finding(streams)
+
+
+def main(names: Sequence[str]) -> int:
+    began = time.monotonic()
+    missed = []
+    chosen = [mutant for mutant in MUTANTS if not names or mutant.name in names]
+    with manual_collection():
+        for mutant in chosen:
+            finding = find(mutant)
+            if finding.seed is None:
+                missed.append(mutant.name)
+            write(f"{mutant.name}: {finding.streams} streams, {finding.violation or 'NOT FOUND'}")
+    taken_s = time.monotonic() - began
+    write(f"\n{len(chosen) - len(missed)} of {len(chosen)} mutants found in {taken_s:.0f} s")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

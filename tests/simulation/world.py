@@ -1,0 +1,336 @@
+"""A world: the gateway, its upstreams, clients, operator and disk, from one seed to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import aiohttp.connector
+import msgspec
+
+from tests.simulation.clients import (
+    READS,
+    Behaviour,
+    ClientConnection,
+    connect_client,
+    draw_behaviour,
+    encode_request,
+)
+from tests.simulation.disk import Disk, memory_directory
+from tests.simulation.gateways import SimulatedGateway
+from tests.simulation.plan import (
+    ADDRESSES,
+    DIVIDES_STORE,
+    GATEWAY,
+    MODELS,
+    TENANTS,
+    Plan,
+    make_plan,
+)
+from tests.simulation.records import Exchange, History
+from tests.simulation.upstreams import UpstreamHost
+from tests.simulation.virtual_loop import StuckError, VirtualLoop
+from tests.support.scripted_providers.session import TOOLS
+
+_LIMIT_S = 20_000.0
+_REST_S = 400.0  # longer than any key or circuit breaker rests
+AGENTS = ("simulation/1.0", "codex_cli_rs/0.50.0 (simulation)", "OpenAI/Python 2.0")
+
+
+class World:
+    """Everything of one seed. `main` runs it; the oracles read what it leaves."""
+
+    def __init__(self, plan: Plan, directory: Path, *, use_corpus: bool) -> None:
+        self.plan = plan
+        self.config = plan.config
+        self.history = History()
+        self.loop = VirtualLoop(_LIMIT_S)
+        self.rng = random.Random(f"clients {plan.seed}")
+        self.disk = Disk(self._derive("disk"), directory)
+        self.gateways: list[SimulatedGateway] = []
+        self.hosts: dict[str, UpstreamHost] = {}
+        self.stuck = ""
+        self.longest_save_s = 0.01
+        self.leaks: list[str] = []
+        """What was left when the gateway was idle, and after its end."""
+        self._use_corpus = use_corpus
+        network = self._derive("network")
+        self.loop.latency = lambda: plan.latency_s * network.random()
+        self.loop.executor_delay = lambda: 0.001 * network.random()
+        self._set_up_disk(self._derive("disk faults"))
+
+    def _derive(self, name: str) -> random.Random:
+        """Make a generator of its own for a part of the world."""
+        return random.Random(f"{name} {self.plan.seed}")
+
+    def _set_up_disk(self, rng: random.Random) -> None:
+        if self.plan.disk == "slow":
+            self.disk.delay = lambda: rng.choice((0.01, 0.5, 3.0))
+            self.longest_save_s = 3.0
+        elif self.plan.disk == "failing":
+            self.disk.fail_at = {rng.randrange(60) for _ in range(6)}
+        else:
+            self.disk.delay = lambda: 0.002 * rng.random() + 0.001
+
+    @property
+    def gateway(self) -> SimulatedGateway:
+        return self.gateways[-1]
+
+    def note(self, actor: str, what: str) -> None:
+        self.history.lines.append((self.loop.time(), actor, what))
+
+    # The course of the world
+
+    def run(self) -> None:
+        with _virtual_pool_clock(self.loop):
+            try:
+                self.loop.run_until_complete(self.main())
+            except StuckError as error:
+                self.stuck = str(error)
+            finally:
+                self._dispose()
+
+    async def main(self) -> None:
+        for name, address in ADDRESSES.items():
+            self._add_host(name, address)
+        await self._start_gateway()
+        actors = [self._converse(number) for number in range(self.plan.conversations)]
+        await asyncio.gather(*actors, self._operate(), self._disturb())
+        await self._recover()
+        self._check_idle()
+        await self.gateway.terminate()
+        await asyncio.sleep(1.0)  # for what is in flight on the network
+        self._check_ended()
+
+    def _add_host(self, name: str, address: tuple[str, int]) -> None:
+        rng = self._derive(name)
+        self.hosts[name] = UpstreamHost(
+            self.loop,
+            self.history,
+            rng,
+            name,
+            address,
+            fault_rate=self.plan.fault_rate * rng.choice((0.3, 1.0, 1.0)),
+            idle_s=self.config.providers[name].timeouts.idle_s,
+            use_corpus=self._use_corpus,
+        )
+
+    async def _start_gateway(self) -> None:
+        name = f"gateway {len(self.gateways) + 1}"
+        rng = self._derive(name)
+        self.gateways.append(
+            SimulatedGateway(name, self.loop, self.config, self.disk, self.history, rng)
+        )
+        await self.gateway.start()
+        self.note(name, "accepts connections")
+
+    # The operator and the environment
+
+    async def _operate(self) -> None:
+        if self.plan.operator == "none":
+            return
+        await asyncio.sleep(self.plan.operator_at_s)
+        gateway, rng = self.gateway, self._derive("operator")
+        self.note("operator", f"{self.plan.operator} {gateway.process.name}")
+        self.history.count(f"gateway: {self.plan.operator}")
+        if self.plan.operator == "kill":
+            await gateway.kill()
+            await asyncio.sleep(rng.choice((0.0, 0.5)))
+            await self._start_gateway()
+            return
+        ending = asyncio.ensure_future(gateway.terminate())
+        if rng.random() < 0.5:  # the next process starts while the last one finishes its streams
+            await asyncio.sleep(0.1)
+            await self._start_gateway()
+            await ending
+        else:
+            await ending
+            await self._start_gateway()
+
+    async def _disturb(self) -> None:
+        """Take a provider down for a while, let keys recover, fill the disk."""
+        rng = self._derive("disturbances")
+        for _ in range(4):
+            await asyncio.sleep(rng.uniform(1.0, 12.0))
+            host = rng.choice([*self.hosts.values()])
+            host.is_down = True
+            self.disk.is_full = self.plan.disk == "full"
+            self.note("environment", f"{host.name} is down, disk full: {self.disk.is_full}")
+            await asyncio.sleep(rng.uniform(0.5, 8.0))
+            host.is_down = self.disk.is_full = False
+            rng.choice([*self.hosts.values()]).dead_keys.clear()
+
+    async def _recover(self) -> None:
+        """Let everything heal and rest, then use every provider again."""
+        for host in self.hosts.values():
+            host.heal()
+        self.disk.fail_at.clear()
+        await asyncio.sleep(_REST_S)
+        for name in self.hosts:
+            request = {"model": f"safe-{name}", "stream": True}
+            exchange = self._new_exchange("alice", request)
+            exchange.is_probe = True
+            await self._perform(exchange, READS)
+
+    # Clients
+
+    def _new_exchange(self, tenant: str, request: dict[str, object]) -> Exchange:
+        number = len(self.history.exchanges)
+        text = f"Question qx{number}-{tenant}x, please."
+        exchange = Exchange(
+            number=number,
+            tenant=tenant,
+            process=self.gateway.process.name,
+            request={**request, "input": text},
+            began=self.loop.time(),
+        )
+        self.history.exchanges.append(exchange)
+        return exchange
+
+    async def _converse(self, number: int) -> None:
+        rng = self._derive(f"conversation {number}")
+        tenant = rng.choice([*TENANTS])
+        await asyncio.sleep(rng.uniform(0.0, 10.0))
+        previous: str | None = None
+        for _ in range(self.plan.turns):
+            exchange = self._new_exchange(tenant, _draw_request(rng, previous))
+            self._use_foreign_response(rng, exchange)
+            behaviour = draw_behaviour(rng)
+            await self._perform(exchange, behaviour, eager=rng.random() < 0.5)
+            response = exchange.response
+            if response is not None and response["store"] and rng.random() < 0.8:
+                previous = response["id"]
+            if rng.random() < 0.6:
+                await asyncio.sleep(rng.choice((0.0, 0.01, 1.0, 8.0)))
+
+    def _use_foreign_response(self, rng: random.Random, exchange: Exchange) -> None:
+        """Sometimes continue a response of another client, where the store must refuse it."""
+        foreign = [
+            each.stored["id"]
+            for each in self.history.exchanges[-20:]
+            if each.stored and each.tenant != exchange.tenant
+        ]
+        if DIVIDES_STORE and foreign and rng.random() < 0.1:
+            exchange.knows_foreign = True
+            exchange.request["previous_response_id"] = rng.choice(foreign)
+            self.history.count("client continues a response of another")
+
+    async def _perform(
+        self, exchange: Exchange, behaviour: Behaviour, *, eager: bool = False
+    ) -> None:
+        """Send one request; return with its terminal event (`eager`) or at its end."""
+        exchange.behaviour = behaviour.name
+        if behaviour is not READS:
+            self.history.count(f"client {behaviour.name}")
+        connection = ClientConnection(self.loop, self.disk, exchange, behaviour)
+        if not await connect_client(self.loop, GATEWAY, connection, exchange):
+            await asyncio.sleep(1.0)
+            return
+        agent = AGENTS[exchange.number % len(AGENTS)]
+        connection.send(encode_request(exchange, TENANTS[exchange.tenant], agent))
+        await (connection.told if eager else connection.ended)
+        told = f"{exchange.number}: {exchange.request['model']} → {exchange.result}"
+        self.note(exchange.tenant, told)
+
+    # What is left
+
+    def _check_idle(self) -> None:
+        """Note what an idle gateway still holds."""
+        services = self.gateway.engine.services
+        if len(services.active):
+            self.leaks.append(f"{len(services.active)} active runs")
+        exchanges = self.history.exchanges
+        probed = {call.provider for call in self.history.calls if exchanges[call.exchange].is_probe}
+        for name, health in services.health._health.items():
+            busy = {key: count for key, count in health.keyring.active.items() if count}
+            if busy:
+                self.leaks.append(f"{name}: keys in use: {sorted(busy.values())}")
+            if health.breaker.in_trial:
+                self.leaks.append(f"{name}: the trial of the circuit breaker is not released")
+            if name in probed and not health.breaker.is_closed:
+                self.leaks.append(f"{name}: the circuit is open although the provider answers")
+
+    def _check_ended(self) -> None:
+        """Note what the processes have left behind."""
+        for gateway in self.gateways:
+            process = gateway.process
+            found = [
+                *(f"task {task.get_coro()!r}" for task in process.tasks),
+                *(f"timer {timer}" for timer in self.loop.timers_of(process)),
+                *("socket" for _ in process.open_transports()),
+            ]
+            self.leaks += [f"{process.name}: {each}" for each in found]
+        for host in self.hosts.values():
+            if host.open_connections:
+                self.leaks.append(f"{host.name}: {host.open_connections} open connections")
+        self.leaks += [f"unhandled: {each}" for each in self.loop.unhandled]
+
+    def _dispose(self) -> None:
+        """Cancel what a stuck world has left, and close the loop."""
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            with suppress(StuckError):
+                self.loop.run_until_complete(asyncio.wait(tasks, timeout=60.0))
+        self.loop.close()
+
+    def digest(self) -> str:
+        """Return a hash of everything that was sent, received, logged and traced."""
+        found = hashlib.sha256()
+        for exchange in self.history.exchanges:
+            found.update(b"%d %b" % (exchange.status, bytes(exchange.body)))
+            found.update(repr((exchange.headers, exchange.outcome, exchange.ended)).encode())
+        for call in self.history.calls:
+            found.update(repr((call.provider, call.key, call.began, call.lost_at)).encode())
+            found.update(call.body)
+        for _, entry in self.history.log:
+            found.update(msgspec.json.encode(entry))
+        for gateway in self.gateways:
+            for row in gateway.trace.rows:
+                found.update(row.body)
+        return found.hexdigest()
+
+
+def _draw_request(rng: random.Random, previous: str | None) -> dict[str, object]:
+    name = rng.choice([*MODELS])
+    model = f"safe-{name}" if rng.random() < 0.6 else f"{name}/{MODELS[name]}"
+    request: dict[str, object] = {"model": model, "stream": rng.random() < 0.85}
+    if rng.random() < 0.25:
+        request["store"] = False
+    if rng.random() < 0.3:
+        request["tools"] = TOOLS
+    if previous is not None and rng.random() < 0.7:
+        request["previous_response_id"] = previous
+    return request
+
+
+@contextmanager
+def _virtual_pool_clock(loop: VirtualLoop) -> Iterator[None]:
+    """Show virtual time to the connection pool of the HTTP client, which reads the system clock."""
+    pool = vars(aiohttp.connector)
+    real = pool["monotonic"]
+    pool["monotonic"] = loop.time
+    try:
+        yield
+    finally:
+        pool["monotonic"] = real
+
+
+@contextmanager
+def simulated(seed: int, *, use_corpus: bool = False) -> Iterator[World]:
+    """Run the world of a seed; it can be read inside of the block."""
+    directory = Path(tempfile.mkdtemp(prefix="antiphon-world-", dir=memory_directory()))
+    try:
+        world = World(make_plan(seed), directory, use_corpus=use_corpus)
+        world.run()
+        yield world
+        world.disk.close()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
