@@ -17,9 +17,11 @@ from antiphon.config import (
     AttemptConfig,
     CapsuleConfig,
     ClientConfig,
+    CompatibilityConfig,
     Config,
     LogConfig,
     ModelConfig,
+    PipelineConfig,
     ProviderConfig,
     SearchConfig,
     ServerConfig,
@@ -58,6 +60,8 @@ TABLES: dict[str, type[Struct]] = {
     "[search]": SearchConfig,
     "[vision]": VisionConfig,
     "[clients.NAME]": ClientConfig,
+    "[pipeline]": PipelineConfig,
+    "[compatibility]": CompatibilityConfig,
     "[log]": LogConfig,
 }
 STAGE_INDEX = (DOCS / "stages" / "README.md").read_text(encoding="utf-8")

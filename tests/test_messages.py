@@ -40,7 +40,6 @@ NOT_OURS: dict[str, str] = {
     "config/source.py: raise_problems: '\\n'.join((each.message for each in found))": "the"
     " errors of the configuration, all of them",
     "core/faults/classify.py: _make_fault: reading.text": "the provider's own text, for the log",
-    "core/stream/machine.py: fail: message": DESCRIBED,
     "dialects/gemini/decode.py: _read_chunk: candidate": "the provider's own text, for the log",
     "engine/answer.py: end_after_crash: message": DESCRIBED,
     "providers/registry.py: _find_spec: installed_plugins().problems.get(kind, unknown)": "see"

@@ -135,7 +135,12 @@ def run_block(block: str) -> str:
     return out.getvalue()
 
 
-def test_the_library_example_runs() -> None:
+def test_the_example_of_the_library_runs() -> None:
+    [block] = find_blocks("python", "antiphon.open_blocking")
+    assert run_block(block) == "completed Hello\n"
+
+
+def test_the_replay_example_runs() -> None:
     [block] = find_blocks("python", "antiphon.replay")
     lines = run_block(block).splitlines()
     assert lines[0] == "0 response.created"

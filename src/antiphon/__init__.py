@@ -1,23 +1,175 @@
 """Antiphon: a gateway and library that turns the stream of any provider into Responses events.
 
-The public API of the package:
+Three ways to use it from Python, each described in docs/library.md:
 
-- `replay(data, dialect=..., request=...)` converts recorded bytes of a provider, a stream or a
-  complete JSON body, to the Responses events that a client would receive. With the client's request
-  they are exactly those that it received.
-- `parse_delta(mapping)` checks a delta in the form of a plain mapping, such as
-  `{"text": "Hello"}` or `{"finishReason": "stop"}`, and returns it as typed deltas.
-- `Delta` is the union of the delta types (`antiphon.core.stream.deltas`): what a provider's stream
-  consists of after decoding, and what the state machine builds a response from.
+- `open` (and `open_blocking`, `run`) asks any configured model, in this process.
+- `openai_http_client`, `asgi_app` and `aiohttp_app` serve the API to the OpenAI SDK or to a web
+  framework, in this process.
+- `Translator` translates requests and answers, and leaves the HTTP to the caller. The parts under
+  it are public as well: `ResponseMachine`, the deltas, tool restoration, contracts, faults, SSE.
 
-Importing the package loads neither the HTTP server and client, nor the store, nor cryptography.
+`Stage` is the class of a stage of one's own in the pipeline (docs/extend.md).
+
+Importing the package loads nothing but this file: each name is imported when it is first used.
 """
 
 from __future__ import annotations
 
-from antiphon.core.stream.deltas import Delta, parse_delta
-from antiphon.replay import replay
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from antiphon.config import Config
+    from antiphon.core.faults.classify import classify
+    from antiphon.core.faults.fault import ProviderFault
+    from antiphon.core.stream.deltas import (
+        Delta,
+        Failure,
+        Finish,
+        Reasoning,
+        Refusal,
+        Text,
+        ToolCall,
+        Usage,
+        parse_delta,
+    )
+    from antiphon.core.stream.finish import map_finish_reason
+    from antiphon.core.stream.machine import ResponseMachine
+    from antiphon.core.stream.phase import Phase
+    from antiphon.core.structured_output.contract import OutputContract
+    from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
+    from antiphon.core.tools.restore import ProviderCall, restore_tool_call
+    from antiphon.errors import (
+        AntiphonError,
+        AuthenticationFailed,
+        BridgeError,
+        ConfigError,
+        ContentBlocked,
+        ContextTooLong,
+        InvalidRequest,
+        ModelNotFound,
+        ProviderTimeout,
+        ProviderUnavailable,
+        QuotaExceeded,
+        RateLimited,
+        RequestRejected,
+        UpstreamError,
+    )
+    from antiphon.library.aiohttp_app import aiohttp_app
+    from antiphon.library.asgi import asgi_app
+    from antiphon.library.blocking import BlockingGateway, BlockingStream, open_blocking, run
+    from antiphon.library.gateway import Gateway, output_text
+    from antiphon.library.gateway import open_gateway as open
+    from antiphon.library.openai_client import openai_http_client
+    from antiphon.library.replay import replay
+    from antiphon.library.response_stream import ResponseStream
+    from antiphon.library.translator import OutboundRequest, Translator
+    from antiphon.pipeline.stage import Batch, Stage
+    from antiphon.wire.sse import SSEDecoder, SSEEncoder, event_to_dict
 
 __version__ = "0.1.0"
 
-__all__ = ["Delta", "__version__", "parse_delta", "replay"]
+# The module of each public name; a name after a colon is the name in that module.
+_MODULES = {
+    "antiphon.config": "Config",
+    "antiphon.core.faults.classify": "classify",
+    "antiphon.core.faults.fault": "ProviderFault",
+    "antiphon.core.stream.deltas": (
+        "Delta Failure Finish Reasoning Refusal Text ToolCall Usage parse_delta"
+    ),
+    "antiphon.core.stream.finish": "map_finish_reason",
+    "antiphon.core.stream.machine": "ResponseMachine",
+    "antiphon.core.stream.phase": "Phase",
+    "antiphon.core.structured_output.contract": "OutputContract",
+    "antiphon.core.tools.identity": "ToolIdentity ToolIdentityMap",
+    "antiphon.core.tools.restore": "ProviderCall restore_tool_call",
+    "antiphon.errors": (
+        "AntiphonError AuthenticationFailed BridgeError ConfigError ContentBlocked ContextTooLong"
+        " InvalidRequest ModelNotFound ProviderTimeout ProviderUnavailable QuotaExceeded"
+        " RateLimited RequestRejected UpstreamError"
+    ),
+    "antiphon.library.aiohttp_app": "aiohttp_app",
+    "antiphon.library.asgi": "asgi_app",
+    "antiphon.library.blocking": "BlockingGateway BlockingStream open_blocking run",
+    "antiphon.library.gateway": "Gateway open:open_gateway output_text",
+    "antiphon.library.openai_client": "openai_http_client",
+    "antiphon.library.replay": "replay",
+    "antiphon.library.response_stream": "ResponseStream",
+    "antiphon.library.translator": "OutboundRequest Translator",
+    "antiphon.pipeline.stage": "Batch Stage",
+    "antiphon.wire.sse": "SSEDecoder SSEEncoder event_to_dict",
+}
+_NAMES = {
+    name: (module, attribute or name)
+    for module, names in _MODULES.items()
+    for name, _, attribute in (each.partition(":") for each in names.split())
+}
+
+__all__ = [
+    "AntiphonError",
+    "AuthenticationFailed",
+    "Batch",
+    "BlockingGateway",
+    "BlockingStream",
+    "BridgeError",
+    "Config",
+    "ConfigError",
+    "ContentBlocked",
+    "ContextTooLong",
+    "Delta",
+    "Failure",
+    "Finish",
+    "Gateway",
+    "InvalidRequest",
+    "ModelNotFound",
+    "OutboundRequest",
+    "OutputContract",
+    "Phase",
+    "ProviderCall",
+    "ProviderFault",
+    "ProviderTimeout",
+    "ProviderUnavailable",
+    "QuotaExceeded",
+    "RateLimited",
+    "Reasoning",
+    "Refusal",
+    "RequestRejected",
+    "ResponseMachine",
+    "ResponseStream",
+    "SSEDecoder",
+    "SSEEncoder",
+    "Stage",
+    "Text",
+    "ToolCall",
+    "ToolIdentity",
+    "ToolIdentityMap",
+    "Translator",
+    "UpstreamError",
+    "Usage",
+    "__version__",
+    "aiohttp_app",
+    "asgi_app",
+    "classify",
+    "event_to_dict",
+    "map_finish_reason",
+    "open",
+    "open_blocking",
+    "openai_http_client",
+    "output_text",
+    "parse_delta",
+    "replay",
+    "restore_tool_call",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'antiphon' has no attribute {name!r}")
+    module, attribute = _NAMES[name]
+    value = globals()[name] = getattr(import_module(module), attribute)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

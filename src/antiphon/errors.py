@@ -22,6 +22,15 @@ Errors that reach a client, an operator or a caller of the library:
     - StoreDamaged           store.damaged: the content of a database file is damaged
     - StoreRefused           store.refused: one response is too large, or cannot be encoded
   - UpstreamError          upstream: a provider failed before the client received any output
+    - RateLimited            the provider's rate limit is exceeded; see `retry_after_s`
+    - QuotaExceeded          the account at the provider has no credit left
+    - AuthenticationFailed   the provider refused the key, or what it may do
+    - RequestRejected        the provider refused the request
+    - ModelNotFound          the provider does not know the model
+    - ContextTooLong         the request does not fit the model's context window
+    - ContentBlocked         the provider refused the content
+    - ProviderTimeout        the provider took too long
+    - ProviderUnavailable    the provider cannot be reached, is overloaded, or failed
   - SearchError            search.failed: a search engine failed or sent an unreadable answer
   - UnreadableFile         cli.unreadable_file: a file named on the command line cannot be read
   - CodexNotFound          cli.no_codex: the `codex` command is not installed
@@ -43,7 +52,7 @@ A `BridgeError` of a stream leaves the state of the object that raised it unchan
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # errors.py is the lowest layer: at run time it imports nothing of Antiphon
     from antiphon.core.faults.fault import ProviderFault
@@ -52,7 +61,7 @@ if TYPE_CHECKING:  # errors.py is the lowest layer: at run time it imports nothi
 class AntiphonError(Exception):
     """The root: every error has a stable `code` and a readable `message`."""
 
-    code: ClassVar[str] = "antiphon"
+    code: str = "antiphon"
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -145,6 +154,7 @@ class InvalidRequest(AntiphonError):
         kind: str = "invalid_request_error",
     ) -> None:
         super().__init__(message)
+        self.code = code or type(self).code
         self.param = param
         self.wire_code = code
         self.status = status
@@ -224,11 +234,55 @@ class UpstreamError(AntiphonError):
 
     code = "upstream"
 
-    def __init__(self, fault: ProviderFault, description: str = "") -> None:
+    param: str | None = None
+
+    def __init__(self, fault: ProviderFault, description: str = "", provider: str = "") -> None:
         """`description` is the text for the client, in its language."""
         super().__init__(fault.message)
         self.fault = fault
         self.description = description
+        self.provider = provider
+        self.retry_after_s = fault.retry_after_s
+
+
+class RateLimited(UpstreamError):
+    """The provider's rate limit is exceeded; `retry_after_s` says when to try again, if known."""
+
+
+class QuotaExceeded(UpstreamError):
+    """The account at the provider has no credit left."""
+
+
+class AuthenticationFailed(UpstreamError):
+    """The provider refused the key, or the key may not do this."""
+
+
+class RequestRejected(UpstreamError):
+    """The provider refused the request."""
+
+
+class ModelNotFound(UpstreamError):
+    """The provider does not know the model, or the key may not use it."""
+
+    param = "model"
+
+
+class ContextTooLong(UpstreamError):
+    """The request does not fit the context window of the model."""
+
+    param = "input"
+
+
+class ContentBlocked(UpstreamError):
+    """The provider refused the content."""
+
+
+class ProviderTimeout(UpstreamError):
+    """The provider took too long."""
+
+
+class ProviderUnavailable(UpstreamError):
+    """The provider cannot be reached, is overloaded, or failed."""
 
 
 class SearchError(AntiphonError):

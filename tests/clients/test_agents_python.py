@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from tests.support.clients.gateway import ClientGateway, client_gateway
+from tests.support.clients.gateway import ClientSetup, client_setup
 from tests.support.clients.python_programs import run_program
-from tests.support.clients.scenario import Client
+from tests.support.clients.scenario import Client, Transport
 from tests.support.clients.scripted_model import Call, Dialect, Reply
 
-AGENTS = Client("openai-agents (Python)", "pypi:openai-agents")
+AGENTS = Client("openai-agents (Python)", "pypi:openai-agents", in_process=True)
 BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]
 play = partial(run_program, program="agents_client")
 
 
 @AGENTS.does("run")
-async def test_an_agent_answers(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(tmp_path, dialect, [Reply("Good day.", tokens=21)]) as setup:
+async def test_an_agent_answers(tmp_path: Path, dialect: Dialect, transport: Transport) -> None:
+    async with client_setup(tmp_path, dialect, transport, [Reply("Good day.", tokens=21)]) as setup:
         seen = await play(setup, scenario="run")
         assert (seen["output"], seen["agent"]) == ("Good day.", "host")
         assert seen["tokens"] == [1, 21, 5, 26]
@@ -25,9 +25,11 @@ async def test_an_agent_answers(tmp_path: Path, dialect: Dialect) -> None:
 
 
 @AGENTS.does("run with tools")
-async def test_an_agent_calls_its_tools(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(
-        tmp_path, dialect, [Reply(calls=BOTH), Reply("Sun.", tokens=30)]
+async def test_an_agent_calls_its_tools(
+    tmp_path: Path, dialect: Dialect, transport: Transport
+) -> None:
+    async with client_setup(
+        tmp_path, dialect, transport, [Reply(calls=BOTH), Reply("Sun.", tokens=30)]
     ) as setup:
         seen = await play(setup, scenario="tool")
         assert seen["output"] == "Sun."
@@ -36,9 +38,11 @@ async def test_an_agent_calls_its_tools(tmp_path: Path, dialect: Dialect) -> Non
 
 
 @AGENTS.does("run_streamed with tools")
-async def test_a_streamed_agent_calls_its_tools(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(
-        tmp_path, dialect, [Reply("Wait.", calls=BOTH), Reply("Sun.")]
+async def test_a_streamed_agent_calls_its_tools(
+    tmp_path: Path, dialect: Dialect, transport: Transport
+) -> None:
+    async with client_setup(
+        tmp_path, dialect, transport, [Reply("Wait.", calls=BOTH), Reply("Sun.")]
     ) as setup:
         seen = await play(setup, scenario="tool_stream")
         assert (seen["output"], seen["text"]) == ("Sun.", "Wait.Sun.")
@@ -47,24 +51,28 @@ async def test_a_streamed_agent_calls_its_tools(tmp_path: Path, dialect: Dialect
         check_results(setup)
 
 
-def check_results(setup: ClientGateway) -> None:
+def check_results(setup: ClientSetup) -> None:
     assert setup.requests[1].calls == [(call.name, call.arguments) for call in BOTH]
     assert setup.requests[1].results == ["sunny in Ulm", "sunny in Bonn"]
 
 
 @AGENTS.does("typed output")
-async def test_an_agent_answers_with_a_type(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(
-        tmp_path, dialect, [Reply('{"name":"Ulm","people":126000}')]
+async def test_an_agent_answers_with_a_type(
+    tmp_path: Path, dialect: Dialect, transport: Transport
+) -> None:
+    async with client_setup(
+        tmp_path, dialect, transport, [Reply('{"name":"Ulm","people":126000}')]
     ) as setup:
         assert await play(setup, scenario="typed") == {"name": "Ulm", "people": 126000}
         assert '"people"' in setup.requests[0].text
 
 
 @AGENTS.does("handoff")
-async def test_an_agent_hands_over_to_another(tmp_path: Path, dialect: Dialect) -> None:
+async def test_an_agent_hands_over_to_another(
+    tmp_path: Path, dialect: Dialect, transport: Transport
+) -> None:
     script = [Reply(calls=[Call("transfer_to_guide")]), Reply("This way, please.")]
-    async with client_gateway(tmp_path, dialect, script) as setup:
+    async with client_setup(tmp_path, dialect, transport, script) as setup:
         seen = await play(setup, scenario="handoff")
         assert (seen["output"], seen["agent"]) == ("This way, please.", "guide")
         assert [request.text_of_role("system") for request in setup.requests] == [
@@ -76,9 +84,11 @@ async def test_an_agent_hands_over_to_another(tmp_path: Path, dialect: Dialect) 
 
 
 @AGENTS.does("reasoning, store=False")
-async def test_reasoning_is_replayed_without_a_store(tmp_path: Path, dialect: Dialect) -> None:
+async def test_reasoning_is_replayed_without_a_store(
+    tmp_path: Path, dialect: Dialect, transport: Transport
+) -> None:
     script = [Reply(thought="Two cities.", calls=BOTH), Reply("Sun."), Reply("You are welcome.")]
-    async with client_gateway(tmp_path, dialect, script) as setup:
+    async with client_setup(tmp_path, dialect, transport, script) as setup:
         seen = await play(setup, scenario="reasoning")
         assert [turn["output"] for turn in seen["turns"]] == ["Sun.", "You are welcome."]
         assert seen["text"] == "You are welcome."
@@ -90,8 +100,10 @@ async def test_reasoning_is_replayed_without_a_store(tmp_path: Path, dialect: Di
 
 
 @AGENTS.does("previous_response_id", "chat")
-async def test_an_agent_continues_by_response_id(tmp_path: Path, dialect: Dialect) -> None:
-    async with client_gateway(tmp_path, dialect, [Reply("1"), Reply("2")]) as setup:
+async def test_an_agent_continues_by_response_id(
+    tmp_path: Path, dialect: Dialect, transport: Transport
+) -> None:
+    async with client_setup(tmp_path, dialect, transport, [Reply("1"), Reply("2")]) as setup:
         seen = await play(setup, scenario="memory")
         assert [turn["output"] for turn in seen] == ["1", "2"]
         history = [("user", "One?"), ("assistant", "1"), ("user", "Two?")]

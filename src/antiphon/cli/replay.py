@@ -16,9 +16,9 @@ from antiphon.core.client_profile import OTHER, PROFILES
 from antiphon.core.plan.plan import Capabilities
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.errors import UnreadableFile
+from antiphon.library.replay import replay
 from antiphon.pipeline.printable import printable
 from antiphon.providers.registry import SPECS
-from antiphon.replay import replay
 
 _STYLES: Mapping[str, str] = {
     "response.created": "cyan",

@@ -204,6 +204,13 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     keepalive: Literal["event", "comment"] | None = None
 
 
+class PipelineConfig(Struct, frozen=True, kw_only=True):
+    """Stages of other packages that every answer passes."""
+
+    stages: list[Annotated[str, Meta(min_length=1)]] = field(default_factory=list)
+    """Names of entry points of the group `antiphon.stages`, in the order of the stages."""
+
+
 class CompatibilityConfig(Struct, frozen=True, kw_only=True):
     """Leniency towards requests that cannot be served in full."""
 
@@ -233,6 +240,7 @@ class Config(Struct, frozen=True, kw_only=True):
     vision: VisionConfig = VisionConfig()
     clients: dict[str, ClientConfig] = field(default_factory=dict)
     """By profile name (`codex` …); `*` applies to every client."""
+    pipeline: PipelineConfig = PipelineConfig()
     compatibility: CompatibilityConfig = CompatibilityConfig()
     log: LogConfig = LogConfig()
     source: ConfigSource | None = None

@@ -68,6 +68,7 @@ class Answer:
         self._event_count = 0
         self._is_announced = False
         self._bridge: Bridge | None = None
+        self._announced_settings = prepared.plans[prepared.targets[0].name].used
         self._pipeline = build_pipeline(
             prepared.plans[prepared.targets[0].name],
             prepared.caller.profile,
@@ -76,6 +77,7 @@ class Answer:
             describe=self._describer(),
             elapsed_ms=trace.elapsed_ms,
             store=prepared.request.store,
+            stages=[make() for make in services.stages],
         )
         if trace.keeps_payloads:
             trace.request.feed(msgspec.json.encode(prepared.request.raw))
@@ -144,7 +146,7 @@ class Answer:
     def _initial_response(self) -> Response:
         """The response before any output, with the settings that this attempt uses."""
         prepared = self._prepared
-        if self._used == prepared.plans[prepared.targets[0].name].used:
+        if self._used == self._announced_settings:
             return prepared.response  # that is where these are from
         settings = report_settings(prepared.request, self._used)
         return msgspec.structs.replace(prepared.response, **settings)

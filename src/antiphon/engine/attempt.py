@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,15 +14,29 @@ from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.steps import ReasoningStep
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.planning.next_round import FinishedRound, can_take_over, plan_next_round
+from antiphon.engine.rejected_modes import ModeFallback, ModeRejection
 from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
 from antiphon.engine.retry import Change
 from antiphon.engine.routing import Target
+from antiphon.engine.services import PreparedRequest, Services
 from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.upstream import Upstream, UpstreamAnswer, error_body
 from antiphon.errors import UpstreamError
 from antiphon.wire.response_from_request import remove_settings
 
 _GRACE_S = 2.0  # how long usage may follow a finish reason
+
+
+class RejectedPart(NamedTuple):
+    """The part of a request that a fault complains about, if that can be avoided."""
+
+    mode: ModeRejection | None
+    parameter: str | None
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the fault names a mode, so that the provider itself is not at fault."""
+        return self.mode is not None and not self.mode.is_guess
 
 
 @dataclass
@@ -34,6 +49,7 @@ class RequestEncoding:
     rejected: RejectedParameters
     unseal: Unseal
     stream: bool
+    modes: ModeFallback
     _rounds: list[FinishedRound] = field(default_factory=list)
     _without_state: bool = False
     _without: list[str] = field(default_factory=list)
@@ -63,6 +79,30 @@ class RequestEncoding:
         """Whether a target can continue an answer that was begun with this plan."""
         return can_take_over(self.plans[target.name], begun=plan)
 
+    def find_rejected(
+        self, target: Target, fault: ProviderFault, outbound: Outbound
+    ) -> RejectedPart:
+        """Find what a fault complains about. Later rounds keep the modes that the answer was begun
+        with."""
+        mode = None if self._rounds else self.modes.find(target, fault)
+        return RejectedPart(mode, self.find_parameter(target, fault, outbound))
+
+    def apply_change(
+        self, change: Change, part: RejectedPart, fault: ProviderFault, target: Target
+    ) -> None:
+        """Leave out what the next attempt goes without."""
+        if change is Change.WITHOUT_MODE and part.mode is not None:
+            self.modes.avoid(target, part.mode)
+        elif change is Change.WITHOUT_PARAMETER and part.parameter is not None:
+            self.leave_out_parameter(part.parameter, fault, target)
+        elif change is Change.WITHOUT_STATE:
+            self.leave_out_state()
+
+    def accepted(self, target: Target) -> None:
+        """Remember what the target has rejected before it accepted the request."""
+        if self.modes.to_remember:
+            self.modes.remember(target)
+
     def find_parameter(
         self, target: Target, fault: ProviderFault, outbound: Outbound
     ) -> str | None:
@@ -70,15 +110,6 @@ class RequestEncoding:
         if fault.type is not FaultType.invalid_request:
             return None
         return named_parameter(target.provider.dialect, fault, outbound)
-
-    def apply_change(
-        self, change: Change, parameter: str | None, fault: ProviderFault, target: Target
-    ) -> None:
-        """Leave out what the next attempt goes without."""
-        if change is Change.WITHOUT_PARAMETER and parameter is not None:
-            self.leave_out_parameter(parameter, fault, target)
-        elif change is Change.WITHOUT_STATE:
-            self.leave_out_state()
 
     def leave_out_parameter(self, name: str, fault: ProviderFault, target: Target) -> None:
         """Leave a parameter out: for this request if its value was rejected, else from now on."""
@@ -90,6 +121,13 @@ class RequestEncoding:
     def leave_out_state(self) -> None:
         """Leave out the sealed reasoning state of earlier turns."""
         self._without_state = True
+
+
+def make_encoding(services: Services, prepared: PreparedRequest) -> RequestEncoding:
+    """Make the encoding of a prepared request."""
+    plans, stream, clock = prepared.plans, prepared.request.stream, services.runtime.monotonic
+    modes = ModeFallback(plans, prepared.replan, services.rejected_modes, clock)
+    return RequestEncoding(plans, services.rejected, prepared.unseal, stream, modes)
 
 
 def _report_left_out(plan: Plan, diagnostics: Sequence[Diagnostic]) -> Plan:

@@ -44,6 +44,8 @@ class PlanInputs(NamedTuple):
     file_texts: Mapping[str, str]
     hosted_tools: HostedToolPolicy
     unseal: Unseal
+    rejected: Mapping[tuple[str, str], frozenset[str]]
+    """Output formats and tool choices that a target is known to reject."""
 
 
 @dataclass
@@ -69,7 +71,8 @@ class Engine:
         request, items = await self._load_history(request, caller)
         media = await self._read_media([*items, *request.input], targets)
         unseal = partial(services.sealer.open, caller.client)
-        inputs = PlanInputs(items, *media, self._tool_policy(caller), unseal)
+        rejected = self._rejected_modes(targets)
+        inputs = PlanInputs(items, *media, self._tool_policy(caller), unseal, rejected)
         decide = partial(_make_plans, request, inputs, targets)
         plans, skipped = await services.worker.run(decide) if request.is_large else decide()
         runtime = services.runtime
@@ -80,7 +83,10 @@ class Engine:
             used=plans[targets[0].name].used,
         )
         planned = tuple(target for target in targets if target.name in plans)
-        prepared = PreparedRequest(request, caller, response, planned, plans, unseal, skipped)
+        replan = partial(_plan, request, inputs)
+        prepared = PreparedRequest(
+            request, caller, response, planned, plans, unseal, replan, skipped
+        )
         return Run(services, prepared)
 
     async def _load_history(
@@ -113,6 +119,15 @@ class Engine:
     def _tool_policy(self, caller: Caller) -> HostedToolPolicy:
         unavailable = self.services.compatibility.hosted_tools
         return HostedToolPolicy(unavailable, caller.profile.optional_tools)
+
+    def _rejected_modes(
+        self, targets: Sequence[Target]
+    ) -> Mapping[tuple[str, str], frozenset[str]]:
+        modes = self.services.rejected_modes
+        if not modes.known:
+            return {}
+        now = self.services.runtime.monotonic()
+        return {target.name: modes.of(target.name, now) for target in targets}
 
     def stop_all(self) -> None:
         """End every active run with a terminal event: the process is shutting down."""
@@ -149,24 +164,30 @@ def _make_plans(
     request: Request, inputs: PlanInputs, targets: Sequence[Target]
 ) -> tuple[dict[tuple[str, str], Plan], list[tuple[Target, str]]]:
     """Make a plan for each target; the second list has fallbacks that cannot serve the request."""
-    plans = {targets[0].name: _plan(request, inputs, targets[0])}
+    rejected, first = inputs.rejected, targets[0]
+    plans = {first.name: _plan(request, inputs, first, rejected.get(first.name))}
     skipped: list[tuple[Target, str]] = []
     for target in targets[1:]:
         try:
-            plans[target.name] = _plan(request, inputs, target)
+            modes = rejected.get(target.name)
+            plans[target.name] = _plan(request, inputs, target, modes)
         except InvalidRequest as error:
             reason = f"it cannot serve this request: {error.param} ({error.wire_code})"
             skipped.append((target, reason))
     return plans, skipped
 
 
-def _plan(request: Request, inputs: PlanInputs, target: Target) -> Plan:
+def _plan(
+    request: Request, inputs: PlanInputs, target: Target, rejected: frozenset[str] | None = None
+) -> Plan:
+    """Make the plan for a target, without the output formats and tool choices that it rejects."""
+    capabilities = target.capabilities
     plan = make_plan(
         request,
         inputs.history,
         provider=target.provider.name,
         model=target.model,
-        capabilities=target.capabilities,
+        capabilities=capabilities.without(rejected) if rejected else capabilities,
         issuer=target.provider.issuer,
         unseal=inputs.unseal,
         descriptions=inputs.descriptions,

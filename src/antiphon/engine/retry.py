@@ -35,6 +35,7 @@ class Change(StrEnum):
     NONE = "none"
     WITHOUT_PARAMETER = "without_parameter"
     WITHOUT_STATE = "without_state"
+    WITHOUT_MODE = "without_mode"
 
 
 class NextAttempt(Struct, frozen=True):
@@ -106,17 +107,26 @@ class RetryPolicy:
         return self._chosen(self.with_usable_key(following))
 
     def after(
-        self, attempt: NextAttempt, fault: ProviderFault, *, names_parameter: bool
+        self,
+        attempt: NextAttempt,
+        fault: ProviderFault,
+        *,
+        names_parameter: bool,
+        rejects_mode: bool = False,
     ) -> NextAttempt | None:
         """Choose the attempt after a fault; None: the fault is final.
 
-        `names_parameter`: the fault names a request parameter that can be left out."""
+        `names_parameter`: the fault names a request parameter that can be left out.
+        `rejects_mode`: it is about an output format or a tool choice that can be avoided."""
         if fault.scope is Scope.key:
             self._tried_keys.add(attempt.key)
         used = self._number - self._earlier_rounds
         if used >= self.config.max_attempts or self._is_over_budget():
             return None
-        following = self._changed(attempt, fault, names_parameter=names_parameter)
+        if rejects_mode:
+            following: NextAttempt | None = self._without_mode(attempt, fault)
+        else:
+            following = self._changed(attempt, fault, names_parameter=names_parameter)
         following = following or self._elsewhere(attempt, fault)
         return None if following is None else self._chosen(self.with_usable_key(following))
 
@@ -132,6 +142,12 @@ class RetryPolicy:
     def _chosen(self, attempt: NextAttempt) -> NextAttempt:
         self._number = attempt.number
         return attempt
+
+    def _without_mode(self, attempt: NextAttempt, fault: ProviderFault) -> NextAttempt:
+        """Retry without the mode; the next weaker one may be rejected as well."""
+        self._same_target += fault.retryable
+        change = Change.WITHOUT_MODE
+        return NextAttempt(self._number + 1, attempt.target, attempt.key, change=change)
 
     def _changed(
         self, attempt: NextAttempt, fault: ProviderFault, *, names_parameter: bool

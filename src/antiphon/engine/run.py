@@ -34,7 +34,7 @@ from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.planning.next_round import FinishedRound
 from antiphon.engine.answer import Answer
-from antiphon.engine.attempt import Attempt, RequestEncoding
+from antiphon.engine.attempt import Attempt, make_encoding
 from antiphon.engine.health import Lease
 from antiphon.engine.retry import NextAttempt, RetryPolicy
 from antiphon.engine.searches import Searches
@@ -109,9 +109,7 @@ class Run:
             undo.callback(self._lease.release)
             self._lease.acquire()
             self._trace = trace
-            self._encoding = RequestEncoding(
-                prepared.plans, services.rejected, prepared.unseal, prepared.request.stream
-            )
+            self._encoding = make_encoding(services, prepared)
             self._answer = Answer(services, prepared, trace, self._next.target)
             undo.pop_all()
         return self
@@ -275,6 +273,7 @@ class Run:
             else:
                 self._record_attempt(began, None)
                 self._lease.succeed()
+                self._encoding.accepted(self._next.target)
                 self.state = State.STREAMING
                 return result
 
@@ -298,13 +297,12 @@ class Run:
         self._answer.fault = fault
         if self._attempt is not None:
             self._attempt.hang_up()
-        return UpstreamError(fault, self._answer.describe(fault))
+        return UpstreamError(fault, self._answer.describe(fault), self._answer.plan.provider)
 
     async def _call_provider(self) -> Attempt:
         """Encode the request, send it, and wait for the response head."""
         services, answer, target = self._services, self._answer, self._next.target
-        encode, is_large = partial(self._encoding.encode, target), self._prepared.request.is_large
-        plan, outbound = await services.worker.run(encode) if is_large else encode()
+        plan, outbound = await self._compute(partial(self._encoding.encode, target))
         answer.use_sent_plan(plan)
         answer.bridge.plan, answer.sent = plan, outbound.body
         if self._trace.keeps_payloads:
@@ -314,17 +312,25 @@ class Run:
         answer.upstream_latency_ms = await self._attempt.open(services.runtime.monotonic)
         return self._attempt
 
+    async def _compute(self, function: Callable[[], _T]) -> _T:
+        """Call a function; in the worker thread if the request is large."""
+        is_large = self._prepared.request.is_large
+        return await self._services.worker.run(function) if is_large else function()
+
     async def _retry(self, error: UpstreamError) -> None:
         """Take the next attempt; raises the error if there is none."""
         fault, target, attempt = error.fault, self._next.target, self._attempt
         if self._stopped is not None or attempt is None or fault.code == FaultKind.INTERNAL:
             raise error
-        parameter = self._encoding.find_parameter(target, fault, attempt.outbound)
-        self._lease.fail(fault, target.model, has_other_targets=len(self._policy.targets) > 1)
-        following = self._policy.after(self._next, fault, names_parameter=parameter is not None)
+        part, policy = self._encoding.find_rejected(target, fault, attempt.outbound), self._policy
+        if not part.is_named:
+            self._lease.fail(fault, target.model, has_other_targets=len(policy.targets) > 1)
+        names, rejects = part.parameter is not None, part.mode is not None
+        following = policy.after(self._next, fault, names_parameter=names, rejects_mode=rejects)
         if following is None:
             raise error
-        self._encoding.apply_change(following.change, parameter, fault, target)
+        change = partial(self._encoding.apply_change, following.change, part, fault, target)
+        await self._compute(change)
         self._take(following)
         await self._within(None, "total", partial(self._services.runtime.sleep, following.delay_s))
         if (usable := self._policy.with_usable_key(following)) is not following:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.history.capsule import Sealer, Unseal
 from antiphon.core.plan.plan import Plan
 from antiphon.engine.health import HealthRegistry
+from antiphon.engine.rejected_modes import RejectedModes
 from antiphon.engine.rejected_parameters import RejectedParameters
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
@@ -21,6 +22,7 @@ from antiphon.engine.tracing import Tracer
 from antiphon.engine.upstream import Upstream
 from antiphon.engine.worker import WorkerThread
 from antiphon.pipeline.log import Entry
+from antiphon.pipeline.stage import StageFactory
 from antiphon.store.redact import Redactor
 from antiphon.store.store import Store
 from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
@@ -77,10 +79,13 @@ class Services:
     compatibility: CompatibilityConfig = field(default_factory=CompatibilityConfig)
     limits: ResponseLimits = DEFAULT_LIMITS
     rejected: RejectedParameters = field(default_factory=RejectedParameters)
+    rejected_modes: RejectedModes = field(default_factory=RejectedModes)
     redactor: Redactor = field(default_factory=Redactor)
     """Takes the configured secrets out of what is logged."""
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)
+    stages: Sequence[StageFactory] = ()
+    """Stages of other packages, made for each answer."""
     worker: WorkerThread = field(default_factory=WorkerThread)
     """For what takes long in a large request."""
 
@@ -105,10 +110,12 @@ class PreparedRequest:
     response: Response
     """The response as it will be created: its id, and what it repeats of the request."""
     targets: tuple[Target, ...]
-    plans: Mapping[tuple[str, str], Plan]
-    """By the names of provider and model."""
+    plans: dict[tuple[str, str], Plan]
+    """By the names of provider and model; a plan is replaced if its target rejects it."""
     unseal: Unseal
     """Opens the capsules of the caller."""
+    replan: Callable[[Target, frozenset[str]], Plan]
+    """Makes a plan for a target without some output formats and tool choices."""
     skipped: Sequence[tuple[Target, str]] = ()
     """Fallbacks that cannot serve this request, and why."""
 

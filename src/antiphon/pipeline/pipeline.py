@@ -83,12 +83,15 @@ def build_pipeline(
     describe: Callable[[ProviderFault], str],
     elapsed_ms: Callable[[], float],
     store: bool,
+    stages: Sequence[Stage] = (),
 ) -> Pipeline:
-    """Build the stages behind the bridge that this answer needs, in the order of docs/stages."""
-    stages = [*answer_stages(plan, profile), trace, LogStage(emit, elapsed_ms=elapsed_ms)]
+    """Build the stages behind the bridge that this answer needs, in the order of docs/stages.
+
+    `stages` are those of other packages: they come before what traces, logs and saves."""
+    made = [*answer_stages(plan, profile), *stages, trace, LogStage(emit, elapsed_ms=elapsed_ms)]
     if store:
-        stages.append(PersistStage())
-    return Pipeline([*stages, DiagnosticsStage(emit)], describe)
+        made.append(PersistStage())
+    return Pipeline([*made, DiagnosticsStage(emit)], describe)
 
 
 def answer_stages(plan: Plan, profile: Profile) -> list[Stage]:

@@ -6,8 +6,8 @@ seen exactly once. Facts reach a stage as fields of the batch, never from the si
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -51,6 +51,10 @@ class Stage:
 
     def close(self, batch: Batch) -> None:
         """End without a terminal event, or after it: report what has not been reported."""
+
+
+StageFactory: TypeAlias = Callable[[], Stage]
+"""Makes the stage of one answer."""
 
 
 def terminal(events: Sequence[Event]) -> Terminal | None:

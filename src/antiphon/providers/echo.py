@@ -18,7 +18,7 @@ text, or in JSON if a response format is requested.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -121,32 +121,31 @@ class _EchoReply(Struct, frozen=True, kw_only=True):
             "completion_tokens_details": {"reasoning_tokens": reasoning_words},
         }
 
-    def to_deltas(self) -> Iterator[JSONObject]:
+    def to_deltas(self) -> list[JSONObject]:
         """The output in pieces; the first one names the role."""
-        deltas = self._output_deltas()
-        yield {"role": "assistant", "content": "", **next(deltas, {})}
-        yield from deltas
+        first, *others = self._output_deltas() or [{}]
+        return [{"role": "assistant", "content": "", **first}, *others]
 
-    def _output_deltas(self) -> Iterator[JSONObject]:
-        for word in _split_words(self.reasoning):
-            yield {"reasoning_content": word}
-        for word in _split_words(self.text):
-            yield {"content": word}
-        for word in _split_words(self.refusal):
-            yield {"refusal": word}
+    def _output_deltas(self) -> list[JSONObject]:
+        deltas: list[JSONObject] = []
+        deltas += [{"reasoning_content": word} for word in _split_words(self.reasoning)]
+        deltas += [{"content": word} for word in _split_words(self.text)]
+        deltas += [{"refusal": word} for word in _split_words(self.refusal)]
         for index, (name, arguments) in enumerate(self.calls):
-            yield {"tool_calls": [_tool_call(index, name)]}
+            deltas.append({"tool_calls": [_tool_call(index, name)]})
             for begin in range(0, len(arguments), 16):
                 piece = {"index": index, "function": {"arguments": arguments[begin : begin + 16]}}
-                yield {"tool_calls": [piece]}
+                deltas.append({"tool_calls": [piece]})
+        return deltas
 
-    def to_ending(self, model: str) -> Iterator[JSONObject]:
+    def to_ending(self, model: str) -> list[JSONObject]:
         """The error, or the finish reason and the usage."""
         if self.error is not None:
-            yield {"error": self.error}
-        elif self.finish is not None:
-            yield _chunk(model, {}, self.finish)
-            yield {**_chunk(model, {}), "choices": [], "usage": self.usage()}
+            return [{"error": self.error}]
+        if self.finish is None:
+            return []
+        usage = {**_chunk(model, {}), "choices": [], "usage": self.usage()}
+        return [_chunk(model, {}, self.finish), usage]
 
     def to_completion(self, model: str) -> JSONObject:
         message: dict[str, Any] = {"role": "assistant", "content": self.text or None}

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from msgspec import Struct
 
-from antiphon.dialects.dialect import build
+from antiphon.providers.dialect_plugins import make_dialect
 from antiphon.providers.spec import Spec
 
 GROUP = "antiphon.providers"
@@ -49,7 +49,7 @@ def _load_spec(entry: EntryPoint, used_names: set[str]) -> Spec:
         raise ValueError(f"the Spec is named {spec.name!r}; it must be named as its entry point")
     if "/" in spec.name:
         raise ValueError("the name must not contain a slash")
-    build(spec.dialect, quirks=spec.quirks, implied_finish=spec.implied_finish)
+    make_dialect(spec)
     return spec
 
 

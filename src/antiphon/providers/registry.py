@@ -21,7 +21,7 @@ from antiphon.config import (
     suggest,
 )
 from antiphon.core.plan.plan import Capabilities, Outbound
-from antiphon.dialects.dialect import Dialect, build
+from antiphon.dialects.dialect import Dialect
 from antiphon.errors import ConfigError
 from antiphon.providers import (
     anthropic,
@@ -57,6 +57,7 @@ from antiphon.providers import (
     xiaomi,
     zhipu,
 )
+from antiphon.providers.dialect_plugins import make_dialect
 from antiphon.providers.plugin import Plugins, load_plugins
 from antiphon.providers.spec import Spec
 from antiphon.search.table import read_search_limits
@@ -238,7 +239,7 @@ def _build_provider(
     return Provider(
         name=name,
         spec=spec,
-        dialect=build(spec.dialect, quirks=spec.quirks, implied_finish=spec.implied_finish),
+        dialect=make_dialect(spec),
         base_url=base_url,
         api_keys=tuple(keys),
         headers={**spec.headers, **_lowercase_names(entry.headers)},

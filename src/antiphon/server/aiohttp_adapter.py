@@ -45,12 +45,14 @@ _SILENT_LOGGER = logging.Logger("antiphon.http", logging.CRITICAL + 1)
 _CLOSE_TIMEOUT_S = 1.0  # for connections that are still open when the server is closed
 
 
-async def handle(application: Application, request: web.BaseRequest) -> web.StreamResponse:
-    """Answer one aiohttp request."""
+async def handle(
+    application: Application, request: web.BaseRequest, path: str | None = None
+) -> web.StreamResponse:
+    """Answer one aiohttp request; `path` is for an application that is mounted below another."""
     response = await application.handle(
         HTTPRequest(
             method=request.method,
-            path=request.path,
+            path=request.path if path is None else path,
             headers=request.headers,
             remote=request.remote or "",
             read_body=partial(_read_body, application.body_timeout_s, request),

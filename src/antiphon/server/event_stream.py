@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, aclosing, suppress
 
 from antiphon.config import ServerConfig
 from antiphon.core.client_profile import Profile, keepalive_as_comment
@@ -95,13 +95,16 @@ class EventStream:
             queue.put_nowait(data)
             await taken.acquire()
 
-        writing = asyncio.get_running_loop().create_task(self.write_to(write))
+        writing = asyncio.ensure_future(self.write_to(write))
         writing.add_done_callback(lambda _: queue.put_nowait(None))
-        async with _closing_after(self, writing):
+        try:
             while (data := await queue.get()) is not None:
                 yield data
                 taken.release()
             await writing
+        finally:
+            await _cancel(writing)
+            await self.close()
 
     async def close(self) -> None:
         async with self._resources:
@@ -162,16 +165,6 @@ class EventStream:
                 self._run.add_diagnostic(keepalive_as_comment(self._profile))
         with suppress(ConnectionError):  # a client that is gone is noticed elsewhere
             await write(data)
-
-
-@asynccontextmanager
-async def _closing_after(stream: EventStream, writing: asyncio.Task[None]) -> AsyncIterator[None]:
-    """Cancel the writing of a stream and close it when left."""
-    try:
-        yield
-    finally:
-        await _cancel(writing)
-        await stream.close()
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -22,9 +23,11 @@ from antiphon.engine.services import Caller, Services
 from antiphon.engine.tracing import Tracer, open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.pipeline.log import Entry
+from antiphon.pipeline.stage import StageFactory
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.search.searcher import open_searcher
 from antiphon.server.capsule_key import FILE_NAME, read_or_create_key
+from antiphon.server.stage_plugins import load_stages
 from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store
@@ -38,40 +41,50 @@ async def open_engine(
     emit: Callable[[Entry], None],
     runtime: Runtime | None = None,
     *,
+    stages: Sequence[StageFactory] = (),
     store: Store | None = None,
     tracer: Tracer | None = None,
 ) -> AsyncIterator[Engine]:
     """Build and open everything that lives as long as the process; close it in the end.
 
-    Whatever can fail because of the configuration is built before anything is opened. A `store`
-    and an open `tracer` replace those of the configuration."""
+    `store` and an open `tracer` replace those of the configuration."""
+    # What can fail because of the configuration is built before anything is opened.
     providers = build_providers(config, environment)
     router = make_router(config, providers)
     runtime = runtime or Runtime()
     data = data_directory(environment)
     sealer = _make_sealer(config, data, runtime)
     store = store or _make_store(config, data, runtime)
+    stages = [*load_stages(config), *stages]
     await store.open()
     redactor = Redactor(_list_secrets(config, providers))
-    tracer = tracer or open_tracer(config.trace, data, runtime, redactor)
     async with open_session() as session:
         services = Services(
             search=open_searcher(config, session) or find_nothing,
-            http=HTTPUpstream(config.limits.body_bytes, runtime.epoch_s),
             in_process=EchoUpstream(),
             store=store,
-            tracer=tracer,
+            tracer=tracer or open_tracer(config.trace, data, runtime, redactor),
             emit=emit,
             sealer=sealer,
-            health=HealthRegistry(config.attempts, runtime.monotonic),
-            attempts=config.attempts,
-            compatibility=config.compatibility,
-            limits=ResponseLimits(**msgspec.structs.asdict(config.limits)),
             redactor=redactor,
             runtime=runtime,
+            stages=stages,
+            **_make_limited(config, runtime),
         )
-        async with _closing(_make_engine(config, router, services)) as engine:
+        engine = _make_engine(config, router, services)
+        async with _closing(engine):
             yield engine
+
+
+def _make_limited(config: Config, runtime: Runtime) -> dict[str, Any]:
+    """Make the services that apply limits of the configuration."""
+    return {
+        "http": HTTPUpstream(config.limits.body_bytes, runtime.epoch_s),
+        "health": HealthRegistry(config.attempts, runtime.monotonic),
+        "attempts": config.attempts,
+        "compatibility": config.compatibility,
+        "limits": ResponseLimits(**msgspec.structs.asdict(config.limits)),
+    }
 
 
 def _make_engine(config: Config, router: Router, services: Services) -> Engine:
@@ -81,12 +94,11 @@ def _make_engine(config: Config, router: Router, services: Services) -> Engine:
     return engine
 
 
-@asynccontextmanager
-async def _closing(engine: Engine) -> AsyncIterator[Engine]:
-    try:
-        yield engine
-    finally:
-        await engine.close()
+def _closing(engine: Engine) -> AsyncExitStack:
+    """Close the engine in the end. No generator: a loop that ends would close it a second time."""
+    closing = AsyncExitStack()
+    closing.push_async_callback(engine.close)
+    return closing
 
 
 def _list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]:

@@ -16,10 +16,10 @@ from agents import (
 )
 from openai import AsyncOpenAI
 from openai.types.shared import Reasoning
-from program import MODEL, City, forecast, play
+from program import MODEL, City, forecast, http_client, play
 
 set_tracing_disabled(True)
-model = OpenAIResponsesModel(MODEL, AsyncOpenAI())
+model = OpenAIResponsesModel(MODEL, AsyncOpenAI(http_client=http_client(blocking=False)))
 KEPT_HERE = ModelSettings(
     store=False,
     reasoning=Reasoning(summary="auto"),

@@ -7,7 +7,9 @@ from typing import Any
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
-from program import MODEL, City, forecast, play
+from program import MODEL, City, forecast, http_client, play
+
+HTTP_CLIENT = http_client(blocking=True)
 
 
 @tool
@@ -17,7 +19,7 @@ def get_weather(city: str) -> str:
 
 
 def model(**more: Any) -> ChatOpenAI:
-    return ChatOpenAI(model=MODEL, use_responses_api=True, **more)
+    return ChatOpenAI(model=MODEL, use_responses_api=True, http_client=HTTP_CLIENT, **more)
 
 
 def summarize(message: AIMessage) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from openai import APIStatusError, OpenAI, pydantic_function_tool
+from openai import APIStatusError, AsyncOpenAI, OpenAI, pydantic_function_tool
 from openai.types.responses import Response
-from program import MODEL, City, forecast, play
+from program import MODEL, City, forecast, http_client, play
 from pydantic import BaseModel
 
-client = OpenAI()
+client = OpenAI(http_client=http_client(blocking=True))
 WEATHER = {
     "type": "function",
     "name": "get_weather",
@@ -146,6 +146,22 @@ def reasoning() -> Any:
     }
 
 
+async def asynchronous() -> Any:
+    """The asynchronous client: a whole answer, a stream, and the helper with tools."""
+    async with AsyncOpenAI(http_client=http_client(blocking=False)) as other:
+        whole = await other.responses.create(model=MODEL, input="Good morning")
+        stream = await other.responses.create(model=MODEL, input="Good morning", stream=True)
+        events = [event async for event in stream]
+        async with other.responses.stream(model=MODEL, input="Ulm?", tools=[WEATHER]) as helped:
+            calls = await helped.get_final_response()
+        more = {"previous_response_id": calls.id, "tools": [WEATHER]}
+        last = await other.responses.create(model=MODEL, input=outputs(calls), **more)
+    return {
+        "events": [event.type for event in events],
+        "turns": [summarize(each) for each in (whole, events[-1].response, calls, last)],
+    }
+
+
 def retry() -> Any:
     """Left to itself, the client waits as long as it is told, and asks again."""
     return summarize(client.responses.create(model=MODEL, input="Good morning"))
@@ -194,6 +210,7 @@ play(
     tools_stream,
     chain,
     reasoning,
+    asynchronous,
     retry,
     cut,
     errors,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from program import MODEL, City, forecast, play
+from openai import AsyncOpenAI
+from program import MODEL, City, forecast, http_client, play
 from pydantic_ai import Agent, NativeOutput, ToolOutput
 from pydantic_ai.messages import ModelMessage, ModelResponse, ThinkingPart, ToolCallPart
 from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings
 from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers.openai import OpenAIProvider
 
-model = OpenAIResponsesModel(MODEL)
+provider = OpenAIProvider(openai_client=AsyncOpenAI(http_client=http_client(blocking=False)))
+model = OpenAIResponsesModel(MODEL, provider=provider)
 
 
 def get_weather(city: str) -> str:
@@ -88,7 +91,7 @@ def reasoning() -> Any:
     """Nothing is kept on the other side: what was thought goes along as a seal."""
     profile = OpenAIModelProfile(openai_supports_encrypted_reasoning_content=True)
     settings = OpenAIResponsesModelSettings(openai_reasoning_summary="auto", openai_store=False)
-    careful = OpenAIResponsesModel(MODEL, profile=profile)
+    careful = OpenAIResponsesModel(MODEL, provider=provider, profile=profile)
     return _thinking(Agent(careful, tools=[get_weather], model_settings=settings))
 
 

@@ -19,9 +19,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from antiphon.config import AttemptConfig, Config, ModelConfig, ProviderConfig
 from tests.support.clients.provider_requests import ProviderRequest
+from tests.support.clients.scenario import Transport
 from tests.support.clients.scripted_model import Dialect, Script, ScriptedModel
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.upstream import upstream
@@ -29,6 +31,7 @@ from tests.support.upstream import upstream
 MODEL = "scripted"
 """The model name that clients request: of no vendor, so that no client has settings for it."""
 KEY = "sk-of-a-client"
+_SOURCE = Path(__file__).parents[3] / "src"
 _BEHIND: Mapping[Dialect, str] = {
     "chat": "some-model",
     "anthropic": "claude-opus-4-6",
@@ -60,13 +63,14 @@ class FinishedProcess:
 
 
 @dataclass(frozen=True)
-class ClientGateway:
-    gateway: Running
+class ClientSetup:
+    """A scripted model, and a client that can reach it by way of Antiphon."""
+
     model: ScriptedModel
     home: Path
     """The home directory of the client: empty at first, and removed after the test."""
-    base_url: str
-    """The URL of the gateway for the client."""
+    address: Mapping[str, str]
+    """The environment variables by which the client finds Antiphon."""
 
     @property
     def requests(self) -> list[ProviderRequest]:
@@ -82,8 +86,8 @@ class ClientGateway:
             "TZ": "UTC",
             "NO_COLOR": "1",
             "OPENAI_API_KEY": KEY,
-            "OPENAI_BASE_URL": self.base_url,
             "MODEL": MODEL,
+            **self.address,
             **more,
         }
 
@@ -120,6 +124,15 @@ class ClientGateway:
         return FinishedProcess(process.returncode, out.decode(), err.decode())
 
 
+@dataclass(frozen=True)
+class ClientGateway(ClientSetup):
+    """A gateway that listens on a port."""
+
+    gateway: Running
+    base_url: str
+    """The URL of the gateway for the client."""
+
+
 @asynccontextmanager
 async def client_gateway(
     tmp_path: Path,
@@ -134,15 +147,63 @@ async def client_gateway(
     At the end every step of the script must have been used, and every request must have been valid
     for a real provider.
     """
-    scripted = ScriptedModel(dialect, script)
-    home = tmp_path / "home"
-    home.mkdir()
-    async with upstream(scripted) as server:
-        config = configured(tmp_path, server.url, dialect, attempts=attempts, **model)
+    async with scripted_upstream(dialect, script) as (scripted, url):
+        config = configured(tmp_path, url, dialect, attempts=attempts, **model)
         async with running(config) as gateway:
-            yield ClientGateway(gateway, scripted, home, gateway.base_url)
+            address = {"OPENAI_BASE_URL": gateway.base_url}
+            yield ClientGateway(scripted, _home(tmp_path), address, gateway, gateway.base_url)
+
+
+@asynccontextmanager
+async def client_setup(
+    tmp_path: Path, dialect: Dialect, transport: Transport, script: Script
+) -> AsyncIterator[ClientSetup]:
+    """Open a gateway for the client, or let the client open one in its own process."""
+    if transport == "http":
+        async with client_gateway(tmp_path, dialect, script) as gateway:
+            yield gateway
+        return
+    async with scripted_upstream(dialect, script) as (scripted, url):
+        config = tmp_path / "antiphon.toml"
+        config.write_text(_in_process_config(url, dialect), encoding="utf-8")
+        yield ClientSetup(scripted, _home(tmp_path), in_process(config, url))
+
+
+def in_process(config: Path, upstream_url: str = "") -> dict[str, str]:
+    """Return the address of a gateway in the process of the client.
+
+    The client may connect to the upstream alone, and may not open a port."""
+    port = str(urlsplit(upstream_url).port or "")
+    return {"IN_PROCESS": str(config), "UPSTREAM_PORT": port, "PYTHONPATH": str(_SOURCE)}
+
+
+@asynccontextmanager
+async def scripted_upstream(
+    dialect: Dialect, script: Script
+) -> AsyncIterator[tuple[ScriptedModel, str]]:
+    """Serve a scripted model; in the end, all of its script must have been used."""
+    scripted = ScriptedModel(dialect, script)
+    async with upstream(scripted) as server:
+        yield scripted, server.url
     assert scripted.problems == []
     assert scripted.is_finished, "the client sent fewer requests than the script has steps"
+
+
+def _home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+def _in_process_config(url: str, dialect: Dialect) -> str:
+    behind = _BEHIND[dialect]
+    replay = 'replay_reasoning = "always"\n' if dialect == "chat" else ""
+    return (
+        f'[providers.up]\nkind = "{dialect}"\nbase_url = "{url}"\napi_keys = ["sk-upstream"]\n'
+        f'[providers.up.models."{behind}"]\n{replay}'
+        f'[models]\n{MODEL} = "up/{behind}"\n'
+        "[attempts]\nmax_attempts = 1\nbackoff_s = 0.1\n"
+    )
 
 
 def configured(

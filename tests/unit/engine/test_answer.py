@@ -61,8 +61,15 @@ def prepare(locale: str = "en", **fields: Any) -> PreparedRequest:
     )
     response = Response(id="resp_1", created_at=0, model="m")
     caller = Caller("alice", "req_1", locale=locale)
-    plans = {TARGET.name: plan}
-    return PreparedRequest(request, caller, response, (TARGET,), plans, lambda _: Unopened.FOREIGN)
+    return PreparedRequest(
+        request,
+        caller,
+        response,
+        (TARGET,),
+        {TARGET.name: plan},
+        lambda _: Unopened.FOREIGN,
+        lambda target, modes: plan,
+    )
 
 
 class Subject:

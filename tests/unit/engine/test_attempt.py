@@ -20,6 +20,7 @@ from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.planning.next_round import FinishedRound
 from antiphon.engine.attempt import Attempt, RequestEncoding
+from antiphon.engine.rejected_modes import ModeFallback, RejectedModes
 from antiphon.engine.rejected_parameters import RejectedParameters
 from antiphon.engine.routing import Target
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
@@ -45,9 +46,9 @@ OUTBOUND = Outbound(path="/chat/completions", body=b"{}")
 def encoding(rejected: RejectedParameters | None = None, **request: Any) -> RequestEncoding:
     plan = make_request_plan(TARGET.provider, TARGET.model, **request)
     plans = {TARGET.name: plan}
-    return RequestEncoding(
-        plans, rejected or RejectedParameters(), partial(SEALER.open, "local"), stream=True
-    )
+    modes = ModeFallback(plans, lambda target, modes: plan, RejectedModes(), lambda: 0.0)
+    unseal = partial(SEALER.open, "local")
+    return RequestEncoding(plans, rejected or RejectedParameters(), unseal, True, modes)
 
 
 def encode(subject: RequestEncoding) -> tuple[Plan, dict[str, Any]]:

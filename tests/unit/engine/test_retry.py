@@ -89,13 +89,15 @@ class Request:
         return self._take(self._policy.first())
 
     def after(
-        self, fault: ProviderFault, *, names_parameter: bool = False
+        self, fault: ProviderFault, *, names_parameter: bool = False, rejects_mode: bool = False
     ) -> tuple[str, str] | None:
         assert self.attempt is not None
         assert self.lease is not None
         others = len(self._policy.targets) > 1
         self.lease.fail(fault, self.attempt.target.model, has_other_targets=others)
-        following = self._policy.after(self.attempt, fault, names_parameter=names_parameter)
+        following = self._policy.after(
+            self.attempt, fault, names_parameter=names_parameter, rejects_mode=rejects_mode
+        )
         return self._take(following)
 
     def _take(self, attempt: NextAttempt | None) -> tuple[str, str] | None:
@@ -241,6 +243,23 @@ def test_a_rejected_parameter_is_left_out_once() -> None:
     assert request.after(BAD_REQUEST, names_parameter=True) == ONE
     assert request.change is Change.WITHOUT_PARAMETER
     assert request.after(BAD_REQUEST, names_parameter=True) is None
+
+
+def test_rejected_modes_are_avoided_one_after_another_within_the_attempts() -> None:
+    request = World().request("one", "two")
+    request.first()
+    for _ in range(3):
+        assert request.after(BAD_REQUEST, rejects_mode=True) == ONE
+        assert (request.change, request.delay_s) == (Change.WITHOUT_MODE, 0.0)
+    assert request.after(BAD_REQUEST, rejects_mode=True) is None
+
+
+def test_a_guessed_mode_takes_the_place_of_a_retry_at_the_same_target() -> None:
+    request = World().request("one", "two")
+    request.first()
+    assert request.after(OVERLOADED) == ONE
+    assert request.after(OVERLOADED, rejects_mode=True) == ONE
+    assert request.after(OVERLOADED) == TWO
 
 
 def test_rejected_reasoning_state_is_left_out_once() -> None:

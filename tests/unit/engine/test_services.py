@@ -74,13 +74,15 @@ def test_the_facts_of_a_request_are_names_and_never_content() -> None:
     secret = "a text that must not be logged"
     request = Request.parse(b'{"model": "fast", "stream": true, "input": "%b"}' % secret.encode())
     target = Target(configured("deepseek"), "deepseek-chat")
+    plan = Plan(provider="it", model="deepseek-chat", instructions=secret)
     prepared = PreparedRequest(
         request,
         Caller("alice", "req_1"),
         Response(id="resp_1", created_at=0, model="fast"),
         (target,),
-        {target.name: Plan(provider="it", model="deepseek-chat", instructions=secret)},
+        {target.name: plan},
         lambda _: Unopened.FOREIGN,
+        lambda target, modes: plan,
     )
     assert prepared.facts() == {
         "request_id": "req_1",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.core.diagnostic import Decision, Diagnostic
 from antiphon.core.history.media import MediaSupport
@@ -101,6 +101,11 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Markup that the model leaks into its text, by the names of the filters that remove it."""
     context_window: int | None = None
     max_output_tokens: int | None = None
+
+    def without(self, modes: frozenset[str]) -> Capabilities:
+        """These capabilities without some output formats and tool choices."""
+        formats, choices = self.formats - modes, self.tool_choice - modes
+        return structs.replace(self, formats=formats, tool_choice=choices)
 
 
 class ToolDeclaration(Struct, frozen=True, kw_only=True):

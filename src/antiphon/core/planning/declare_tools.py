@@ -31,6 +31,8 @@ class DeclaredTools(Struct, frozen=True, kw_only=True):
     native_tools: tuple[Mapping[str, Any], ...] = ()
     identities: ToolIdentityMap = NO_TOOLS
     tool_choice: ToolChoice = ToolChoice()
+    instruction: str | None = None
+    """Instruction to call a tool, where the provider cannot force a call."""
     search: SearchRules | None = None
     unused: tuple[Mapping[str, Any], ...] = ()
     """Tools of the client that cannot be called, as it declared them."""
@@ -61,6 +63,7 @@ def declare_tools(
         native_tools=tuple(offer.document for offer in offers if offer.handling == "native"),
         identities=registry.identities(),
         tool_choice=selection.choice,
+        instruction=selection.instruction,
         search=_search_rules(selection, registry),
         unused=_unused_tools(registry, capabilities, search_dropped=bool(without_search)),
         steps=resolved,

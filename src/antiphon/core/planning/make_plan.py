@@ -82,6 +82,8 @@ def _decide(
     """Decide everything that does not depend on the name of the target."""
     tools, paired, found = _declare_tools(request, items, read, capabilities, policy)
     instructions, steps, found = _place_system_messages(request, paired, capabilities, found)
+    if tools.instruction is not None:
+        instructions = "\n\n".join(filter(None, (instructions, tools.instruction)))
     requested, effort, reduced = _decide_effort(request, items, steps, tools, capabilities)
     logprobs, parameters, unsent = _decide_parameters(request, tools, effort, capabilities)
     output = _decide_output(request, items, tools, effort, capabilities)

@@ -1,7 +1,8 @@
 """`tool_choice` in all its forms: the tools that may be called, and what is sent to the provider.
 
 A choice is a constraint: where the provider does not support it, fewer tools are declared. Only the
-obligation to call a tool may be lost, and a diagnostic reports that.
+obligation to call a tool may be lost: the model is instructed to call one instead, and a diagnostic
+reports that.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     offers: Sequence[ToolOffer] = ()
     choice: ToolChoice = ToolChoice()
     diagnostics: Sequence[Diagnostic] = ()
+    instruction: str | None = None
+    """For the model, where the provider cannot force a call."""
 
 
 def select_tools(
@@ -62,7 +65,8 @@ def _select_by_mode(
         f"`tool_choice` 'required' is not supported by {capabilities.model_name};"
         " the model may answer without a call."
     )
-    return Selection(offers=offers, diagnostics=[_degraded(message)])
+    instruction = "Call at least one of the tools before you answer."
+    return Selection(offers=offers, diagnostics=[_degraded(message)], instruction=instruction)
 
 
 def _select_one(
@@ -90,7 +94,8 @@ def _select_one(
         f"A forced tool call is not supported by {capabilities.model_name}; no other tool is"
         " declared, and the model may answer without a call."
     )
-    return Selection(offers=targets, diagnostics=[_degraded(message)])
+    instruction = f"Call the tool {name!r} before you answer." if name is not None else None
+    return Selection(offers=targets, diagnostics=[_degraded(message)], instruction=instruction)
 
 
 def _read_allowed(choice: JSONObject, registry: ToolRegistry) -> set[int]:

@@ -45,6 +45,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.core.stream.finish import Outcome, map_finish_reason
+from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.stream.phase import Phase, phase_error
 from antiphon.core.stream.raw_block import RawBlock
 from antiphon.core.stream.sequencer import Block, OutputSequencer, join_output_text
@@ -62,25 +63,25 @@ class ResponseMachine:
 
     def __init__(
         self,
-        response: Response,
+        response: Response | None = None,
         *,
-        new_id: Callable[[str], str],
-        now: Callable[[], int],
+        new_id: Callable[[str], str] | None = None,
+        now: Callable[[], int] = lambda: 0,
         tools: ToolIdentityMap = NO_TOOLS,
         seal: Seal | None = None,
         describe: Callable[[ProviderFault], str] = describe,
         empty_arguments: str = "",
         limits: ResponseLimits = DEFAULT_LIMITS,
     ) -> None:
-        """`response` has the fields that the request decides. `seal` turns provider state into
-        `encrypted_content`; without it, state is dropped. `describe` makes the error message of a
-        failed response; both may be replaced for each attempt. `empty_arguments` replaces the
-        arguments of a call that has none."""
+        """`response` has the fields that the request decides. Without `new_id`, ids are numbered.
+        `seal` turns provider state into `encrypted_content`; without it, state is dropped.
+        `describe` makes the message of a failure; both may be replaced for each attempt.
+        `empty_arguments` replaces the arguments of a call that has none."""
         self.phase = Phase.IDLE
         self.pending_finish: Finish | None = None
         self.fault: ProviderFault | None = None
-        self._response = response
-        self._new_id, self._now = new_id, now
+        self._new_id, self._now = new_id or number_ids(), now
+        self._response = response or Response(id=self._new_id("resp"), created_at=now(), model="")
         self._tools = tools
         self.seal = seal
         self.describe = describe
@@ -329,14 +330,15 @@ class ResponseMachine:
         events += self._sequencer.close_all(last, ended_well=ended_well, publish=publish)
         return [*events, self._end(ending)]
 
-    def fail(self, fault: ProviderFault) -> list[Event]:
-        """End the response with an error; its output keeps what was streamed."""
+    def fail(self, fault: ProviderFault | str, *, code: str | None = None) -> list[Event]:
+        """End the response with a fault, or with a message for the client and a code of the API."""
         self._expect_output("failure")
         events = self._sequencer.close_all("incomplete", ended_well=False, publish=False)
-        self.fault = fault
-        code = normalize_code(fault.public_code)
-        message = self.describe(fault)
-        return [*events, self._end(Outcome("failed", error_code=code, message=message))]
+        message = fault if isinstance(fault, str) else self.describe(fault)
+        if not isinstance(fault, str):
+            self.fault, code = fault, fault.public_code
+        ending = Outcome("failed", error_code=normalize_code(code), message=message)
+        return [*events, self._end(ending)]
 
     def _end(self, ending: Outcome) -> Event:
         phase, reason, code = Phase(ending.status), ending.incomplete_reason, ending.error_code

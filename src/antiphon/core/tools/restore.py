@@ -32,7 +32,7 @@ class ProviderCall(Struct, frozen=True):
     call_id: str
     name: str
     arguments: str
-    status: Status
+    status: Status = "completed"
 
 
 def restore_tool_call(identity: ToolIdentity | None, call: ProviderCall) -> CallItem:

@@ -206,6 +206,13 @@ def test_every_kind_of_loss_has_a_diagnostic() -> None:
     ]
 
 
+def test_a_call_that_cannot_be_forced_is_an_instruction_after_those_of_the_client() -> None:
+    can = Capabilities().without(frozenset({"required", "function"}))
+    plan = planned(can=can, tools=[NOW], tool_choice="required", instructions="Be brief.")
+    assert plan.tool_choice.mode == "auto"
+    assert plan.instructions == "Be brief.\n\nCall at least one of the tools before you answer."
+
+
 # --- effort ---------------------------------------------------------------------------------------
 
 

@@ -84,6 +84,7 @@ def test_required_degrades_to_auto() -> None:
     selection = chosen("required", tool_choice=frozenset({"auto"}))
     assert (names(selection), selection.choice) == (EVERYTHING, ToolChoice("auto"))
     assert [each.code for each in selection.diagnostics] == ["tool_choice.degraded"]
+    assert selection.instruction == "Call at least one of the tools before you answer."
 
 
 @pytest.mark.parametrize("tools", [[], [{"type": "image_generation"}]])
@@ -119,6 +120,8 @@ def test_a_forced_tool_is_the_only_one_declared_where_it_cannot_be_named(
     assert selection.choice.mode == mode
     assert names(selection) == [name]
     assert [each.code for each in selection.diagnostics] == ["tool_choice.degraded"]
+    instruction = f"Call the tool {told!r} before you answer." if mode == "auto" else None
+    assert selection.instruction == instruction
 
 
 @pytest.mark.parametrize("kind", ["web_search", "web_search_preview"])

@@ -8,17 +8,18 @@ known. Ids come from counters and times are 0, so the same recording always give
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from antiphon.core.client_profile import OTHER, PROFILES
+from antiphon.core.client_profile import OTHER
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.dialect import Dialect, Framer, resolve
 from antiphon.pipeline.bridge import Bridge
+from antiphon.providers.spec import Spec
 from antiphon.wire.events import Event
 from antiphon.wire.items import Document
 from antiphon.wire.response import Response
@@ -46,20 +47,34 @@ def replay(
     """
     request, spoken = request or {}, resolve(dialect)
     if "input" in request:
-        from antiphon.pipeline.replayed_answer import ReplayedAnswer  # it loads cryptography
-
-        profile, capabilities = PROFILES.get(client, OTHER), capabilities or Capabilities()
-        answer = ReplayedAnswer(request, spoken, capabilities, profile, _make_id_counter())
-        events = answer.finish(_feed(answer.bridge, data, spoken.framer(), cuts))
-    else:
-        events = _replay_stream(data, spoken, request, cuts)
+        return _translate(data, dialect, request, cuts, capabilities or Capabilities(), client)
+    events = _replay_stream(data, spoken, request, cuts)
     return [event_to_dict(event, number) for number, event in enumerate(events)]
+
+
+def _translate(
+    data: bytes,
+    dialect: str,
+    request: Mapping[str, Any],
+    cuts: Iterable[int],
+    capabilities: Capabilities,
+    client: str,
+) -> list[Document]:
+    from antiphon.library.translator import Translator  # it loads cryptography and grammars
+
+    provider, _, model = str(request.get("model") or "").rpartition("/")
+    spec = Spec(name=provider, title=provider, dialect=dialect, capabilities=capabilities)
+    translator = Translator(request, provider=spec, model=model, client=client)
+    if _is_complete_body(data, resolve(dialect).framer()):
+        return translator.feed_whole(data)
+    events = [event for chunk in _split_at(data, cuts) for event in translator.feed(chunk)]
+    return events + translator.close()
 
 
 def _replay_stream(
     data: bytes, dialect: Dialect, request: Mapping[str, Any], cuts: Iterable[int]
 ) -> list[Event]:
-    new_id = _make_id_counter()
+    new_id = number_ids()
     response = Response(id=new_id("resp"), created_at=0, model=_model_of(request))
     machine = ResponseMachine(
         response, new_id=new_id, now=lambda: 0, tools=_read_declared_tools(request)
@@ -92,16 +107,6 @@ def _split_at(data: bytes, cuts: Iterable[int]) -> Iterator[bytes]:
     offsets = sorted({min(max(cut, 0), len(data)) for cut in cuts} | {0, len(data)})
     for begin, end in pairwise(offsets):
         yield data[begin:end]
-
-
-def _make_id_counter() -> Callable[[str], str]:
-    counts: Counter[str] = Counter()
-
-    def new_id(prefix: str) -> str:
-        counts[prefix] += 1
-        return f"{prefix}_{counts[prefix]:04d}"
-
-    return new_id
 
 
 def _read_declared_tools(request: Mapping[str, Any]) -> ToolIdentityMap:

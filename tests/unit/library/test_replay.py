@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 import antiphon
 from antiphon import replay
+from antiphon.core.plan.plan import Capabilities
 from antiphon.core.stream.deltas import Finish, Text
 from antiphon.errors import UnknownDialect
 from tests.support.openai_sdk_check import check_with_sdk
@@ -44,7 +46,7 @@ def test_importing_the_package_loads_no_server_store_or_cryptography() -> None:
     script = "import antiphon, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     loaded = set(done.stdout.decode().split())
-    assert "antiphon.replay" in loaded
+    assert "antiphon" in loaded
     assert not loaded & {"aiohttp", "asyncio", "cryptography", "llguidance", "sqlite3"}
 
 
@@ -241,3 +243,47 @@ def test_declared_tools_are_read_in_the_form_of_every_dialect(tool: dict[str, An
     data = b"data: " + json.dumps(chunk).encode() + b"\n\n"
     events = replay(data, request={"tools": [tool]})
     assert events[2]["item"]["name"] == "f"
+
+
+# With the client's request: the translator's plan, filters and stages
+
+CLIENT_REQUEST = {"model": "up/m", "input": "Hi"}
+
+
+def last_response(fields: Mapping[str, Any], *, client: str = "other", **message: Any) -> Any:
+    body = {"choices": [{"message": message, "finish_reason": "stop"}]}
+    request = {**CLIENT_REQUEST, **fields}
+    data = json.dumps(body).encode()
+    managed = Capabilities(web_search="managed")
+    events = antiphon.replay(data, request=request, client=client, capabilities=managed)
+    return events[-1]["response"]
+
+
+def test_the_response_repeats_the_request() -> None:
+    response = last_response({"instructions": "Be kind."}, content="Hello")
+    assert (response["model"], response["instructions"]) == ("up/m", "Be kind.")
+    assert response["created_at"] == 0
+
+
+def test_the_profile_of_the_client_applies() -> None:
+    plain = last_response({}, refusal="No.")
+    assert plain["output"][0]["content"][0]["type"] == "refusal"
+    assert last_response({}, client="codex", refusal="No.")["output_text"] == "No."
+
+
+def test_an_answer_that_breaks_its_contract_has_failed() -> None:
+    response = last_response({"text": {"format": {"type": "json_object"}}}, content="Hello")
+    assert (response["status"], response["error"]["code"]) == ("failed", "server_error")
+
+
+def test_an_answer_whose_further_round_is_not_recorded_ends() -> None:
+    call = {"id": "c", "function": {"name": "web_search", "arguments": '{"query": "rain"}'}}
+    search = {"tools": [{"type": "web_search"}]}
+    response = last_response(search, content="Let me look.", tool_calls=[call])
+    assert response["status"] in ("completed", "failed")
+    assert response["output_text"] == "Let me look."
+
+
+def test_a_request_that_the_gateway_would_reject_is_rejected() -> None:
+    with pytest.raises(antiphon.InvalidRequest, match="temperature"):
+        last_response({"temperature": 5}, content="Hello")

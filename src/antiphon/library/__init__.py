@@ -1,0 +1,1 @@
+"""Library: the gateway inside of a Python process, without a server."""

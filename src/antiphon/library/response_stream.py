@@ -1,0 +1,80 @@
+"""Response stream: the events of one response as an asynchronous iterator."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Self
+
+import msgspec
+
+from antiphon.core.diagnostic import Diagnostic
+from antiphon.engine.run import Run
+from antiphon.library.typed_errors import typed_errors
+from antiphon.pipeline.stage import terminal
+from antiphon.wire.events import Event
+from antiphon.wire.items import Document
+from antiphon.wire.sse import event_to_dict
+
+
+class ResponseStream:
+    """The events of one response, as plain dictionaries like those on the wire.
+
+    Leaving the `async with` block before the end closes the connection to the provider.
+    """
+
+    def __init__(
+        self,
+        prepare: Callable[[], Awaitable[Run]],
+        note_diagnostics: Callable[[str, Sequence[Diagnostic]], None],
+    ) -> None:
+        self._prepare = prepare
+        self._note_diagnostics = note_diagnostics
+        self._resources = AsyncExitStack()
+        self._run: Run | None = None
+        self._events: AsyncGenerator[Event, None] | None = None
+        self._sequence_number = 0
+        self._response: Document | None = None
+
+    async def __aenter__(self) -> Self:
+        run = await self._prepare()
+        async with AsyncExitStack() as resources:
+            await resources.enter_async_context(run)
+            with typed_errors():
+                await run.open()
+            self._run = run
+            self._events = self._read_events(run)
+            resources.push_async_callback(self._events.aclose)
+            self._resources = resources.pop_all()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._resources.aclose()
+
+    async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+        async for event in self.typed():
+            yield event_to_dict(event, self._sequence_number - 1)
+
+    async def typed(self) -> AsyncIterator[Event]:
+        """Iterate over the events as structs of `antiphon.wire.events` instead of dictionaries."""
+        if self._events is None:
+            raise RuntimeError("Enter the stream first: async with gateway.stream(…) as stream.")
+        async for event in self._events:
+            self._sequence_number += 1
+            yield event
+
+    async def response(self) -> dict[str, Any]:
+        """Read to the end, whatever was consumed before, and return the finished response."""
+        async for _ in self.typed():
+            pass
+        assert self._response is not None
+        return self._response
+
+    async def _read_events(self, run: Run) -> AsyncGenerator[Event, None]:
+        async for batch in run.events():
+            ending = terminal(batch)
+            if ending is not None:
+                self._response = msgspec.to_builtins(ending.response)
+                self._note_diagnostics(ending.response.id, run.diagnostics)
+            for event in batch:
+                yield event

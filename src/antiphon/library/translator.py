@@ -1,0 +1,199 @@
+"""Translator: one request and its answer, translated without any input or output of its own.
+
+It makes the provider's request from a Responses request, and the Responses events from the bytes of
+the provider's answer. The caller sends and receives these bytes with an HTTP client of its choice.
+Nothing here reads a clock, a file, the environment or a source of randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.config import suggest
+from antiphon.core.client_profile import OTHER, PROFILES
+from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.filters.order import make_filters
+from antiphon.core.history.capsule import Opened, Unopened
+from antiphon.core.plan.plan import Plan
+from antiphon.core.planning.make_plan import make_plan
+from antiphon.core.planning.next_round import FinishedRound, plan_next_round
+from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.stream.numbered_ids import number_ids
+from antiphon.errors import InvalidRequest
+from antiphon.pipeline.bridge import Bridge
+from antiphon.pipeline.pipeline import Pipeline, answer_stages
+from antiphon.pipeline.stage import Batch
+from antiphon.providers.dialect_plugins import make_dialect
+from antiphon.providers.registry import known_specs
+from antiphon.providers.spec import Spec
+from antiphon.wire.events import Event
+from antiphon.wire.request import Request
+from antiphon.wire.response import Response
+from antiphon.wire.response_from_request import create_response
+from antiphon.wire.sse import event_to_dict
+
+
+class OutboundRequest(Struct, frozen=True, kw_only=True):
+    """The HTTP request to send to the provider. Its authentication is added by the caller."""
+
+    method: str = "POST"
+    path: str
+    """Below the provider's base URL."""
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Translator:
+    """One response: `outbound` is the request to send, `feed` and `close` take its answer."""
+
+    def __init__(
+        self,
+        request: Mapping[str, Any],
+        *,
+        provider: str | Spec,
+        model: str = "",
+        history: Sequence[Mapping[str, Any]] = (),
+        follow_ups: bool = False,
+        client: str = OTHER.name,
+        new_id: Callable[[str], str] | None = None,
+        now: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`request` is the Responses request as a client sent it, `provider` the name of a provider
+        or its data, `model` the provider's name of the model, if it differs. `history` holds the
+        items before `input`, `client` is the name of a client profile.
+
+        By default, ids are numbered and times are 0. With `follow_ups`, an answer that should be
+        corrected leaves the response open: `outbound` is the next request then.
+        """
+        self._request = Request.parse(msgspec.json.encode(request))
+        self._spec = provider if isinstance(provider, Spec) else _find_spec(provider)
+        self._dialect = make_dialect(self._spec)
+        self._follow_ups = follow_ups
+        self._profile = PROFILES.get(client, OTHER)
+        self._plan = self._make_plan(history, model or self._request.model)
+        self._bridge = self._make_bridge(new_id or number_ids(), now)
+        self._pipeline = Pipeline(answer_stages(self._plan, self._profile))
+        self._sequence_number = 0
+        self._response: Response | None = None
+        self._outbound: OutboundRequest | None = None
+
+    def _make_plan(self, history: Sequence[Mapping[str, Any]], model: str) -> Plan:
+        return make_plan(
+            self._request,
+            history,
+            provider=self._spec.name,
+            model=model,
+            capabilities=self._spec.capabilities_of(model),
+            issuer=self._spec.name,
+            unseal=_open_nothing,
+        )
+
+    def _make_bridge(self, new_id: Callable[[str], str], now: Callable[[], int]) -> Bridge:
+        plan = self._plan
+        response = create_response(
+            self._request, response_id=new_id("resp"), created_at=now(), used=plan.used
+        )
+        describe = partial(self._dialect.describe, provider=plan.provider)
+        machine = ResponseMachine(
+            response,
+            new_id=new_id,
+            now=now,
+            tools=plan.identities,
+            describe=describe,
+            empty_arguments="{}",
+        )
+        filters = make_filters(plan, self._profile, new_id, reminders=self._follow_ups)
+        guards = self._spec.capabilities_of(plan.model).guards
+        return Bridge(machine, self._dialect, filters, guards=guards)
+
+    @property
+    def outbound(self) -> OutboundRequest:
+        """The request to send to the provider now."""
+        if self._outbound is None:
+            self._outbound = self._encode()
+        return self._outbound
+
+    @property
+    def ended(self) -> bool:
+        """Whether the terminal event has been returned."""
+        return self._response is not None
+
+    @property
+    def response(self) -> dict[str, Any]:
+        """The response as it stands, complete once `ended` is true."""
+        return dict(msgspec.to_builtins(self._response or self._bridge.snapshot))
+
+    @property
+    def diagnostics(self) -> list[dict[str, Any]]:
+        """What was degraded or dropped, in the request and in the answer."""
+        found: list[Diagnostic] = [*self._plan.diagnostics, *self._bridge.diagnostics]
+        return [msgspec.to_builtins(diagnostic) for diagnostic in found]
+
+    def feed(self, chunk: bytes) -> list[dict[str, Any]]:
+        """Take bytes of a streamed answer, and return the events that come of them."""
+        return self._release(self._bridge.feed(chunk))
+
+    def feed_whole(self, body: bytes) -> list[dict[str, Any]]:
+        """Take the whole body of an answer that is not streamed, and return all its events."""
+        return self._release(self._bridge.feed_whole(body) + self._settle())
+
+    def close(self) -> list[dict[str, Any]]:
+        """End the answer: the provider has closed the stream."""
+        return self._release(self._bridge.close() + self._settle())
+
+    def fail(self, message: str) -> list[dict[str, Any]]:
+        """End the response with an error: the connection to the provider broke."""
+        return self._release(self._bridge.connection_lost(protocol_fault(message)))
+
+    def _encode(self) -> OutboundRequest:
+        outbound = self._dialect.encode(self._plan, stream=self._request.stream)
+        headers = {"content-type": "application/json", **self._spec.headers, **outbound.headers}
+        return OutboundRequest(path=outbound.path, headers=headers, body=outbound.body)
+
+    def _settle(self) -> list[Event]:
+        """End a round: prepare the next request, or do without it."""
+        bridge = self._bridge
+        if not bridge.awaits_next_round:
+            return []
+        follow_up = bridge.follow_up if self._follow_ups else None
+        if follow_up is None:  # or the gateway would have searched the web
+            return bridge.give_up_round(protocol_fault("no further request was made"))
+        items = tuple(msgspec.to_builtins(bridge.round_items))
+        bridge.begin_next_round()
+        finished = FinishedRound(items, follow_up)
+        issuer, unseal = self._plan.provider, _open_nothing
+        self._plan = plan_next_round(self._plan, finished, issuer=issuer, unseal=unseal)
+        self._bridge.use_dialect(self._dialect)
+        self._outbound = None  # another one is made from the new plan
+        return []
+
+    def _release(self, events: list[Event]) -> list[dict[str, Any]]:
+        """Check a finished response against its contract, and number the events."""
+        batch = self._pipeline.feed(Batch(events, self._bridge.fault, self._bridge.refused))
+        released = []
+        for event in batch.events:
+            released.append(event_to_dict(event, self._sequence_number))
+            self._sequence_number += 1
+        if self._bridge.ended and batch.events and self._response is None:
+            self._response = getattr(batch.events[-1], "response", None)
+        return released
+
+
+def _find_spec(provider: str) -> Spec:
+    specs = known_specs()
+    if provider not in specs:
+        raise InvalidRequest(
+            f"The provider {provider!r} is unknown; {suggest(provider, specs)}.", param="provider"
+        )
+    return specs[provider]
+
+
+def _open_nothing(sealed: str) -> Opened:
+    """Open no capsule: a translator has no keys."""
+    return Unopened.UNKNOWN_KEY

@@ -1,0 +1,51 @@
+"""Unit tests of the blocking gateway."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import antiphon
+
+
+def test_create_and_stream_wait_for_their_results() -> None:
+    with antiphon.open_blocking(environment={}) as gateway:
+        response = gateway.create(model="echo/echo", input="Hello")
+        with gateway.stream(model="echo/echo", input="one two") as stream:
+            events = list(stream)
+    assert antiphon.output_text(response) == "Hello"
+    assert [event["delta"] for event in events if "delta" in event] == ["one", " two"]
+
+
+def test_the_response_of_a_stream_is_complete_whatever_was_consumed() -> None:
+    with (
+        antiphon.open_blocking(environment={}) as gateway,
+        gateway.stream(model="echo/echo", input="one two") as stream,
+    ):
+        assert next(iter(stream))["type"] == "response.created"
+        assert antiphon.output_text(stream.response()) == "one two"
+
+
+def test_errors_are_raised_in_the_calling_thread() -> None:
+    with (
+        antiphon.open_blocking(environment={}) as gateway,
+        pytest.raises(antiphon.InvalidRequest) as caught,
+    ):
+        gateway.create(model="echo/echo", input="x", temperature=9)
+    assert caught.value.param == "temperature"
+
+
+def test_no_thread_is_left() -> None:
+    before = threading.active_count()
+    assert antiphon.run(model="echo/echo", input="Hello")["status"] == "completed"
+    assert threading.active_count() == before
+
+
+def test_models_and_diagnostics_are_those_of_the_gateway() -> None:
+    with antiphon.open_blocking(environment={}) as gateway:
+        response = gateway.create(model="echo/echo", input="x", presence_penalty=1)
+        [diagnostic] = gateway.diagnostics(response)
+        models = [model["id"] for model in gateway.models()]
+    assert diagnostic["param"] == "presence_penalty"
+    assert "echo/echo" in models

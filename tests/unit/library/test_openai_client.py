@@ -1,0 +1,73 @@
+"""Unit tests of the OpenAI SDK's HTTP client in process."""
+
+from __future__ import annotations
+
+import openai
+import pytest
+
+import antiphon
+
+
+async def test_the_official_client_runs_in_process() -> None:
+    async with openai.AsyncOpenAI(
+        http_client=antiphon.openai_http_client(), api_key="none"
+    ) as client:
+        response = await client.responses.create(model="echo/echo", input="Hello there")
+        stream = await client.responses.create(model="echo/echo", input="one two", stream=True)
+        events = [event async for event in stream]
+    assert response.output_text == "Hello there"
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert events[-1].type == "response.completed"
+
+
+def test_the_blocking_client_runs_in_process() -> None:
+    http_client = antiphon.openai_http_client(blocking=True)
+    with openai.OpenAI(http_client=http_client, api_key="none") as client:
+        response = client.responses.create(model="echo/echo", input="Hello there")
+        events = list(client.responses.create(model="echo/echo", input="one two", stream=True))
+    assert response.output_text == "Hello there"
+    assert events[-1].type == "response.completed"
+
+
+async def test_a_stream_that_is_left_early_is_closed() -> None:
+    async with openai.AsyncOpenAI(
+        http_client=antiphon.openai_http_client(), api_key="none"
+    ) as client:
+        stream = await client.responses.create(model="echo/echo", input="one two", stream=True)
+        first = await anext(aiter(stream))
+        await stream.close()
+        again = await client.responses.create(model="echo/echo", input="still works")
+    assert first.type == "response.created"
+    assert again.output_text == "still works"
+
+
+def test_a_blocking_stream_that_is_left_early_is_closed() -> None:
+    http_client = antiphon.openai_http_client(blocking=True)
+    with openai.OpenAI(http_client=http_client, api_key="none") as client:
+        stream = client.responses.create(model="echo/echo", input="one two", stream=True)
+        first = next(iter(stream))
+        stream.close()
+        again = client.responses.create(model="echo/echo", input="still works")
+    assert first.type == "response.created"
+    assert again.output_text == "still works"
+
+
+async def test_errors_have_the_classes_of_the_official_client() -> None:
+    client = openai.AsyncOpenAI(
+        http_client=antiphon.openai_http_client(), api_key="none", max_retries=0
+    )
+    async with client:
+        with pytest.raises(openai.BadRequestError) as refused:
+            await client.responses.create(model="echo/echo", input="x", temperature=9)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.create(model="nobody/nothing", input="x")
+    assert refused.value.param == "temperature"
+
+
+async def test_keys_that_guard_a_port_are_not_asked_for() -> None:
+    config = antiphon.Config(server=antiphon.Config().server.__class__(api_keys={"a": "secret"}))
+    async with openai.AsyncOpenAI(
+        http_client=antiphon.openai_http_client(config), api_key="none"
+    ) as client:
+        response = await client.responses.create(model="echo/echo", input="Hello")
+    assert response.status == "completed"
