@@ -214,8 +214,10 @@ class _Validator:
         self.demand(event["output_index"] == len(self.items), "5", "items are counted from 0")
         self.demand(item["id"] not in {other.id for other in self.items}, "5", "ids are unique")
         added = _Item(item)
-        calls = {other.added.get("call_id") for other in self.items if not other.is_output}
-        fresh = added.is_output or item.get("call_id") not in calls - {None, ""}
+        known = [other for other in self.items if is_known_item(other.added)]
+        calls = {other.added.get("call_id") for other in known if not other.is_output}
+        is_call = is_known_item(item) and not added.is_output
+        fresh = not is_call or item.get("call_id") not in calls - {None, ""}
         self.demand(fresh, "5", "call ids are unique")
         begun = added.is_output or item.get("status", "in_progress") == "in_progress"
         self.demand(begun, "5", "it has just begun")
