@@ -210,7 +210,7 @@ class Answer:
         if pipeline.fault is not None and not bridge.ended:
             batch = pipeline.feed(self._batch(bridge.fail(pipeline.fault)))
             events = [*events, *batch.events]
-        self.fault = bridge.fault or pipeline.fault or _finish_fault(events, bridge)
+        self.fault = bridge.fault or pipeline.fault
         self.diagnostics = batch.diagnostics
         if batch.to_save is not None and not await self._save(batch.to_save):
             events = [*events[:-1], _not_stored(events[-1])]
@@ -342,15 +342,6 @@ class Answer:
         if failure is None and fault is not None:  # `close` was interrupted
             failure = FailureRecord(fault.code, fault.type)
         self._trace.finish(failure, self.upstream_latency_ms, self.diagnostics)
-
-
-def _finish_fault(events: list[Event], bridge: Bridge) -> ProviderFault | None:
-    """Return why an answer failed by its finish reason, or for want of one, for log and trace."""
-    ending = events[-1]
-    if not isinstance(ending, Failed) or ending.response.error is None:
-        return None
-    code = "failed_finish_reason" if bridge.finishing else "no_finish_reason"
-    return protocol_fault(ending.response.error.message, code)
 
 
 def _not_stored(ending: Event) -> Event:

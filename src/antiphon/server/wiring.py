@@ -16,7 +16,7 @@ from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
 from antiphon.engine.media.image_description import CreateRun, make_image_describer
 from antiphon.engine.media.pdf_text import make_pdf_reader
-from antiphon.engine.routing import Router, make_router
+from antiphon.engine.routing import make_router
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.services import Caller, Services
@@ -71,8 +71,9 @@ async def open_engine(
             stages=stages,
             **_make_limited(config, runtime),
         )
-        engine = _make_engine(config, router, services)
+        engine = Engine(router, services, read_pdfs=make_pdf_reader())
         async with _closing(engine):
+            engine.describe_images = make_image_describer(config, router, _create_own_run(engine))
             yield engine
 
 
@@ -85,13 +86,6 @@ def _make_limited(config: Config, runtime: Runtime) -> dict[str, Any]:
         "compatibility": config.compatibility,
         "limits": ResponseLimits(**msgspec.structs.asdict(config.limits)),
     }
-
-
-def _make_engine(config: Config, router: Router, services: Services) -> Engine:
-    engine = Engine(router, services, read_pdfs=make_pdf_reader())
-    create = _create_own_run(engine)
-    engine.describe_images = make_image_describer(config, router, create)
-    return engine
 
 
 def _closing(engine: Engine) -> AsyncExitStack:

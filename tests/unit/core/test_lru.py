@@ -36,3 +36,18 @@ def test_a_key_above_the_bound_is_not_cached_and_evicts_nothing() -> None:
     assert cache["a"] == "A"
     assert calls == ["a", "long", "long"]
     assert len(cache) == 1
+
+
+def test_a_value_that_another_thread_made_meanwhile_is_counted_once() -> None:
+    def make(key: str) -> list[str]:
+        if len(calls := [*made, key]) == 1:
+            made.append(key)
+            cache[key]  # as another thread would, while this one makes the value
+        return calls
+
+    made: list[str] = []
+    cache = LRUCache(make, len, 3)
+    assert cache["aa"] == ["aa"]
+    assert len(cache) == 1
+    assert cache["b"] is cache["b"]  # there is room for it beside the other
+    assert len(cache) == 2
