@@ -48,14 +48,15 @@ _CLOSE_TIMEOUT_S = 1.0  # for connections that are still open when the server is
 async def handle(
     application: Application, request: web.BaseRequest, path: str | None = None
 ) -> web.StreamResponse:
-    """Answer one aiohttp request; `path` is for an application that is mounted below another."""
+    """Answer one aiohttp request; `path` is for an application that is mounted below another, whose
+    server has decompressed the body already."""
     response = await application.handle(
         HTTPRequest(
             method=request.method,
             path=request.path if path is None else path,
             headers=request.headers,
             remote=request.remote or "",
-            read_body=partial(_read_body, application.body_timeout_s, request),
+            read_body=partial(_read_body, application.body_timeout_s, request, path is None),
         )
     )
     response.headers["server"] = SERVER_NAME
@@ -79,16 +80,16 @@ def _whole_response(response: HTTPResponse, body: bytes) -> web.Response:
 
 
 async def _read_body(
-    timeout_s: float, request: web.BaseRequest, feed: Callable[[bytes], None]
+    timeout_s: float, request: web.BaseRequest, decompress: bool, feed: Callable[[bytes], None]
 ) -> None:
     """Pass on the pieces of a body as they arrive; other requests have their turn between them."""
     await _send_continue(request)
     try:
         if request.content.is_eof():
-            await _read_pieces(request, feed)
+            await _read_pieces(request, decompress, feed)
         else:
             async with asyncio.timeout(timeout_s):
-                await _read_pieces(request, feed)
+                await _read_pieces(request, decompress, feed)
     except TimeoutError:
         raise body_timeout(timeout_s) from None
     except web.RequestPayloadError as error:
@@ -97,9 +98,11 @@ async def _read_body(
         ) from error
 
 
-async def _read_pieces(request: web.BaseRequest, feed: Callable[[bytes], None]) -> None:
+async def _read_pieces(
+    request: web.BaseRequest, decompress: bool, feed: Callable[[bytes], None]
+) -> None:
     content = request.content
-    encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
+    encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity") if decompress else "identity"
     decoder = None if encoding == "identity" else ContentDecoder(encoding)
     while data := await content.readany():
         for piece in _split(data) if decoder is None else decoder.feed(data):

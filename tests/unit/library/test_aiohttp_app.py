@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -19,3 +21,14 @@ async def test_it_can_be_mounted_below_a_path() -> None:
             streamed = await answer.text()
     assert antiphon.output_text(response) == "Hello"
     assert streamed.endswith("data: [DONE]\n\n")
+
+
+async def test_a_compressed_body_is_decompressed_once() -> None:
+    body = gzip.compress(b'{"model": "echo/echo", "input": "Hello"}')
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    async with (
+        TestClient(TestServer(antiphon.aiohttp_app())) as client,
+        client.post("/v1/responses", data=body, headers=headers) as answer,
+    ):
+        response = await answer.json()
+    assert antiphon.output_text(response) == "Hello"
