@@ -53,8 +53,8 @@ async def changing_proxy(
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     try:
-        port = runner.addresses[0][1]
-        proxy.gateway = replace(gateway, base_url=f"http://127.0.0.1:{port}/v1")
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        proxy.gateway = replace(gateway, base_url=url, address={"OPENAI_BASE_URL": url})
         yield proxy
     finally:
         await runner.cleanup()
