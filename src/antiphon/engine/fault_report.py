@@ -20,7 +20,6 @@ from antiphon.store.quoted_text import RequestTexts, remove_quotes
 from antiphon.store.redact import Redactor
 
 MAX_BYTES = 2048
-_SEARCHED = min(TEXT_LIMIT, 8 * 1024)  # characters: more would hold up other requests
 _MARGIN = 512  # of a text that was cut before: a secret or a quote at its end is not recognised
 
 
@@ -36,8 +35,8 @@ class FaultReport(Struct, frozen=True, kw_only=True):
 
 def clean_text(text: str, redactor: Redactor, texts: RequestTexts) -> str:
     """Return a text without secrets and quotes of the request, cut to 2 kB."""
-    was_cut = len(text) >= _SEARCHED
-    cleaned = redactor.redact_text(remove_quotes(text[:_SEARCHED], texts))
+    was_cut = len(text) >= TEXT_LIMIT
+    cleaned = redactor.redact_text(remove_quotes(text[:TEXT_LIMIT], texts))
     if was_cut:
         cleaned = cleaned[: max(0, len(cleaned) - _MARGIN)]
     return cleaned.encode("utf-8", "replace")[:MAX_BYTES].decode("utf-8", "ignore").strip()

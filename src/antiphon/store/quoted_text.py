@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any
 
 import msgspec
@@ -54,7 +54,8 @@ _NOT_ALPHANUMERIC = bytes(code for code in range(128) if not chr(code).isalnum()
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 _TOKEN = re.compile(r"\\+(?:u([0-9a-f]{4})|[bfnrtv])?|(.)", re.DOTALL | re.IGNORECASE)
 _ESCAPE = re.compile(rb"\\+(?:u([0-9a-f]{4})|[bfnrtv])?")
-_WORD = re.compile(r"[\w@.+-]*\d[\w@.+-]*")
+_WORD = re.compile(r"[\w@.+-]+")
+_DIGIT = re.compile(r"\d")
 _LONG_RUN = re.compile(r"[A-Za-z0-9+/_=-]{80,}")
 
 
@@ -120,7 +121,8 @@ def remove_quotes(message: str, texts: RequestTexts) -> str:
     letters = _Letters(message)
     _mark_passages(letters, texts.blob)
     _mark_short_texts(letters, texts.short)
-    for word in list(_WORD.finditer(message))[:_MAX_WORDS]:
+    words = (word for word in _WORD.finditer(message) if _DIGIT.search(word[0]))
+    for word in islice(words, _MAX_WORDS):
         normalized = _normalize(word[0].encode(*_UTF8))
         if len(normalized) >= _MIN_WORD and normalized in texts.blob:
             letters.mark_characters(*word.span())
